@@ -1,0 +1,50 @@
+# make demo: set up and run the main job.  make test: set up and run every check.
+# A torch that is already in .venv is kept (see README: the CPU build).
+PYTHON ?= python3
+BIN := .venv/bin
+THREADS ?= 2
+
+.PHONY: help setup demo test check lint types layers pytest test-slow bench clean
+
+help:
+	@echo "make demo       set up .venv and train clustered FL on handwritten digits (about a minute)"
+	@echo "make test       set up .venv and run every check: ruff, mypy, import layers, pytest"
+	@echo "make test-slow  the checks that take longer: ten seeds of the quickstart, large memory runs"
+	@echo "make bench      the benchmarks in tests/benchmarks, as JSON"
+
+setup: .venv/ready
+
+.venv/ready: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@if $(BIN)/python -c "import torch" 2>/dev/null; then grep -v '^torch==' constraints.txt > .venv/constraints.txt; \
+	else cp constraints.txt .venv/constraints.txt; fi
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c .venv/constraints.txt -e ".[dev]"
+	touch $@
+
+demo: setup
+	$(BIN)/cloister run examples/quickstart.py
+
+lint: setup
+	$(BIN)/ruff check .
+
+types: setup
+	$(BIN)/mypy
+
+layers: setup
+	$(BIN)/lint-imports
+
+check: lint types layers
+
+pytest: setup
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(THREADS) -m "not slow"
+
+test: check pytest
+
+test-slow: setup
+	$(BIN)/pytest -m slow
+
+bench: setup
+	for f in tests/benchmarks/*.py; do $(BIN)/python $$f --json || exit 1; done
+
+clean:
+	rm -rf .venv build dist *.egg-info

@@ -1,0 +1,76 @@
+"""Examples, clients and populations: the values that data sets, partitions and training pass to each other."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Examples:
+    """Inputs with their targets.
+
+    x: float32 images, shape (n, channels, height, width), values in [0, 1]; or int64 tokens, shape (n, length).
+    y: int64 labels, shape (n,); or int64 next tokens, shape (n, length), where -1 marks padding that no loss counts.
+    """
+
+    x: Tensor
+    y: Tensor
+
+    def __post_init__(self) -> None:
+        if len(self.x) != len(self.y):
+            raise ValueError(f"{len(self.x)} inputs but {len(self.y)} targets")
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def take(self, index: Tensor) -> "Examples":
+        """The examples at int64 positions `index`, in that order."""
+        return Examples(self.x[index], self.y[index])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """A whole data set. `classes` is the number of labels, or the size of the vocabulary for token data."""
+
+    name: str
+    train: Examples
+    test: Examples
+    classes: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one input: (channels, height, width), or (length,) for tokens."""
+        return tuple(self.train.x.shape[1:])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Client:
+    """One party. `id` is its name for life: every seed, message and cluster speaks of ids, never of positions."""
+
+    id: int
+    train: Examples
+    test: Examples
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Population:
+    """All clients and, because the partition planted them, the true groups that an evaluation compares with.
+
+    groups: planted group of every client id. No algorithm but Oracle may look at it.
+    """
+
+    clients: Mapping[int, Client]
+    groups: Mapping[int, int]
+    classes: int
+    shape: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if set(self.clients) != set(self.groups):
+            raise ValueError("clients and groups must name the same ids")
+        for client in self.clients.values():
+            if len(client.train) == 0:
+                raise ValueError(f"client {client.id} has no training examples; give it some, or leave it out")
+            if client.train.x.is_floating_point() and not bool(torch.isfinite(client.train.x).all()):
+                raise ValueError(f"client {client.id} has training inputs that are not finite")
