@@ -1,0 +1,53 @@
+"""Sealing a secret to one receiver: X25519 agreement, HKDF-SHA256, ChaCha20-Poly1305.
+
+The context (session, sender, receiver) enters the key and is authenticated, so a sealed secret opens nowhere else.
+Opening fails in one flat way and never says why.
+"""
+
+from dataclasses import dataclass, field
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+from .prg import derive_key
+
+PUBLIC_KEY_BYTES = 32
+OVERHEAD_BYTES = 16
+
+
+class InvalidSeal(ValueError):
+    """The sealed secret is not for this key and context."""
+
+
+@dataclass(frozen=True, slots=True)
+class SealingKey:
+    """A one-session X25519 key."""
+
+    secret: bytes = field(repr=False)
+
+    @property
+    def public(self) -> bytes:
+        return X25519PrivateKey.from_private_bytes(self.secret).public_key().public_bytes_raw()
+
+    def _shared(self, peer: bytes, context: bytes) -> ChaCha20Poly1305:
+        agreed = X25519PrivateKey.from_private_bytes(self.secret).exchange(X25519PublicKey.from_public_bytes(peer))
+        return ChaCha20Poly1305(derive_key(agreed, "seal", context))
+
+    def seal(self, peer: bytes, content: bytes, context: bytes) -> bytes:
+        """`content` for the holder of `peer`, 16 bytes longer. One content per (key pair, context): the nonce is fixed.
+
+        Raises InvalidSeal when `peer` is not a usable public key.
+        """
+        try:
+            # The key is fresh for every (pair, context) and seals once, so the zero nonce is never used twice under a key.
+            return self._shared(peer, context).encrypt(bytes(12), content, context)
+        except ValueError:
+            raise InvalidSeal("cannot seal to this key") from None
+
+    def open(self, peer: bytes, sealed: bytes, context: bytes) -> bytes:
+        """The content that `peer` sealed to this key in this context. Raises InvalidSeal."""
+        try:
+            return self._shared(peer, context).decrypt(bytes(12), sealed, context)
+        except (InvalidTag, ValueError):
+            raise InvalidSeal("a sealed secret does not open") from None

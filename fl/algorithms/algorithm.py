@@ -1,0 +1,94 @@
+"""What an algorithm is: hyper-parameters with `init` and `round`, and a state that names clusters and their models."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from ...protocol.answers import Functionality, Model, Remembered, Sum, Weights
+from ...protocol.view import ServerView
+from ..training import Training
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a run begins with. groups: the planted truth, for Oracle alone."""
+
+    clients: tuple[int, ...]
+    groups: Mapping[int, int]
+    model: Model
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Clients that share a model. members: ascending ids. born: the round from which the cluster trains."""
+
+    members: tuple[int, ...]
+    model: Model
+    born: int = 0
+
+
+class State(Protocol):
+    """What every algorithm's state shows: a frozen dataclass that serialises, made of ids, numbers and handles."""
+
+    @property
+    def round(self) -> int:
+        """The round that comes next."""
+        ...
+
+    @property
+    def clusters(self) -> Mapping[str, Cluster]: ...
+
+    @property
+    def models(self) -> Sequence[Model]:
+        """Every model that the state still needs."""
+        ...
+
+    @property
+    def remembered(self) -> Sequence[Remembered]:
+        """Every set of stored updates that the state still needs."""
+        ...
+
+
+class Algorithm(Protocol):
+    """A federated algorithm. `round` asks the view and returns the next state; the state before it stays valid."""
+
+    @property
+    def needs(self) -> frozenset[Functionality]:
+        """What a view must give for this algorithm to run."""
+        ...
+
+    def local(self, training: Training, /) -> Training:
+        """The local training that clients do under this algorithm."""
+        ...
+
+    def init(self, start: Start, /) -> Any: ...
+
+    def round(self, state: Any, view: ServerView, rng: np.random.Generator, /) -> Any: ...
+
+
+def sample(members: Sequence[int], participation: float, rng: np.random.Generator, least: int = 1) -> tuple[int, ...]:
+    """A uniform sample of ceil(participation * members), at least `least` of them, ascending."""
+    count = min(len(members), max(least, int(np.ceil(participation * len(members)))))
+    if count == len(members):
+        return tuple(sorted(members))
+    return tuple(sorted(int(i) for i in rng.choice(np.array(sorted(members)), size=count, replace=False)))
+
+
+def mean_of(members: Sequence[int], by_samples: bool) -> Weights:
+    """The weights of a mean over these clients: uniform, or by their numbers of samples."""
+    return Weights(dict.fromkeys(members, 1.0), times_samples=by_samples)
+
+
+def advanced(view: ServerView, cluster: Cluster, answer: object) -> Cluster:
+    """The cluster with its model moved by the answered mean; unchanged where nothing was published."""
+    if isinstance(answer, Sum):
+        return Cluster(cluster.members, view.advance(cluster.model, answer), cluster.born)
+    return cluster
+
+
+def check_participation(participation: float) -> None:
+    """Raise ValueError unless 0 < participation <= 1."""
+    if not 0 < participation <= 1:
+        raise ValueError(f"participation is a share above 0 and at most 1, not {participation}")

@@ -1,0 +1,137 @@
+"""FedAvg (McMahan et al. 2017) and its relatives that need nothing but sums: FedProx, Oracle and LOCAL."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...protocol.answers import Assignment, Functionality, Model, Remembered
+from ...protocol.view import ServerView
+from ..training import Training
+from .algorithm import Cluster, Start, advanced, check_participation, mean_of, sample
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A fixed set of clusters and their current models."""
+
+    round: int
+    clusters: Mapping[str, Cluster]
+
+    @property
+    def models(self) -> Sequence[Model]:
+        return [cluster.model for cluster in self.clusters.values()]
+
+    @property
+    def remembered(self) -> Sequence[Remembered]:
+        return []
+
+
+def _average_round(
+    state: State, view: ServerView, rng: np.random.Generator, participation: float, by_samples: bool
+) -> State:
+    """One round of federated averaging inside every cluster. Updates are added as they arrive, none is kept."""
+    work = {
+        name: Assignment(c.model, sample(c.members, participation, rng), c.members) for name, c in sorted(state.clusters.items())
+    }
+    means = view.train_and_sum(state.round, work, {name: mean_of(a.participants, by_samples) for name, a in work.items()})
+    clusters = {name: advanced(view, cluster, means.get(name)) for name, cluster in state.clusters.items()}
+    return State(state.round + 1, clusters)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FedAvg:
+    """One model for all. by_samples: weights n_i, as printed; else uniform. participation: share sampled a round."""
+
+    participation: float = 1.0
+    by_samples: bool = True
+
+    def __post_init__(self) -> None:
+        check_participation(self.participation)
+
+    @property
+    def needs(self) -> frozenset[Functionality]:
+        return frozenset({Functionality.SUMS})
+
+    def local(self, training: Training, /) -> Training:
+        return training
+
+    def init(self, start: Start, /) -> State:
+        return State(0, {"0": Cluster(start.clients, start.model)})
+
+    def round(self, state: State, view: ServerView, rng: np.random.Generator, /) -> State:
+        return _average_round(state, view, rng, self.participation, self.by_samples)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FedProx:
+    """FedAvg with the local objective f_i(w) + mu/2 ||w - w_t||^2 (Li et al. 2020). mu = 0 is FedAvg bit for bit."""
+
+    mu: float
+    participation: float = 1.0
+    by_samples: bool = True
+
+    def __post_init__(self) -> None:
+        check_participation(self.participation)
+        if not self.mu >= 0:
+            raise ValueError(f"mu is 0 or more, not {self.mu}")
+
+    @property
+    def needs(self) -> frozenset[Functionality]:
+        return frozenset({Functionality.SUMS})
+
+    def local(self, training: Training, /) -> Training:
+        return replace(training, prox=self.mu)
+
+    def init(self, start: Start, /) -> State:
+        return State(0, {"0": Cluster(start.clients, start.model)})
+
+    def round(self, state: State, view: ServerView, rng: np.random.Generator, /) -> State:
+        return _average_round(state, view, rng, self.participation, self.by_samples)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Oracle:
+    """FedAvg inside every planted group: the upper bound that a clustering method is measured against."""
+
+    participation: float = 1.0
+    by_samples: bool = True
+
+    def __post_init__(self) -> None:
+        check_participation(self.participation)
+
+    @property
+    def needs(self) -> frozenset[Functionality]:
+        return frozenset({Functionality.SUMS})
+
+    def local(self, training: Training, /) -> Training:
+        return training
+
+    def init(self, start: Start, /) -> State:
+        groups = sorted({start.groups[i] for i in start.clients})
+        members = {g: tuple(sorted(i for i in start.clients if start.groups[i] == g)) for g in groups}
+        return State(0, {f"group {g}": Cluster(members[g], start.model) for g in groups})
+
+    def round(self, state: State, view: ServerView, rng: np.random.Generator, /) -> State:
+        return _average_round(state, view, rng, self.participation, self.by_samples)
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """LOCAL: every client trains alone and tells nobody anything."""
+
+    @property
+    def needs(self) -> frozenset[Functionality]:
+        return frozenset()
+
+    def local(self, training: Training, /) -> Training:
+        return training
+
+    def init(self, start: Start, /) -> State:
+        return State(0, {f"client {i}": Cluster((i,), start.model) for i in start.clients})
+
+    def round(self, state: State, view: ServerView, rng: np.random.Generator, /) -> State:
+        trained = view.train_alone(state.round, {c.members[0]: c.model for c in state.clusters.values()})
+        return State(
+            state.round + 1, {name: Cluster(c.members, trained[c.members[0]]) for name, c in state.clusters.items()}
+        )

@@ -1,0 +1,126 @@
+"""What a view is asked with and answers with: typed values, and opaque handles on models and updates."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float32]
+Owner = Literal["server", "clients"]
+Work = Literal["update", "gradient"]
+
+
+class Functionality(StrEnum):
+    """What a view can be asked for. An algorithm lists what it needs, a protection what it gives."""
+
+    SUMS = "sums"
+    GRAM = "gram"
+    GRAM_REMEMBER = "gram(remember)"
+    COORDINATES = "coordinates"
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A handle on a model. Only its owner (server or clients, by the view) can open it."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Work for one cluster in one round: its participants start from its model. All `members` receive what is published.
+
+    participants is a subset of members; both are ascending client ids.
+    """
+
+    model: Model
+    participants: tuple[int, ...]
+    members: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Updates:
+    """A handle on the updates of one cluster's session. clients: the survivors, ascending."""
+
+    name: str
+    cluster: str
+    round: int
+    clients: tuple[int, ...]
+    members: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """A handle on updates that the view keeps beyond their round, for later comparison. clients: whose, ascending."""
+
+    name: str
+    clients: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """The weights a_i of one published sum over clients i; times n_i where `times_samples`."""
+
+    of: Mapping[int, float]
+    times_samples: bool = False
+    members: tuple[int, ...] = ()
+    """Who receives the sum; empty for all members of the updates' cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """sum_i a_i delta_i over the surviving clients, as a handle; `weight` is sum_i a_i (n_i) over the same clients.
+
+    recipient: who can open it. tolerance: bound on its relative error. norm: norm of the mean sum / weight where the server
+    can tell (it holds the mean, or an orthonormal transform of it), else None.
+    """
+
+    name: str
+    recipient: Owner
+    clients: tuple[int, ...]
+    weight: float
+    tolerance: float
+    norm: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BelowFloor:
+    """The sum would have rested on fewer clients than the floor, so nothing was summed or published."""
+
+    name: str
+    clients: tuple[int, ...]
+    floor: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gram:
+    """Inner products of the survivors' updates: float64, shape (clients, clients), rows in the order of `clients`.
+
+    tolerance: bound on |error of entry i, j| / (norm_i norm_j).
+    """
+
+    clients: tuple[int, ...]
+    matrix: NDArray[np.float64]
+    tolerance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Messages and bytes since the view was opened."""
+
+    messages: int = 0
+    bytes_up: int = 0
+    bytes_down: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """models: float32 (d,) by name. remembered: float32 (clients, length) by name. next_round: per client and kind of work."""
+
+    models: Mapping[str, Vector]
+    remembered: Mapping[str, Vector]
+    next_round: Mapping[int, Mapping[str, int]]
+    traffic: Traffic

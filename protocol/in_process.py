@@ -1,0 +1,136 @@
+"""The in-process driver: all parties of a run in one process, every message as bytes, and a tap on the network.
+
+The driver owns the queue and the deadline; roles own everything else. Frames are delivered in the order in which they were
+sent unless the tap says otherwise, so a run is a function of its inputs and the tap.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from .errors import ProtocolError
+from .messages import Envelope, Task, decode, encode
+from .roles import Deadline, Effect, Event, Learned, Party, Perform, Persist, Received, Send, Worked
+from .session import SERVER
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Bytes on a link. number: order of sending in the run. kind: the message's name. late: arrives after the deadline."""
+
+    number: int
+    sender: int
+    receiver: int
+    kind: str
+    data: bytes = field(repr=False)
+    late: bool = False
+
+
+Tap = Callable[[Frame], Iterable[Frame]]
+"""What the network does with a frame: pass it on as it is, [] to drop it, twice to replay it, altered, or made late."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A message that a party refused. blame: the party id that it came from."""
+
+    blame: int
+    reason: str
+
+
+class InProcess:
+    """Carries frames between parties. Counts messages and bytes; records faults, and frames when `record` is set."""
+
+    def __init__(self, tap: Tap | None = None, *, max_bytes: int, record: bool = False) -> None:
+        self.messages = 0
+        self.bytes_up = 0
+        self.bytes_down = 0
+        self.faults: list[Fault] = []
+        self.frames: list[Frame] = []
+        self.persisted: dict[tuple[int, str], bytes] = {}
+        self._tap = tap
+        self._max_bytes = max_bytes
+        self._record = record
+
+    def run(
+        self,
+        clients: Mapping[int, Party],
+        sessions: Mapping[bytes, Party],
+        opening: Iterable[tuple[int, Effect]],
+        perform: Callable[[list[tuple[int, Task]]], Iterator[tuple[int, Worked]]],
+        learned: Callable[[int, Learned], None],
+    ) -> None:
+        """Play sessions from their opening effects, each (party, effect), to the deadline.
+
+        clients: the client parties by id. sessions: the server's parties by session digest. perform: the local work of all
+        clients that were given a task, results fed back one by one as they come. learned: told what clients were sent.
+        """
+        queue: deque[Frame] = deque()
+        late: list[Frame] = []
+        tasks: list[tuple[int, Task]] = []
+        models: dict[bytes, bytes] = {}
+
+        def act(party: int, effects: Iterable[Effect]) -> None:
+            for effect in effects:
+                match effect:
+                    case Send(envelope):
+                        for frame in self._transmit(party, envelope):
+                            if frame.late:
+                                late.append(frame)
+                            else:
+                                queue.append(frame)
+                    case Persist(key, value):
+                        self.persisted[party, key] = value
+                    case Perform(task):
+                        vector = models.setdefault(task.vector, task.vector)  # one copy of a model, however many clients got it
+                        tasks.append((party, replace(task, vector=vector)))
+                    case Learned():
+                        learned(party, effect)
+
+        def drain() -> None:
+            while queue:
+                frame = queue.popleft()
+                act(frame.receiver, self._deliver(frame, clients, sessions))
+
+        for party, effect in opening:
+            act(party, (effect,))
+            drain()  # at once, so that a model for a thousand clients is not queued a thousand times
+        for client, result in perform(sorted(tasks, key=lambda item: item[0])):
+            act(client, self._feed(clients[client], result))
+            drain()
+        for session in sessions.values():
+            act(SERVER, session.handle(Deadline()))
+        queue.extend(late)
+        drain()
+
+    def _transmit(self, party: int, envelope: Envelope) -> Iterable[Frame]:
+        data = encode(envelope)
+        frame = Frame(self.messages, party, envelope.receiver, type(envelope.message).__name__, data)
+        self.messages += 1
+        if party == SERVER:
+            self.bytes_down += len(data)
+        else:
+            self.bytes_up += len(data)
+        if self._record:
+            self.frames.append(frame)
+        return (frame,) if self._tap is None else tuple(self._tap(frame))
+
+    def _deliver(self, frame: Frame, clients: Mapping[int, Party], sessions: Mapping[bytes, Party]) -> tuple[Effect, ...]:
+        try:
+            envelope = decode(frame.data, frame.sender, self._max_bytes)
+            if (envelope.sender, envelope.receiver) != (frame.sender, frame.receiver):
+                raise ProtocolError("a message that names other parties than its link", frame.sender)
+            party = sessions.get(envelope.session) if frame.receiver == SERVER else clients.get(frame.receiver)
+            if party is None:
+                raise ProtocolError("a message for a session or party that is not there", frame.sender)
+        except ProtocolError as error:
+            self.faults.append(Fault(error.blame, error.reason))
+            return ()
+        return self._feed(party, Received(envelope))
+
+    def _feed(self, party: Party, event: Event) -> tuple[Effect, ...]:
+        try:
+            return party.handle(event)
+        except ProtocolError as error:
+            self.faults.append(Fault(error.blame, error.reason))
+            return ()

@@ -1,0 +1,199 @@
+"""What parties send: frozen dataclasses with one deterministic CBOR encoding (RFC 8949; schema in messages.cddl).
+
+The bytes that are sent are the bytes that are counted and recorded. Decoding checks the size before it reads, refuses tags,
+indefinite lengths and any encoding but the deterministic one, and checks every field's type and range.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
+from typing import Any, ClassVar, NoReturn
+
+import cbor2
+
+from .errors import ProtocolError
+from .session import MAX_ID, MAX_ROSTER, RUN_BYTES, SERVER, VERSION
+
+DIGEST_BYTES = 32
+MAX_VECTOR_BYTES = 1 << 32
+HEAD_BYTES = 4096 + 5 * MAX_ROSTER
+"""Room for everything in a message but its vector."""
+
+
+def _integer(value: object, low: int, high: int, name: str) -> None:
+    if type(value) is not int or not low <= value <= high:
+        raise ValueError(f"{name} is not an integer from {low} to {high}")
+
+
+def _octets(value: object, low: int, high: int, name: str) -> None:
+    if type(value) is not bytes or not low <= len(value) <= high:
+        raise ValueError(f"{name} is not {low} to {high} bytes")
+
+
+def _text(value: object, high: int, name: str) -> None:
+    if type(value) is not str or not 0 < len(value) <= high:
+        raise ValueError(f"{name} is not a text of 1 to {high} characters")
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Server to client: take part in this session and do this work.
+
+    work: "update" or "gradient". model: name of the model to start from. vector: that model as little-endian float32,
+    empty where clients own it. The session's fields ride along so that the client can check them against its policy.
+    """
+
+    kind: ClassVar[int] = 1
+    protocol: str
+    run: bytes
+    round: int
+    cluster: str
+    roster: tuple[int, ...]
+    threshold: int
+    work: str
+    model: str
+    vector: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        _text(self.protocol, 64, "protocol")
+        _octets(self.run, RUN_BYTES, RUN_BYTES, "run")
+        _integer(self.round, 0, 2**31 - 1, "round")
+        _text(self.cluster, 256, "cluster")
+        if not isinstance(self.roster, tuple) or not 0 < len(self.roster) <= MAX_ROSTER:
+            raise ValueError("roster is not a list of clients")
+        for client in self.roster:
+            _integer(client, 0, MAX_ID, "client")
+        _integer(self.threshold, 1, MAX_ROSTER, "threshold")
+        _text(self.work, 32, "work")
+        _text(self.model, 256, "model")
+        _octets(self.vector, 0, MAX_VECTOR_BYTES, "vector")
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """Client to server: the work's result, transformed or clear, as little-endian float32; and the number of samples."""
+
+    kind: ClassVar[int] = 2
+    vector: bytes = field(repr=False)
+    samples: int
+
+    def __post_init__(self) -> None:
+        _octets(self.vector, 4, MAX_VECTOR_BYTES, "vector")
+        _integer(self.samples, 1, 2**40, "samples")
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """Server to client: the mean of a cluster's uploads as little-endian float32. name: the sum it answers."""
+
+    kind: ClassVar[int] = 3
+    name: str
+    vector: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        _text(self.name, 256, "name")
+        _octets(self.vector, 4, MAX_VECTOR_BYTES, "vector")
+
+
+@dataclass(frozen=True, slots=True)
+class Advertise:
+    """Client to server: a one-session X25519 key, signed by the client's identity."""
+
+    kind: ClassVar[int] = 4
+    public: bytes
+    signature: bytes
+
+    def __post_init__(self) -> None:
+        _octets(self.public, 32, 32, "public key")
+        _octets(self.signature, 64, 64, "signature")
+
+
+@dataclass(frozen=True, slots=True)
+class Roster:
+    """Server to the leader: the keys and signatures that the clients advertised, in the order of the session's roster."""
+
+    kind: ClassVar[int] = 5
+    publics: tuple[bytes, ...]
+    signatures: tuple[bytes, ...]
+
+    def __post_init__(self) -> None:
+        for name, values, size in (("public keys", self.publics, 32), ("signatures", self.signatures, 64)):
+            if not isinstance(values, tuple) or not 0 < len(values) <= MAX_ROSTER:
+                raise ValueError(f"{name} are not a list")
+            for value in values:
+                _octets(value, size, size, name)
+
+
+@dataclass(frozen=True, slots=True)
+class SealedSeed:
+    """Leader to one client, relayed by the server: the seed sealed to the client's key, with the leader's signed key."""
+
+    kind: ClassVar[int] = 6
+    member: int
+    public: bytes
+    signature: bytes
+    sealed: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        _integer(self.member, 0, MAX_ID, "member")
+        _octets(self.public, 32, 32, "public key")
+        _octets(self.signature, 64, 64, "signature")
+        _octets(self.sealed, 48, 48, "sealed seed")
+
+
+Message = Task | Upload | Mean | Advertise | Roster | SealedSeed
+_KINDS: Mapping[int, type[Any]] = MappingProxyType({m.kind: m for m in (Task, Upload, Mean, Advertise, Roster, SealedSeed)})
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """A message on its way. session: the session's 32-byte digest. sender, receiver: client ids, or SERVER."""
+
+    session: bytes
+    sender: int
+    receiver: int
+    message: Message
+
+    def __post_init__(self) -> None:
+        _octets(self.session, DIGEST_BYTES, DIGEST_BYTES, "session")
+        _integer(self.sender, SERVER, MAX_ID, "sender")
+        _integer(self.receiver, SERVER, MAX_ID, "receiver")
+
+
+def encode(envelope: Envelope) -> bytes:
+    """The envelope's one encoding: [version, session, sender, receiver, kind, field, ...]."""
+    message = envelope.message
+    body = [getattr(message, f.name) for f in fields(message)]
+    return cbor2.dumps([VERSION, envelope.session, envelope.sender, envelope.receiver, message.kind, *body], canonical=True)
+
+
+def _no_tag(*_: object) -> NoReturn:
+    raise ValueError("tags are not part of any message")
+
+
+_NO_TAGS = dict.fromkeys([*range(64), 100, 256, 258, 260, 261, 1004, 43000, 55799], _no_tag)
+
+
+def decode(data: bytes, link: int, max_bytes: int) -> Envelope:
+    """The envelope in `data`, which came over the link of party `link`. Allocates no more than a few times `max_bytes`.
+
+    Raises ProtocolError blaming `link` for anything but the deterministic encoding of a well-formed message.
+    """
+    if len(data) > max_bytes:
+        raise ProtocolError(f"a message of {len(data)} bytes is over the limit of {max_bytes}", link)
+    try:
+        items = cbor2.loads(
+            data, tag_hook=_no_tag, semantic_decoders=_NO_TAGS, max_depth=4, allow_indefinite=False, immutable=True
+        )
+        if not isinstance(items, tuple) or len(items) < 5 or type(items[0]) is not int or items[0] != VERSION:
+            raise ValueError("not a message of this version")
+        _, session, sender, receiver, kind, *body = items
+        if type(kind) is not int or kind not in _KINDS:
+            raise ValueError("unknown kind of message")
+        envelope = Envelope(session, sender, receiver, _KINDS[kind](*body))
+        if encode(envelope) != data:
+            raise ValueError("not in the deterministic encoding")
+    except (ValueError, TypeError, OverflowError, cbor2.CBORError) as error:
+        reason = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
+        raise ProtocolError(f"a message does not decode: {reason}", link) from None
+    return envelope

@@ -1,0 +1,85 @@
+"""CFL's privacy step (Sattler et al. 2020, section V-B): clients transform updates by a secret they share.
+
+The server averages and compares what it cannot place; clients invert the mean and own the model. This is obfuscation: the
+server learns the exact Gram matrix and what the transform leaks (a permutation leaks every value), and one client that
+hands over the seed opens every update.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ..crypto.orthonormal import Permutation, Transform
+from ..crypto.prg import derive_key
+from .answers import Functionality, Traffic
+from .group_seed import PROTOCOL, agree
+from .session import Session
+from .sides import Answering
+from .upload_view import UploadView
+from .view import Setup
+
+
+@dataclass(frozen=True, slots=True)
+class Permuted:
+    """Clients upload transformed updates and invert the mean.
+
+    transform: Permutation (the paper's), SignedPermutation or HadamardRotation. keys: "run" keeps one transform, so updates
+    of different rounds compare; "session" draws one per (round, cluster), so the server cannot link values across rounds.
+    floor: fewest clients in a published sum.
+    """
+
+    transform: type[Transform] = Permutation
+    keys: Literal["run", "session"] = "run"
+    floor: int = 3
+
+    def __post_init__(self) -> None:
+        if self.keys not in ("run", "session"):
+            raise ValueError(f'keys is "run" or "session", not {self.keys!r}')
+
+    @property
+    def gives(self) -> frozenset[Functionality]:
+        given = {Functionality.SUMS, Functionality.GRAM}
+        if self.keys == "run":
+            given.add(Functionality.GRAM_REMEMBER)
+        if self.transform.keeps_coordinates:
+            given.add(Functionality.COORDINATES)
+        return frozenset(given)
+
+    def open(self, setup: Setup, /) -> UploadView:
+        session = Session(PROTOCOL, setup.run, 0, "all", tuple(sorted(setup.clients)), len(setup.clients))
+        seed, network = agree(session, setup.entropy, setup.tap)
+        shared = SharedSecret(seed, setup.run, self.transform, self.keys, len(setup.initial))
+        sample = shared(session.digest)
+        how = Answering(
+            owner="clients",
+            floor=self.floor,
+            transform=shared,
+            length=sample.length,
+            tolerance=sample.tolerance,
+            seen=self.transform.leak,
+            across_rounds=self.keys == "run",
+            coordinatewise=self.transform.keeps_coordinates,
+        )
+        return UploadView(setup, how, Traffic(network.messages, network.bytes_up, network.bytes_down))
+
+
+class SharedSecret:
+    """What every client of a run holds: the seed, and the transforms drawn from it. The last few are kept drawn."""
+
+    KEPT = 32
+
+    def __init__(self, seed: bytes, run: bytes, transform: type[Transform], keys: str, d: int) -> None:
+        self._seed = seed
+        self._run = run
+        self._transform = transform
+        self._keys = keys
+        self._d = d
+        self._drawn: dict[bytes, Transform] = {}
+
+    def __call__(self, session: bytes) -> Transform:
+        """The transform of the session with this digest."""
+        context = self._run if self._keys == "run" else session
+        if context not in self._drawn:
+            if len(self._drawn) >= self.KEPT:
+                del self._drawn[next(iter(self._drawn))]
+            self._drawn[context] = self._transform.draw(derive_key(self._seed, "transform", context), self._d)
+        return self._drawn[context]

@@ -1,0 +1,34 @@
+"""No protection: the server sees every update. The reference that every other protection is tested against."""
+
+from dataclasses import dataclass
+
+from ..crypto.orthonormal import Identity
+from .answers import Functionality
+from .sides import Answering
+from .upload_view import UploadView
+from .view import Setup
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """Clients upload clear updates. floor: fewest clients in a published sum (1: any; it protects clients from each other)."""
+
+    floor: int = 1
+
+    @property
+    def gives(self) -> frozenset[Functionality]:
+        return frozenset(Functionality)
+
+    def open(self, setup: Setup, /) -> UploadView:
+        identity = Identity(len(setup.initial))
+        how = Answering(
+            owner="server",
+            floor=self.floor,
+            transform=lambda _: identity,
+            length=identity.length,
+            tolerance=0.0,
+            seen="everything",
+            across_rounds=True,
+            coordinatewise=True,
+        )
+        return UploadView(setup, how)

@@ -1,0 +1,81 @@
+"""How a role speaks to its driver: `step(state, event) -> (state, effects)`, pure and without I/O.
+
+A role is a frozen dataclass per phase. The driver feeds it events and obeys the effects in order, so what must survive a
+crash (Persist) is stored before it is sent (Send). An illegal event raises ProtocolError and the old state stays good.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from .messages import Envelope, Task
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """Event: a decoded message arrived."""
+
+    envelope: Envelope
+
+
+@dataclass(frozen=True, slots=True)
+class Worked:
+    """Event at a client: its local work is done. vector: float32 (d,); samples: examples behind it."""
+
+    vector: Any = field(repr=False)
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """Event: whatever has not arrived counts as dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Effect: put this message on its link."""
+
+    envelope: Envelope
+
+
+@dataclass(frozen=True, slots=True)
+class Persist:
+    """Effect: store this before anything after it happens; a restarted role is handed it back."""
+
+    key: str
+    value: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Perform:
+    """Effect at a client: do this task's local work, then feed the role `Worked`."""
+
+    task: Task
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """Effect at a client: a published vector arrived. name: the sum's name; session: the digest it belongs to."""
+
+    name: str
+    session: bytes
+    vector: bytes = field(repr=False)
+
+
+Event = Received | Worked | Deadline
+Effect = Send | Persist | Perform | Learned
+Step = Callable[[Any, Event], tuple[Any, tuple[Effect, ...]]]
+
+
+class Party:
+    """A role in progress: the one mutable cell around a pure step. A failed step leaves the state as it was."""
+
+    def __init__(self, id: int, state: Any, step: Step) -> None:
+        self.id = id
+        self.state = state
+        self._step = step
+
+    def handle(self, event: Event) -> tuple[Effect, ...]:
+        """Advance by one event and return the effects. Raises ProtocolError."""
+        self.state, effects = self._step(self.state, event)
+        return effects

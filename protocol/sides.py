@@ -1,0 +1,52 @@
+"""The two sides of a simulated run over uploads, kept apart: what the server holds and what the clients hold."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..crypto.orthonormal import Transform
+from .answers import Owner, Vector
+from .roles import Party
+from .span import Row
+from .uploads import Collected, Idle, Policy, client_step
+from .view import Setup
+
+SharedTransform = Callable[[bytes], Transform]
+"""The transform of a session, by the session's digest. Clients hold it; the server does not."""
+
+
+class ServerSide:
+    """What the server holds: uploads of the current round, remembered uploads, published means; models if it owns them."""
+
+    def __init__(self) -> None:
+        self.uploads: dict[str, Collected] = {}
+        self.published: dict[str, list[Row]] = {}
+        self.means: dict[str, Vector] = {}
+        self.remembered: dict[str, tuple[tuple[int, ...], NDArray[np.float32]]] = {}
+        self.models: dict[str, Vector] = {}
+
+
+class ClientSide:
+    """What the clients hold: their roles, the shared transform, and the models if they own them (one copy for all)."""
+
+    def __init__(self, setup: Setup, policy: Policy, transform: SharedTransform) -> None:
+        self.transform = transform
+        self.parties = {i: Party(i, Idle(i, setup.run, policy, transform), client_step) for i in setup.clients}
+        self.models: dict[str, Vector] = {}
+        self.means: dict[str, Vector] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Answering:
+    """How one protection answers over uploads. seen: what the server learns of one upload, in words."""
+
+    owner: Owner
+    floor: int
+    transform: SharedTransform
+    length: int
+    tolerance: float
+    seen: str
+    across_rounds: bool
+    coordinatewise: bool

@@ -1,0 +1,197 @@
+"""The upload protocol: each client sends the server one vector per session, clear or under a shared secret transform.
+
+Spec: specs/uploads.md. Client phases: Idle -> Working -> Idle. Server phases: Collecting or Summing -> Collected or Summed.
+Clients and server are honest about their work; what is checked is what the other side could get wrong or abuse.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..crypto.orthonormal import Transform
+from .errors import ProtocolError
+from .messages import Envelope, Mean, Task, Upload
+from .roles import Deadline, Effect, Event, Learned, Perform, Persist, Received, Send, Worked
+from .session import SERVER, Session
+
+Vector = NDArray[np.float32]
+PROTOCOL = "uploads"
+
+
+def to_bytes(vector: Vector) -> bytes:
+    """A float32 vector as little-endian bytes."""
+    return vector.astype("<f4", copy=False).tobytes()
+
+
+def from_bytes(data: bytes) -> Vector:
+    """Little-endian bytes as a float32 vector. Raises ValueError if they are not whole numbers of floats."""
+    return np.frombuffer(data, dtype="<f4").astype(np.float32, copy=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What a client insists on, whatever the server proposes: the least cohort and threshold it takes part in."""
+
+    min_cohort: int = 1
+    min_threshold: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """A client between sessions. next_round: the earliest round it still answers, per kind of work; never answers twice."""
+
+    me: int
+    run: bytes
+    policy: Policy
+    transform: Callable[[bytes], Transform] = field(repr=False)
+    next_round: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Working:
+    """A client that has taken a task and owes the server its result."""
+
+    idle: Idle
+    session: Session
+
+
+def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
+    """The client's role. Raises ProtocolError blaming the server for a task against its policy or out of order."""
+    match state, event:
+        case Idle(), Received(Envelope(message=Task() as task) as envelope):
+            session = _checked(state, envelope, task)
+            idle = replace(state, next_round={**state.next_round, task.work: task.round + 1})
+            stored = Persist(f"next round {task.work}", (task.round + 1).to_bytes(4, "big"))
+            return Working(idle, session), (stored, Perform(task))
+        case Working(), Worked():
+            transformed = state.idle.transform(state.session.digest).apply(event.vector)
+            upload = Upload(to_bytes(transformed), event.samples)
+            return state.idle, (Send(Envelope(state.session.digest, state.idle.me, SERVER, upload)),)
+        case (Idle() | Working()), Received(Envelope(message=Mean() as mean, sender=sender) as envelope):
+            if sender != SERVER:
+                raise ProtocolError("only the server publishes means", sender)
+            return state, (Learned(mean.name, envelope.session, mean.vector),)
+        case _, Received(envelope):
+            raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)
+        case _:
+            raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
+
+
+def _checked(state: Idle, envelope: Envelope, task: Task) -> Session:
+    try:
+        session = Session(task.protocol, task.run, task.round, task.cluster, task.roster, task.threshold)
+    except ValueError as error:
+        raise ProtocolError(f"a task without a valid session: {error}", envelope.sender) from None
+    problems = {
+        "a task that is not the server's": envelope.sender != SERVER,
+        "a task under another session's digest": session.digest != envelope.session,
+        "a task of another run": task.run != state.run,
+        "a task of another protocol": task.protocol != f"{PROTOCOL}/{task.work}",
+        "a task for others": state.me not in task.roster,
+        "a task for a round already answered": task.round < state.next_round.get(task.work, 0),
+        f"a cohort under the policy's {state.policy.min_cohort}": len(task.roster) < state.policy.min_cohort,
+        f"a threshold under the policy's {state.policy.min_threshold}": task.threshold < state.policy.min_threshold,
+    }
+    for reason, found in problems.items():
+        if found:
+            raise ProtocolError(reason, envelope.sender)
+    return session
+
+
+@dataclass(frozen=True, slots=True)
+class Collecting:
+    """The server while uploads arrive and are kept. length: coordinates of a right upload."""
+
+    session: Session
+    length: int
+    received: Mapping[int, tuple[Vector, int]] = field(default_factory=dict, repr=False)
+    rejected: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """The server after the deadline: the survivors' uploads and sample counts."""
+
+    session: Session
+    received: Mapping[int, tuple[Vector, int]] = field(repr=False)
+    rejected: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Summing:
+    """The server while uploads are added, with weight of[i] (times samples), and forgotten. total: float64 (length,)."""
+
+    session: Session
+    length: int
+    of: Mapping[int, float]
+    times_samples: bool
+    total: NDArray[np.float64] = field(repr=False)
+    weight: float = 0.0
+    clients: tuple[int, ...] = ()
+    rejected: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Summed:
+    """The server after the deadline of a sum."""
+
+    session: Session
+    total: NDArray[np.float64] = field(repr=False)
+    weight: float
+    clients: tuple[int, ...]
+    rejected: tuple[int, ...]
+
+
+def invite(session: Session, work: str, model: str, vector: bytes) -> tuple[Effect, ...]:
+    """The server's first move: a task for every client on the session's roster."""
+    task = Task(
+        session.protocol, session.run, session.round, session.cluster, session.roster, session.threshold, work, model, vector
+    )
+    return tuple(Send(Envelope(session.digest, SERVER, client, task)) for client in session.roster)
+
+
+def publish(session: Session, name: str, mean: Vector, members: tuple[int, ...]) -> tuple[Effect, ...]:
+    """The server's last move where clients own the model: the mean to every member of the cluster."""
+    message = Mean(name, to_bytes(mean))
+    return tuple(Send(Envelope(session.digest, SERVER, client, message)) for client in members)
+
+
+def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
+    """The server's role. Raises ProtocolError blaming the client for an upload that is misplaced, repeated or malformed.
+
+    A vector with a value that is not finite is rejected and its client recorded: it counts as dropped.
+    """
+    match state, event:
+        case (Collecting() | Summing()), Received(Envelope(message=Upload() as upload, sender=client)):
+            vector = _accepted(state, client, upload)
+            if not np.isfinite(vector).all():
+                return replace(state, rejected=(*state.rejected, client)), ()
+            if isinstance(state, Collecting):
+                return replace(state, received={**state.received, client: (vector, upload.samples)}), ()
+            a = state.of.get(client, 0.0) * (upload.samples if state.times_samples else 1)
+            total = state.total + a * vector.astype(np.float64)
+            return replace(state, total=total, weight=state.weight + a, clients=(*state.clients, client)), ()
+        case Collecting(), Deadline():
+            return Collected(state.session, dict(sorted(state.received.items())), state.rejected), ()
+        case Summing(), Deadline():
+            return Summed(state.session, state.total, state.weight, tuple(sorted(state.clients)), state.rejected), ()
+        case (Collected() | Summed()), Received(Envelope(message=Upload(), sender=client)):
+            raise ProtocolError("an upload after the deadline", client)
+        case _, Received(envelope):
+            raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)
+        case _:
+            raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
+
+
+def _accepted(state: Collecting | Summing, client: int, upload: Upload) -> Vector:
+    heard = state.received if isinstance(state, Collecting) else state.clients
+    if client not in state.session.roster:
+        raise ProtocolError("an upload from outside the roster", client)
+    if client in heard or client in state.rejected:
+        raise ProtocolError("a second upload in one session", client)
+    if len(upload.vector) != 4 * state.length:
+        raise ProtocolError(f"an upload of {len(upload.vector)} bytes where {4 * state.length} belong", client)
+    return from_bytes(upload.vector)

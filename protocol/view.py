@@ -1,0 +1,186 @@
+"""The server view: everything that an algorithm may ask about the clients' updates, and the types it is answered with.
+
+An algorithm never touches an update. It starts work (`train`), asks for functionalities (`gram`, `sums`, ...) and holds
+models as opaque handles. A protection is a value that opens a view; each view answers the same functionalities by another
+protocol and enters every answer in the disclosure log.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..crypto.entropy import Entropy
+from .answers import (
+    Assignment,
+    BelowFloor,
+    Functionality,
+    Gram,
+    Model,
+    Owner,
+    Remembered,
+    Snapshot,
+    Sum,
+    Traffic,
+    Updates,
+    Vector,
+    Weights,
+    Work,
+)
+from .disclosure import Disclosure
+from .errors import Refused
+from .in_process import Fault, Tap
+
+
+@dataclass(frozen=True, slots=True)
+class LocalWork:
+    """What a client computed: a float32 vector, shape (d,), from `samples` examples."""
+
+    vector: Vector = field(repr=False)
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class LocalJob:
+    """What a client is asked to compute, from the model that it opened."""
+
+    client: int
+    round: int
+    work: Work
+    start: Vector = field(repr=False)
+
+
+class Workers(Protocol):
+    """The clients' own computers. Yields (client, result) for every job, in any order, as results come."""
+
+    def __call__(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]: ...
+
+
+class ServerView(Protocol):
+    """What the server of one run can see. Opened by a protection; see DESIGN of the package for who learns what."""
+
+    @property
+    def owner(self) -> Owner:
+        """Who owns the models."""
+        ...
+
+    def train(self, round: int, work: Mapping[str, Assignment], kind: Work = "update", /) -> Mapping[str, Updates]:
+        """Run one session per cluster; the server now holds whatever this protection lets it hold of the updates.
+
+        Clusters of which fewer clients than their session's threshold answered are left out.
+        """
+        ...
+
+    def train_and_sum(
+        self, round: int, work: Mapping[str, Assignment], weights: Mapping[str, Weights], /
+    ) -> Mapping[str, Sum | BelowFloor]:
+        """One session per cluster whose updates are added as they arrive and forgotten: memory for one sum per cluster."""
+        ...
+
+    def sums(self, updates: Updates, weights: Mapping[str, Weights], /) -> Mapping[str, Sum | BelowFloor]:
+        """Publish weighted sums of these updates, one per name, each to its members.
+
+        Raises Refused if, with what was published before about these updates, fewer than `floor` clients would show.
+        """
+        ...
+
+    def gram(self, updates: Updates, /) -> Gram:
+        """Inner products of these updates."""
+        ...
+
+    def coordinates(
+        self, updates: Updates, name: str, rule: Callable[[NDArray[np.float32]], NDArray[np.float32]], /
+    ) -> Sum | BelowFloor:
+        """Publish rule(rows), a coordinate-wise order statistic of the updates, to the cluster.
+
+        rule: float32 (clients, length) to float32 (length,), commuting with permutations and sign flips of coordinates.
+        """
+        ...
+
+    def remember(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
+        """Keep these clients' updates beyond the round."""
+        ...
+
+    def cosines(self, updates: Updates, remembered: Remembered, /) -> NDArray[np.float64]:
+        """Cosine similarity of new updates (rows) to remembered ones (columns): float64, 0 where a norm is 0."""
+        ...
+
+    def advance(self, model: Model, mean: Sum, /) -> Model:
+        """The model moved by the published mean (sum / weight), at its owner."""
+        ...
+
+    def train_alone(self, round: int, models: Mapping[int, Model], /) -> Mapping[int, Model]:
+        """Each client trains its own model and tells nobody; the new models are the clients'."""
+        ...
+
+    def retire(self, models: Iterable[Model], remembered: Iterable[Remembered], /) -> None:
+        """Forget everything but these handles."""
+        ...
+
+    @property
+    def log(self) -> Sequence[Disclosure]:
+        """Every answer so far, in order."""
+        ...
+
+    @property
+    def faults(self) -> Sequence[Fault]:
+        """Messages that some party refused, and vectors that were rejected."""
+        ...
+
+    @property
+    def traffic(self) -> Traffic: ...
+
+    def observe(self, model: Model, /) -> Vector:
+        """The model itself, float32 (d,), for whoever measures a simulation. No party of the protocol calls this."""
+        ...
+
+    def save(self) -> Snapshot:
+        """All that the view holds between rounds, server and clients together, to resume a simulation."""
+        ...
+
+    def restore(self, snapshot: Snapshot, remembered: Iterable[Remembered], /) -> None:
+        """Continue from a snapshot; `remembered` are the handles that the algorithm still holds."""
+        ...
+
+
+class Protection(Protocol):
+    """A protocol that answers for the clients: a frozen dataclass that a scenario names."""
+
+    @property
+    def gives(self) -> frozenset[Functionality]:
+        """The functionalities that its view answers."""
+        ...
+
+    def open(self, setup: "Setup", /) -> ServerView: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a view needs to begin. run: 16 bytes that name the run. initial: float32 (d,), known to all parties.
+
+    entropy: where secrets come from. tap: what the network does to frames, or None for a perfect one.
+    """
+
+    run: bytes
+    initial: Vector = field(repr=False)
+    clients: tuple[int, ...]
+    workers: Workers
+    entropy: Entropy
+    tap: Tap | None = None
+
+
+def check_composition(
+    algorithm: str, needs: Iterable[Functionality], protection: Protection, known: Sequence[Protection]
+) -> None:
+    """Raise Refused if the protection cannot give what the algorithm needs, naming both and what would fit."""
+    missing = sorted(set(needs) - protection.gives)
+    if not missing:
+        return
+    fits = [repr(other) for other in known if set(needs) <= other.gives]
+    raise Refused(
+        f"{algorithm} needs {', '.join(missing)}, which {protection!r} does not give"
+        + (f"; these would: {'; '.join(fits)}" if fits else "; no protection gives all that it needs")
+    )
+
