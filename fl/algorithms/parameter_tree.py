@@ -1,0 +1,54 @@
+"""CFL's parameter tree: a node per cluster, the stationary model and the pre-split updates cached (section V-C, Fig. 4)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...protocol.answers import Model, Remembered
+
+ROOT = "0"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """An inner node: a cluster that was split, and the model theta* at which its members' updates were compared.
+
+    members: those of the cluster when it was split. round: of the split. children: names of the two parts; a child is
+    another node or a current cluster. edges: per child, the handle on its members' pre-split updates (Eq. 47), if cached.
+    """
+
+    members: tuple[int, ...]
+    model: Model
+    born: int
+    round: int
+    children: tuple[str, str]
+    edges: tuple[Remembered, ...]
+
+
+Tree = Mapping[str, Node]
+
+
+def names_of_children(name: str) -> tuple[str, str]:
+    """A cluster's name is its path: the root is "0", and each split appends "0" or "1"."""
+    return name + "0", name + "1"
+
+
+def path_to(name: str) -> list[str]:
+    """The names from the root to `name`, both included."""
+    return [name[:k] for k in range(len(ROOT), len(name) + 1)]
+
+
+def closer_child(node: Node, cosines: Sequence[NDArray[np.float64]]) -> str:
+    """Algorithm 4, lines 6-12: the child whose cached updates contain the most similar one; the second on a tie.
+
+    cosines: per child, the newcomer's similarity to each cached update of that edge, shape (members of the child,).
+    """
+    first, second = (float(c.max()) for c in cosines)
+    return node.children[0] if first > second else node.children[1]
+
+
+def generalities(tree: Tree, clusters: Mapping[str, Model], name: str) -> list[Model]:
+    """The models on a client's path from the most general (the FL solution) to its own cluster's (section V-C)."""
+    return [tree[n].model for n in path_to(name)[:-1] if n in tree] + [clusters[name]]

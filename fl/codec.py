@@ -1,0 +1,54 @@
+"""Frozen dataclasses to plain JSON values and back, by their declared types. How states and snapshots are written."""
+
+import types
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+
+def to_plain(value: Any) -> Any:
+    """The value as dicts, lists, strings and numbers. Fields with compare=False are records, not state, and are left out.
+
+    Raises ValueError for anything that is not a dataclass, mapping, sequence, string, number, bool or None.
+    """
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: to_plain(getattr(value, f.name)) for f in fields(value) if f.compare}
+    if isinstance(value, Mapping):
+        return {"keys": [to_plain(k) for k in value], "values": [to_plain(v) for v in value.values()]}
+    if isinstance(value, Sequence):
+        return [to_plain(v) for v in value]
+    raise ValueError(f"cannot write a {type(value).__name__}")
+
+
+def from_plain(kind: Any, plain: Any) -> Any:
+    """The inverse of `to_plain` for a declared type. Raises ValueError when the plain value does not fit it."""
+    try:
+        return _from_plain(kind, plain)
+    except (TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"does not fit {getattr(kind, '__name__', kind)}: {error}") from None
+
+
+def _from_plain(kind: Any, plain: Any) -> Any:
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        if plain is None and type(None) in inner:
+            return None
+        (kind,) = (k for k in inner if k is not type(None))
+        return _from_plain(kind, plain)
+    if origin is tuple:
+        if len(inner) == 2 and inner[1] is Ellipsis:
+            return tuple(_from_plain(inner[0], v) for v in plain)
+        return tuple(_from_plain(k, v) for k, v in zip(inner, plain, strict=True))
+    if origin is not None and isinstance(origin, type) and issubclass(origin, Mapping):
+        keys = [_from_plain(inner[0], k) for k in plain["keys"]]
+        return dict(zip(keys, (_from_plain(inner[1], v) for v in plain["values"]), strict=True))
+    if is_dataclass(kind) and isinstance(kind, type):
+        hints = get_type_hints(kind)
+        return kind(**{f.name: _from_plain(hints[f.name], plain[f.name]) for f in fields(kind) if f.compare})
+    if kind is float and type(plain) in (int, float):
+        return float(plain)
+    if type(plain) is not kind:
+        raise TypeError(f"{type(plain).__name__} where {kind} belongs")
+    return plain
