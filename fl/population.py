@@ -13,21 +13,26 @@ class Examples:
 
     x: float32 images, shape (n, channels, height, width), values in [0, 1]; or int64 tokens, shape (n, length).
     y: int64 labels, shape (n,); or int64 next tokens, shape (n, length), where -1 marks padding that no loss counts.
+    topic: int64, shape (n,), where every example comes from (the topic of an article, the domain of an image), or None.
+        Partitions may look at it; training never does.
     """
 
     x: Tensor
     y: Tensor
+    topic: Tensor | None = None
 
     def __post_init__(self) -> None:
         if len(self.x) != len(self.y):
             raise ValueError(f"{len(self.x)} inputs but {len(self.y)} targets")
+        if self.topic is not None and self.topic.shape != self.y.shape[:1]:
+            raise ValueError(f"{len(self.y)} examples but topics of shape {tuple(self.topic.shape)}; give one topic for each")
 
     def __len__(self) -> int:
         return len(self.y)
 
     def take(self, index: Tensor) -> "Examples":
         """The examples at int64 positions `index`, in that order."""
-        return Examples(self.x[index], self.y[index])
+        return Examples(self.x[index], self.y[index], None if self.topic is None else self.topic[index])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
