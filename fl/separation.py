@@ -5,9 +5,10 @@ the server needs follows from the Gram matrix G_ij = <delta_i, delta_j>: cosines
 arrays are numpy float64. Positions stand for clients here; only `correct` speaks of ids.
 
 Two remarks on the paper.
-- Lemma 4 holds, but not by its proof, which keeps a bipartition optimal under projection to a plane. A short one: if every
-  cut had a cross angle below pi/(k - 1), a spanning tree of the k directions would be shorter than pi; walked twice it is a
-  closed curve shorter than 2 pi on the sphere, which lies in an open half-space, so no positive combination is zero.
+- Lemma 4 holds, but its proof leans on Eq. 96 (projecting to a plane shrinks no angle), which is not true in general. A proof
+  without it: if every cut had a cross angle below pi/(k - 1), a spanning tree of the k directions would be shorter than pi;
+  walked there and back it is a closed curve shorter than 2 pi on the sphere. Such a curve lies in an open half-space, so no
+  positive combination of the directions is zero.
 - Remark 2 says "if and only if". A positive gap makes the bipartition correct (Corollary 1), the converse fails: a correct cut
   may have a negative gap, because single linkage follows chains and because the gap takes the loosest of all k groups.
 """
