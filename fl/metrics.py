@@ -1,0 +1,51 @@
+"""How well clusters that were found agree with the groups that were planted.
+
+Only evaluations call this: no algorithm may see the planted groups.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from sklearn.metrics import adjusted_rand_score
+
+
+def membership(clusters: Sequence[Sequence[int]]) -> dict[int, int]:
+    """The position of its cluster for every client id. Raises ValueError if a client is in two clusters.
+
+    >>> membership([(3, 5), (4,)])
+    {3: 0, 5: 0, 4: 1}
+    """
+    found = {client: number for number, cluster in enumerate(clusters) for client in cluster}
+    if len(found) != sum(len(cluster) for cluster in clusters):
+        raise ValueError("a client is listed twice; clusters must be disjoint")
+    return found
+
+
+def adjusted_rand_index(found: Mapping[int, int] | Sequence[Sequence[int]], planted: Mapping[int, int]) -> float:
+    """Agreement of two partitions corrected for chance (Hubert and Arabie 1985): 1 if equal, about 0 if unrelated.
+
+    found: the cluster of every client id, or the clusters as sequences of ids. planted: the true group of every client id.
+    Names of clusters do not matter. Raises ValueError unless both speak of the same clients.
+    """
+    clusters = dict(found) if isinstance(found, Mapping) else membership(found)
+    _same_clients(clusters, planted)
+    ids = sorted(planted)
+    return float(adjusted_rand_score([planted[i] for i in ids], [clusters[i] for i in ids]))
+
+
+def purity(clusters: Sequence[Sequence[int]], planted: Mapping[int, int]) -> float:
+    """Fraction of clients that share their cluster only with clients of their own planted group (Espinoza Castellon et al. 2022).
+
+    A client alone counts as pure, so m singletons score 1: never read purity without the number of clusters or the
+    adjusted Rand index. Not the purity of the clustering literature, where the majority of a mixed cluster counts.
+    """
+    _same_clients(membership(clusters), planted)
+    if not planted:
+        raise ValueError("purity needs at least one client")
+    pure = sum(len(cluster) for cluster in clusters if len({planted[i] for i in cluster}) == 1)
+    return pure / len(planted)
+
+
+def _same_clients(found: Mapping[int, int], planted: Mapping[int, int]) -> None:
+    if found.keys() != planted.keys():
+        odd = sorted(found.keys() ^ planted.keys())
+        raise ValueError(f"found and planted must name the same clients; {len(odd)} are in one only, the first is {odd[0]}")
