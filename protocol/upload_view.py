@@ -4,7 +4,7 @@ The server's side and the clients' side are two objects. What the server's side 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +48,7 @@ class UploadView:
         self.server = ServerSide()
         self.clients = ClientSide(setup, Policy(min_cohort=1), how.transform)
         self._network = InProcess(setup.tap, max_bytes=4 * how.length + HEAD_BYTES)
-        self._before = before
+        self._network.messages, self._network.bytes_up, self._network.bytes_down = astuple(before)
         self._rejected: list[Fault] = []
         self.log: list[Disclosure] = []
         self._models["init"] = setup.initial
@@ -67,8 +67,7 @@ class UploadView:
 
     @property
     def traffic(self) -> Traffic:
-        now, before = self._network, self._before
-        return Traffic(before.messages + now.messages, before.bytes_up + now.bytes_up, before.bytes_down + now.bytes_down)
+        return Traffic(self._network.messages, self._network.bytes_up, self._network.bytes_down)
 
     # --- work ---------------------------------------------------------------------------------------------------------
 
@@ -248,7 +247,7 @@ class UploadView:
         self.server.remembered = {r.name: (r.clients, snapshot.remembered[r.name]) for r in remembered}
         for i, party in self.clients.parties.items():
             party.state = replace(party.state, next_round=dict(snapshot.next_round.get(i, {})))
-        self._before = snapshot.traffic
+        self._network.messages, self._network.bytes_up, self._network.bytes_down = astuple(snapshot.traffic)
 
     # --- inside -------------------------------------------------------------------------------------------------------
 

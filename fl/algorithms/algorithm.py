@@ -1,14 +1,17 @@
 """What an algorithm is: hyper-parameters with `init` and `round`, and a state that names clusters and their models."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...protocol.answers import Functionality, Model, Remembered, Sum, Weights
 from ...protocol.view import ServerView
+from ..bipartition import Bipartition
 from ..training import Training
+from .parameter_tree import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,17 @@ class Cluster:
     born: int = 0
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Measured:
+    """What the server saw of one cluster in one round: norms, cosine similarities in the order of `clients`, and the split made."""
+
+    mean: float
+    largest: float
+    clients: tuple[int, ...]
+    similarity: NDArray[np.float64] = field(repr=False)
+    split: Bipartition | None = None
+
+
 class State(Protocol):
     """What every algorithm's state shows: a frozen dataclass that serialises, made of ids, numbers and handles."""
 
@@ -39,6 +53,16 @@ class State(Protocol):
 
     @property
     def clusters(self) -> Mapping[str, Cluster]: ...
+
+    @property
+    def tree(self) -> Mapping[str, Node]:
+        """The clusters that were split; empty where nothing ever is."""
+        ...
+
+    @property
+    def measured(self) -> Mapping[str, Measured]:
+        """What the last round measured, for the record."""
+        ...
 
     @property
     def models(self) -> Sequence[Model]:

@@ -24,7 +24,7 @@ from ...protocol.view import ServerView
 from ..bipartition import Bipartition, optimal_bipartition
 from ..separation import accepts, cosine_similarity, norm_of_combination, norms
 from ..training import Training
-from .algorithm import Cluster, Start, advanced, check_participation, mean_of, sample
+from .algorithm import Cluster, Measured, Start, advanced, check_participation, mean_of, sample
 from .parameter_tree import ROOT, Node, closer_child, names_of_children
 
 
@@ -69,17 +69,6 @@ class Linkage(Protocol):
     """How a similarity matrix, rows in the order of the clients, is cut in two."""
 
     def __call__(self, similarity: NDArray[np.float64], clients: Sequence[int], /) -> Bipartition: ...
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Measured:
-    """What the server saw of one cluster in one round."""
-
-    mean: float
-    largest: float
-    clients: tuple[int, ...]
-    similarity: NDArray[np.float64] = field(repr=False)
-    split: Bipartition | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ import numpy as np
 from ...protocol.answers import Assignment, Functionality, Model, Remembered
 from ...protocol.view import ServerView
 from ..training import Training
-from .algorithm import Cluster, Start, advanced, check_participation, mean_of, sample
+from .algorithm import Cluster, Measured, Start, advanced, check_participation, mean_of, sample
+from .parameter_tree import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,14 @@ class State:
 
     round: int
     clusters: Mapping[str, Cluster]
+
+    @property
+    def tree(self) -> Mapping[str, Node]:
+        return {}
+
+    @property
+    def measured(self) -> Mapping[str, Measured]:
+        return {}
 
     @property
     def models(self) -> Sequence[Model]:

@@ -1,0 +1,217 @@
+"""Running a scenario: rounds, evaluation, logs and checkpoints, and the summary at the end."""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..protocol.disclosure import Disclosure, totals
+from .algorithms.algorithm import State
+from .checkpoint import Checkpoint, latest, read, write
+from .codec import from_plain, to_plain
+from .evaluation import Score, scores
+from .generality import ensemble_accuracy, fall_back, models_of_clients
+from .metrics import adjusted_rand_index, purity
+from .run_folder import RunFolder, machine, versions
+from .scenario import Scenario, described
+from .separation import separation_gap
+from .simulation import Simulation
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What a watcher is told after each round. accuracy: mean over clients, None in a round without evaluation."""
+
+    round: int
+    rounds: int
+    clusters: int
+    accuracy: float | None
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What the summary needs from rounds that are over; kept in checkpoints."""
+
+    seconds: float = 0.0
+    before: float | None = None
+    seen: dict[str, int] = field(default_factory=lambda: {"log": 0, "faults": 0})
+
+
+def run(scenario: Scenario, out: Path, data: Path | None = None, resume: bool = False) -> Iterator[Round]:
+    """Play the scenario's rounds, yielding after each; the run folder is complete when the iterator ends.
+
+    A run folder is resumed from its newest checkpoint and ends with the models and metrics of an undisturbed run.
+    Raises ValueError of one line for bad input, a damaged checkpoint, or a folder that does not fit.
+    """
+    folder = RunFolder(out)
+    plain = described(scenario)
+    if resume:
+        _same_scenario(folder.scenario(), plain)
+    else:
+        folder.begin(plain)
+    simulation = Simulation(scenario, data)
+    progress = _Progress()
+    path = latest(folder.checkpoints) if folder.checkpoints.exists() else None
+    if path is not None:
+        checkpoint = read(path)
+        simulation.state = from_plain(type(simulation.state), checkpoint.state)
+        simulation.view.restore(checkpoint.snapshot, simulation.state.remembered)
+        folder.cut(checkpoint.lines)
+        progress = _Progress(checkpoint.extra["seconds"], checkpoint.extra["before"])
+    else:
+        folder.cut({})
+    while simulation.state.round < scenario.rounds:
+        yield _play(simulation, folder, progress)
+    finish(simulation, folder, progress)
+
+
+def _same_scenario(begun: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    differing = [key for key in now if key != "rounds" and begun.get(key) != now[key]]
+    if differing:
+        raise ValueError(f"the run was begun with another {', '.join(differing)}; resume it with the scenario it had")
+
+
+def _play(simulation: Simulation, folder: RunFolder, progress: _Progress) -> Round:
+    started = time.perf_counter()
+    scenario, t = simulation.scenario, simulation.state.round
+    simulation.step()
+    state: State = simulation.state
+    last = state.round == scenario.rounds
+    evaluated = simulation.evaluate() if last or state.round % scenario.evaluate_every == 0 else None
+    took = time.perf_counter() - started
+    progress.seconds += took
+    line = _metrics(simulation, t, evaluated) | {"seconds": took}
+    if evaluated is not None and len(state.clusters) == 1:
+        progress.before = line["accuracy_mean"]
+    view, seen = simulation.view, progress.seen
+    folder.append("metrics.jsonl", [line])
+    folder.append("splits.jsonl", list(_splits(simulation, t)))
+    folder.append("disclosure.jsonl", [entry.as_dict() for entry in view.log[seen["log"] :]])
+    folder.append("faults.jsonl", [{"round": t, "client": f.blame, "reason": f.reason} for f in view.faults[seen["faults"] :]])
+    progress.seen = {"log": len(view.log), "faults": len(view.faults)}
+    extra = {"seconds": progress.seconds, "before": progress.before}
+    write(folder.checkpoints, Checkpoint(state.round, to_plain(state), view.save(), folder.lengths(), extra))
+    return Round(state.round, scenario.rounds, len(state.clusters), line.get("accuracy_mean"))
+
+
+def _metrics(simulation: Simulation, t: int, evaluated: Mapping[int, Score] | None) -> dict[str, Any]:
+    state: State = simulation.state
+    traffic, groups = simulation.view.traffic, simulation.population.groups
+    line: dict[str, Any] = {
+        "round": t,
+        "clusters": {name: list(c.members) for name, c in sorted(state.clusters.items())},
+        "norms": {name: {"mean": m.mean, "max": m.largest} for name, m in state.measured.items()},
+        "gap": {
+            name: separation_gap(m.similarity, [groups[i] for i in m.clients])
+            for name, m in state.measured.items()
+            if len(m.clients) > 1
+        },
+        "bytes_up": traffic.bytes_up,
+        "bytes_down": traffic.bytes_down,
+    }
+    if evaluated is not None:
+        accuracies = [score.accuracy for score in evaluated.values()]
+        line |= {
+            "accuracy": {str(i): score.accuracy for i, score in evaluated.items()},
+            "loss": {str(i): score.loss for i, score in evaluated.items()},
+            "accuracy_mean": float(np.mean(accuracies)),
+            "accuracy_worst": float(np.min(accuracies)),
+        }
+    return line
+
+
+def _splits(simulation: Simulation, t: int) -> Iterator[dict[str, Any]]:
+    groups = simulation.population.groups
+    for name, measured in sorted(simulation.state.measured.items()):
+        if measured.split is None:
+            continue
+        node = simulation.state.tree[name]
+        yield {
+            "round": t,
+            "cluster": name,
+            "clients": list(measured.clients),
+            "similarity": [[round(float(a), 6) for a in row] for row in measured.similarity],
+            "children": dict(zip(node.children, (list(measured.split.left), list(measured.split.right)), strict=True)),
+            "cross": measured.split.cross,
+            "gamma": float(np.sqrt(max(0.0, (1 - measured.split.cross) / 2))),
+            "gap": separation_gap(measured.similarity, [groups[i] for i in measured.clients]),
+        }
+
+
+def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> dict[str, Any]:
+    """Write models, tree and summary of a run whose rounds are over, and return the summary."""
+    scenario, state, groups = simulation.scenario, simulation.state, simulation.population.groups
+    clusters = [list(c.members) for _, c in sorted(state.clusters.items())]
+    placed = {i: groups[i] for members in clusters for i in members}
+    final = folder.read("metrics.jsonl")[-1]
+    models = {name: simulation.view.observe(c.model) for name, c in state.clusters.items()}
+    models |= {f"tree {name}": simulation.view.observe(node.model) for name, node in state.tree.items()}
+    folder.write_models(simulation.module, models)
+    folder.write_json("tree.json", list(_tree(state, final)))
+    faults = folder.read("faults.jsonl")
+    log = (Disclosure(**{**entry, "about": tuple(entry["about"])}) for entry in folder.read("disclosure.jsonl"))
+    tokens = simulation.population.clients[min(placed)].test.y.ndim == 2
+    summary = {
+        "name": scenario.name,
+        "algorithm": type(scenario.algorithm).__name__,
+        "protection": type(scenario.protection).__name__,
+        "data": type(scenario.data).__name__,
+        "metric": "perplexity" if tokens else "accuracy",
+        "seed": scenario.seed,
+        "rounds": state.round,
+        "seconds": progress.seconds,
+        "accuracy_mean": final["accuracy_mean"],
+        "accuracy_worst": final["accuracy_worst"],
+        "accuracy_before_clustering": progress.before,
+        "loss_mean": float(np.mean(list(final["loss"].values()))),
+        "clusters": clusters,
+        "groups": {str(i): g for i, g in sorted(groups.items())},
+        "ari": adjusted_rand_index(clusters, placed),
+        "purity": purity(clusters, placed),
+        "bytes_up": final["bytes_up"],
+        "bytes_down": final["bytes_down"],
+        "disclosed": totals(log),
+        "rejected": [f for f in faults if "not finite" in f["reason"]],
+        "faults": len(faults),
+        "unplaced": sorted(groups.keys() - placed.keys()),
+        **_generality(simulation),
+        "versions": versions(),
+        "machine": machine(),
+    }
+    folder.write_json("summary.json", summary)
+    return summary
+
+
+def _tree(state: State, final: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for name, node in sorted(state.tree.items()):
+        parent = name[:-1] or None
+        yield {"name": name, "parent": parent, "members": list(node.members), "born": node.born, "accuracy": None, "leaf": False}
+    for name, cluster in sorted(state.clusters.items()):
+        known = [final["accuracy"][str(i)] for i in cluster.members if str(i) in final["accuracy"]]
+        parent = name[:-1] if name[:-1] in state.tree else None
+        accuracy = float(np.mean(known)) if known else None
+        yield {
+            "name": name, "parent": parent, "members": list(cluster.members), "born": cluster.born, "accuracy": accuracy, "leaf": True
+        }  # fmt: skip
+
+
+def _generality(simulation: Simulation) -> dict[str, Any]:
+    """What clients gain from the more general models on their paths: the ensemble, and falling back where allowed."""
+    if not simulation.state.tree:
+        return {}
+    observe, module, clients = simulation.view.observe, simulation.module, simulation.population.clients
+    paths = {i: [observe(m) for m in models] for i, models in models_of_clients(simulation.state).items()}
+    ensembles = [ensemble_accuracy(module, vectors, clients[i]) for i, vectors in paths.items()]
+    found: dict[str, Any] = {"accuracy_ensemble": float(np.mean(ensembles))}
+    if simulation.validation:
+        losses = {
+            i: [scores(module, [(i, v, simulation.validation[i].train)])[i].loss for v in vectors] for i, vectors in paths.items()
+        }
+        chosen = fall_back(losses)
+        picked = scores(module, [(i, paths[i][k], clients[i].test) for i, k in chosen.items()])
+        found["fell_back"] = sorted(i for i, k in chosen.items() if k < len(paths[i]) - 1)
+        found["accuracy_chosen"] = float(np.mean([s.accuracy for s in picked.values()]))
+    return found

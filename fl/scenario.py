@@ -1,0 +1,109 @@
+"""A scenario: everything that makes a run, as one Python value of callables and frozen dataclasses."""
+
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from types import MappingProxyType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from ..crypto.orthonormal import HadamardRotation, SignedPermutation
+from ..protocol.in_process import Tap
+from ..protocol.permuted import Permuted
+from ..protocol.plain import Plain
+from ..protocol.view import Protection, check_composition
+from .algorithms.algorithm import Algorithm
+from .data import Loader
+from .fast import Fast
+from .models import ModelFactory
+from .partition import Partition
+from .training import Executor, Training
+
+PROTECTIONS: tuple[Protection, ...] = (Plain(), Permuted(), Permuted(SignedPermutation), Permuted(HadamardRotation))
+"""What an error lists when a protection does not fit an algorithm."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """What a run is made of. Two runs of one scenario on one machine give the same models.
+
+    rounds: communication rounds. seed: of data, models, sampling and simulated secrets. execution: how local training is
+    run. faults: what the network does to messages, or None. arrivals: clients that join later, with their round.
+    validation: share of each client's training data held out, by which it may fall back to a more general model; 0 for none.
+    evaluate_every: rounds between evaluations; the last round is always evaluated. device: "cpu" or "cuda".
+
+    Raises Refused when the protection cannot answer what the algorithm asks.
+    """
+
+    name: str
+    data: Loader
+    partition: Partition
+    model: ModelFactory
+    training: Training
+    algorithm: Algorithm
+    protection: Protection
+    rounds: int
+    seed: int = 0
+    execution: Executor = field(default_factory=Fast)
+    faults: Tap | None = None
+    arrivals: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
+    validation: float = 0.0
+    evaluate_every: int = 1
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        if self.rounds < 1 or self.evaluate_every < 1:
+            raise ValueError(f"rounds and evaluate_every are at least 1, not {self.rounds} and {self.evaluate_every}")
+        if not 0 <= self.validation < 1:
+            raise ValueError(f"validation is a share from 0 to below 1, not {self.validation}")
+        check_composition(type(self.algorithm).__name__, self.algorithm.needs, self.protection, PROTECTIONS)
+
+
+def changed(value: Any, path: str, text: str) -> Any:
+    """The dataclass with the field at `path` ("training.lr") set from text, read as the field's type.
+
+    Raises ValueError of one line that lists what there is when the path does not exist or the text does not fit.
+    """
+    name, _, rest = path.partition(".")
+    known = {f.name: f for f in fields(value)} if is_dataclass(value) else {}
+    if name not in known:
+        raise ValueError(f"no field {name!r} in {type(value).__name__}; it has: {', '.join(known) or 'none'}")
+    old = getattr(value, name)
+    if rest:
+        return replace(value, **{name: changed(old, rest, text)})
+    kind = get_type_hints(type(value))[name]
+    return replace(value, **{name: _read(kind, old, text, f"{type(value).__name__}.{name}")})
+
+
+def _read(kind: Any, old: Any, text: str, where: str) -> Any:
+    kinds = list(get_args(kind)) if get_origin(kind) in (Union, types.UnionType) else [kind]
+    if type(None) in kinds and text.lower() == "none":
+        return None
+    for k in kinds:
+        try:
+            if k is bool and text.lower() in ("true", "false"):
+                return text.lower() == "true"
+            if k in (int, float, str):
+                return k(text)
+            if get_origin(k) is tuple:
+                inner = get_args(k)[0]
+                return tuple(_read(inner, None, part.strip(), where) for part in text.strip("()[], ").split(",") if part.strip())
+            if isinstance(old, str):
+                return text
+        except ValueError:
+            continue
+    if is_dataclass(old):
+        raise ValueError(f"{where} is a {type(old).__name__}; set one of its fields: {', '.join(f.name for f in fields(old))}")
+    raise ValueError(f"{where} cannot be set to {text!r}; it is {old!r}")
+
+
+def described(value: Any) -> Any:
+    """The scenario as plain JSON values, type names included: what a run folder records and a resumed run compares."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if is_dataclass(value) and not isinstance(value, type):
+        return {"type": type(value).__name__, **{f.name: described(getattr(value, f.name)) for f in fields(value)}}
+    if isinstance(value, Mapping):
+        return {str(k): described(v) for k, v in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [described(v) for v in value]
+    return getattr(value, "__qualname__", None) or type(value).__qualname__

@@ -1,0 +1,120 @@
+"""A simulation: the population, the view and the algorithm's state of one run, advanced round by round."""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..crypto.entropy import SimulatedEntropy
+from ..protocol.answers import Model
+from ..protocol.view import LocalJob, LocalWork, ServerView, Setup
+from .algorithms.algorithm import Start
+from .evaluation import Score, scores
+from .models import initial
+from .population import Client, Population
+from .scenario import Scenario
+from .training import Job, full_gradient
+from .vector import to_vector
+
+INITIAL = Model("init")
+
+
+class NothingLearned(ValueError):
+    """A round in which no client's update could be used."""
+
+
+def seed_of(seed: int, *names: int | str) -> int:
+    """A 63-bit seed for one purpose: a hash of the run's seed and the purpose's names. Seeds of simulations, not secrets."""
+    digest = hashlib.sha256(repr((seed, names)).encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
+
+
+def held_out(client: Client, share: float, seed: int) -> tuple[Client, Client]:
+    """The client without the share of its training data held out for validation, and a client with only that share."""
+    count = round(share * len(client.train))
+    if not 0 < count < len(client.train):
+        raise ValueError(f"client {client.id} has {len(client.train)} examples: too few to hold out a share of {share}")
+    order = np.random.default_rng(seed).permutation(len(client.train))
+    index = torch.from_numpy(order)
+    return replace(client, train=client.train.take(index[count:])), replace(client, train=client.train.take(index[:count]))
+
+
+class Simulation:
+    """One run in progress. Clients, server and network are all here; only `view` knows which of them may see what."""
+
+    def __init__(self, scenario: Scenario, folder: Path | None) -> None:
+        seed = scenario.seed
+        self.scenario = scenario
+        source = scenario.data(folder)
+        population = scenario.partition(source, np.random.default_rng(seed_of(seed, "partition")))
+        self.validation: Mapping[int, Client] = {}
+        if scenario.validation > 0:
+            parts = {
+                i: held_out(c, scenario.validation, seed_of(seed, "validation", i)) for i, c in population.clients.items()
+            }
+            population = replace(population, clients={i: kept for i, (kept, _) in parts.items()})
+            self.validation = {i: out for i, (_, out) in parts.items()}
+        self.population: Population = population
+        unknown = sorted(scenario.arrivals.keys() - population.clients.keys())
+        if unknown:
+            raise ValueError(f"arrivals names clients that the partition does not make: {unknown}")
+        self.module = initial(scenario.model, population.shape, population.classes, seed_of(seed, "model"))
+        self.module.to(scenario.device)
+        entropy = SimulatedEntropy(seed)
+        clients = tuple(sorted(population.clients))
+        self.view: ServerView = scenario.protection.open(
+            Setup(entropy.secret("run", 16), to_vector(self.module), clients, self._work, entropy, scenario.faults)
+        )
+        self._training = scenario.algorithm.local(scenario.training)
+        present = tuple(i for i in clients if scenario.arrivals.get(i, 0) <= 0)
+        self.state: Any = scenario.algorithm.init(Start(present, population.groups, INITIAL))
+
+    def step(self) -> None:
+        """One communication round. Raises NothingLearned if every update of the round was unusable."""
+        t = self.state.round
+        arriving = sorted(i for i, round in self.scenario.arrivals.items() if round == t and round > 0)
+        if arriving:
+            join = getattr(self.scenario.algorithm, "join", None)
+            if join is None:
+                raise ValueError(f"{type(self.scenario.algorithm).__name__} cannot take clients in later; leave arrivals empty")
+            self.state = join(self.state, arriving)
+        known = len(self.view.faults)
+        rng = np.random.default_rng(seed_of(self.scenario.seed, "round", t))
+        before = {c.model for c in self.state.clusters.values()}
+        self.state = self.scenario.algorithm.round(self.state, self.view, rng)
+        self.view.retire(self.state.models, self.state.remembered)
+        moved = {c.model for c in self.state.clusters.values()} - before
+        if not moved and len(self.view.faults) > known:
+            raise NothingLearned(
+                f"no update of round {t} could be used ({self.view.faults[-1].reason}); a smaller training.lr may help"
+            )
+
+    def vectors(self) -> dict[int, np.ndarray[Any, np.dtype[np.float32]]]:
+        """The current model of every client that is in a cluster: float32 (d,), shared between members."""
+        return {i: self.view.observe(c.model) for c in self.state.clusters.values() for i in c.members}
+
+    def evaluate(self) -> dict[int, Score]:
+        """Score of every client's current model on its own test examples."""
+        return scores(self.module, [(i, v, self.population.clients[i].test) for i, v in sorted(self.vectors().items())])
+
+    def _work(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:
+        """The clients' computers: local training through the scenario's executor, or full gradients."""
+        clients = self.population.clients
+        for kind in ("update", "gradient"):
+            chosen = [
+                Job(j.client, j.start, clients[j.client].train, seed_of(self.scenario.seed, "local", j.round, j.client))
+                for j in jobs
+                if j.work == kind
+            ]
+            if not chosen:
+                continue
+            if kind == "gradient":
+                results = ((job.client, full_gradient(self.module, job)) for job in chosen)
+            else:
+                results = ((c, v) for c, v in self.scenario.execution(self.module, chosen, self._training, jobs[0].round))
+            for client, vector in results:
+                yield client, LocalWork(vector, len(clients[client].train))
