@@ -10,7 +10,7 @@ import struct
 import zlib
 from io import BufferedIOBase
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,7 +96,9 @@ class _Bytes:
     """Stands for the array while a batch is unpickled: takes the state that numpy wrote, and checks it."""
 
     __slots__ = ("values",)
-    values: NDArray[np.uint8]
+
+    def __init__(self) -> None:
+        self.values = np.zeros((0, 0), np.uint8)
 
     def __setstate__(self, state: Any) -> None:
         _, shape, dtype, fortran, raw = state
@@ -116,37 +118,55 @@ class _ByteType:
         """Byte order and alignment, which mean nothing for single bytes."""
 
 
-class _BatchUnpickler(pickle.Unpickler):
-    """Unpickles dictionaries, lists, numbers, bytes and arrays of bytes, and refuses everything else.
+class _Reconstruct:
+    """Stands for numpy's function that makes the array which then takes its state."""
 
-    The four names that a batch may use lead to methods below, never to numpy or to the codecs: what the file asks for is
-    checked first. They are bound methods because a pickle can set attributes on functions and classes, but not on those.
-    """
+    __slots__ = ()
 
-    def find_class(self, module: str, name: str, /) -> Any:
-        known = {
-            ("numpy.core.multiarray", "_reconstruct"): self._array,
-            ("numpy", "ndarray"): "ndarray",
-            ("numpy", "dtype"): self._dtype,
-            ("_codecs", "encode"): self._bytes,
-        }
-        try:
-            return known[module.replace("numpy._core", "numpy.core"), name]
-        except KeyError:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}, which a batch does not need") from None
-
-    def _array(self, kind: Any, shape: Any, code: Any, /) -> _Bytes:
-        if kind != "ndarray":
-            raise pickle.UnpicklingError("it asks for an unknown kind of array")
+    def __call__(self, kind: Any, shape: Any, code: Any, /) -> _Bytes:
         return _Bytes()
 
-    def _dtype(self, code: Any, *_: Any) -> _ByteType:
+
+class _DType:
+    """Stands for numpy.dtype as a function of its code."""
+
+    __slots__ = ()
+
+    def __call__(self, code: Any, /, *_: Any) -> _ByteType:
         if code not in ("u1", b"u1"):
             raise pickle.UnpicklingError("it holds an array of something other than unsigned bytes")
         return _ByteType()
 
-    def _bytes(self, text: Any, encoding: Any, /) -> bytes:
-        """Python 3 writes bytes in this form under pickle protocols up to 2."""
-        if encoding not in ("latin1", b"latin1"):
-            raise pickle.UnpicklingError("it holds text in an unknown encoding")
-        return cast(str, text).encode("latin1")
+
+class _Encode:
+    """Stands for the codec by which Python 3 writes bytes under pickle protocols up to 2."""
+
+    __slots__ = ()
+
+    def __call__(self, text: Any, encoding: Any, /) -> bytes:
+        if not isinstance(text, str) or encoding not in ("latin1", b"latin1"):
+            raise pickle.UnpicklingError("it holds bytes in an unknown encoding")
+        return text.encode("latin1")
+
+
+_STAND_INS = {
+    ("numpy.core.multiarray", "_reconstruct"): _Reconstruct(),
+    ("numpy._core.multiarray", "_reconstruct"): _Reconstruct(),
+    ("numpy", "ndarray"): "ndarray",
+    ("numpy", "dtype"): _DType(),
+    ("_codecs", "encode"): _Encode(),
+}
+"""All that a batch may ask for. A pickle can also set attributes on what it asks for; these have none to set."""
+
+
+class _BatchUnpickler(pickle.Unpickler):
+    """Unpickles dictionaries, lists, numbers, bytes and tables of bytes, and refuses everything else.
+
+    What a file asks for leads to the stand-ins, never to numpy or to the codecs, and is checked before it is made.
+    """
+
+    def find_class(self, module: str, name: str, /) -> Any:
+        try:
+            return _STAND_INS[module, name]
+        except KeyError:
+            raise pickle.UnpicklingError(f"it asks for {module}.{name}, which a batch does not need") from None

@@ -269,7 +269,10 @@ HOSTILE = {
     "evaluates": pickle.dumps(_Calls(eval, "open('PWNED', 'w')")),
     "other class": pickle.dumps({b"data": OrderedDict()}),
     "other name in numpy": pickle.dumps(_Calls(np.load, "PWNED")),
-    "sets attributes": b"\x80\x02cnumpy.core.multiarray\n_reconstruct\n}U\x08__code__K\x01sb.",
+    "sets an attribute": b"\x80\x02cnumpy\ndtype\n}X\x08\0\0\0__code__K\x01sb.",
+    "sets an attribute of a slot": b"\x80\x02cnumpy\ndtype\nN}X\x08\0\0\0__call__K\x01s\x86b.",
+    "array without content": b"\x80\x02}(U\x04datacnumpy.core.multiarray\n_reconstruct\n"
+    b"(cnumpy\nndarray\n(I0\ntU\x01btRU\x06labels]u.",
     "array of objects": claimed((1, 3072), b"O8"),
     "array of floats": pickle.dumps({b"data": np.zeros((1, 3072)), b"labels": [0]}, 2),
     "claims 2**80 bytes": claimed((2**40, 2**40)),
@@ -473,9 +476,7 @@ def test_a_wrong_checksum_is_reported_as_such(tmp_path: Path, monkeypatch: pytes
         AgNews()(tmp_path)
 
 
-def test_the_data_folder_is_the_argument_or_the_variable_or_the_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_data_folder_is_the_argument_or_the_variable_or_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLOISTER_DATA", str(tmp_path / "named"))
     assert data_folder(tmp_path) == tmp_path
     assert data_folder(None) == tmp_path / "named"
@@ -486,8 +487,6 @@ def test_the_data_folder_is_the_argument_or_the_variable_or_the_cache(
 # ---- the real data sets, where there are any
 
 real = pytest.mark.skipif("CLOISTER_DATA" not in os.environ, reason="CLOISTER_DATA does not name a folder of real data sets")
-    "CLOISTER_DATA" not in os.environ, reason="CLOISTER_DATA does not name a folder with the real data sets"
-)
 
 
 @real
