@@ -52,6 +52,7 @@ class Line:
 class Band:
     """The range low..high of many curves over rounds, float64, shape (points,)."""
 
+    name: str
     x: NDArray[np.float64]
     low: NDArray[np.float64]
     high: NDArray[np.float64]
@@ -120,11 +121,13 @@ def curves(chart: Chart, width: int) -> Markup:
     """The chart as inline SVG of `width` pixels."""
     height = 330 if width >= WIDE else 280
     figure, axes = _axes(width, height, right=64 if chart.thick else 14)
-    tips: list[str] = []
+    tips: list[tuple[str, int | None]] = []
     for mark in chart.marks:
         axes.axvline(mark, color=colour(MUTED), linewidth=1, linestyle=(0, (2, 3)), zorder=1)
     for band in chart.bands:
-        axes.fill_between(band.x, band.low, band.high, color=hue(band.hue), alpha=0.16, linewidth=0, zorder=1.5)
+        area = axes.fill_between(band.x, band.low, band.high, color=hue(band.hue), alpha=0.16, linewidth=0, zorder=1.5)
+        area.set_gid(f"tip{len(tips)}")
+        tips.append((band.name, band.hue))
     for line in chart.thin:
         _plot(axes, line, tips, linewidth=1.1, alpha=0.5, zorder=2)
     for line in chart.dashed:
@@ -139,6 +142,10 @@ def curves(chart: Chart, width: int) -> Markup:
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.yaxis.set_minor_locator(NullLocator())
     if chart.unit == "percent":
+        low, high = axes.get_ylim()
+        middle, half = (low + high) / 2, max(high - low, 0.08) / 2
+        axes.set_ylim(middle - half, middle + half)
+        axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
     _round_axis(axes, [line.x for line in (*chart.thin, *chart.thick, *chart.dashed)])
     _end_labels(axes, chart.thick, height)
@@ -280,14 +287,15 @@ def _axes(width: int, height: int, *, right: int) -> tuple[Figure, Axes]:
     axes.grid(axis="y", color=colour(GRID), linewidth=1)
     axes.tick_params(colors=colour(MUTED), labelsize=12, length=0, pad=6, which="both")
     axes.set_axisbelow(True)
+    axes.margins(y=0.06)
     return figure, axes
 
 
-def _plot(axes: Axes, line: Line, tips: list[str], **style: Any) -> list[Line2D]:
+def _plot(axes: Axes, line: Line, tips: list[tuple[str, int | None]], **style: Any) -> list[Line2D]:
     lonely = int(np.isfinite(line.y).sum()) == 1
     drawn = axes.plot(line.x, line.y, color=hue(line.hue), marker="o" if lonely else None, **style)
     drawn[0].set_gid(f"tip{len(tips)}")
-    tips.append(line.name)
+    tips.append((line.name, line.hue))
     return drawn
 
 
@@ -296,7 +304,6 @@ def _round_axis(axes: Axes, xs: Sequence[NDArray[np.float64]]) -> None:
     if len(rounds):
         low, high = rounds.min(), rounds.max()
         axes.set_xlim(low - 0.5 * (low == high), high + 0.5 * (low == high))
-    axes.margins(y=0.06)
     axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
     axes.set_xlabel("round", color=colour(MUTED), fontsize=12)
 
@@ -314,7 +321,8 @@ def _end_labels(axes: Axes, lines: Sequence[Line], height: int) -> None:
     for y, line in pixels:
         floor = max(y, floor + 15)
         spots.append((floor, line))
-    over = max(0.0, max((y for y, _ in spots), default=0) - (height - 12))
+    lifted = np.mean([spot - y for (spot, _), (y, _) in zip(spots, pixels, strict=True)]) if spots else 0.0
+    over = max(lifted, max((y for y, _ in spots), default=0) - (height - 12))
     for y, line in spots:
         at = axes.transAxes.inverted().transform((0, y - over))[1]
         axes.text(
@@ -330,7 +338,7 @@ def _end_labels(axes: Axes, lines: Sequence[Line], height: int) -> None:
         )
 
 
-def _svg(figure: Figure, name: str, tips: Sequence[str]) -> Markup:
+def _svg(figure: Figure, name: str, tips: Sequence[tuple[str, int | None]]) -> Markup:
     """The figure as SVG to be put into a page: own ids, no prologue, no size, variables for colours, `tips` as hover texts."""
     out = io.StringIO()
     with mpl.rc_context(_SETTINGS):
@@ -341,6 +349,11 @@ def _svg(figure: Figure, name: str, tips: Sequence[str]) -> Markup:
     text = re.sub(r'<svg [^>]*viewBox="([^"]*)"[^>]*>', r'<svg viewBox="\1" aria-hidden="true" focusable="false">', text, count=1)
     text = text.replace("xlink:href", "href")
     text = re.sub(r"#0102([0-9a-f]{2})", lambda m: f"var(--c{int(m[1], 16)})", text)
-    text = re.sub(r'<g id="tip(\d+)">', lambda m: f'<g class="curve"><title>{escape(tips[int(m[1])])}</title>', text)
+    text = re.sub(r'<g id="tip(\d+)">', lambda m: _tip(*tips[int(m[1])]), text)
     text = re.sub(r'(\bid="|href="#|url\(#)', lambda m: m[1] + name + "-", text)
     return Markup(text)  # noqa: S704 - matplotlib's own output; the only foreign text in it is escaped above
+
+
+def _tip(title: str, hue: int | None) -> str:
+    group = "" if hue is None else f" hue{hue % HUES}"
+    return f'<g class="curve{group}"><title>{escape(title)}</title>'

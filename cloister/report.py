@@ -39,6 +39,7 @@ class Run:
 
     @property
     def interrupted(self) -> bool:
+        """Whether the run ended before it wrote its summary."""
         return not self.summary
 
     @property
@@ -54,7 +55,18 @@ class Run:
         return {str(i): str(g) for i, g in (self.summary.get("groups") or {}).items()}
 
     @property
+    def kin(self) -> dict[str, str]:
+        """What colours a client: its planted group or, where none is known, the cluster that it ended in."""
+        return self.groups or {i: name for name, members in final_clusters(self).items() for i in members}
+
+    @property
+    def kind(self) -> str:
+        """What `kin` names."""
+        return "group" if self.groups else "cluster"
+
+    @property
     def scale(self) -> str:
+        """What the run is measured by, in a word."""
         return "perplexity" if self.perplexity else "accuracy"
 
 
@@ -122,12 +134,13 @@ def render(run: Run) -> str:
         facts=[str(run.summary[k]) for k in ("algorithm", "protection", "data") if run.summary.get(k)],
         verdict=verdict(run, final),
         tiles=tiles(run, final),
-        legend=[(g, h % figures.HUES, sum(v == g for v in run.groups.values())) for g, h in hues.items()],
+        legend=[(g, h % figures.HUES, sum(v == g for v in run.kin.values())) for g, h in hues.items()],
         many_groups=len(hues) > figures.HUES,
         accuracy=_both(accuracy_chart(run, lines, marks, hues)) if run.rounds else (),
         bands=len(client_ids(run)) > THIN_LINES,
         norms=_both(norms_chart(run, marks, hues)) if has_norms(run) else (),
         matrices=[matrix_panel(run, split, hues) for split in run.splits],
+        averaged=figures.MATRIX_PIXELS if any(len(s.get("clients") or []) > figures.MATRIX_PIXELS for s in run.splits) else 0,
         no_split=why_no_split(run),
         tree=tree_panel(run, hues),
         grouping=grouping(run, final, hues),
@@ -212,13 +225,13 @@ def final_clusters(run: Run) -> dict[str, list[str]]:
 
 
 def hue_of_groups(run: Run) -> dict[str, int]:
-    """A hue for each planted group."""
-    return {group: i for i, group in enumerate(sorted_ids(set(run.groups.values())))}
+    """A hue for each planted group or, where none is known, for each final cluster."""
+    return {group: i for i, group in enumerate(sorted_ids(set(run.kin.values())))}
 
 
-def hue_of_cluster(run: Run, members: Iterable[str], hues: Mapping[str, int]) -> int | None:
-    """The hue of the only planted group in a cluster, None (ink) while several share it or none is known."""
-    inside = {run.groups.get(i, "") for i in members}
+def hue_of_cluster(kin: Mapping[str, str], members: Iterable[str], hues: Mapping[str, int]) -> int | None:
+    """The hue of the only group in a cluster, None (ink) while several share it."""
+    inside = {kin.get(i, "") for i in members}
     return hues.get(inside.pop()) if len(inside) == 1 else None
 
 
@@ -233,28 +246,28 @@ def cluster_lines(run: Run, values: Callable[[Run, Row], dict[str, float]], hues
             if name not in points and name[:-1] in points:
                 points[name].append(points[name[:-1]][-1])
             points[name].append((_round(line, k), average(run, (measured.get(i, math.nan) for i in members[name]))))
-    return [_line(name, points[name], hue_of_cluster(run, members[name], hues)) for name in points]
+    return [_line(name, points[name], hue_of_cluster(run.kin, members[name], hues)) for name in points]
 
 
 def accuracy_chart(run: Run, clusters: Sequence[Line], marks: Sequence[float], hues: Mapping[str, int]) -> Chart:
     """Thin: clients (or, of more than 80, the range of each planted group). Thick: clusters. Marks: splits."""
     x = np.array([_round(line, k) for k, line in enumerate(run.rounds)])
-    ids = client_ids(run)
+    ids, kin = client_ids(run), run.kin
     measured = [scores(run, line) for line in run.rounds]
     values = np.array([[m.get(i, math.nan) for i in ids] for m in measured]).reshape(len(x), len(ids))
     unit = "log" if run.perplexity else "percent"
     if len(ids) <= THIN_LINES:
-        tips = [f"client {i}" + (f", group {run.groups[i]}" if i in run.groups else "") for i in ids]
-        thin = [Line(t, x, values[:, c], hues.get(run.groups.get(i, ""))) for c, (i, t) in enumerate(zip(ids, tips, strict=True))]
+        tips = [f"client {i}" + (f", {run.kind} {kin[i]}" if i in kin else "") for i in ids]
+        thin = [Line(t, x, values[:, c], hues.get(kin.get(i, ""))) for c, (i, t) in enumerate(zip(ids, tips, strict=True))]
         return Chart(name="accuracy", thin=thin, thick=clusters, marks=marks, unit=unit)
     bands = []
     for group in hues or [""]:
-        inside = values[:, [run.groups.get(i, "") == group for i in ids]]
+        inside = values[:, [kin.get(i, "") == group for i in ids]]
         seen = np.isfinite(inside).any(axis=1)
         for low, high in ((0, 100), (10, 90)):
             ends = np.full((2, len(x)), np.nan)
             ends[:, seen] = np.nanpercentile(inside[seen], [low, high], axis=1)
-            bands.append(Band(x, ends[0], ends[1], hues.get(group)))
+            bands.append(Band(f"{run.kind} {group}" if group else "clients", x, ends[0], ends[1], hues.get(group)))
     return Chart(name="accuracy", bands=bands, thick=clusters, marks=marks, unit=unit)
 
 
@@ -273,7 +286,8 @@ def norms_chart(run: Run, marks: Sequence[float], hues: Mapping[str, int]) -> Ch
             for which in ("mean", "max"):
                 value = number(norm.get(which))
                 points[which, name].append((_round(line, k), value if value > 0 else math.nan))
-    hue = {name: hue_of_cluster(run, members.get(name, ()), hues) for _, name in points}
+    kin = run.kin
+    hue = {name: hue_of_cluster(kin, members.get(name, ()), hues) for _, name in points}
     thick = [_line(name, values, hue[name]) for (which, name), values in points.items() if which == "mean"]
     dashed = [_line(f"{name}, largest update", v, hue[name]) for (which, name), v in points.items() if which == "max"]
     return Chart(name="norms", thick=thick, dashed=dashed, marks=marks, unit="log")
@@ -292,6 +306,7 @@ def matrix_panel(run: Run, split: Row, hues: Mapping[str, int]) -> dict[str, Any
     """A split's similarity matrix, ordered by child and then id, with what its caption says."""
     clients = [str(i) for i in split.get("clients") or []]
     children = {str(name): sorted_ids(ids) for name, ids in sorted((split.get("children") or {}).items())}
+    kin = run.kin
     row = {i: r for r, i in enumerate(clients)}
     order = [i for ids in children.values() for i in ids if i in row]
     values = np.array([[number(v) for v in line] for line in split.get("similarity") or []], dtype=np.float64)
@@ -301,7 +316,7 @@ def matrix_panel(run: Run, split: Row, hues: Mapping[str, int]) -> dict[str, Any
     if drawable:
         index = [row[i] for i in order]
         values = values[np.ix_(index, index)]
-        picture = figures.matrix(values, sizes, [hues.get(run.groups.get(i, ""), figures.HUES - 1) for i in order])
+        picture = figures.matrix(values, sizes, [hues.get(kin.get(i, ""), figures.HUES - 1) for i in order])
         if len(order) <= VALUES_SHOWN:
             shown = {"ids": order, "cells": [[None if math.isnan(v) else round(v, 2) for v in line] for line in values.tolist()]}
     named = {"cluster": str(split.get("cluster", "?")), "round": split.get("round"), "children": children, "sizes": sizes}
@@ -327,9 +342,9 @@ def why_no_split(run: Run) -> str:
     limits = [f"{key} = {value}" for key, value in flat(run.scenario) if key.rsplit(".", 1)[-1] in ("eps1", "eps2")]
     asked = f" This run asked for {' and '.join(limits)}." if limits else ""
     return (
-        f"{start} CFL splits only when the mean update of a cluster is already short while single updates are still long: when its "
-        f"model no longer helps every member. Here the shortest mean update had norm {mean:.3g} (round {when}), the longest single "
-        f"update of that round {largest:.3g}.{asked}"
+        f"{start} CFL splits only when the mean update of a cluster is already short while single updates are still long, "
+        f"which says that one model cannot please every member. Here the shortest mean update had norm {mean:.3g} "
+        f"(round {when}), and the longest single update of that round {largest:.3g}.{asked}"
     )
 
 
@@ -349,6 +364,7 @@ def tree_nodes(run: Run) -> list[Row]:
 def tree_panel(run: Run, hues: Mapping[str, int]) -> dict[str, Any]:
     """The geometry of the tree of splits, and what each of its nodes says."""
     nodes = {str(n["name"]): n for n in tree_nodes(run)}
+    kin = run.kin
     ends: dict[str, float] = {}
     for line in run.rounds:
         measured = scores(run, line)
@@ -356,7 +372,7 @@ def tree_panel(run: Run, hues: Mapping[str, int]) -> dict[str, Any]:
             ends[name] = average(run, (measured.get(str(i), math.nan) for i in ids))
     parts = {}
     for name, node in nodes.items():
-        present = Counter(run.groups[i] for i in map(str, node.get("members") or []) if i in run.groups)
+        present = Counter(kin[i] for i in map(str, node.get("members") or []) if i in kin)
         parts[name] = [(hues[group], size) for group, size in sorted(present.items(), key=lambda item: hues[item[0]])]
     said = {}
     for name, node in nodes.items():
@@ -374,14 +390,14 @@ def tree_panel(run: Run, hues: Mapping[str, int]) -> dict[str, Any]:
 
 def grouping(run: Run, final: Mapping[str, Sequence[str]], hues: Mapping[str, int]) -> dict[str, Any]:
     """Found clusters in rows, planted groups in columns, client ids in the cells."""
-    columns = [*hues] or [""]
+    columns = [*hues] if run.groups else [""]
     rows = []
     for name, members in final.items():
         cells = {group: [i for i in members if run.groups.get(i, "") == group] for group in columns}
         rows.append(
             {"name": name, "size": len(members), "cells": [(cells[g], len(cells[g]) / max(1, len(members))) for g in columns]}
         )
-    return {"columns": [(g, hues.get(g, 0) % figures.HUES) for g in columns], "rows": rows, "planted": bool(hues)}
+    return {"columns": [(g, hues.get(g, 0) % figures.HUES) for g in columns], "rows": rows, "planted": bool(run.groups)}
 
 
 def parties(run: Run) -> list[dict[str, Any]]:
@@ -423,7 +439,7 @@ def tiles(run: Run, final: Mapping[str, Sequence[str]]) -> list[Tile]:
 
     was = f"{say(mean_before)} before clustering" if math.isfinite(mean_before) else "never split"
     low_before = worst(run, before)[1]
-    was_low = f", worst was {say(low_before)}" if math.isfinite(low_before) else ""
+    was_low = f"; {say(low_before)} before" if math.isfinite(low_before) else ""
     planted = len(set(run.groups.values()))
     agree = [f"{key.upper() if key == 'ari' else key} {number(run.summary.get(key)):.2f}" for key in ("ari", "purity")]
     agree = [text for text in agree if "nan" not in text]
@@ -454,6 +470,8 @@ def verdict(run: Run, final: Mapping[str, Sequence[str]]) -> str:
     start = f"{clients} clients ended in {len(final)} cluster{'s' * (len(final) != 1)} after {splits} split{'s' * (splits != 1)}."
     if run.interrupted:
         return f"Interrupted after round {_round(run.rounds[-1], len(run.rounds) - 1):.0f}. Until then {start}"
+    if not splits and len(final) == 1:
+        return f"{clients} clients shared one model to the end; nothing was split."
     if not run.groups or not final:
         return start
     mixed = [name for name, members in final.items() if len({run.groups.get(i) for i in members}) > 1]
