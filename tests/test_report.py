@@ -1,0 +1,354 @@
+"""The report of a run folder: what it says, that nothing in the folder can break out of it, and that a browser shows it whole."""
+
+import base64
+import io
+import json
+import math
+import re
+import shutil
+import subprocess
+from collections import Counter
+from dataclasses import replace
+from html import escape
+from html.parser import HTMLParser
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from PIL import Image
+
+from cloister import figures
+from cloister.report import read_run, tiles, write_report
+
+from .run_folder_sample import SAMPLES, USUAL, Sample, write_sample
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+SECTIONS = ["accuracy", "similarity", "tree", "grouping", "norms", "learned", "repeat"]
+TINY = SAMPLES["tiny"]
+HOSTILE = "</title></script><script>alert(1)</script><img src=x onerror=alert(2)>\"'>"
+
+
+class Page(HTMLParser):
+    """What the tests ask about a page: elements, ids, addresses and text outside of style and script."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: Counter[str] = Counter()
+        self.ids: list[str] = []
+        self.addresses: list[str] = []
+        self.handlers: list[str] = []
+        self.labels: list[str] = []
+        self.words: list[str] = []
+        self._mute = False
+        self.feed(text)
+        self.text = " ".join(" ".join(self.words).split())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        self._mute = tag in ("style", "script")
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(value or "")
+            if name in ("src", "href", "xlink:href", "action", "data", "poster", "srcset"):
+                self.addresses.append(value or "")
+            if name.startswith("on"):
+                self.handlers.append(name)
+            if name == "aria-label":
+                self.labels.append(value or "")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._mute = False
+
+    def handle_data(self, data: str) -> None:
+        if not self._mute:
+            self.words.append(data)
+
+
+def report(folder: Path, sample: Sample) -> tuple[str, Page]:
+    text = write_report(write_sample(folder, sample)).read_text(encoding="utf-8")
+    return text, Page(text)
+
+
+def change(folder: Path, name: str, **fields: object) -> None:
+    path = folder / name
+    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+
+
+def pixels(uri: str) -> np.ndarray:
+    return np.array(Image.open(io.BytesIO(base64.b64decode(uri.partition(",")[2]))).convert("RGB")).astype(int)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_every_kind_of_run_gets_a_whole_page_that_loads_nothing(tmp_path: Path, name: str) -> None:
+    text, page = report(tmp_path, SAMPLES[name])
+    assert set(SECTIONS) <= set(page.ids)
+    assert ("trouble" in page.ids) == SAMPLES[name].trouble
+    assert max(Counter(page.ids).values()) == 1
+    assert all(re.match(r"data:|#", address) for address in page.addresses)
+    assert "http:" not in text
+    assert "https:" not in text
+    assert not re.search(r"url\((?!#)|@import", text)
+    references = set(re.findall(r'(?:href="|url\()#([^")]+)', text))
+    assert references <= set(page.ids)
+    assert "nan" not in page.text.lower().split()
+    assert "None" not in page.text.split()
+    assert len(text) < 2_000_000
+    assert [path.name for path in tmp_path.glob("report*")] == ["report.html"]
+
+
+def test_headline_of_the_usual_run(tmp_path: Path) -> None:
+    _, page = report(tmp_path, USUAL)
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    for key in ("accuracy_mean", "accuracy_worst", "accuracy_before_clustering"):
+        assert f"{100 * summary[key]:.1f} %" in page.text
+    assert "12 clients ended in 3 clusters after 2 splits. They are exactly the planted groups." in page.text
+    assert "3 of 3 ARI 1.00, purity 1.00" in page.text
+    assert page.text.count("splits in round") == 2
+    assert "the inner products of all pairs of updates, after a secret projection 936 7.49 kB 12" in page.text
+    assert "protection.sketch.rows 256" in page.text
+    assert "--seed 7 --rounds 48" in page.text
+
+
+def test_the_same_folder_gives_the_same_bytes_and_matplotlib_keeps_its_settings(tmp_path: Path) -> None:
+    settings = dict(mpl.rcParams)
+    first, _ = report(tmp_path, USUAL)
+    assert write_report(tmp_path).read_text(encoding="utf-8") == first
+    assert dict(mpl.rcParams) == settings
+
+
+def test_text_from_the_folder_stays_text(tmp_path: Path) -> None:
+    write_sample(tmp_path, replace(USUAL, name=HOSTILE, trouble=True))
+    plain = Page(write_report(write_sample(tmp_path / "plain", replace(USUAL, trouble=True))).read_text(encoding="utf-8"))
+    change(tmp_path, "summary.json", algorithm=HOSTILE, versions={HOSTILE: HOSTILE}, groups={str(i): HOSTILE for i in range(12)})
+    change(tmp_path, "summary.json", rejected=[{"round": HOSTILE, "client": HOSTILE, "reason": HOSTILE}], seed=HOSTILE)
+    change(tmp_path, "summary.json", disclosed={"server": [{"what": HOSTILE, "words": HOSTILE}], HOSTILE: []})
+    change(tmp_path, "scenario.json", **{HOSTILE: {HOSTILE: [HOSTILE]}})
+    hostile_name = json.dumps(HOSTILE)[1:-1]
+    for name in ("tree.json", "splits.jsonl", "metrics.jsonl"):
+        path = tmp_path / name
+        path.write_text(path.read_text().replace('"00"', f'"{hostile_name}"'))
+    page = Page(write_report(tmp_path).read_text(encoding="utf-8"))
+    assert page.tags["script"] == plain.tags["script"] == 1
+    assert page.tags["img"] == 0
+    assert not page.handlers
+    assert page.text.count("<script>alert(1)</script>") > 10
+
+
+def test_an_interrupted_run_is_reported_up_to_its_last_whole_round(tmp_path: Path) -> None:
+    _, page = report(tmp_path, SAMPLES["cut"])
+    assert "Interrupted after round 48." in page.text
+    assert "3 clusters after 2 splits" in page.text
+    assert any(label == "Tree with 5 clusters" for label in page.labels)
+    assert "the sum of the updates of each cluster 4 294 080" in page.text
+
+
+def test_a_run_without_rounds_says_so(tmp_path: Path) -> None:
+    (tmp_path / "scenario.json").write_text('{"name": "early"}')
+    page = Page(write_report(tmp_path).read_text(encoding="utf-8"))
+    assert "interrupted before its first round was finished" in page.text
+
+
+def test_perplexity_is_exp_of_loss_and_the_worst_is_the_highest(tmp_path: Path) -> None:
+    _, page = report(tmp_path, SAMPLES["words"])
+    last = json.loads((tmp_path / "metrics.jsonl").read_text().splitlines()[-1])["loss"].values()
+    assert f"mean perplexity {math.exp(np.mean(list(last))):.3g}" in page.text
+    assert f"worst client {math.exp(max(last)):.3g}" in page.text
+    assert "lower is better" in page.text
+    assert "%" not in page.text
+
+
+def test_no_split_is_explained_by_the_norms(tmp_path: Path) -> None:
+    _, page = report(tmp_path, SAMPLES["unsplit"])
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert "No cluster was split in 48 rounds." in page.text
+    assert f"had norm {min(line['norms']['0']['mean'] for line in lines):.3g} (round 48)" in page.text
+    assert "algorithm.eps1 = 0.4" in page.text
+    change(tmp_path, "summary.json", below_floor=[{"round": 3, "cluster": "00", "members": [1]}])
+    assert "fewer members than the floor allows" in Page(write_report(tmp_path).read_text(encoding="utf-8")).text
+
+
+def test_many_clients_share_one_legend_entry_a_group(tmp_path: Path) -> None:
+    text, page = report(tmp_path, SAMPLES["large"])
+    assert page.tags["button"] == 4
+    assert text.count('class="curve') < 60
+    assert "and 111 more" in page.text
+
+
+def test_each_optional_key_may_be_missing_or_null(tmp_path: Path) -> None:
+    write_sample(tmp_path, TINY)
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    keys = list(summary)
+    changed = [({k: v for k, v in summary.items() if k != key}, key) for key in keys]
+    changed += [(summary | dict.fromkeys(some, None), some) for some in (keys, keys[::2], keys[1::2])]
+    for value, what in changed:
+        (tmp_path / "summary.json").write_text(json.dumps(value))
+        assert set(SECTIONS) <= set(Page(write_report(tmp_path).read_text(encoding="utf-8")).ids), what
+
+
+def test_each_key_of_a_line_may_be_missing(tmp_path: Path) -> None:
+    write_sample(tmp_path, replace(USUAL, clients=4, groups=2, rounds=3))
+    for name in ("metrics.jsonl", "splits.jsonl", "disclosure.jsonl"):
+        whole = (tmp_path / name).read_text()
+        for key in json.loads(whole.splitlines()[0]):
+            lines = [{k: v for k, v in json.loads(line).items() if k != key} for line in whole.splitlines()]
+            (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+            assert set(SECTIONS) <= set(Page(write_report(tmp_path).read_text(encoding="utf-8")).ids), (name, key)
+        (tmp_path / name).write_text(whole)
+
+
+def test_unplanted_data_is_coloured_by_found_clusters(tmp_path: Path) -> None:
+    write_sample(tmp_path, USUAL)
+    change(tmp_path, "summary.json", groups={}, ari=None, purity=None)
+    page = Page(write_report(tmp_path).read_text(encoding="utf-8"))
+    assert page.tags["button"] == 3
+    assert "planted group" not in page.text
+    assert tiles(read_run(tmp_path), {"0": ["1"]})[2].value == "1"
+
+
+def test_refuses_what_is_no_run_folder(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no run folder"):
+        write_report(tmp_path)
+    with pytest.raises(ValueError, match="no run folder"):
+        write_report(tmp_path / "missing")
+    write_sample(tmp_path, TINY)
+    (tmp_path / "splits.jsonl").write_text("nonsense\n{}\n")
+    with pytest.raises(ValueError, match=r"line 1 of .*splits.jsonl"):
+        write_report(tmp_path)
+    (tmp_path / "splits.jsonl").write_text("")
+    (tmp_path / "tree.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"tree.json should hold a JSON list"):
+        write_report(tmp_path)
+
+
+def test_matrix_shows_every_value_in_the_shared_scale() -> None:
+    values = np.array([[1, -1, np.nan], [-1, 1, 0], [np.nan, 0, 1.0]])
+    picture = figures.matrix(values, {"00": 1, "01": 2}, [0, 0, 9])
+    light = pixels(picture.light)
+    assert picture.edges == pytest.approx([1 / 3])
+    assert [(round(a, 3), round(b, 3), hue) for a, b, hue in picture.strips] == [(0, 0.667, 0), (0.667, 0.333, 1)]
+    plus, minus, gap, zero = light[0, 0], light[0, 1], light[0, 2], light[1, 2]
+    assert plus[2] > plus[0] + 50
+    assert minus[0] > minus[2] + 50
+    assert np.ptp(gap) == 0
+    assert zero.min() > 230
+    assert pixels(picture.dark)[1, 2].max() < 60
+    wider = figures.matrix(values / 2, {"00": 1, "01": 2}, [0, 0, 0])
+    assert (pixels(wider.light)[0, 0] != plus).any()
+
+
+def test_large_matrices_are_averaged_within_children_only() -> None:
+    sizes = {"00": 397, "01": 3}
+    child = np.repeat([0, 1], list(sizes.values()))
+    values = np.where(child[:, None] == child, 1.0, -1.0)
+    picture = figures.matrix(values, sizes, child.tolist())
+    light = pixels(picture.light)
+    assert len(light) <= figures.MATRIX_PIXELS + 1
+    edge = round(picture.edges[0] * len(light))
+    assert (light[:edge, :edge] == light[0, 0]).all()
+    assert (light[edge:, :edge] == light[-1, 0]).all()
+    assert (light[0, 0] != light[-1, 0]).any()
+
+
+def test_matrix_refuses_sizes_that_do_not_add_up() -> None:
+    with pytest.raises(ValueError, match="3 rows"):
+        figures.matrix(np.eye(3), {"00": 1, "01": 1}, [0, 0, 0])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_boxes_of_a_tree_never_overlap_and_stay_inside(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    leaves, parents = ["0"], {"0": None}
+    for _ in range(20):
+        name = leaves.pop(rng.integers(len(leaves)))
+        leaves += [name + "0", name + "1"]
+        parents |= {name + "0": name, name + "1": name}
+    drawn = figures.tree(parents, {"0": [(0, 1), (11, 3)]})
+    wide, high = drawn.box
+    spots = {box.name: (box.x, box.y) for box in drawn.boxes}
+    assert spots.keys() == parents.keys()
+    assert len(drawn.edges) == 40
+    for a, (x, y) in spots.items():
+        assert 0 <= x <= drawn.width - wide
+        assert 0 <= y <= drawn.height - high
+        assert all(abs(x - u) >= wide or abs(y - v) >= high for b, (u, v) in spots.items() if a != b)
+        if a not in leaves:
+            assert y == (spots[a + "0"][1] + spots[a + "1"][1]) / 2
+    assert drawn.boxes[-1].name == "0"
+    assert drawn.boxes[-1].parts == ((0, 0.25, 0), (0.25, 0.75, 3))
+
+
+def test_a_parent_that_is_missing_makes_a_root_and_a_loop_is_left_out() -> None:
+    drawn = figures.tree({"a": "gone", "b": "a", "c": "d", "d": "c"}, {})
+    assert {box.name for box in drawn.boxes} == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    ("count", "words"), [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (1530, "1.53 kB"), (999_600, "1 MB"), (2.5e15, "2500 TB")]
+)
+def test_bytes_in_words(count: float, words: str) -> None:
+    assert figures.byte_words(count) == words
+
+
+def test_curve_names_are_escaped_and_drawn_in_variables() -> None:
+    xy = np.arange(3.0)
+    svg = figures.curves(figures.Chart(name="t", thick=[figures.Line("<b>$x", xy, xy, 9)], unit="plain"), 400)
+    assert "<b>" not in svg
+    assert 'class="curve hue1"><title>&lt;b&gt;$x</title>' in svg
+    assert "var(--c17)" in svg
+    assert "#0102" not in svg
+
+
+def browse(tmp_path: Path, page: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    if CHROMIUM is None:
+        pytest.skip("no chromium on PATH to open the report with")
+    fixed = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--enable-logging=stderr",
+        "--no-first-run",
+    ]
+    profile = f"--user-data-dir={tmp_path / 'profile'}"
+    command = [CHROMIUM, *fixed, profile, *arguments, page.as_uri()]
+    return subprocess.run(command, capture_output=True, text=True, timeout=90, check=True)
+
+
+def test_a_browser_runs_the_page_without_complaint(tmp_path: Path) -> None:
+    page = write_report(write_sample(tmp_path / "run", SAMPLES["trouble"]))
+    result = browse(tmp_path, page, "--dump-dom")
+    assert "CONSOLE" not in result.stderr
+    assert set(SECTIONS) | {"trouble"} <= set(Page(result.stdout).ids)
+
+
+def test_a_browser_would_complain_of_a_script_that_the_page_does_not_know(tmp_path: Path) -> None:
+    page = write_report(write_sample(tmp_path / "run", TINY))
+    text = page.read_text(encoding="utf-8")
+    page.write_text(text.replace("</main>", "<script>document.title = 'taken over'</script></main>"), encoding="utf-8")
+    result = browse(tmp_path, page, "--dump-dom")
+    assert "CONSOLE" in result.stderr
+    assert "<title>taken over" not in result.stdout
+
+
+@pytest.mark.parametrize("name", ["usual", "large"])
+def test_nothing_is_wider_than_a_phone(tmp_path: Path, name: str) -> None:
+    text = write_report(write_sample(tmp_path / "run", SAMPLES[name])).read_text(encoding="utf-8")
+    frame = tmp_path / "phone.html"
+    script = "document.title = [f.contentDocument.documentElement.scrollWidth, f.contentDocument.documentElement.clientWidth].join(' of ')"
+    phone = f'<iframe id="f" style="width:360px;height:700px;border:0" srcdoc="{escape(text)}" onload="{script}"></iframe>'
+    frame.write_text(f"<!doctype html><meta charset=utf-8><title>not loaded</title>{phone}", encoding="utf-8")
+    found = re.search(r"<title>(\d+) of (\d+)</title>", browse(tmp_path, frame, "--dump-dom").stdout)
+    assert found
+    assert found[1] == found[2]
+    assert 320 < int(found[2]) <= 360
+
+
+def test_a_screenshot_shows_colour(tmp_path: Path) -> None:
+    page = write_report(write_sample(tmp_path / "run", USUAL))
+    shot = tmp_path / "shot.png"
+    browse(tmp_path, page, f"--screenshot={shot}", "--window-size=1000,1500", "--hide-scrollbars")
+    picture = np.array(Image.open(shot).convert("RGB"))
+    assert picture.shape == (1500, 1000, 3)
+    for red, green, blue in [(0x00, 0x72, 0xB2), (0xD5, 0x5E, 0x00), (0x00, 0x92, 0x72)]:
+        assert (picture == (red, green, blue)).all(axis=2).sum() > 100
