@@ -12,7 +12,7 @@ from ..protocol.disclosure import Disclosure, totals
 from .algorithms.algorithm import State
 from .checkpoint import Checkpoint, latest, read, write
 from .codec import from_plain, to_plain
-from .evaluation import Score, scores
+from .evaluation import Evaluation, Score, accuracies
 from .generality import ensemble_accuracy, fall_back, models_of_clients
 from .metrics import adjusted_rand_index, purity
 from .run_folder import RunFolder, machine, versions
@@ -208,10 +208,11 @@ def _generality(simulation: Simulation) -> dict[str, Any]:
     found: dict[str, Any] = {"accuracy_ensemble": float(np.mean(ensembles))}
     if simulation.validation:
         losses = {
-            i: [scores(module, [(i, v, simulation.validation[i].train)])[i].loss for v in vectors] for i, vectors in paths.items()
+            i: [accuracies(module, [Evaluation(i, v, simulation.validation[i].train)])[i].loss for v in vectors]
+            for i, vectors in paths.items()
         }
         chosen = fall_back(losses)
-        picked = scores(module, [(i, paths[i][k], clients[i].test) for i, k in chosen.items()])
+        picked = accuracies(module, [Evaluation(i, paths[i][k], clients[i].test) for i, k in chosen.items()])
         found["fell_back"] = sorted(i for i, k in chosen.items() if k < len(paths[i]) - 1)
         found["accuracy_chosen"] = float(np.mean([s.accuracy for s in picked.values()]))
     return found

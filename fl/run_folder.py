@@ -4,7 +4,7 @@ import json
 import os
 import platform
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,8 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from .vector import Vector, load_vector, trainable
+from ..protocol.answers import Vector
+from .vector import load_vector, trainable
 
 LOGS = ("metrics.jsonl", "splits.jsonl", "disclosure.jsonl", "faults.jsonl")
 
@@ -82,7 +83,13 @@ class RunFolder:
 def versions() -> dict[str, str]:
     """The versions that a repeated run must match."""
     packages = ("cloister", "torch", "numpy", "cryptography")
-    return {"python": platform.python_version(), **{p: version(p) for p in packages}}
+    found = {"python": platform.python_version()}
+    for package in packages:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:  # run from a source tree
+            found[package] = "not installed"
+    return found
 
 
 def machine() -> dict[str, Any]:
