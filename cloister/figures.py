@@ -36,6 +36,7 @@ _SETTINGS: dict[Any, Any] = {
     "path.simplify_threshold": 0.3,
 }
 _TREE_BOX, _TREE_GAP = (172, 66), (40, 12)
+_SMALL_BOX, _SMALL_GAP, _SMALL_FROM = (130, 50), (20, 5), 13
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,7 +105,8 @@ class Tree:
     height: float
     boxes: tuple[Box, ...]
     edges: tuple[str, ...]
-    box: tuple[int, int] = _TREE_BOX
+    box: tuple[int, int]
+    crowded: bool
 
 
 def colour(slot: int) -> str:
@@ -199,12 +201,14 @@ def matrix(values: NDArray[np.float64], children: Mapping[str, int], hues: Seque
 def tree(parents: Mapping[str, str | None], parts: Mapping[str, Sequence[tuple[int, int]]]) -> Tree:
     """The tree of `parents` drawn from left to right, leaves below each other in the order of their names.
 
-    A parent that is not itself a node makes its child a root. `parts` gives each node's (hue, members), largest first.
+    From 13 leaves on the boxes are smaller. A parent that is not itself a node makes its child a root. `parts` gives each node's
+    (hue, members) in the order in which they are drawn.
     """
     children: dict[str | None, list[str]] = {}
     for name, parent in sorted(parents.items()):
         children.setdefault(parent if parent in parents and parent != name else None, []).append(name)
-    (wide, high), (gap_x, gap_y) = _TREE_BOX, _TREE_GAP
+    crowded = len(parents) - len(children) + 1 >= _SMALL_FROM
+    (wide, high), (gap_x, gap_y) = (_SMALL_BOX, _SMALL_GAP) if crowded else (_TREE_BOX, _TREE_GAP)
     spots: dict[str, tuple[float, float]] = {}
     edges: list[str] = []
     leaves = 0
@@ -227,7 +231,7 @@ def tree(parents: Mapping[str, str | None], parts: Mapping[str, Sequence[tuple[i
         place(root, 0)
     boxes = tuple(Box(name, x, y, tuple(_shares(parts.get(name, [])))) for name, (x, y) in spots.items())
     width = max((x for x, _ in spots.values()), default=0) + wide
-    return Tree(width, max(1, leaves) * (high + gap_y) - gap_y, boxes, tuple(edges))
+    return Tree(width, max(1, leaves) * (high + gap_y) - gap_y, boxes, tuple(edges), (wide, high), crowded)
 
 
 def byte_words(count: float) -> str:

@@ -218,7 +218,7 @@ def final_clusters(run: Run) -> dict[str, list[str]]:
     named = {str(n["name"]): sorted_ids(n.get("members") or []) for n in tree_nodes(run)}
     last = {str(k): sorted_ids(v) for k, v in (run.rounds[-1].get("clusters") or {}).items()} if run.rounds else {}
     if not run.summary.get("clusters"):
-        return last
+        return dict(sorted(last.items()))
     found = [sorted_ids(members) for members in run.summary["clusters"]]
     names = {tuple(v): k for k, v in (named | last).items()}
     return dict(sorted((names.get(tuple(members), f"#{i}"), members) for i, members in enumerate(found)))

@@ -25,6 +25,7 @@ from .run_folder_sample import SAMPLES, USUAL, Sample, write_sample
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 SECTIONS = ["accuracy", "similarity", "tree", "grouping", "norms", "learned", "repeat"]
+LINES = ["metrics.jsonl", "splits.jsonl", "disclosure.jsonl"]
 TINY = SAMPLES["tiny"]
 HOSTILE = "</title></script><script>alert(1)</script><img src=x onerror=alert(2)>\"'>"
 
@@ -179,8 +180,9 @@ def test_each_optional_key_may_be_missing_or_null(tmp_path: Path) -> None:
     write_sample(tmp_path, TINY)
     summary = json.loads((tmp_path / "summary.json").read_text())
     keys = list(summary)
-    changed = [({k: v for k, v in summary.items() if k != key}, key) for key in keys]
-    changed += [(summary | dict.fromkeys(some, None), some) for some in (keys, keys[::2], keys[1::2])]
+    some = [keys, *(keys[start::6] for start in range(6))]
+    changed = [({k: v for k, v in summary.items() if k not in out}, out) for out in some]
+    changed += [(summary | dict.fromkeys(out, None), out) for out in some]
     for value, what in changed:
         (tmp_path / "summary.json").write_text(json.dumps(value))
         assert set(SECTIONS) <= set(Page(write_report(tmp_path).read_text(encoding="utf-8")).ids), what
@@ -188,13 +190,13 @@ def test_each_optional_key_may_be_missing_or_null(tmp_path: Path) -> None:
 
 def test_each_key_of_a_line_may_be_missing(tmp_path: Path) -> None:
     write_sample(tmp_path, replace(USUAL, clients=4, groups=2, rounds=3))
-    for name in ("metrics.jsonl", "splits.jsonl", "disclosure.jsonl"):
-        whole = (tmp_path / name).read_text()
-        for key in json.loads(whole.splitlines()[0]):
-            lines = [{k: v for k, v in json.loads(line).items() if k != key} for line in whole.splitlines()]
-            (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
-            assert set(SECTIONS) <= set(Page(write_report(tmp_path).read_text(encoding="utf-8")).ids), (name, key)
-        (tmp_path / name).write_text(whole)
+    whole = {name: [json.loads(line) for line in (tmp_path / name).read_text().splitlines()] for name in LINES}
+    for k in range(max(len(lines[0]) for lines in whole.values())):
+        for name, lines in whole.items():
+            out = list(lines[0])[k % len(lines[0])]
+            kept = [{key: v for key, v in line.items() if key != out} for line in lines]
+            (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in kept))
+        assert set(SECTIONS) <= set(Page(write_report(tmp_path).read_text(encoding="utf-8")).ids), k
 
 
 def test_unplanted_data_is_coloured_by_found_clusters(tmp_path: Path) -> None:
@@ -331,17 +333,40 @@ def test_a_browser_would_complain_of_a_script_that_the_page_does_not_know(tmp_pa
     assert "<title>taken over" not in result.stdout
 
 
+def in_phone(tmp_path: Path, sample: Sample, script: str) -> str:
+    """The value of the JavaScript expression `script` beside a phone-wide frame f that shows the report."""
+    text = write_report(write_sample(tmp_path / "run", sample)).read_text(encoding="utf-8")
+    code = escape(f"document.title = String({script})")
+    phone = f'<iframe id="f" style="width:360px;height:700px;border:0" srcdoc="{escape(text)}" onload="{code}"></iframe>'
+    outer = tmp_path / "phone.html"
+    outer.write_text(f"<!doctype html><meta charset=utf-8><title>not loaded</title>{phone}", encoding="utf-8")
+    found = re.search(r"<title>(.*?)</title>", browse(tmp_path, outer, "--dump-dom").stdout)
+    return found[1] if found else ""
+
+
 @pytest.mark.parametrize("name", ["usual", "large"])
 def test_nothing_is_wider_than_a_phone(tmp_path: Path, name: str) -> None:
-    text = write_report(write_sample(tmp_path / "run", SAMPLES[name])).read_text(encoding="utf-8")
-    frame = tmp_path / "phone.html"
-    script = "document.title = [f.contentDocument.documentElement.scrollWidth, f.contentDocument.documentElement.clientWidth].join(' of ')"
-    phone = f'<iframe id="f" style="width:360px;height:700px;border:0" srcdoc="{escape(text)}" onload="{script}"></iframe>'
-    frame.write_text(f"<!doctype html><meta charset=utf-8><title>not loaded</title>{phone}", encoding="utf-8")
-    found = re.search(r"<title>(\d+) of (\d+)</title>", browse(tmp_path, frame, "--dump-dom").stdout)
-    assert found
-    assert found[1] == found[2]
-    assert 320 < int(found[2]) <= 360
+    root = "f.contentDocument.documentElement"
+    needed, given = map(int, in_phone(tmp_path, SAMPLES[name], f"{root}.scrollWidth + ' ' + {root}.clientWidth").split())
+    assert 320 < given <= 360
+    assert needed == given
+
+
+def test_pointing_at_a_matrix_tells_the_value_and_the_legend_picks_a_group(tmp_path: Path) -> None:
+    script = """(() => {
+      const page = f.contentDocument, cells = page.querySelector(".cells"), box = cells.getBoundingClientRect();
+      const at = { clientX: box.right - 1, clientY: box.top + 1 };
+      cells.dispatchEvent(new f.contentWindow.PointerEvent("pointermove", at));
+      page.querySelectorAll("[data-group]")[1].click();
+      const kept = page.querySelector(".chart .curve.hue1");
+      const opacity = element => f.contentWindow.getComputedStyle(element).opacity;
+      return [page.querySelector(".matrix output").textContent, page.body.dataset.only, opacity(kept)].join("; ");
+    })()"""
+    said = in_phone(tmp_path, USUAL, script)
+    split = json.loads((tmp_path / "run" / "splits.jsonl").read_text().splitlines()[0])
+    first, last = split["children"]["00"][0], split["children"]["01"][-1]
+    value = split["similarity"][split["clients"].index(first)][split["clients"].index(last)]
+    assert said == f"clients {first} and {last}: {value:.2f}; 1; 1"
 
 
 def test_a_screenshot_shows_colour(tmp_path: Path) -> None:
