@@ -77,13 +77,16 @@ def _same_scenario(begun: Mapping[str, Any], now: Mapping[str, Any]) -> None:
 def _play(simulation: Simulation, folder: RunFolder, progress: _Progress) -> Round:
     started = time.perf_counter()
     scenario, t = simulation.scenario, simulation.state.round
+    before = simulation.view.traffic
     simulation.step()
     state: State = simulation.state
     last = state.round == scenario.rounds
     evaluated = simulation.evaluate() if last or state.round % scenario.evaluate_every == 0 else None
     took = time.perf_counter() - started
     progress.seconds += took
-    line = _metrics(simulation, t, evaluated) | {"seconds": took}
+    now = simulation.view.traffic
+    traffic = {"bytes_up": now.bytes_up - before.bytes_up, "bytes_down": now.bytes_down - before.bytes_down}
+    line = _metrics(simulation, t, evaluated) | traffic | {"seconds": took}
     if evaluated is not None and len(state.clusters) == 1:
         progress.before = line["accuracy_mean"]
     view, seen = simulation.view, progress.seen
@@ -99,7 +102,7 @@ def _play(simulation: Simulation, folder: RunFolder, progress: _Progress) -> Rou
 
 def _metrics(simulation: Simulation, t: int, evaluated: Mapping[int, Score] | None) -> dict[str, Any]:
     state: State = simulation.state
-    traffic, groups = simulation.view.traffic, simulation.population.groups
+    groups = simulation.population.groups
     line: dict[str, Any] = {
         "round": t,
         "clusters": {name: list(c.members) for name, c in sorted(state.clusters.items())},
@@ -109,8 +112,6 @@ def _metrics(simulation: Simulation, t: int, evaluated: Mapping[int, Score] | No
             for name, m in state.measured.items()
             if len(m.clients) > 1
         },
-        "bytes_up": traffic.bytes_up,
-        "bytes_down": traffic.bytes_down,
     }
     if evaluated is not None:
         accuracies = [score.accuracy for score in evaluated.values()]
@@ -171,8 +172,8 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
         "groups": {str(i): g for i, g in sorted(groups.items())},
         "ari": adjusted_rand_index(clusters, placed),
         "purity": purity(clusters, placed),
-        "bytes_up": final["bytes_up"],
-        "bytes_down": final["bytes_down"],
+        "bytes_up": simulation.view.traffic.bytes_up,
+        "bytes_down": simulation.view.traffic.bytes_down,
         "disclosed": totals(log),
         "rejected": [f for f in faults if "not finite" in f["reason"]],
         "faults": len(faults),
@@ -192,10 +193,8 @@ def _tree(state: State, final: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for name, cluster in sorted(state.clusters.items()):
         known = [final["accuracy"][str(i)] for i in cluster.members if str(i) in final["accuracy"]]
         parent = name[:-1] if name[:-1] in state.tree else None
-        accuracy = float(np.mean(known)) if known else None
-        yield {
-            "name": name, "parent": parent, "members": list(cluster.members), "born": cluster.born, "accuracy": accuracy, "leaf": True
-        }  # fmt: skip
+        leaf = {"name": name, "parent": parent, "members": list(cluster.members), "born": cluster.born}
+        yield leaf | {"accuracy": float(np.mean(known)) if known else None, "leaf": True}
 
 
 def _generality(simulation: Simulation) -> dict[str, Any]:

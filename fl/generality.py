@@ -1,4 +1,4 @@
-"""Models of every generality on a client's path through the tree, their ensemble, and falling back (CFL, section V-C and II-A)."""
+"""Models of every generality on a client's path through the tree, their ensemble, and falling back (CFL, V-C and II-A)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,9 +20,7 @@ Vector = NDArray[np.float32]
 def models_of_clients(state: State) -> dict[int, list[Model]]:
     """Per client in a cluster, the models on its path: first the FL solution, last its own cluster's."""
     current = {name: cluster.model for name, cluster in state.clusters.items()}
-    return {
-        i: generalities(state.tree, current, name) for name, cluster in state.clusters.items() for i in cluster.members
-    }
+    return {i: generalities(state.tree, current, name) for name, cluster in state.clusters.items() for i in cluster.members}
 
 
 def ensemble_accuracy(module: nn.Module, vectors: Sequence[Vector], client: Client) -> float:

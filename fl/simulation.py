@@ -53,9 +53,7 @@ class Simulation:
         population = scenario.partition(source, np.random.default_rng(seed_of(seed, "partition")))
         self.validation: Mapping[int, Client] = {}
         if scenario.validation > 0:
-            parts = {
-                i: held_out(c, scenario.validation, seed_of(seed, "validation", i)) for i, c in population.clients.items()
-            }
+            parts = {i: held_out(c, scenario.validation, seed_of(seed, "validation", i)) for i, c in population.clients.items()}
             population = replace(population, clients={i: kept for i, (kept, _) in parts.items()})
             self.validation = {i: out for i, (_, out) in parts.items()}
         self.population: Population = population

@@ -87,7 +87,7 @@ class UploadView:
             self.server.uploads[updates.name] = collected
             self.server.published[updates.name] = []
             size = len(clients) * self._how.length
-            self._disclose(round, "server", f"{kind}s", clients, size, f"{self._how.seen} of each {kind}, and its sample count")
+            self._disclose(round, "server", f"{kind}s", clients, size, f"of each {kind}: {self._how.seen}; and its sample count")
             answered[cluster] = updates
         return answered
 
@@ -108,7 +108,7 @@ class UploadView:
             if summed.clients:
                 size = len(summed.clients) * self._how.length
                 self._disclose(
-                    round, "server", "updates", summed.clients, size, f"{self._how.seen} of each update, and its sample count"
+                    round, "server", "updates", summed.clients, size, f"of each update: {self._how.seen}; and its sample count"
                 )
             counted = tuple(i for i in summed.clients if weights[cluster].of.get(i, 0.0) != 0)
             name = f"{cluster}@{round}"

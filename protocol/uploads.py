@@ -70,7 +70,7 @@ def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             transformed = state.idle.transform(state.session.digest).apply(event.vector)
             upload = Upload(to_bytes(transformed), event.samples)
             return state.idle, (Send(Envelope(state.session.digest, state.idle.me, SERVER, upload)),)
-        case (Idle() | Working()), Received(Envelope(message=Mean() as mean, sender=sender) as envelope):
+        case ((Idle() | Working()), Received(Envelope(message=Mean() as mean, sender=sender) as envelope)):
             if sender != SERVER:
                 raise ProtocolError("only the server publishes means", sender)
             return state, (Learned(mean.name, envelope.session, mean.vector),)
@@ -165,7 +165,7 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     A vector with a value that is not finite is rejected and its client recorded: it counts as dropped.
     """
     match state, event:
-        case (Collecting() | Summing()), Received(Envelope(message=Upload() as upload, sender=client)):
+        case ((Collecting() | Summing()), Received(Envelope(message=Upload() as upload, sender=client))):
             vector = _accepted(state, client, upload)
             if not np.isfinite(vector).all():
                 return replace(state, rejected=(*state.rejected, client)), ()
@@ -178,7 +178,7 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             return Collected(state.session, dict(sorted(state.received.items())), state.rejected), ()
         case Summing(), Deadline():
             return Summed(state.session, state.total, state.weight, tuple(sorted(state.clients)), state.rejected), ()
-        case (Collected() | Summed()), Received(Envelope(message=Upload(), sender=client)):
+        case ((Collected() | Summed()), Received(Envelope(message=Upload(), sender=client))):
             raise ProtocolError("an upload after the deadline", client)
         case _, Received(envelope):
             raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)

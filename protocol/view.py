@@ -183,4 +183,3 @@ def check_composition(
         f"{algorithm} needs {', '.join(missing)}, which {protection!r} does not give"
         + (f"; these would: {'; '.join(fits)}" if fits else "; no protection gives all that it needs")
     )
-
