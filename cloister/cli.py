@@ -7,7 +7,6 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -78,9 +77,9 @@ def run(
     A run that was stopped, even by a kill, goes on with the same command plus --out FOLDER --resume.
     """
     with one_line_errors():
-        scenario = with_settings(load(file), set_ or [])
-        given = {k: v for k, v in {"rounds": rounds, "seed": seed, "device": device}.items() if v is not None}
-        scenario = replace(scenario, **given)
+        given = {"rounds": rounds, "seed": seed, "device": device}
+        settings = [f"{name}={value}" for name, value in given.items() if value is not None]
+        scenario = with_settings(load(file), [*(set_ or []), *settings])
         _check_device(scenario.device)
         folder = out or _folder(scenario, resume)
         _watch(scenario, folder, data, resume)
