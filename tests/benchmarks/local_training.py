@@ -158,8 +158,8 @@ def main() -> None:
         print(json.dumps(result, indent=2))
         return
     rows = result.pop("rows", [])
-    for row in (result, *(rows if isinstance(rows, list) else [])):
-        print("  ".join(f"{name} {value}" for name, value in row.items()))
+    for line in (result, *(rows if isinstance(rows, list) else [])):
+        print("  ".join(f"{name} {value}" for name, value in line.items()))
 
 
 if __name__ == "__main__":
