@@ -152,14 +152,20 @@ def main() -> None:
     if options.memory:
         result: dict[str, object] = {**memory(), **machine()}
     else:
-        rows = [compare(case, clients, options.threads, options.repeat) for case in CASES for clients in (10, 100)]
-        result = {"benchmark": "local training", **machine(), "threads": options.threads, "repeat": options.repeat, "rows": rows}
+        measured = [compare(case, clients, options.threads, options.repeat) for case in CASES for clients in (10, 100)]
+        result = {
+            "benchmark": "local training",
+            **machine(),
+            "threads": options.threads,
+            "repeat": options.repeat,
+            "rows": measured,
+        }
     if options.json:
         print(json.dumps(result, indent=2))
         return
-    rows = result.pop("rows", [])
-    for line in (result, *(rows if isinstance(rows, list) else [])):
-        print("  ".join(f"{name} {value}" for name, value in line.items()))
+    rows = result.pop("rows", None)
+    for line in [result, *(rows if isinstance(rows, list) else [])]:
+        print("  ".join(f"{name} {value}" for name, value in line.items()), flush=True)
 
 
 if __name__ == "__main__":
