@@ -1,8 +1,9 @@
 """Running a scenario: rounds, evaluation, logs and checkpoints, and the summary at the end."""
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,6 @@ class _Progress:
 
     seconds: float = 0.0
     before: float | None = None
-    seen: dict[str, int] = field(default_factory=lambda: {"log": 0, "faults": 0})
 
 
 def run(scenario: Scenario, out: Path, data: Path | None = None, resume: bool = False) -> Iterator[Round]:
@@ -77,24 +77,24 @@ def _same_scenario(begun: Mapping[str, Any], now: Mapping[str, Any]) -> None:
 def _play(simulation: Simulation, folder: RunFolder, progress: _Progress) -> Round:
     started = time.perf_counter()
     scenario, t = simulation.scenario, simulation.state.round
-    before = simulation.view.traffic
+    view = simulation.view
+    before, logged, known = view.traffic, len(view.log), Counter(view.faults)
     simulation.step()
     state: State = simulation.state
     last = state.round == scenario.rounds
     evaluated = simulation.evaluate() if last or state.round % scenario.evaluate_every == 0 else None
     took = time.perf_counter() - started
     progress.seconds += took
-    now = simulation.view.traffic
+    now = view.traffic
     traffic = {"bytes_up": now.bytes_up - before.bytes_up, "bytes_down": now.bytes_down - before.bytes_down}
     line = _metrics(simulation, t, evaluated) | traffic | {"seconds": took}
     if evaluated is not None and len(state.clusters) == 1:
         progress.before = line["accuracy_mean"]
-    view, seen = simulation.view, progress.seen
+    faults = (Counter(view.faults) - known).elements()
     folder.append("metrics.jsonl", [line])
     folder.append("splits.jsonl", list(_splits(simulation, t)))
-    folder.append("disclosure.jsonl", [entry.as_dict() for entry in view.log[seen["log"] :]])
-    folder.append("faults.jsonl", [{"round": t, "client": f.blame, "reason": f.reason} for f in view.faults[seen["faults"] :]])
-    progress.seen = {"log": len(view.log), "faults": len(view.faults)}
+    folder.append("disclosure.jsonl", [entry.as_dict() for entry in view.log[logged:]])
+    folder.append("faults.jsonl", [{"round": t, "client": f.blame, "reason": f.reason} for f in faults])
     extra = {"seconds": progress.seconds, "before": progress.before}
     write(folder.checkpoints, Checkpoint(state.round, to_plain(state), view.save(), folder.lengths(), extra))
     return Round(state.round, scenario.rounds, len(state.clusters), line.get("accuracy_mean"))
