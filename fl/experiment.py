@@ -51,8 +51,10 @@ def run(scenario: Scenario, out: Path, data: Path | None = None, resume: bool = 
     if resume:
         _same_scenario(folder.scenario(), plain)
     else:
+        folder.check_free()
+    simulation = Simulation(scenario, data)  # before the folder is begun: bad input leaves nothing behind
+    if not resume:
         folder.begin(plain)
-    simulation = Simulation(scenario, data)
     progress = _Progress()
     path = latest(folder.checkpoints) if folder.checkpoints.exists() else None
     if path is not None:

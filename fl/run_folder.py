@@ -25,10 +25,14 @@ class RunFolder:
         self.path = path
         self.checkpoints = path / "checkpoints"
 
-    def begin(self, scenario: Mapping[str, Any]) -> None:
-        """Start a new run. Raises ValueError if the folder already holds one."""
+    def check_free(self) -> None:
+        """Raise ValueError if the folder already holds a run."""
         if (self.path / "scenario.json").exists():
             raise ValueError(f"{self.path} already holds a run; add --resume to go on with it, or choose another --out")
+
+    def begin(self, scenario: Mapping[str, Any]) -> None:
+        """Start a new run. Raises ValueError if the folder already holds one."""
+        self.check_free()
         self.path.mkdir(parents=True, exist_ok=True)
         self.write_json("scenario.json", scenario)
         for log in LOGS:
