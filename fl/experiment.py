@@ -59,12 +59,16 @@ def run(scenario: Scenario, out: Path, data: Path | None = None, resume: bool = 
     path = latest(folder.checkpoints) if folder.checkpoints.exists() else None
     if path is not None:
         checkpoint = read(path)
+        if checkpoint.round > scenario.rounds:
+            raise ValueError(f"{out} has already played {checkpoint.round} rounds; resume it with at least as many")
         simulation.state = from_plain(type(simulation.state), checkpoint.state)
         simulation.view.restore(checkpoint.snapshot, simulation.state.remembered)
         folder.cut(checkpoint.lines)
         progress = _Progress(checkpoint.extra["seconds"], checkpoint.extra["before"])
     else:
         folder.cut({})
+    if resume:
+        folder.write_json("scenario.json", plain)  # rounds may be more than they were
     while simulation.state.round < scenario.rounds:
         yield _play(simulation, folder, progress)
     finish(simulation, folder, progress)

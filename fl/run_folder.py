@@ -76,8 +76,10 @@ class RunFolder:
         partial.replace(self.path / name)
 
     def write_models(self, module: nn.Module, vectors: Mapping[str, Vector]) -> None:
-        """Each model as safetensors of named tensors, `models/NAME.safetensors`."""
+        """Each model as safetensors of named tensors, `models/NAME.safetensors`, in place of what an earlier end left there."""
         (self.path / "models").mkdir(exist_ok=True)
+        for old in (self.path / "models").glob("*.safetensors"):
+            old.unlink()
         for name, vector in vectors.items():
             load_vector(module, vector)
             tensors = {n: p.detach().cpu().contiguous().clone() for n, p in trainable(module).items()}
