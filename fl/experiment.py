@@ -119,15 +119,17 @@ def _metrics(simulation: Simulation, t: int, evaluated: Mapping[int, Score] | No
             if len(m.clients) > 1
         },
     }
-    if evaluated is not None:
-        accuracies = [score.accuracy for score in evaluated.values()]
-        line |= {
-            "accuracy": {str(i): score.accuracy for i, score in evaluated.items()},
-            "loss": {str(i): score.loss for i, score in evaluated.items()},
-            "accuracy_mean": float(np.mean(accuracies)),
-            "accuracy_worst": float(np.min(accuracies)),
-        }
-    return line
+    return line if evaluated is None else line | _scores(evaluated)
+
+
+def _scores(evaluated: Mapping[int, Score]) -> dict[str, Any]:
+    accuracies = [score.accuracy for score in evaluated.values()]
+    return {
+        "accuracy": {str(i): score.accuracy for i, score in evaluated.items()},
+        "loss": {str(i): score.loss for i, score in evaluated.items()},
+        "accuracy_mean": float(np.mean(accuracies)),
+        "accuracy_worst": float(np.min(accuracies)),
+    }
 
 
 def _splits(simulation: Simulation, t: int) -> Iterator[dict[str, Any]]:
@@ -154,6 +156,8 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
     clusters = [list(c.members) for _, c in sorted(state.clusters.items())]
     placed = {i: groups[i] for members in clusters for i in members}
     final = folder.read("metrics.jsonl")[-1]
+    if "accuracy" not in final:  # stopped between two evaluations, and resumed to end there
+        final |= _scores(simulation.evaluate())
     models = {name: simulation.view.observe(c.model) for name, c in state.clusters.items()}
     models |= {f"tree {name}": simulation.view.observe(node.model) for name, node in state.tree.items()}
     folder.write_models(simulation.module, models)
