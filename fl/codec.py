@@ -38,6 +38,8 @@ def _from_plain(kind: Any, plain: Any) -> Any:
         (kind,) = (k for k in inner if k is not type(None))
         return _from_plain(kind, plain)
     if origin is tuple:
+        if not isinstance(plain, list):
+            raise TypeError(f"{type(plain).__name__} where a list belongs")
         if len(inner) == 2 and inner[1] is Ellipsis:
             return tuple(_from_plain(inner[0], v) for v in plain)
         return tuple(_from_plain(k, v) for k, v in zip(inner, plain, strict=True))
