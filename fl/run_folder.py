@@ -1,6 +1,7 @@
 """A run folder: everything that is needed to look at a run, repeat it and go on with it. Formats are in its README."""
 
 import json
+import math
 import os
 import platform
 from collections.abc import Mapping, Sequence
@@ -51,7 +52,7 @@ class RunFolder:
         if not lines:
             return
         with open(self.path / log, "a", encoding="utf-8") as file:
-            file.writelines(json.dumps(line) + "\n" for line in lines)
+            file.writelines(json.dumps(_strict(line)) + "\n" for line in lines)
             file.flush()
             os.fsync(file.fileno())
 
@@ -72,7 +73,7 @@ class RunFolder:
     def write_json(self, name: str, content: object) -> None:
         """Write a JSON file at once: readers see the old file or the new one."""
         partial = self.path / f"{name}.partial"
-        partial.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        partial.write_text(json.dumps(_strict(content), indent=1) + "\n", encoding="utf-8")
         partial.replace(self.path / name)
 
     def write_models(self, module: nn.Module, vectors: Mapping[str, Vector]) -> None:
@@ -84,6 +85,15 @@ class RunFolder:
             load_vector(module, vector)
             tensors = {n: p.detach().cpu().contiguous().clone() for n, p in trainable(module).items()}
             save_file(tensors, self.path / "models" / f"{name.replace(' ', '-')}.safetensors")
+
+
+def _strict(value: Any) -> Any:
+    """The value with null for numbers that JSON has no word for: a loss may be infinite."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {key: _strict(inner) for key, inner in value.items()}
+    return [_strict(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def versions() -> dict[str, str]:
