@@ -14,6 +14,7 @@ from ..protocol.answers import Model
 from ..protocol.view import LocalJob, LocalWork, ServerView, Setup
 from .algorithms.algorithm import Start
 from .evaluation import Evaluation, Score, accuracies
+from .fast import Fast
 from .models import initial
 from .population import Client, Population
 from .scenario import Scenario
@@ -68,6 +69,9 @@ class Simulation:
             Setup(entropy.secret("run", 16), to_vector(self.module), clients, self._work, entropy, scenario.faults)
         )
         self._training = scenario.algorithm.local(scenario.training)
+        self._execution = scenario.execution
+        if isinstance(self._execution, Fast) and self._execution.device == "cpu":
+            self._execution = replace(self._execution, device=scenario.device)
         present = tuple(i for i in clients if scenario.arrivals.get(i, 0) <= 0)
         self.state: Any = scenario.algorithm.init(Start(present, population.groups, INITIAL))
 
@@ -119,6 +123,6 @@ class Simulation:
             if kind == "gradient":
                 results = ((job.client, full_gradient(self.module, job)) for job in chosen)
             else:
-                results = ((c, v) for c, v in self.scenario.execution(self.module, chosen, self._training, jobs[0].round))
+                results = ((c, v) for c, v in self._execution(self.module, chosen, self._training, jobs[0].round))
             for client, vector in results:
                 yield client, LocalWork(vector, len(clients[client].train))
