@@ -31,7 +31,8 @@ class Scenario:
     validation: share of each client's training data held out, by which it may fall back to a more general model; 0 for none.
     evaluate_every: rounds between evaluations; the last round is always evaluated. device: "cpu" or "cuda".
 
-    Raises Refused when the protection cannot answer what the algorithm asks.
+    Raises Refused when the protection cannot answer what the algorithm asks, ValueError when clients arrive at an algorithm
+    that cannot take them in.
     """
 
     name: str
@@ -55,6 +56,8 @@ class Scenario:
             raise ValueError(f"rounds and evaluate_every are at least 1, not {self.rounds} and {self.evaluate_every}")
         if not 0 <= self.validation < 1:
             raise ValueError(f"validation is a share from 0 to below 1, not {self.validation}")
+        if any(round > 0 for round in self.arrivals.values()) and not hasattr(self.algorithm, "join"):
+            raise ValueError(f"{type(self.algorithm).__name__} cannot take clients in later; leave arrivals empty")
         check_composition(type(self.algorithm).__name__, self.algorithm.needs, self.protection, PROTECTIONS)
 
 

@@ -80,10 +80,8 @@ class Simulation:
         t = self.state.round
         arriving = sorted(i for i, round in self.scenario.arrivals.items() if round == t and round > 0)
         if arriving:
-            join = getattr(self.scenario.algorithm, "join", None)
-            if join is None:
-                raise ValueError(f"{type(self.scenario.algorithm).__name__} cannot take clients in later; leave arrivals empty")
-            self.state = join(self.state, arriving)
+            algorithm: Any = self.scenario.algorithm  # that it can was checked when the scenario was built
+            self.state = algorithm.join(self.state, arriving)
         known = len(self.view.faults)
         rng = np.random.default_rng(seed_of(self.scenario.seed, "round", t))
         before = {c.model for c in self.state.clusters.values()}
