@@ -1,5 +1,6 @@
 """A scenario: everything that makes a run, as one Python value of callables and frozen dataclasses."""
 
+import ast
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
@@ -88,15 +89,30 @@ def _read(kind: Any, old: Any, text: str, where: str) -> Any:
             if k in (int, float, str):
                 return k(text)
             if get_origin(k) is tuple:
-                inner = get_args(k)[0]
-                return tuple(_read(inner, None, part.strip(), where) for part in text.strip("()[], ").split(",") if part.strip())
+                value = ast.literal_eval(text)
+                return _tuple(k, value if isinstance(value, tuple | list) else (value,))
             if isinstance(old, str):
                 return text
-        except ValueError:
+        except (ValueError, SyntaxError):
             continue
     if is_dataclass(old):
         raise ValueError(f"{where} is a {type(old).__name__}; set one of its fields: {', '.join(f.name for f in fields(old))}")
     raise ValueError(f"{where} cannot be set to {text!r}; it is {old!r}")
+
+
+def _tuple(kind: Any, value: Any) -> Any:
+    """A literal as the declared tuple type. Raises ValueError where it does not fit."""
+    inner = get_args(kind)
+    if get_origin(kind) is not tuple:
+        if kind is float and type(value) is int:
+            return float(value)
+        if type(value) is not kind:
+            raise ValueError
+        return value
+    if not isinstance(value, tuple | list):
+        raise ValueError
+    kinds = [inner[0]] * len(value) if inner[1:] == (Ellipsis,) else inner
+    return tuple(_tuple(k, v) for k, v in zip(kinds, value, strict=True))
 
 
 def described(value: Any) -> Any:
