@@ -17,7 +17,7 @@ def to_plain(value: Any) -> Any:
         return {f.name: to_plain(getattr(value, f.name)) for f in fields(value) if f.compare}
     if isinstance(value, Mapping):
         return {"keys": [to_plain(k) for k in value], "values": [to_plain(v) for v in value.values()]}
-    if isinstance(value, Sequence):
+    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
         return [to_plain(v) for v in value]
     raise ValueError(f"cannot write a {type(value).__name__}")
 
