@@ -287,7 +287,19 @@ def test_faults_are_logged_once_each_in_their_round(tmp_path: Path) -> None:
 # --- kills ------------------------------------------------------------------------------------------------------------
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-COMMAND = [sys.executable, "-m", "cloister.cli", "run", str(QUICKSTART), "--json", "--rounds", "32", "--set", "evaluate_every=4", "--out"]
+COMMAND = [
+    sys.executable,
+    "-m",
+    "cloister.cli",
+    "run",
+    str(QUICKSTART),
+    "--json",
+    "--rounds",
+    "32",
+    "--set",
+    "evaluate_every=4",
+    "--out",
+]
 
 
 def killed(folder: Path, when: Callable[[], bool], resume: bool) -> bool:
