@@ -26,7 +26,6 @@ REJECTED = 3
 
 app = typer.Typer(
     name="cloister",
-    help="Clustered federated learning in which every party sees exactly what the protocol says it sees.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -50,7 +49,10 @@ def one_line_errors() -> Iterator[None]:
 
 @app.callback()
 def _about() -> None:
-    """Clustered federated learning in which every party sees exactly what the protocol says it sees."""
+    """Clustered federated learning in which every party sees exactly what the protocol says it sees.
+
+    Begin with:  cloister run examples/quickstart.py
+    """
 
 
 @app.command()
@@ -98,7 +100,10 @@ def run(
 
 @app.command()
 def report(folder: Annotated[Path, typer.Argument(help="A run folder, finished or not.")]) -> None:
-    """Rebuild report.html of a run folder."""
+    """Rebuild report.html of a run folder, finished or interrupted.
+
+    Try:  cloister report runs/quickstart-seed0
+    """
     with one_line_errors():
         path = write_report(folder)
     Console().print(f"report      {path}", highlight=False, soft_wrap=True)
@@ -142,8 +147,8 @@ def _folder(scenario: Scenario, resume: bool) -> Path:
 
 def _check_device(device: str) -> None:
     try:
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError):
+        torch.zeros(1, device=device).item()  # some devices make tensors that hold nothing
+    except (RuntimeError, AssertionError, NotImplementedError):
         raise ValueError(f"this machine has no device {device!r}; use --device cpu") from None
 
 

@@ -21,8 +21,9 @@ def load(where: str) -> Scenario:
     sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
-    except (ImportError, NameError, AttributeError, TypeError, ValueError, SyntaxError) as error:
-        raise ValueError(f"{file} does not load: {type(error).__name__}: {str(error).splitlines()[0]}") from error
+    except Exception as error:  # whatever the user's file raises
+        reason = next(iter(str(error).splitlines()), "")
+        raise ValueError(f"{file} does not load: {type(error).__name__}: {reason}") from error
     found = {key: value for key, value in vars(module).items() if isinstance(value, Scenario)}
     wanted = name or "scenario"
     if wanted not in found:

@@ -1,8 +1,9 @@
 """Running a scenario: rounds, evaluation, logs and checkpoints, and the summary at the end."""
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,6 @@ class _Progress:
 
     seconds: float = 0.0
     before: float | None = None
-    seen: dict[str, int] = field(default_factory=lambda: {"log": 0, "faults": 0})
 
 
 def run(scenario: Scenario, out: Path, data: Path | None = None, resume: bool = False) -> Iterator[Round]:
@@ -51,18 +51,24 @@ def run(scenario: Scenario, out: Path, data: Path | None = None, resume: bool = 
     if resume:
         _same_scenario(folder.scenario(), plain)
     else:
+        folder.check_free()
+    simulation = Simulation(scenario, data)  # before the folder is begun: bad input leaves nothing behind
+    if not resume:
         folder.begin(plain)
-    simulation = Simulation(scenario, data)
     progress = _Progress()
     path = latest(folder.checkpoints) if folder.checkpoints.exists() else None
     if path is not None:
         checkpoint = read(path)
+        if checkpoint.round > scenario.rounds:
+            raise ValueError(f"{out} has already played {checkpoint.round} rounds; resume it with at least as many")
         simulation.state = from_plain(type(simulation.state), checkpoint.state)
         simulation.view.restore(checkpoint.snapshot, simulation.state.remembered)
         folder.cut(checkpoint.lines)
         progress = _Progress(checkpoint.extra["seconds"], checkpoint.extra["before"])
     else:
         folder.cut({})
+    if resume:
+        folder.write_json("scenario.json", plain)  # rounds may be more than they were
     while simulation.state.round < scenario.rounds:
         yield _play(simulation, folder, progress)
     finish(simulation, folder, progress)
@@ -77,24 +83,24 @@ def _same_scenario(begun: Mapping[str, Any], now: Mapping[str, Any]) -> None:
 def _play(simulation: Simulation, folder: RunFolder, progress: _Progress) -> Round:
     started = time.perf_counter()
     scenario, t = simulation.scenario, simulation.state.round
-    before = simulation.view.traffic
+    view = simulation.view
+    before, logged, known = view.traffic, len(view.log), Counter(view.faults)
     simulation.step()
     state: State = simulation.state
     last = state.round == scenario.rounds
     evaluated = simulation.evaluate() if last or state.round % scenario.evaluate_every == 0 else None
     took = time.perf_counter() - started
     progress.seconds += took
-    now = simulation.view.traffic
+    now = view.traffic
     traffic = {"bytes_up": now.bytes_up - before.bytes_up, "bytes_down": now.bytes_down - before.bytes_down}
     line = _metrics(simulation, t, evaluated) | traffic | {"seconds": took}
     if evaluated is not None and len(state.clusters) == 1:
         progress.before = line["accuracy_mean"]
-    view, seen = simulation.view, progress.seen
+    faults = (Counter(view.faults) - known).elements()
     folder.append("metrics.jsonl", [line])
     folder.append("splits.jsonl", list(_splits(simulation, t)))
-    folder.append("disclosure.jsonl", [entry.as_dict() for entry in view.log[seen["log"] :]])
-    folder.append("faults.jsonl", [{"round": t, "client": f.blame, "reason": f.reason} for f in view.faults[seen["faults"] :]])
-    progress.seen = {"log": len(view.log), "faults": len(view.faults)}
+    folder.append("disclosure.jsonl", [entry.as_dict() for entry in view.log[logged:]])
+    folder.append("faults.jsonl", [{"round": t, "client": f.blame, "reason": f.reason} for f in faults])
     extra = {"seconds": progress.seconds, "before": progress.before}
     write(folder.checkpoints, Checkpoint(state.round, to_plain(state), view.save(), folder.lengths(), extra))
     return Round(state.round, scenario.rounds, len(state.clusters), line.get("accuracy_mean"))
@@ -113,15 +119,17 @@ def _metrics(simulation: Simulation, t: int, evaluated: Mapping[int, Score] | No
             if len(m.clients) > 1
         },
     }
-    if evaluated is not None:
-        accuracies = [score.accuracy for score in evaluated.values()]
-        line |= {
-            "accuracy": {str(i): score.accuracy for i, score in evaluated.items()},
-            "loss": {str(i): score.loss for i, score in evaluated.items()},
-            "accuracy_mean": float(np.mean(accuracies)),
-            "accuracy_worst": float(np.min(accuracies)),
-        }
-    return line
+    return line if evaluated is None else line | _scores(evaluated)
+
+
+def _scores(evaluated: Mapping[int, Score]) -> dict[str, Any]:
+    accuracies = [score.accuracy for score in evaluated.values()]
+    return {
+        "accuracy": {str(i): score.accuracy for i, score in evaluated.items()},
+        "loss": {str(i): score.loss for i, score in evaluated.items()},
+        "accuracy_mean": float(np.mean(accuracies)),
+        "accuracy_worst": float(np.min(accuracies)),
+    }
 
 
 def _splits(simulation: Simulation, t: int) -> Iterator[dict[str, Any]]:
@@ -148,6 +156,8 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
     clusters = [list(c.members) for _, c in sorted(state.clusters.items())]
     placed = {i: groups[i] for members in clusters for i in members}
     final = folder.read("metrics.jsonl")[-1]
+    if "accuracy" not in final:  # stopped between two evaluations, and resumed to end there
+        final |= _scores(simulation.evaluate())
     models = {name: simulation.view.observe(c.model) for name, c in state.clusters.items()}
     models |= {f"tree {name}": simulation.view.observe(node.model) for name, node in state.tree.items()}
     folder.write_models(simulation.module, models)

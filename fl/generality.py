@@ -1,6 +1,7 @@
 """Models of every generality on a client's path through the tree, their ensemble, and falling back (CFL, V-C and II-A)."""
 
 from collections.abc import Mapping, Sequence
+from math import inf, isnan
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ def fall_back(losses: Mapping[int, Sequence[float]]) -> dict[int, int]:
     """Per client, which model of its path to use: the one of least validation loss, the more special one on a tie.
 
     losses: validation losses per client, from the most general model to the most special. A client that gets any answer
-    but the last falls back: its split made it worse.
+    but the last falls back: its split made it worse. A loss that is not a number counts as infinite.
     """
-    return {i: max(k for k, loss in enumerate(path) if loss == min(path)) for i, path in losses.items()}
+    known = {i: [inf if isnan(loss) else loss for loss in path] for i, path in losses.items()}
+    return {i: max(k for k, loss in enumerate(path) if loss == min(path)) for i, path in known.items()}
