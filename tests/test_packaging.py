@@ -8,8 +8,9 @@ import tomllib
 import zipfile
 from pathlib import Path
 
-import cloister
 import pytest
+
+import cloister
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("cloister", "crypto", "protocol", "fl", "threat_models")
