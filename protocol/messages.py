@@ -32,6 +32,12 @@ def _octets(value: object, low: int, high: int, name: str) -> None:
         raise ValueError(f"{name} is not {low} to {high} bytes")
 
 
+def _floats(value: object, low: int, name: str) -> None:
+    _octets(value, 4 * low, MAX_VECTOR_BYTES, name)
+    if len(value) % 4:  # type: ignore[arg-type]
+        raise ValueError(f"{name} is not a whole number of float32 values")
+
+
 def _text(value: object, high: int, name: str) -> None:
     if type(value) is not str or not 0 < len(value) <= high:
         raise ValueError(f"{name} is not a text of 1 to {high} characters")
@@ -68,7 +74,7 @@ class Task:
         _integer(self.threshold, 1, MAX_ROSTER, "threshold")
         _text(self.work, 32, "work")
         _text(self.model, 256, "model")
-        _octets(self.vector, 0, MAX_VECTOR_BYTES, "vector")
+        _floats(self.vector, 0, "vector")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +86,7 @@ class Upload:
     samples: int
 
     def __post_init__(self) -> None:
-        _octets(self.vector, 4, MAX_VECTOR_BYTES, "vector")
+        _floats(self.vector, 1, "vector")
         _integer(self.samples, 1, 2**40, "samples")
 
 
@@ -94,7 +100,7 @@ class Mean:
 
     def __post_init__(self) -> None:
         _text(self.name, 256, "name")
-        _octets(self.vector, 4, MAX_VECTOR_BYTES, "vector")
+        _floats(self.vector, 1, "vector")
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,9 @@ def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
         case (Idle() | Working()), Received(Envelope(message=Mean() as mean, sender=sender) as envelope):
             if sender != SERVER:
                 raise ProtocolError("only the server publishes means", sender)
+            length = (state if isinstance(state, Idle) else state.idle).transform(envelope.session).length
+            if len(mean.vector) != 4 * length:
+                raise ProtocolError(f"a mean of {len(mean.vector)} bytes where {4 * length} belong", sender)
             return state, (Learned(mean.name, envelope.session, mean.vector),)
         case _, Received(envelope):
             raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)
