@@ -1,6 +1,6 @@
 """The upload protocol: each client sends the server one vector per session, clear or under a shared secret transform.
 
-Spec: specs/uploads.md. Client phases: Idle -> Working -> Idle. Server phases: Collecting or Summing -> Collected or Summed.
+Spec: specs/uploads.md. Client phases: Idle -> Working -> Idle, by its upload or the deadline. Server phases: Collecting or Summing -> Collected or Summed.
 Clients and server are honest about their work; what is checked is what the other side could get wrong or abuse.
 """
 
@@ -70,6 +70,10 @@ def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             transformed = state.idle.transform(state.session.digest).apply(event.vector)
             upload = Upload(to_bytes(transformed), event.samples)
             return state.idle, (Send(Envelope(state.session.digest, state.idle.me, SERVER, upload)),)
+        case Working(), Deadline():
+            return state.idle, ()
+        case Idle(), Deadline():
+            return state, ()
         case (Idle() | Working()), Received(Envelope(message=Mean() as mean, sender=sender) as envelope):
             if sender != SERVER:
                 raise ProtocolError("only the server publishes means", sender)
