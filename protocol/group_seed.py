@@ -99,7 +99,10 @@ def _seals(state: Leading, roster: Roster, sender: int) -> Iterator[Effect]:
     for member, public, signature in zip(state.session.roster, roster.publics, roster.signatures, strict=True):
         _check(state, member, public, signature, sender)
         if member != state.me:
-            sealed = state.key.seal(public, state.seed, _context(state.session, state.me, member))
+            try:
+                sealed = state.key.seal(public, state.seed, _context(state.session, state.me, member))
+            except InvalidSeal:
+                raise ProtocolError("a key that nothing can be sealed to", member) from None
             seals.append(SealedSeed(member, state.key.public, mine, sealed))
     return (Send(Envelope(state.session.digest, state.me, SERVER, seal)) for seal in seals)
 
