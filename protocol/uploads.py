@@ -6,12 +6,13 @@ Clients and server are honest about their work; what is checked is what the othe
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..crypto.orthonormal import Transform
+from .answers import Work
 from .errors import ProtocolError
 from .messages import Envelope, Mean, Task, Upload
 from .roles import Deadline, Effect, Event, Learned, Perform, Persist, Received, Send, Worked
@@ -97,6 +98,7 @@ def _checked(state: Idle, envelope: Envelope, task: Task) -> Session:
         "a task under another session's digest": session.digest != envelope.session,
         "a task of another run": task.run != state.run,
         "a task of another protocol": task.protocol != f"{PROTOCOL}/{task.work}",
+        "a task of an unknown kind of work": task.work not in get_args(Work),
         "a task for others": state.me not in task.roster,
         "a task for a round already answered": task.round < state.next_round.get(task.work, 0),
         f"a cohort under the policy's {state.policy.min_cohort}": len(task.roster) < state.policy.min_cohort,
