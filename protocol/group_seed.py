@@ -74,6 +74,10 @@ def join(
 def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     """A client's role. Raises ProtocolError for keys, signatures or seals that are not what they should be."""
     match state, event:
+        case (Leading() | Waiting()), Received(Envelope(sender=sender) as envelope) if (
+            sender != SERVER or envelope.session != state.session.digest
+        ):
+            raise ProtocolError("a message of another session or not from the server", sender)
         case Leading(), Received(Envelope(message=Roster() as roster, sender=sender)):
             if len(roster.publics) != len(state.session.roster) or len(roster.signatures) != len(state.session.roster):
                 raise ProtocolError("keys do not match the roster", sender)
@@ -162,7 +166,8 @@ def agree(session: Session, entropy: Entropy, tap: Tap | None = None) -> tuple[b
     for i, party in parties.items():
         if not isinstance(party.state, Seeded):
             reasons = "; ".join(f.reason for f in network.faults) or "a message was lost"
-            raise ProtocolError(f"client {i} did not receive the group seed: {reasons}", SERVER)
+            blame = network.faults[0].blame if network.faults else SERVER
+            raise ProtocolError(f"client {i} did not receive the group seed: {reasons}", blame)
     return seed, network
 
 
