@@ -34,7 +34,7 @@ def _octets(value: object, low: int, high: int, name: str) -> None:
 
 def _floats(value: object, low: int, name: str) -> None:
     _octets(value, 4 * low, MAX_VECTOR_BYTES, name)
-    if len(value) % 4:  # type: ignore[arg-type]
+    if isinstance(value, bytes) and len(value) % 4:
         raise ValueError(f"{name} is not a whole number of float32 values")
 
 
@@ -218,7 +218,7 @@ def decode(data: bytes, link: int, max_bytes: int) -> Envelope:
         raise ProtocolError(f"a message of {len(data)} bytes is over the limit of {max_bytes}", link)
     try:
         _check_shape(data)
-        items = [tuple(item) if isinstance(item, list) else item for item in cbor2.loads(data)]
+        items: list[Any] = [tuple(item) if isinstance(item, list) else item for item in cbor2.loads(data)]
         if len(items) < 5 or items[0] != VERSION:
             raise ValueError("not a message of this version")
         _, session, sender, receiver, kind, *body = items
