@@ -3,8 +3,9 @@
 The server's side and the clients' side are two objects. What the server's side holds is what a curious server holds.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, replace
+from itertools import chain, count
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +61,10 @@ class UploadView:
     @property
     def _models(self) -> dict[str, Vector]:
         return (self.server if self.owner == "server" else self.clients).models
+
+    @property
+    def _means(self) -> dict[str, Vector]:
+        return (self.server if self.owner == "server" else self.clients).means
 
     @property
     def faults(self) -> list[Fault]:
@@ -207,9 +212,10 @@ class UploadView:
         return cosine_block(self._rows(updates, updates.clients), list(rows))
 
     def advance(self, model: Model, mean: Sum, /) -> Model:
-        means = self.server.means if self.owner == "server" else self.clients.means
-        self._models[mean.name] = self._models[model.name] + means[mean.name]
-        return Model(mean.name)
+        moved = self._models[model.name] + self._means[mean.name]
+        name = _unused(mean.name, self._models)
+        self._models[name] = moved
+        return Model(name)
 
     # --- keeping and forgetting ---------------------------------------------------------------------------------------
 
@@ -220,10 +226,11 @@ class UploadView:
                 del store[name]
         for name in self.server.remembered.keys() - kept:
             del self.server.remembered[name]
-        self.server.means.clear()
-        self.clients.means.clear()
-        self.server.uploads.clear()
-        self.server.published.clear()
+        self._forget_round()
+
+    def _forget_round(self) -> None:
+        for store in (self.server.means, self.clients.means, self.server.uploads, self.server.published):
+            store.clear()
 
     def train_alone(self, round: int, models: Mapping[int, Model], /) -> Mapping[int, Model]:
         jobs = [LocalJob(i, round, "update", self.observe(models[i])) for i in sorted(models)]
@@ -242,6 +249,7 @@ class UploadView:
         return Snapshot({**self.server.models, **self.clients.models}, remembered, next_round, self.traffic)
 
     def restore(self, snapshot: Snapshot, remembered: Iterable[Remembered], /) -> None:
+        self._forget_round()
         self._models.clear()
         self._models.update(snapshot.models)
         self.server.remembered = {r.name: (r.clients, snapshot.remembered[r.name]) for r in remembered}
@@ -269,6 +277,7 @@ class UploadView:
     ) -> Sum | BelowFloor:
         if len(counted) < max(self._how.floor, 1) or weight == 0:
             return BelowFloor(name, counted, self._how.floor)
+        name = _unused(name, self._means)
         mean = (total / weight).astype(np.float32)
         if self.owner == "server":
             self.server.means[name] = mean
@@ -287,3 +296,8 @@ class UploadView:
     def _disclose(self, round: int, to: Owner, what: str, about: tuple[int, ...], scalars: int, words: str) -> None:
         width = 8 if what.startswith("gram") else 4
         self.log.append(Disclosure(round, to, what, about, scalars, width * scalars, words))
+
+
+def _unused(name: str, taken: Collection[str]) -> str:
+    """The name, or with a number behind it if it is taken."""
+    return next(n for n in chain([name], (f"{name}#{k}" for k in count(2))) if n not in taken)
