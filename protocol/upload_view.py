@@ -205,6 +205,8 @@ class UploadView:
 
     def cosines(self, updates: Updates, remembered: Remembered, /) -> NDArray[np.float64]:
         self._needs_one_transform()
+        if remembered.name not in self.server.remembered:
+            raise Refused(f"the remembered updates {remembered.name} are gone; keep their handle when retiring")
         clients, rows = self.server.remembered[remembered.name]
         size = len(updates.clients) * len(clients)
         about = tuple(sorted({*updates.clients, *clients}))
@@ -266,6 +268,8 @@ class UploadView:
 
     def _rows(self, updates: Updates, clients: Sequence[int]) -> list[Vector]:
         received = self._collected(updates).received
+        if missing := [i for i in clients if i not in received]:
+            raise Refused(f"no update of client {missing[0]} in {updates.name}; ask about its survivors")
         return [received[i][0] for i in clients]
 
     def _needs_one_transform(self) -> None:
