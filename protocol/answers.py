@@ -74,8 +74,9 @@ class Weights:
 class Sum:
     """sum_i a_i delta_i over the surviving clients, as a handle; `weight` is sum_i a_i (n_i) over the same clients.
 
-    recipient: who can open it. tolerance: bound on its relative error. norm: norm of the mean sum / weight where the server
-    can tell (it holds the mean, or an orthonormal transform of it), else None.
+    recipient: who can open it. tolerance: bound on |error of the sum| / sum_i |a_i| |delta_i|, beside one rounding to
+    float32. norm: norm of the mean sum / weight where the server can tell (it holds the mean, or an orthonormal transform
+    of it), else None.
     """
 
     name: str

@@ -27,7 +27,7 @@ from .answers import (
 )
 from .disclosure import Disclosure
 from .errors import Refused
-from .gram import cosine_block, gram_matrix
+from .gram import cosine_block, gram_matrix, rounding
 from .in_process import Fault, InProcess
 from .messages import HEAD_BYTES, Task
 from .roles import Effect, Learned, Party, Worked
@@ -158,7 +158,7 @@ class UploadView:
         rows = self._rows(updates, updates.clients)
         size = len(rows) * (len(rows) + 1) // 2
         self._disclose(updates.round, "server", "gram", updates.clients, size, "all inner products and norms of the updates")
-        return Gram(updates.clients, gram_matrix(rows), self._how.tolerance)
+        return Gram(updates.clients, gram_matrix(rows), self._how.tolerance + rounding(self._how.length))
 
     def sums(self, updates: Updates, weights: Mapping[str, Weights], /) -> Mapping[str, Sum | BelowFloor]:
         collected = self._collected(updates)

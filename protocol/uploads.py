@@ -1,6 +1,7 @@
 """The upload protocol: each client sends the server one vector per session, clear or under a shared secret transform.
 
-Spec: specs/uploads.md. Client phases: Idle -> Working -> Idle, by its upload or the deadline. Server phases: Collecting or Summing -> Collected or Summed.
+Spec: specs/uploads.md. Client phases: Idle -> Working -> Idle, by its upload or the deadline. Server phases: Collecting or
+Summing -> Collected or Summed.
 Clients and server are honest about their work; what is checked is what the other side could get wrong or abuse.
 """
 
