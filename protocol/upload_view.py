@@ -91,7 +91,7 @@ class UploadView:
             updates = Updates(f"{cluster}@{round}/{kind}", cluster, round, clients, work[cluster].members)
             self.server.uploads[updates.name] = collected
             self.server.published[updates.name] = []
-            size = len(clients) * self._how.length
+            size = len(clients) * (self._how.length + 1)
             self._disclose(round, "server", f"{kind}s", clients, size, f"{self._how.seen} of each {kind}, and its sample count")
             answered[cluster] = updates
         return answered
@@ -111,7 +111,7 @@ class UploadView:
             summed: Summed = parties[cluster].state
             self._reject(summed)
             if summed.clients:
-                size = len(summed.clients) * self._how.length
+                size = len(summed.clients) * (self._how.length + 1)
                 self._disclose(
                     round, "server", "updates", summed.clients, size, f"{self._how.seen} of each update, and its sample count"
                 )
