@@ -172,12 +172,12 @@ def publish(session: Session, name: str, mean: Vector, members: tuple[int, ...])
 def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     """The server's role. Raises ProtocolError blaming the client for an upload that is misplaced, repeated or malformed.
 
-    A vector with a value that is not finite is rejected and its client recorded: it counts as dropped.
+    A vector whose squared norm is not finite in float32 is rejected and its client recorded: it counts as dropped.
     """
     match state, event:
         case (Collecting() | Summing()), Received(Envelope(message=Upload() as upload, sender=client)):
             vector = _accepted(state, client, upload)
-            if not np.isfinite(vector).all():
+            if not _usable(vector):
                 return replace(state, rejected=(*state.rejected, client)), ()
             if isinstance(state, Collecting):
                 return replace(state, received={**state.received, client: (vector, upload.samples)}), ()
@@ -194,6 +194,12 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)
         case _:
             raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
+
+
+def _usable(vector: Vector) -> bool:
+    """Whether all values are finite and so small that no inner product of two usable vectors overflows."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(vector @ vector))
 
 
 def _accepted(state: Collecting | Summing, client: int, upload: Upload) -> Vector:
