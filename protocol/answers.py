@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from math import isfinite
 from typing import Literal
 
 import numpy as np
@@ -68,6 +69,10 @@ class Weights:
     times_samples: bool = False
     members: tuple[int, ...] = ()
     """Who receives the sum; empty for all members of the updates' cluster."""
+
+    def __post_init__(self) -> None:
+        if not all(isfinite(a) for a in self.of.values()):
+            raise ValueError("the weights of a sum are finite numbers")
 
 
 @dataclass(frozen=True, slots=True)
