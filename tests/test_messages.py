@@ -1,15 +1,18 @@
 """Messages: one encoding each, and everything else is refused with blame for the link it came over."""
 
 import math
+import re
 import struct
 import tracemalloc
 from dataclasses import fields
+from pathlib import Path
 
 import cbor2
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cloister.protocol import messages as messages_module
 from cloister.protocol.errors import ProtocolError
 from cloister.protocol.messages import Advertise, Envelope, Mean, Roster, SealedSeed, Task, Upload, decode, encode
 from cloister.protocol.session import MAX_ID, MAX_ROSTER, SERVER, Session
@@ -113,6 +116,15 @@ def test_vectors_do_not_print():
     for message in (TASK, Upload(b"\x11" * 8, 1), Mean("m", b"\x11" * 8), SealedSeed(1, bytes(32), bytes(64), b"\x11" * 48)):
         assert "vector" not in repr(message)
         assert "x11" not in repr(message)
+
+
+def test_the_schema_names_the_same_kinds_and_fields():
+    schema = (Path(messages_module.__file__).parent / "messages.cddl").read_text()
+    rules = re.findall(r"^[a-z-]+ = \[\n  version: 1, [^\n]*, kind: (\d),\n(.*?)^\]", schema, re.M | re.S)
+    found = {int(kind): re.findall(r"^  (\w+):", body, re.M) for kind, body in rules}
+    assert found == {m.kind: [f.name for f in fields(m)] for m in EXAMPLES}
+    (hashed,) = re.findall(r"^hashed-session = \[\n(.*?)^\]", schema, re.M | re.S)
+    assert re.findall(r"^  (\w+):", hashed, re.M) == ["version", *(f.name for f in fields(Session))]
 
 
 # --- what is refused ------------------------------------------------------------------------------------------------------
