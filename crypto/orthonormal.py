@@ -5,7 +5,7 @@ vectors is the transform of the mean. They are obfuscation, not encryption: whoe
 leaks what its docstring says.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Protocol, Self
 
 import numpy as np
@@ -81,7 +81,7 @@ class Identity:
 class Permutation:
     """Coordinate i of the result is coordinate order[i] of the vector. order: int64, shape (d,)."""
 
-    order: NDArray[np.int64]
+    order: NDArray[np.int64] = field(repr=False)
     leak: ClassVar[str] = "the multiset of its values"
     keeps_coordinates: ClassVar[bool] = True
     tolerance: float = 0.0
@@ -109,8 +109,8 @@ class Permutation:
 class SignedPermutation:
     """A permutation after secret sign flips: the signs of values are hidden, their magnitudes are not."""
 
-    signs: Vector
-    permutation: Permutation
+    signs: Vector = field(repr=False)
+    permutation: Permutation = field(repr=False)
     leak: ClassVar[str] = "the multiset of its values without their signs"
     keeps_coordinates: ClassVar[bool] = True
     tolerance: float = 0.0
@@ -152,8 +152,8 @@ class HadamardRotation:
     """
 
     d: int
-    first: Vector
-    second: Vector
+    first: Vector = field(repr=False)
+    second: Vector = field(repr=False)
     leak: ClassVar[str] = "every linear relation to other updates, but no single value"
     keeps_coordinates: ClassVar[bool] = False
 

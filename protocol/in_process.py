@@ -92,16 +92,20 @@ class InProcess:
                 frame = queue.popleft()
                 act(frame.receiver, self._deliver(frame, clients, sessions))
 
-        for party, effect in opening:
-            act(party, (effect,))
-            drain()  # at once, so that a model for a thousand clients is not queued a thousand times
-        for client, result in perform(sorted(tasks, key=lambda item: item[0])):
-            act(client, self._feed(clients[client], result))
+        try:
+            for party, effect in opening:
+                act(party, (effect,))
+                drain()  # at once, so that a model for a thousand clients is not queued a thousand times
+            for client, result in perform(sorted(tasks, key=lambda item: item[0])):
+                act(client, self._feed(clients[client], result))
+                drain()
+            for session in sessions.values():
+                act(SERVER, session.handle(Deadline()))
+            queue.extend(late)
             drain()
-        for session in sessions.values():
-            act(SERVER, session.handle(Deadline()))
-        queue.extend(late)
-        drain()
+        finally:  # whoever still owes work, because its task was late or something raised, is free for the next session
+            for client, _ in tasks:
+                clients[client].handle(Deadline())
 
     def _transmit(self, party: int, envelope: Envelope) -> Iterable[Frame]:
         data = encode(envelope)

@@ -3,8 +3,9 @@
 The server's side and the clients' side are two objects. What the server's side holds is what a curious server holds.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, replace
+from itertools import chain, count
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ from .answers import (
 )
 from .disclosure import Disclosure
 from .errors import Refused
-from .gram import cosine_block, gram_matrix
+from .gram import cosine_block, gram_matrix, rounding
 from .in_process import Fault, InProcess
 from .messages import HEAD_BYTES, Task
 from .roles import Effect, Learned, Party, Worked
@@ -62,6 +63,10 @@ class UploadView:
         return (self.server if self.owner == "server" else self.clients).models
 
     @property
+    def _means(self) -> dict[str, Vector]:
+        return (self.server if self.owner == "server" else self.clients).means
+
+    @property
     def faults(self) -> list[Fault]:
         return [*self._rejected, *self._network.faults]
 
@@ -86,7 +91,7 @@ class UploadView:
             updates = Updates(f"{cluster}@{round}/{kind}", cluster, round, clients, work[cluster].members)
             self.server.uploads[updates.name] = collected
             self.server.published[updates.name] = []
-            size = len(clients) * self._how.length
+            size = len(clients) * (self._how.length + 1)
             self._disclose(round, "server", f"{kind}s", clients, size, f"of each {kind}: {self._how.seen}; and its sample count")
             answered[cluster] = updates
         return answered
@@ -106,7 +111,7 @@ class UploadView:
             summed: Summed = parties[cluster].state
             self._reject(summed)
             if summed.clients:
-                size = len(summed.clients) * self._how.length
+                size = len(summed.clients) * (self._how.length + 1)
                 self._disclose(
                     round, "server", "updates", summed.clients, size, f"of each update: {self._how.seen}; and its sample count"
                 )
@@ -153,7 +158,7 @@ class UploadView:
         rows = self._rows(updates, updates.clients)
         size = len(rows) * (len(rows) + 1) // 2
         self._disclose(updates.round, "server", "gram", updates.clients, size, "all inner products and norms of the updates")
-        return Gram(updates.clients, gram_matrix(rows), self._how.tolerance)
+        return Gram(updates.clients, gram_matrix(rows), self._how.tolerance + rounding(self._how.length))
 
     def sums(self, updates: Updates, weights: Mapping[str, Weights], /) -> Mapping[str, Sum | BelowFloor]:
         collected = self._collected(updates)
@@ -200,6 +205,8 @@ class UploadView:
 
     def cosines(self, updates: Updates, remembered: Remembered, /) -> NDArray[np.float64]:
         self._needs_one_transform()
+        if remembered.name not in self.server.remembered:
+            raise Refused(f"the remembered updates {remembered.name} are gone; keep their handle when retiring")
         clients, rows = self.server.remembered[remembered.name]
         size = len(updates.clients) * len(clients)
         about = tuple(sorted({*updates.clients, *clients}))
@@ -207,9 +214,10 @@ class UploadView:
         return cosine_block(self._rows(updates, updates.clients), list(rows))
 
     def advance(self, model: Model, mean: Sum, /) -> Model:
-        means = self.server.means if self.owner == "server" else self.clients.means
-        self._models[mean.name] = self._models[model.name] + means[mean.name]
-        return Model(mean.name)
+        moved = self._models[model.name] + self._means[mean.name]
+        name = _unused(mean.name, self._models)
+        self._models[name] = moved
+        return Model(name)
 
     # --- keeping and forgetting ---------------------------------------------------------------------------------------
 
@@ -220,10 +228,11 @@ class UploadView:
                 del store[name]
         for name in self.server.remembered.keys() - kept:
             del self.server.remembered[name]
-        self.server.means.clear()
-        self.clients.means.clear()
-        self.server.uploads.clear()
-        self.server.published.clear()
+        self._forget_round()
+
+    def _forget_round(self) -> None:
+        for store in (self.server.means, self.clients.means, self.server.uploads, self.server.published):
+            store.clear()
 
     def train_alone(self, round: int, models: Mapping[int, Model], /) -> Mapping[int, Model]:
         jobs = [LocalJob(i, round, "update", self.observe(models[i])) for i in sorted(models)]
@@ -242,6 +251,7 @@ class UploadView:
         return Snapshot({**self.server.models, **self.clients.models}, remembered, next_round, self.traffic)
 
     def restore(self, snapshot: Snapshot, remembered: Iterable[Remembered], /) -> None:
+        self._forget_round()
         self._models.clear()
         self._models.update(snapshot.models)
         self.server.remembered = {r.name: (r.clients, snapshot.remembered[r.name]) for r in remembered}
@@ -258,6 +268,8 @@ class UploadView:
 
     def _rows(self, updates: Updates, clients: Sequence[int]) -> list[Vector]:
         received = self._collected(updates).received
+        if missing := [i for i in clients if i not in received]:
+            raise Refused(f"no update of client {missing[0]} in {updates.name}; ask about its survivors")
         return [received[i][0] for i in clients]
 
     def _needs_one_transform(self) -> None:
@@ -269,6 +281,7 @@ class UploadView:
     ) -> Sum | BelowFloor:
         if len(counted) < max(self._how.floor, 1) or weight == 0:
             return BelowFloor(name, counted, self._how.floor)
+        name = _unused(name, self._means)
         mean = (total / weight).astype(np.float32)
         if self.owner == "server":
             self.server.means[name] = mean
@@ -287,3 +300,8 @@ class UploadView:
     def _disclose(self, round: int, to: Owner, what: str, about: tuple[int, ...], scalars: int, words: str) -> None:
         width = 8 if what.startswith("gram") else 4
         self.log.append(Disclosure(round, to, what, about, scalars, width * scalars, words))
+
+
+def _unused(name: str, taken: Collection[str]) -> str:
+    """The name, or with a number behind it if it is taken."""
+    return next(n for n in chain([name], (f"{name}#{k}" for k in count(2))) if n not in taken)
