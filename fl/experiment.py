@@ -1,7 +1,6 @@
 """Running a scenario: rounds, evaluation, logs and checkpoints, and the summary at the end."""
 
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,8 +83,12 @@ def _play(simulation: Simulation, folder: RunFolder, progress: _Progress) -> Rou
     started = time.perf_counter()
     scenario, t = simulation.scenario, simulation.state.round
     view = simulation.view
-    before, logged, known = view.traffic, len(view.log), Counter(view.faults)
-    simulation.step()
+    before, logged, known, refused = view.traffic, len(view.log), len(view.faults), len(view.below_floor)
+    try:
+        simulation.step()
+    finally:  # also when the round came to nothing, and the faults say why
+        faults = [{"round": t, "client": f.blame, "reason": f.reason, "rejected": f.rejected} for f in view.faults[known:]]
+        folder.append("faults.jsonl", faults)
     state: State = simulation.state
     last = state.round == scenario.rounds
     evaluated = simulation.evaluate() if last or state.round % scenario.evaluate_every == 0 else None
@@ -93,14 +96,13 @@ def _play(simulation: Simulation, folder: RunFolder, progress: _Progress) -> Rou
     progress.seconds += took
     now = view.traffic
     traffic = {"bytes_up": now.bytes_up - before.bytes_up, "bytes_down": now.bytes_down - before.bytes_down}
-    line = _metrics(simulation, t, evaluated) | traffic | {"seconds": took}
+    below = [{"round": t, "cluster": b.name, "members": list(b.clients)} for b in view.below_floor[refused:]]
+    line = _metrics(simulation, t, evaluated) | traffic | {"below_floor": below, "seconds": took}
     if evaluated is not None and len(state.clusters) == 1:
         progress.before = line["accuracy_mean"]
-    faults = (Counter(view.faults) - known).elements()
     folder.append("metrics.jsonl", [line])
     folder.append("splits.jsonl", list(_splits(simulation, t)))
     folder.append("disclosure.jsonl", [entry.as_dict() for entry in view.log[logged:]])
-    folder.append("faults.jsonl", [{"round": t, "client": f.blame, "reason": f.reason} for f in faults])
     extra = {"seconds": progress.seconds, "before": progress.before}
     write(folder.checkpoints, Checkpoint(state.round, to_plain(state), view.save(), folder.lengths(), extra))
     return Round(state.round, scenario.rounds, len(state.clusters), line.get("accuracy_mean"))
@@ -185,7 +187,8 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
         "bytes_up": simulation.view.traffic.bytes_up,
         "bytes_down": simulation.view.traffic.bytes_down,
         "disclosed": totals(log),
-        "rejected": [f for f in faults if "not finite" in f["reason"]],
+        "rejected": [f for f in faults if f["rejected"]],
+        "below_floor": [row for line in folder.read("metrics.jsonl") for row in line["below_floor"]],
         "faults": len(faults),
         "unplaced": sorted(groups.keys() - placed.keys()),
         **_generality(simulation),

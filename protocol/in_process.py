@@ -32,10 +32,14 @@ Tap = Callable[[Frame], Iterable[Frame]]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A message that a party refused. blame: the party id that it came from."""
+    """A message that a party refused. blame: the party id that it came from.
+
+    rejected: the message was in order, but the vector in it cannot be used (it is not finite, or too large to compare).
+    """
 
     blame: int
     reason: str
+    rejected: bool = False
 
 
 class InProcess:

@@ -172,7 +172,16 @@ def encode(envelope: Envelope) -> bytes:
     """The envelope's one encoding: [version, session, sender, receiver, kind, field, ...]."""
     message = envelope.message
     body = [getattr(message, f.name) for f in fields(message)]
-    return cbor2.dumps([VERSION, envelope.session, envelope.sender, envelope.receiver, message.kind, *body], canonical=True)
+    items = [VERSION, envelope.session, envelope.sender, envelope.receiver, message.kind, *body]
+    return b"".join([bytes([0x80 | len(items)]), *(part for item in items for part in _encoded(item))])
+
+
+def _encoded(item: object) -> tuple[bytes, ...]:
+    """The item's deterministic CBOR in parts: byte strings are passed on as they are, so that long ones are copied once."""
+    if isinstance(item, bytes):
+        head = cbor2.dumps(len(item), canonical=True)  # the head of an integer; a byte string's has another major type
+        return bytes([head[0] | 0x40]) + head[1:], item
+    return (cbor2.dumps(item, canonical=True),)
 
 
 def _head(data: bytes, at: int) -> tuple[int, int, int]:

@@ -34,7 +34,20 @@ from .roles import Effect, Learned, Party, Worked
 from .session import SERVER, Session
 from .sides import Answering, ClientSide, ServerSide
 from .span import reveals_fewer_than
-from .uploads import PROTOCOL, Collected, Collecting, Policy, Summed, Summing, from_bytes, invite, publish, server_step, to_bytes
+from .uploads import (
+    PROTOCOL,
+    Collected,
+    Collecting,
+    Policy,
+    Summed,
+    Summing,
+    from_bytes,
+    invite,
+    publish,
+    server_step,
+    to_bytes,
+    usable,
+)
 from .view import LocalJob, Setup
 
 Clients = tuple[int, ...]
@@ -50,7 +63,7 @@ class UploadView:
         self.clients = ClientSide(setup, Policy(min_cohort=1), how.transform)
         self._network = InProcess(setup.tap, max_bytes=4 * how.length + HEAD_BYTES)
         self._network.messages, self._network.bytes_up, self._network.bytes_down = astuple(before)
-        self._rejected: list[Fault] = []
+        self.below_floor: list[BelowFloor] = []
         self.log: list[Disclosure] = []
         self._models["init"] = setup.initial
 
@@ -68,7 +81,7 @@ class UploadView:
 
     @property
     def faults(self) -> list[Fault]:
-        return [*self._rejected, *self._network.faults]
+        return self._network.faults
 
     @property
     def traffic(self) -> Traffic:
@@ -149,8 +162,7 @@ class UploadView:
         self._network.run(self.clients.parties, by_digest, opening(), perform, self._learn)
 
     def _reject(self, state: Collected | Summed) -> None:
-        where = f"round {state.session.round}"
-        self._rejected += [Fault(i, f"{where}: the update has values that are not finite") for i in state.rejected]
+        self._network.faults += [Fault(i, "the vector is not finite, or too large to compare", True) for i in state.rejected]
 
     # --- answers ------------------------------------------------------------------------------------------------------
 
@@ -238,6 +250,10 @@ class UploadView:
         jobs = [LocalJob(i, round, "update", self.observe(models[i])) for i in sorted(models)]
         trained = {}
         for client, result in self._setup.workers(jobs):
+            if not usable(result.vector):
+                self._network.faults.append(Fault(client, "the vector is not finite, or too large to compare", True))
+                trained[client] = models[client]
+                continue
             trained[client] = Model(f"client {client}@{round}")
             self.clients.models[trained[client].name] = self.observe(models[client]) + result.vector
         return trained
@@ -280,7 +296,8 @@ class UploadView:
         self, name: str, session: Session, counted: Clients, total: NDArray[np.float64], weight: float, to: Clients
     ) -> Sum | BelowFloor:
         if len(counted) < max(self._how.floor, 1) or weight == 0:
-            return BelowFloor(name, counted, self._how.floor)
+            self.below_floor.append(BelowFloor(name, counted, self._how.floor))
+            return self.below_floor[-1]
         name = _unused(name, self._means)
         mean = (total / weight).astype(np.float32)
         if self.owner == "server":

@@ -177,7 +177,7 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     match state, event:
         case ((Collecting() | Summing()), Received(Envelope(message=Upload() as upload, sender=client))):
             vector = _accepted(state, client, upload)
-            if not _usable(vector):
+            if not usable(vector):
                 return replace(state, rejected=(*state.rejected, client)), ()
             if isinstance(state, Collecting):
                 return replace(state, received={**state.received, client: (vector, upload.samples)}), ()
@@ -196,7 +196,7 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
 
 
-def _usable(vector: Vector) -> bool:
+def usable(vector: Vector) -> bool:
     """Whether all values are finite and so small that no inner product of two usable vectors overflows."""
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(np.isfinite(vector @ vector))

@@ -533,7 +533,8 @@ def test_the_disclosure_log_counts_what_each_party_was_given(protection):
     summary = totals(view.log)
     assert [row["what"] for row in summary["server"]] == ["updates", "gram"]
     assert [(row["what"], row["times"], row["scalars"]) for row in summary["clients"]] == [("sums", 1, length)]
-    assert view.log[0].words.startswith("everything" if isinstance(protection, Plain) else protection.transform.leak)
+    seen = "everything" if isinstance(protection, Plain) else protection.transform.leak
+    assert view.log[0].words == f"of each update: {seen}; and its sample count"
     assert view.log[0].as_dict()["about"] == (1, 2, 3, 4)
     streamed = open_view(protection)
     streamed.train_and_sum(0, root(), {"root": Weights(dict.fromkeys(MEMBERS, 1.0))})
