@@ -82,7 +82,7 @@ def _symmetric(half: list[Decimal]) -> Table:
 
 
 def _tail(variance: Fraction) -> int:
-    """An m with P[|X| > m] < 2^-200 for a discrete Gaussian: 2 exp(-m^2 / 2 variance) (it is subgaussian: Canonne et al. 2020)."""
+    """An m with P[|X| > m] < 2^-200 for a discrete Gaussian, at most 2 exp(-m^2 / 2 variance) (Canonne et al. 2020)."""
     return math.isqrt(int(2 * variance * 140)) + 2
 
 

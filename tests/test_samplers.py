@@ -5,10 +5,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from cloister.crypto import samplers
-from cloister.crypto.samplers import Table, discrete_gaussian, gaussian_table, skellam, skellam_table
 from scipy import stats
 from scipy.special import ive
+
+from cloister.crypto import samplers
+from cloister.crypto.samplers import Table, discrete_gaussian, gaussian_table, skellam, skellam_table
 
 KEY = bytes(range(32))
 BITS = 2**256
