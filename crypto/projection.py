@@ -221,7 +221,7 @@ class Hadamard:
 
     The vector is cut into blocks of `width`, the power of two from k on. With the Hadamard matrices H of all blocks together,
     H_outer (x) H_width, the k sampled rows are (outer_q, column_q): distinct columns and a free outer index for each, so
-    y_q = sqrt(1 / k) sum_a H_outer[outer_q, a] (H_width D_a x_a)[column_q] with entries +-1. A few blocks are transformed at once.
+    y_q = sqrt(1 / k) sum_a H_outer[outer_q, a] (H_width D_a x_a)[column_q] with entries +-1. Few blocks are in memory at once.
     Var <Px, Pz> is about (|x|^2 |z|^2 + <x, z>^2) / k or less; inner products inside one block are kept
     exactly when k is a power of two. Rounding: float32 sums, about 1e-6 |x|. Public: it hides nothing.
     signs: float32, shape (d,). columns, outer: int64, shape (k,).
