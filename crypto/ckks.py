@@ -297,7 +297,7 @@ def add(vectors: Sequence[Encrypted], /) -> Encrypted:
 def inner_product(left: Encrypted, right: Encrypted, /) -> Encrypted:
     """The encrypted inner product, one value, of two fresh vectors of one length; needs no secret key.
 
-    Error at `PRODUCTS`: below 3e-7 |x| |z| + 5e-5 for up to 20,000 values; the constant is a bias that depends on the key, so
+    Error at `PRODUCTS`: below 3e-7 |x| |z| + 1e-4 for up to 20,000 values; the constant is a bias that depends on the key, so
     scale vectors up to norms of about 100. Time: about 10 ms for each 4096 values.
     """
     if left.parameters != right.parameters or left.length != right.length:
