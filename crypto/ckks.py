@@ -1,0 +1,312 @@
+"""Sums and inner products of encrypted real vectors: CKKS (Cheon et al. 2017) by TenSEAL, with the key kept in another type.
+
+`SecretContext` holds the secret key, `PublicContext` cannot: it encrypts, adds and multiplies, and refuses bytes that bring a
+key along. The library draws its own randomness from the operating system, so ciphertexts never repeat: compare decryptions.
+
+What this is not. Whoever holds the secret key reads every ciphertext; if all clients hold it (the usual pattern of federated
+learning), the server and any one client read every update. And CKKS is not secure once exact decryptions are shown to somebody
+who holds ciphertexts (Li and Micciancio 2021): two decrypted real vectors give the server the secret key. Decryptions
+therefore stay with the key holder; `Decrypted` hands out rounded values and bits only, which is a measure against that attack
+and no proof, so even these are sent back only where the protocol discloses them. Use one key per round.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Self
+
+import numpy as np
+import tenseal
+from numpy.typing import ArrayLike, NDArray
+
+MOST_DIGITS = 8
+"""Decimals that a decryption may be rounded to: below them is the noise of the encryption, which carries the key."""
+_SLACK_BYTES = 4096
+_PREFIX_BYTES = 4
+
+
+class InvalidCiphertext(ValueError):
+    """The bytes are not ciphertexts of this length under these parameters."""
+
+
+class InvalidContext(ValueError):
+    """The bytes are not a public context of these parameters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """degree: of the ring; half of it are the values in one ciphertext. modulus_bits: sizes of its primes, the last one for
+    key switching. scale_bits: fixed-point bits of a value. The library refuses what is below 128 bits of security.
+    """
+
+    degree: int
+    modulus_bits: tuple[int, ...]
+    scale_bits: int
+
+    @property
+    def slots(self) -> int:
+        return self.degree // 2
+
+    @property
+    def multiplies(self) -> bool:
+        """Whether inner products can be computed: a level to spend, and a last prime that keeps key switching exact.
+
+        With a last prime below the others the noise of key switching is of the order of the result, without a warning.
+        """
+        return len(self.modulus_bits) > 2 and self.modulus_bits[-1] >= max(self.modulus_bits)
+
+    @property
+    def product_limit(self) -> float:
+        """Inner products reach at most this magnitude before they wrap round."""
+        return float(2.0 ** (self.modulus_bits[0] - self.scale_bits - 1))
+
+    @property
+    def _polynomial_bytes(self) -> int:
+        return self.degree * 8
+
+    @property
+    def ciphertext_bytes(self) -> int:
+        """An upper bound on the bytes of one ciphertext."""
+        return 2 * (len(self.modulus_bits) - 1) * self._polynomial_bytes + _SLACK_BYTES
+
+    @property
+    def context_bytes(self) -> int:
+        """An upper bound on the bytes of a public context: its public key and its keys for products."""
+        levels = len(self.modulus_bits)
+        switching_key = 2 * levels * (levels - 1) * self._polynomial_bytes
+        switching_keys = 2 * self.degree.bit_length() if self.multiplies else 0
+        return (switching_keys * switching_key) + 2 * levels * self._polynomial_bytes + 4 * _SLACK_BYTES
+
+
+SUMS = Parameters(8192, (60, 40, 40), 40)
+"""The parameters of NVFlare: sums only."""
+PRODUCTS = Parameters(8192, (60, 40, 60), 40)
+"""One multiplication: inner products below 2^19, of vectors of norm below 724."""
+
+
+@lru_cache(maxsize=4)
+def _fingerprint(parameters: Parameters) -> tuple[int, ...]:
+    """The library's hash of the encryption parameters."""
+    return _parameters_of(_new_context(parameters))
+
+
+def _parameters_of(context: Any) -> tuple[int, ...]:
+    return tuple(context.seal_context().data.key_parms_id())
+
+
+def _new_context(parameters: Parameters) -> Any:
+    context = tenseal.context(
+        tenseal.SCHEME_TYPE.CKKS, parameters.degree, coeff_mod_bit_sizes=list(parameters.modulus_bits), n_threads=1
+    )
+    context.global_scale = 2**parameters.scale_bits
+    return context
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Encrypted:
+    """A real vector of `length` values in ciphertexts of `slots` values each."""
+
+    parameters: Parameters
+    length: int
+    chunks: tuple[Any, ...] = field(repr=False)
+
+    def to_bytes(self) -> bytes:
+        """Every ciphertext after its length in 4 bytes, little-endian."""
+        parts = [chunk.serialize() for chunk in self.chunks]
+        return b"".join(len(part).to_bytes(_PREFIX_BYTES, "little") + part for part in parts)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decrypted:
+    """Decrypted values, which come out rounded or as bits: their low digits carry the secret key."""
+
+    _values: NDArray[np.float64] = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def rounded(self, digits: int) -> NDArray[np.float64]:
+        """float64, shape (length,): the values rounded to so many decimals. Raises ValueError above `MOST_DIGITS`."""
+        if digits > MOST_DIGITS:
+            raise ValueError(f"{digits} decimals would show the encryption's noise; take at most {MOST_DIGITS}")
+        return np.round(self._values, digits)
+
+    def at_least(self, threshold: float) -> NDArray[np.bool_]:
+        """bool, shape (length,): which values reach the threshold."""
+        return self._values >= threshold
+
+
+def _split(data: bytes, count: int, limit: int) -> list[bytes]:
+    """The `count` length-prefixed parts of `data`, none above `limit` bytes. Nothing is parsed before all lengths fit."""
+    parts, at = [], 0
+    for _ in range(count):
+        size = int.from_bytes(data[at : at + _PREFIX_BYTES], "little")
+        end = at + _PREFIX_BYTES + size
+        if size > limit or end > len(data):
+            raise InvalidCiphertext("a ciphertext has the wrong length")
+        parts.append(data[at + _PREFIX_BYTES : end])
+        at = end
+    if at != len(data):
+        raise InvalidCiphertext("a ciphertext has the wrong length")
+    return parts
+
+
+def _read(context: Any, parameters: Parameters, data: bytes, length: int, *, level: int) -> Encrypted:
+    """Ciphertexts of `length` values after `level` multiplications."""
+    slots = parameters.slots
+    sizes = [min(slots, length - start) for start in range(0, length, slots)]
+    primes = len(parameters.modulus_bits) - 1 - level
+    chunks = []
+    for part, size in zip(_split(data, len(sizes), parameters.ciphertext_bytes), sizes, strict=True):
+        try:
+            chunk = tenseal.ckks_vector_from(context, part)
+        except (ValueError, RuntimeError):
+            raise InvalidCiphertext("bytes are not a ciphertext of these parameters") from None
+        inner = chunk.ciphertext()
+        well_formed = chunk.size() == size and len(inner) == 1 and inner[0].size() == 2
+        if not well_formed or inner[0].coeff_modulus_size() != primes or inner[0].scale != 2.0**parameters.scale_bits:
+            raise InvalidCiphertext("bytes are not a ciphertext of these parameters")
+        chunks.append(chunk)
+    return Encrypted(parameters, length, tuple(chunks))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PublicContext:
+    """The public key, and the keys that products need: what a server and the encrypting clients hold."""
+
+    parameters: Parameters
+    _context: Any = field(repr=False)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, parameters: Parameters, /) -> Self:
+        """The context in `data`. Raises InvalidContext for other parameters, missing keys, or bytes that hold a secret key."""
+        if len(data) > parameters.context_bytes:
+            raise InvalidContext(f"a public context has at most {parameters.context_bytes} bytes, not {len(data)}")
+        try:
+            context = tenseal.context_from(data, n_threads=1)
+            scale = context.global_scale
+        except (ValueError, RuntimeError):
+            raise InvalidContext("bytes are not a public context") from None
+        if context.has_secret_key() or context.is_private():
+            raise InvalidContext("bytes hold a secret key; ask for the public context and replace the key")
+        if _parameters_of(context) != _fingerprint(parameters) or scale != 2.0**parameters.scale_bits:
+            raise InvalidContext("the public context has other parameters")
+        if not context.has_public_key() or (
+            parameters.multiplies and not (context.has_galois_keys() and context.has_relin_keys())
+        ):
+            raise InvalidContext("the public context lacks keys that its parameters need")
+        return cls(parameters, context)
+
+    def to_bytes(self) -> bytes:
+        with_products = self.parameters.multiplies
+        return bytes(
+            self._context.serialize(
+                save_public_key=True, save_secret_key=False, save_galois_keys=with_products, save_relin_keys=with_products
+            )
+        )
+
+    def encrypt(self, values: ArrayLike, /) -> Encrypted:
+        """Encrypts real numbers, shape (length,), with an error below 2e-8 a value at the parameters of this module.
+
+        Raises ValueError for values that are not finite, and, where products are possible, for a norm above
+        sqrt(`product_limit`): its inner products could wrap round.
+        """
+        vector = np.asarray(values, dtype=np.float64)
+        if vector.ndim != 1 or not len(vector) or not np.isfinite(vector).all():
+            raise ValueError(f"expected a vector of finite numbers, got shape {vector.shape}")
+        largest = math.sqrt(self.parameters.product_limit) if self.parameters.multiplies else 2.0**self.parameters.scale_bits
+        size = float(np.linalg.norm(vector)) if self.parameters.multiplies else float(np.abs(vector).max())
+        if size > largest:
+            raise ValueError(f"values are too large to encrypt: {size:.3g} is above {largest:.3g}; scale them down")
+        slots = self.parameters.slots
+        chunks = (tenseal.ckks_vector(self._context, vector[at : at + slots]) for at in range(0, len(vector), slots))
+        return Encrypted(self.parameters, len(vector), tuple(chunks))
+
+    def read(self, data: bytes, length: int, /) -> Encrypted:
+        """Fresh or summed ciphertexts of `length` values. Raises InvalidCiphertext; lengths are checked before anything else."""
+        return _read(self._context, self.parameters, data, length, level=0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SecretContext:
+    """The secret key with its public context: what the key holder has, and nobody else should."""
+
+    parameters: Parameters
+    _context: Any = field(repr=False)
+
+    @classmethod
+    def generate(cls, parameters: Parameters = SUMS, /) -> Self:
+        """A fresh key from the operating system. Raises ValueError for parameters below 128 bits of security."""
+        context = _new_context(parameters)
+        if parameters.multiplies:
+            context.generate_galois_keys()
+        return cls(parameters, context)
+
+    def public(self) -> PublicContext:
+        """The public half, rebuilt from bytes so that it shares nothing with the secret key."""
+        return PublicContext.from_bytes(PublicContext(self.parameters, self._context).to_bytes(), self.parameters)
+
+    def secret_bytes(self) -> bytes:
+        """The secret key, for sealing to another key holder. Whoever has these bytes reads every ciphertext."""
+        return bytes(self._context.serialize(True, True, self.parameters.multiplies, self.parameters.multiplies))
+
+    @classmethod
+    def from_secret_bytes(cls, data: bytes, parameters: Parameters, /) -> Self:
+        """The context of another key holder's `secret_bytes`. Raises InvalidContext."""
+        if len(data) > 2 * parameters.context_bytes:
+            raise InvalidContext("bytes are not a secret context")
+        try:
+            context = tenseal.context_from(data, n_threads=1)
+        except (ValueError, RuntimeError):
+            raise InvalidContext("bytes are not a secret context") from None
+        if not context.has_secret_key() or _parameters_of(context) != _fingerprint(parameters):
+            raise InvalidContext("bytes are not a secret context of these parameters")
+        return cls(parameters, context)
+
+    def read(self, data: bytes, length: int, /) -> Encrypted:
+        """Fresh or summed ciphertexts of `length` values. Raises InvalidCiphertext."""
+        return _read(self._context, self.parameters, data, length, level=0)
+
+    def read_product(self, data: bytes, /) -> Encrypted:
+        """One inner product. Raises InvalidCiphertext."""
+        return _read(self._context, self.parameters, data, 1, level=1)
+
+    def decrypt(self, encrypted: Encrypted, /) -> Decrypted:
+        """The values, for the key holder alone."""
+        if encrypted.parameters != self.parameters:
+            raise ValueError("the ciphertext has other parameters than the key")
+        key = self._context.secret_key()
+        return Decrypted(np.concatenate([np.asarray(chunk.decrypt(key), dtype=np.float64) for chunk in encrypted.chunks]))
+
+
+def add(vectors: Sequence[Encrypted], /) -> Encrypted:
+    """The encrypted sum of vectors of one length; needs no key."""
+    if not vectors or len({(vector.parameters, vector.length) for vector in vectors}) != 1:
+        raise ValueError("a sum needs one or more encrypted vectors of the same length and parameters")
+    first, *others = vectors
+    if not others:
+        return first
+    totals = tuple(a + b for a, b in zip(first.chunks, others[0].chunks, strict=True))
+    for vector in others[1:]:
+        for total, chunk in zip(totals, vector.chunks, strict=True):
+            total.add_(chunk)
+    return Encrypted(first.parameters, first.length, totals)
+
+
+def inner_product(left: Encrypted, right: Encrypted, /) -> Encrypted:
+    """The encrypted inner product, one value, of two fresh vectors of one length; needs no secret key.
+
+    Error at `PRODUCTS`: below 3e-7 |x| |z| + 1e-4 for up to 20,000 values; the constant is a bias that depends on the key, so
+    scale vectors up to norms of about 100. Time: about 10 ms for each 4096 values.
+    """
+    if left.parameters != right.parameters or left.length != right.length:
+        raise ValueError("an inner product needs two encrypted vectors of the same length and parameters")
+    if not left.parameters.multiplies:
+        raise ValueError("these parameters cannot multiply; encrypt under PRODUCTS")
+    products = [a * b for a, b in zip(left.chunks, right.chunks, strict=True)]
+    scalars = [product.sum() for product in products]
+    total = scalars[0]
+    for scalar in scalars[1:]:
+        total.add_(scalar)
+    return Encrypted(left.parameters, 1, (total,))
