@@ -21,6 +21,9 @@ from ..crypto.prg import derive_key, random_permutation
 
 Dropouts = Literal["independent", "chosen"]
 
+COMPLETE_UP_TO = 32
+"""So few clients are all neighbours: it costs little, and shares of the clients say little about so few."""
+
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
@@ -45,8 +48,8 @@ class Parameters:
     def least_group(self) -> int:
         """Honest clients, at least, in any sum that a server can open, whichever dropouts it claims.
 
-        A client whose self mask is recovered has t neighbours that survived, at most `corrupt` of them corrupt; so it shares
-        an unopened pair mask with t - corrupt honest survivors or is summed with them.
+        A client whose self mask is recovered has t surviving neighbours, `corrupt` of them corrupt at most; its pair masks
+        with the other t - corrupt stay closed, so it is only seen in a sum with them.
         """
         return self.threshold - self.corrupt + 1
 
@@ -91,41 +94,47 @@ def solve(
 ) -> Parameters:
     """The fewest neighbours, and a threshold for them. corrupt, dropped: largest shares of the clients (gamma, delta).
 
+    Corrupt clients that fall silent count as dropped.
+
     With hypergeometric tails and a union bound over clients:
     - semi-honest: no client has t corrupt neighbours;
     - malicious: no client has 2t - k, so that no two survivor sets both find t signatures among its neighbours;
-    - the honest survivors are connected, with who drops out independent of the graph, or (malicious only) chosen by a
-      server that knows the graph;
+    - the honest survivors are connected, where who drops out is independent of the graph (`disconnected`), or chosen by a
+      malicious server that knows it: a cut leaves two clients next to k/2 places without honest survivors; both still need
+      t surviving neighbours, so 2t - k of these k places are corrupt, whoever is said to have dropped out;
     - every client has t surviving neighbours.
-    Where several thresholds do, the (upper) middle one. Raises ValueError that says why there is none.
+    Where several thresholds do, the (upper) middle one; up to 32 clients the complete graph. Raises ValueError that says why
+    there is none.
     """
     if clients < 2 or not (0 <= corrupt < 1 and 0 <= dropped < 1) or not (0 < privacy < 1 and 0 < correctness < 1):
         raise ValueError("needs 2 clients or more, shares in [0, 1), and probabilities in (0, 1)")
     if dropouts == "chosen" and not malicious:
         raise ValueError("dropouts are chosen by a malicious server; set malicious=True")
     bad, gone = math.floor(corrupt * clients + 1e-9), math.floor(dropped * clients + 1e-9)
+    least, most = ((clients - 1 + bad) // 2 if malicious else bad) + 1, clients - 1 - gone
+    if least > most:
+        raise ValueError(
+            f"{clients} clients with {bad} corrupt and {gone} dropped: even if all are neighbours, a threshold is at least "
+            f"{least} {'against a malicious server' if malicious else 'to keep the secrets'} and at most {most} "
+            f"to survive the dropouts; lower either share"
+        )
     log_factorials = gammaln(np.arange(clients + 1) + 1.0)
-    for k in [*range(2, clients - 1, 2), clients - 1]:
+    for k in range(2, clients - 1, 2) if clients > COMPLETE_UP_TO else ():
         t = np.arange(1, k + 1)
+        limit = np.maximum(2 * t - k if malicious else t, 0)  # P[X >= 0] = 1 refuses what is not a limit
+        corrupt_tail = clients * _tail(log_factorials, clients - 1, bad, k)
         lost = clients * _tail(log_factorials, clients - 1, gone, k)[k - t + 1]
-        limit = 2 * t - k if malicious else t
-        leaked = np.where(limit > 0, clients * _tail(log_factorials, clients - 1, bad, k)[limit.clip(0)], 1.0)
-        if k < clients - 1:
-            if dropouts == "chosen":
-                leaked += np.where(limit > 0, math.comb(clients, 2) * _tail(log_factorials, clients, bad, k)[limit.clip(0)], 1.0)
-            else:
-                leaked += disconnected(clients, min(bad + gone, clients), k)
+        if dropouts == "chosen":
+            cut = math.comb(clients, 2) * _tail(log_factorials, clients, bad, k)[limit]
+        else:
+            cut = np.full(k, disconnected(clients, min(bad + gone, clients), k))
+        leaked = corrupt_tail[limit] + cut
         (good,) = np.nonzero((leaked <= privacy) & (lost <= correctness))
         if len(good):
             at = good[len(good) // 2]
-            most = int(np.argmax(clients * _tail(log_factorials, clients - 1, bad, k) <= privacy)) - 1
-            return Parameters(clients, k, int(t[at]), most, float(leaked[at]), float(lost[at]))
-    least = (clients - 1 + bad) // 2 + 1 if malicious else bad + 1
-    raise ValueError(
-        f"{clients} clients with {bad} corrupt and {gone} dropped: even if all are neighbours a threshold must be at least "
-        f"{least} {'against a malicious server' if malicious else 'to keep secrets'} and at most {clients - 1 - gone} "
-        f"to survive the dropouts; expect fewer of either"
-    )
+            unlikely = int(np.argmax(corrupt_tail <= privacy))
+            return Parameters(clients, k, int(t[at]), unlikely - 1, float(leaked[at]), float(lost[at]))
+    return Parameters(clients, clients - 1, (least + most + 1) // 2, bad, 0.0, 0.0)
 
 
 def disconnected(clients: int, missing: int, degree: int) -> float:
