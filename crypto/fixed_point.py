@@ -94,8 +94,8 @@ class FixedPoint:
             raise ValueError(f"ring_bits is 32 or 64, not {self.ring_bits}")
         if not 2 <= self.bits <= 31:
             raise ValueError(f"bits is 2 to 31, not {self.bits}")
-        if not 0 < self.clip < math.inf:
-            raise ValueError(f"clip is positive and finite, not {self.clip}")
+        if not 2**-100 <= self.clip <= 2**100:
+            raise ValueError(f"clip is positive and within 2^-100 and 2^100, so that float32 holds its steps, not {self.clip}")
         if self.clients < 1 or self.max_weight < 1:
             raise ValueError("clients and max_weight are at least 1")
         if self.clients * (2**self.bits - 1) * self.max_weight >= 2**self.ring_bits:

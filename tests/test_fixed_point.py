@@ -106,6 +106,18 @@ def test_thousands_of_clients_sum_right(clients, ring_bits):
     assert decoded.weight == 17 * clients
 
 
+@pytest.mark.parametrize("bits", [2, 8, 24, 31])
+def test_the_stated_error_is_reached_and_not_passed(bits):
+    """Half a step off at the midpoints between levels, nearly a whole step where chance rounds a small part up."""
+    fixed = FixedPoint(64, bits, 1.0, 10, 1)
+    midpoints = (np.arange(-min(fixed.half, 500), min(fixed.half, 500)) + 0.5) * fixed.step
+    off = np.abs(fixed.decode(fixed.encode(midpoints, 1, Nearest()).ring).mean - midpoints)
+    assert 0.499 * fixed.step < off.max() <= fixed.error(Nearest())
+    small = np.full(5_000, 0.01 * fixed.step)
+    off = np.abs(fixed.decode(fixed.encode(small, 1, Stochastic(KEY)).ring).mean - small)
+    assert 0.98 * fixed.step < off.max() <= fixed.error(Stochastic(KEY))
+
+
 def test_clipping_is_reported_and_symmetric():
     fixed = FixedPoint(32, 16, 0.5, 10, 10)
     x = np.array([0.5, -0.5, 0.6, -0.6, 1e30, 0.1], np.float32)
@@ -115,6 +127,26 @@ def test_clipping_is_reported_and_symmetric():
     assert fixed.encode(x[:2], 1, Nearest()).clipped == 0
     mirrored = fixed.encode(-x, 1, Nearest()).ring
     assert (mirrored[:-1] + encoded.ring[:-1] == 2 * fixed.half).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"ring_bits": 48}, "ring_bits is 32 or 64"),
+        ({"bits": 1}, "bits is 2 to 31"),
+        ({"bits": 32, "ring_bits": 64}, "bits is 2 to 31"),
+        ({"clip": 0.0}, "clip is positive"),
+        ({"clip": math.nan}, "clip is positive"),
+        ({"clip": math.inf}, "clip is positive"),
+        ({"clients": 0}, "at least 1"),
+        ({"max_weight": 0}, "at least 1"),
+    ],
+)
+def test_parameters_out_of_range_are_refused(change, what):
+    good = {"ring_bits": 32, "bits": 16, "clip": 1.0, "clients": 10, "max_weight": 10}
+    FixedPoint(**good)
+    with pytest.raises(ValueError, match=what):
+        FixedPoint(**{**good, **change})
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
@@ -143,7 +175,7 @@ def test_a_sum_that_no_clients_could_make_is_refused():
     fixed = FixedPoint(32, 16, 1.0, 10, 10)
     good = fixed.encode(np.ones(3, np.float32), 10, Nearest()).ring
     fixed.decode(good)
-    for at, value in ((0, int(good[0]) + 1), (1, 2**31), (3, 101), (3, 0), (3, 9)):
+    for at, value in ((0, int(good[0]) + 1), (1, 2**31), (1, 2**32 - 1), (3, 101), (3, 0), (3, 9)):
         bad = good.copy()
         bad[at] = value
         with pytest.raises(ValueError, match=r"out of range|sum of weights"):

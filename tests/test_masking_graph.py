@@ -153,6 +153,7 @@ def test_few_clients_are_all_neighbours(n):
         ((100, 0.1, -0.1), "shares in"),
         ((100, 0.1, 0.1, 0.0), "probabilities"),
         ((100, 0.1, 0.1, 0.5, 0.5, False, "chosen"), "malicious=True"),
+        ((21, 0.48, 0.3, 0.5, 0.5, True), "at least 16 against a malicious server and at most 14"),
         ((20, 0.5, 0.3, 0.5, 0.5, True), "at least 15 against a malicious server and at most 13"),
     ],
 )
