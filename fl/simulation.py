@@ -25,7 +25,7 @@ INITIAL = Model("init")
 
 
 class NothingLearned(ValueError):
-    """A round in which no client's update could be used."""
+    """A round in which no client's update could be used, or a first round in which no sum could be published."""
 
 
 def seed_of(seed: int, *names: int | str) -> int:
@@ -76,7 +76,7 @@ class Simulation:
         self.state: Any = scenario.algorithm.init(Start(present, population.groups, INITIAL))
 
     def step(self) -> None:
-        """One communication round. Raises NothingLearned if every update of the round was unusable."""
+        """One communication round. Raises NothingLearned."""
         t = self.state.round
         arriving = sorted(i for i, round in self.scenario.arrivals.items() if round == t and round > 0)
         if arriving:
@@ -87,10 +87,16 @@ class Simulation:
         before = {c.model for c in self.state.clusters.values()}
         self.state = self.scenario.algorithm.round(self.state, self.view, rng)
         self.view.retire(self.state.models, self.state.remembered)
-        moved = {c.model for c in self.state.clusters.values()} - before
-        if not moved and len(self.view.faults) > known:
+        models = {c.model for c in self.state.clusters.values()}
+        if models <= before and len(self.view.faults) > known:
             raise NothingLearned(
                 f"no update of round {t} could be used ({self.view.faults[-1].reason}); a smaller training.lr may help"
+            )
+        if models == {INITIAL} and self.view.below_floor:
+            few, floor = len(self.view.below_floor[-1].clients), self.view.below_floor[-1].floor
+            raise NothingLearned(
+                f"a sum over {few} clients is below the floor of {floor}, and there is no other: more clients or a lower"
+                " protection.floor are needed"
             )
 
     def vectors(self) -> dict[int, np.ndarray[Any, np.dtype[np.float32]]]:

@@ -17,6 +17,7 @@ from cloister import cli
 from cloister.fl.run_folder import RunFolder
 
 ROOT = Path(__file__).parents[1]
+QUICKSTART = str(ROOT / "examples" / "quickstart.py")
 
 SCENARIO = """
 import numpy as np
@@ -360,3 +361,17 @@ def test_the_command_as_a_process() -> None:
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith("cloister: there is no file no-such-file.py")
+
+
+def test_a_single_client_below_the_floor_is_one_line(cloister: Command) -> None:
+    result = cloister("run", QUICKSTART, "--set", "partition.clients=1", "--set", "partition.groups=1", "--out", "alone")
+    assert result.code == 1
+    assert "below the floor of 3" in result.complaint
+    assert "protection.floor" in result.complaint
+
+
+def test_a_single_client_without_a_floor_is_one_cluster(cloister: Command) -> None:
+    settings = ("partition.clients=1", "partition.groups=1", "protection.floor=1", "rounds=3")
+    result = cloister("run", QUICKSTART, *(word for s in settings for word in ("--set", s)), "--out", "alone", "--json")
+    assert result.code == 0
+    assert json.loads(result.out)["clusters"] == [[0]]
