@@ -71,56 +71,28 @@ class FedAvg:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FedProx:
+class FedProx(FedAvg):
     """FedAvg with the local objective f_i(w) + mu/2 ||w - w_t||^2 (Li et al. 2020). mu = 0 is FedAvg bit for bit."""
 
     mu: float
-    participation: float = 1.0
-    by_samples: bool = True
 
     def __post_init__(self) -> None:
-        check_participation(self.participation)
+        FedAvg.__post_init__(self)
         if not self.mu >= 0:
             raise ValueError(f"mu is 0 or more, not {self.mu}")
-
-    @property
-    def needs(self) -> frozenset[Functionality]:
-        return frozenset({Functionality.SUMS})
 
     def local(self, training: Training, /) -> Training:
         return replace(training, prox=self.mu)
 
-    def init(self, start: Start, /) -> State:
-        return State(0, {"0": Cluster(start.clients, start.model)})
-
-    def round(self, state: State, view: ServerView, rng: np.random.Generator, /) -> State:
-        return _average_round(state, view, rng, self.participation, self.by_samples)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Oracle:
+class Oracle(FedAvg):
     """FedAvg inside every planted group: the upper bound that a clustering method is measured against."""
-
-    participation: float = 1.0
-    by_samples: bool = True
-
-    def __post_init__(self) -> None:
-        check_participation(self.participation)
-
-    @property
-    def needs(self) -> frozenset[Functionality]:
-        return frozenset({Functionality.SUMS})
-
-    def local(self, training: Training, /) -> Training:
-        return training
 
     def init(self, start: Start, /) -> State:
         groups = sorted({start.groups[i] for i in start.clients})
         members = {g: tuple(sorted(i for i in start.clients if start.groups[i] == g)) for g in groups}
         return State(0, {f"group {g}": Cluster(members[g], start.model) for g in groups})
-
-    def round(self, state: State, view: ServerView, rng: np.random.Generator, /) -> State:
-        return _average_round(state, view, rng, self.participation, self.by_samples)
 
 
 @dataclass(frozen=True, slots=True)
