@@ -1,0 +1,235 @@
+"""A run folder as the report reads it: what is there, in any state of completion, and the numbers that follow from it."""
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+Row = Mapping[str, Any]
+DASH = "\u2013"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a run folder holds; whatever is missing there is empty here. Client ids are strings throughout."""
+
+    folder: str
+    summary: Row
+    scenario: Row
+    rounds: Sequence[Row]
+    splits: Sequence[Row]
+    answers: Sequence[Row]
+    tree: Sequence[Row]
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the run ended before it wrote its summary."""
+        return not self.summary
+
+    @property
+    def perplexity(self) -> bool:
+        """Whether the run is of a language model: it says so, or it stopped before it could and measured nothing but losses."""
+        metric = self.summary.get("metric") or self.scenario.get("metric")
+        unsaid = not self.summary and any(r.get("loss") for r in self.rounds) and not any(r.get("accuracy") for r in self.rounds)
+        return metric == "perplexity" or (not metric and unsaid)
+
+    @property
+    def groups(self) -> dict[str, str]:
+        """Planted group of every client id; empty when the data has none."""
+        return {str(i): str(g) for i, g in (self.summary.get("groups") or {}).items()}
+
+    @property
+    def kin(self) -> dict[str, str]:
+        """What colours a client: its planted group or, where none is known, the cluster that it ended in."""
+        return self.groups or {i: name for name, members in final_clusters(self).items() for i in members}
+
+    @property
+    def kind(self) -> str:
+        """What `kin` names."""
+        return "group" if self.groups else "cluster"
+
+    @property
+    def scale(self) -> str:
+        """What the run is measured by, in a word."""
+        return "perplexity" if self.perplexity else "accuracy"
+
+
+def read_run(folder: Path) -> Run:
+    """Reads the JSON files of a run folder. A last line that was cut off while it was written is left out."""
+    names = ("summary.json", "scenario.json", "metrics.jsonl")
+    if not any((folder / name).is_file() for name in names):
+        raise ValueError(
+            f"{folder} is no run folder: it holds none of {', '.join(names)}; give the folder that `cloister run` wrote"
+        )
+    return Run(
+        folder.resolve().name,
+        _read(folder / "summary.json", {}),
+        _read(folder / "scenario.json", {}),
+        _read_lines(folder / "metrics.jsonl"),
+        _read_lines(folder / "splits.jsonl"),
+        _read_lines(folder / "disclosure.jsonl"),
+        _read(folder / "tree.json", []),
+    )
+
+
+def number(value: object) -> float:
+    """A finite number as it is, everything else (None, text, infinities) as NaN."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        return float(value)
+    return math.nan
+
+
+def score_words(value: float, perplexity: bool) -> str:
+    """0.9312 is "93.1 %", or 3 digits for a perplexity; a dash when there is none."""
+    if not math.isfinite(value := number(value)):
+        return DASH
+    return f"{value:.3g}" if perplexity else f"{100 * value:.1f} %"
+
+
+def time_words(seconds: object) -> str:
+    """A duration in the unit that a person would choose: "48 s", "12 min", "3.5 h"."""
+    value = number(seconds)
+    if not math.isfinite(value):
+        return DASH
+    if value < 90:
+        return f"{value:.1f} s" if value < 10 else f"{value:.0f} s"
+    return f"{value / 60:.0f} min" if value < 5400 else f"{value / 3600:.1f} h"
+
+
+def scores(run: Run, line: Row) -> dict[str, float]:
+    """Accuracy, or perplexity = exp(loss), of every client in one round; NaN where it was not measured."""
+    if not run.perplexity:
+        return {str(i): number(v) for i, v in (line.get("accuracy") or {}).items()}
+    return {str(i): math.exp(v) if (v := number(loss)) < 100 else math.nan for i, loss in (line.get("loss") or {}).items()}
+
+
+def average(run: Run, values: Iterable[float]) -> float:
+    """The mean of what was measured; of perplexities the geometric mean, which is exp of the mean loss."""
+    seen = [v for v in values if math.isfinite(v)]
+    if not seen:
+        return math.nan
+    return math.exp(sum(map(math.log, seen)) / len(seen)) if run.perplexity else sum(seen) / len(seen)
+
+
+def worst(run: Run, values: Mapping[str, float]) -> tuple[str, float]:
+    """The client that fares worst and its score; an empty id when nothing was measured."""
+    seen = {i: v for i, v in values.items() if math.isfinite(v)}
+    if not seen:
+        return "", math.nan
+    client = (max if run.perplexity else min)(seen, key=lambda i: seen[i])
+    return client, seen[client]
+
+
+def client_ids(run: Run) -> list[str]:
+    """Every client that the run speaks of."""
+    return sorted_ids({str(i) for line in run.rounds for i in scores(run, line)} | set(run.groups))
+
+
+def sorted_ids(ids: Iterable[object]) -> list[str]:
+    """Ids as text, numbers in the order of numbers and before all else."""
+    return sorted(map(str, ids), key=lambda i: (not i.isdigit(), int(i) if i.isdecimal() else 0, i))
+
+
+def final_clusters(run: Run) -> dict[str, list[str]]:
+    """Members of each cluster at the end, by the cluster's name where the run recorded one."""
+    named = {str(n["name"]): sorted_ids(n.get("members") or []) for n in tree_nodes(run)}
+    last = {str(k): sorted_ids(v) for k, v in (run.rounds[-1].get("clusters") or {}).items()} if run.rounds else {}
+    if not run.summary.get("clusters"):
+        return dict(sorted(last.items()))
+    found = [sorted_ids(members) for members in run.summary["clusters"]]
+    names = {tuple(v): k for k, v in (named | last).items()}
+    return dict(sorted((names.get(tuple(members), f"#{i}"), members) for i, members in enumerate(found)))
+
+
+def hue_of_groups(run: Run) -> dict[str, int]:
+    """A hue for each planted group or, where none is known, for each final cluster."""
+    return {group: i for i, group in enumerate(sorted_ids(set(run.kin.values())))}
+
+
+def hue_of_cluster(kin: Mapping[str, str], members: Iterable[str], hues: Mapping[str, int]) -> int | None:
+    """The hue of the only group in a cluster, None (ink) while several share it."""
+    inside = {kin.get(i, "") for i in members}
+    return hues.get(inside.pop()) if len(inside) == 1 else None
+
+
+def round_of(line: Row, position: int) -> float:
+    """The number of a round, or its place in the file when it bears none."""
+    value = number(line.get("round"))
+    return value if math.isfinite(value) else float(position + 1)
+
+
+def round_before(run: Run) -> int | None:
+    """Where the last round with a single cluster stands, if a split followed."""
+    alone = [k for k, line in enumerate(run.rounds) if len(line.get("clusters") or {}) == 1]
+    return alone[-1] if alone and run.splits and alone[-1] < len(run.rounds) - 1 else None
+
+
+def total(run: Run, key: str) -> float:
+    recorded = number(run.summary.get(key))
+    if math.isfinite(recorded):
+        return recorded
+    seen = [v for line in run.rounds if math.isfinite(v := number(line.get(key)))]
+    return sum(seen) if seen else math.nan
+
+
+def spans_of_rounds(rounds: Iterable[int], last: int) -> list[tuple[float, float]]:
+    """Runs of consecutive rounds as (start, length), in shares of 0..last."""
+    spans: list[list[int]] = []
+    for r in sorted(rounds):
+        if spans and spans[-1][1] == r:
+            spans[-1][1] = r + 1
+        else:
+            spans.append([r, r + 1])
+    return [(a / (last + 1), (b - a) / (last + 1)) for a, b in spans]
+
+
+def _read(path: Path, missing: Any) -> Any:
+    if not path.is_file():
+        return missing
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is not JSON ({error}); delete it to report without it") from error
+    if type(value) is not type(missing):
+        raise ValueError(f"{path} should hold a JSON {'object' if missing == {} else 'list'}; delete it to report without it")
+    return value
+
+
+def _read_lines(path: Path) -> list[Row]:
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    rows: list[Row] = []
+    for k, line in enumerate(lines):
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            if k == len(lines) - 1:
+                break
+            raise ValueError(f"line {k + 1} of {path} is not JSON ({error}); delete that line") from error
+        if not isinstance(row, dict):
+            raise ValueError(f"line {k + 1} of {path} should be a JSON object; delete that line")
+        rows.append(row)
+    return rows
+
+
+def tree_nodes(run: Run) -> list[Row]:
+    """The nodes of tree.json or, where an interrupted run left none, the ones that its rounds and splits imply."""
+    if run.tree:
+        return list(run.tree)
+    roots = (run.rounds[0].get("clusters") or {}) if run.rounds else {}
+    nodes = [{"name": name, "parent": None, "members": ids, "born": 0} for name, ids in roots.items()]
+    for split in run.splits:
+        for name, ids in (split.get("children") or {}).items():
+            nodes.append({"name": name, "parent": split.get("cluster"), "members": ids, "born": split.get("round")})
+    parents = {node["parent"] for node in nodes}
+    return [node | {"leaf": node["name"] not in parents} for node in {n["name"]: n for n in nodes}.values()]
+
+
+def flat(value: object, prefix: str = "") -> Iterable[tuple[str, str]]:
+    """Nested fields as (dotted name, text)."""
+    if isinstance(value, Mapping) and value:
+        for key, inner in value.items():
+            yield from flat(inner, f"{prefix}.{key}" if prefix else str(key))
+    else:
+        yield prefix, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
