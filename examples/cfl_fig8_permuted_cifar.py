@@ -58,10 +58,11 @@ scenario = Scenario(
 reduced = replace(
     scenario,
     name="CFL fig. 8, CIFAR-10, reduced",
-    partition=LabelPermutation(clients=20, groups=4, samples=1000),
+    partition=LabelPermutation(clients=20, groups=4, samples=700),
     model=Cifar5Cnn(widths=(8, 16, 32), hidden=64),
+    training=Training(epochs=3, batch=100, lr=0.1, momentum=0.9),
     algorithm=splitting(patience=15),
-    rounds=60,
+    rounds=56,
     evaluate_every=2,
 )
 quick = replace(
