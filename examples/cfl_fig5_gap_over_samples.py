@@ -159,7 +159,7 @@ def main() -> None:
     for kind, (label, _) in KINDS.items():
         always = [size for size, column in zip(samples, gaps[kind].T, strict=True) if (column > 0).all()]
         print(f"{label}: gap above 0 in every seed at {', '.join(map(str, always)) or 'no number of'} samples")
-    title = type(base.data).__name__
+    title = "digits" if arguments.quick else {"mnist": "MNIST", "cifar": "CIFAR-10"}[arguments.data]
     draw(title, base.rounds, samples, gaps).savefig(arguments.out / f"gap_over_samples_{name}.png", dpi=130)
     numbers = {
         "data": title,

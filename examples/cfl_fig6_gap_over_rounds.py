@@ -145,7 +145,7 @@ def main() -> None:
     for kind, (label, _) in KINDS.items():
         ends = ", ".join(f"{gap:+.3f}" for gap in gaps[kind][:, -1])
         print(f"{label}: gap stays above 0 from round {first[kind]} (a seed each), after {base.rounds} rounds it is {ends}")
-    title = type(base.data).__name__
+    title = {"mnist": "MNIST", "cifar": "CIFAR-10", "quick": "digits"}[name]
     draw(title, gaps).savefig(arguments.out / f"gap_over_rounds_{name}.png", dpi=130)
     numbers = {
         "data": title,

@@ -135,10 +135,11 @@ def main() -> None:
         summary[case]["accuracy"] = rows[-1]["accuracy"]
         print(f"{case:>11}: " + ", ".join(f"{key} {number:.3g}" for key, number in summary[case].items()))
 
-    title = f"{type(cases[0].data).__name__}, two clients with {samples or 'all'} samples each"
+    data = "digits" if arguments.quick else "MNIST"
+    title = f"Two clients, {data}, {samples or 'all'} samples each"
     draw(runs, title).savefig(arguments.out / f"norms_{name}.png", dpi=120)
     numbers = {
-        "data": type(cases[0].data).__name__,
+        "data": data,
         "samples": samples,
         "seed": arguments.seed,
         "rounds": len(rows),

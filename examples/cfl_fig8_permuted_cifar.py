@@ -158,7 +158,7 @@ def main() -> None:
     groups = [cfl.summary["groups"][i] for i in sorted(cfl.summary["groups"], key=int)]
 
     numbers = {
-        "data": cfl.summary["data"],
+        "data": "digits" if name == "quick" else "CIFAR-10",
         "seed": value.seed,
         "rounds": value.rounds,
         "splits": [{key: split[key] for key in ("round", "cluster", "cross", "gap", "children")} for split in cfl.splits],
