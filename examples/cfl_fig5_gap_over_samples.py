@@ -10,8 +10,8 @@ matrices (Eq. 28) says how clearly the groups show. A positive gap makes CFL's b
     python examples/cfl_fig5_gap_over_samples.py --seeds 0 1 2 --data cifar --out runs/fig5     # paper scale, CIFAR-10, hours
 
 The paper prints neither step size nor, for this figure, the batch size. Step size and momentum here are those of the authors'
-published notebook, the batch is that of section VI-C; --batch takes another. Every seed draws label pairs, data and model
-anew. A point that is already in the output folder is not computed again.
+published notebook (a fifth of that step on CIFAR-10), the batch is that of section VI-C; --batch takes another. Every seed
+draws label pairs, data and model anew. A point that is already in the output folder is not computed again.
 """
 
 import argparse
@@ -57,6 +57,7 @@ cifar = replace(
     name="CFL fig. 5, CIFAR-10, 500 samples",
     data=Cifar10(),
     partition=LabelSwap(clients=20, groups=4, pairs=None, samples=500),
+    training=replace(scenario.training, lr=0.02),
 )
 quick = replace(
     scenario,
