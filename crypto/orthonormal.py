@@ -5,12 +5,11 @@ vectors is the transform of the mean. They are obfuscation, not encryption: whoe
 leaks what its docstring says.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import hadamard
 
 from .prg import derive_key, random_permutation, random_signs
 
@@ -82,7 +81,7 @@ class Identity:
 class Permutation:
     """Coordinate i of the result is coordinate order[i] of the vector. order: int64, shape (d,)."""
 
-    order: NDArray[np.int64]
+    order: NDArray[np.int64] = field(repr=False)
     leak: ClassVar[str] = "the multiset of its values"
     keeps_coordinates: ClassVar[bool] = True
     tolerance: float = 0.0
@@ -110,8 +109,8 @@ class Permutation:
 class SignedPermutation:
     """A permutation after secret sign flips: the signs of values are hidden, their magnitudes are not."""
 
-    signs: Vector
-    permutation: Permutation
+    signs: Vector = field(repr=False)
+    permutation: Permutation = field(repr=False)
     leak: ClassVar[str] = "the multiset of its values without their signs"
     keeps_coordinates: ClassVar[bool] = True
     tolerance: float = 0.0
@@ -133,19 +132,16 @@ class SignedPermutation:
 
 
 def _walsh_hadamard(vector: Vector) -> Vector:
-    """The orthonormal Walsh-Hadamard transform of a float32 vector whose length is a power of two.
-
-    H_(2^p) is the Kronecker product of small Hadamard matrices, so it is a few small matrix products along reshaped axes.
-    """
-    bits = len(vector).bit_length() - 1
-    result = vector
-    while bits:
-        step = min(bits, 7)
-        block = (hadamard(1 << step) / np.sqrt(1 << step)).astype(np.float32)
-        # The axis just transformed moves to the front, so after all steps the axes are back in their order.
-        result = np.ascontiguousarray((result.reshape(-1, 1 << step) @ block).T).reshape(-1)
-        bits -= step
-    return result
+    """The orthonormal Walsh-Hadamard transform of a float32 vector whose length is a power of two, by butterflies."""
+    result = vector.copy()
+    half = 1
+    while half < len(result):
+        pairs = result.reshape(-1, 2, half)
+        difference = pairs[:, 0] - pairs[:, 1]
+        pairs[:, 0] += pairs[:, 1]
+        pairs[:, 1] = difference
+        half *= 2
+    return result * np.float32(1 / np.sqrt(len(result)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,9 +152,9 @@ class HadamardRotation:
     """
 
     d: int
-    first: Vector
-    second: Vector
-    leak: ClassVar[str] = "every linear relation to other updates, but no single value,"
+    first: Vector = field(repr=False)
+    second: Vector = field(repr=False)
+    leak: ClassVar[str] = "every linear relation to other updates, but no single value"
     keeps_coordinates: ClassVar[bool] = False
 
     @classmethod
@@ -184,4 +180,3 @@ class HadamardRotation:
     def invert(self, transformed: Vector, /) -> Vector:
         _check(transformed, self.length)
         return (self.first * _walsh_hadamard(self.second * _walsh_hadamard(transformed)))[: self.d]  # H is its own inverse
-

@@ -8,6 +8,10 @@ model serves. Every round records the norm of the mean update (Eq. 32) and the l
     python examples/cfl_fig7_congruent.py --quick --seed 0 --out runs/fig7                   # half a minute
     python examples/cfl_fig7_congruent.py --seed 0 --samples 600 --out runs/fig7             # a quarter of an hour
     python examples/cfl_fig7_congruent.py --seed 0 --out runs/fig7                           # paper scale, half a day
+    python examples/cfl_fig7_congruent.py --seed 0 --net small --out runs/fig7               # paper scale, an hour
+
+The paper does not say which network it is; --net small is one of two strided convolutions, a tenth of the work. --case runs
+one of the two cases alone, so that they can be run side by side; the command without it then draws both.
 
 The paper prints no step size. With few samples and many large steps the network learns single examples by heart, the swapped
 ones too, and then even incongruent clients agree: compare --lr 0.1. Interrupted, the same command goes on where it stopped.
@@ -16,18 +20,20 @@ ones too, and then even incongruent clients agree: compare --lr 0.1. Interrupted
 import argparse
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 
 import numpy as np
+import torch
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
+from torch import nn
 
 from cloister.fl.algorithms.cfl import CFL, Absolute
 from cloister.fl.data import Digits, Mnist
 from cloister.fl.experiment import run
-from cloister.fl.models import CflCnn, Mlp
+from cloister.fl.models import CflCnn, EmbeddingAndHead, Mlp
 from cloister.fl.partition import CongruentHalves, LabelSwap
 from cloister.fl.scenario import Scenario
 from cloister.fl.training import Training
@@ -36,6 +42,20 @@ from cloister.protocol.plain import Plain
 INK, BLUE, ORANGE = "#1f2933", "#2f6fad", "#d9822b"
 PAIRS = ((1, 7), (3, 5))
 """The pairs that the paper names as an example of label swap."""
+
+
+@dataclass(frozen=True, slots=True)
+class SmallCnn:
+    """Two strided convolutions and a linear layer: 2,754 parameters for MNIST."""
+
+    def __call__(self, shape: tuple[int, ...], classes: int, /) -> nn.Module:
+        embedding = nn.Sequential(
+            nn.Conv2d(shape[0], 8, 4, stride=4), nn.ReLU(), nn.Conv2d(8, 16, 3, stride=2), nn.ReLU(), nn.Flatten()
+        )
+        with torch.no_grad():
+            width = embedding(torch.zeros(1, *shape)).shape[1]
+        return EmbeddingAndHead(embedding, nn.Linear(width, classes))
+
 
 NEVER = CFL(thresholds=Absolute(eps1=0.0, eps2=inf), remember=False)
 """Federated averaging that lets the server measure norms and never splits."""
@@ -64,8 +84,8 @@ quick = replace(
 quick_congruent = replace(quick, name="CFL fig. 7, digits, congruent", partition=CongruentHalves(clients=2, samples=300))
 
 
-def adapted(value: Scenario, samples: int | None, lr: float, seed: int) -> Scenario:
-    """The scenario with at most that many samples on every client, that step size and that seed."""
+def adapted(value: Scenario, samples: int | None, lr: float, seed: int, net: str) -> Scenario:
+    """The scenario with at most that many samples on every client, that step size, that seed and that network."""
     congruent = isinstance(value.partition, CongruentHalves)
     return replace(
         value,
@@ -73,6 +93,7 @@ def adapted(value: Scenario, samples: int | None, lr: float, seed: int) -> Scena
         if congruent
         else LabelSwap(clients=2, groups=2, pairs=PAIRS, samples=samples),
         training=replace(value.training, lr=lr),
+        model=SmallCnn() if net == "small" else value.model,
         seed=seed,
     )
 
@@ -123,19 +144,23 @@ def main() -> None:
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--samples", type=int, help="at most so many samples on each client; all of them if left out")
     parser.add_argument("--lr", type=float, help="another step size than the scenario's")
+    parser.add_argument("--net", choices=("paper", "small"), default="paper", help="CflCnn, or a network of a tenth of the work")
+    parser.add_argument("--case", choices=("incongruent", "congruent"), help="run this case alone and draw nothing")
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     name = "quick" if arguments.quick else "mnist"
     samples = arguments.samples or (300 if arguments.quick else None)
     cases = (quick, quick_congruent) if arguments.quick else (scenario, congruent)
     lr = arguments.lr or cases[0].training.lr
-    stem = f"{name}_samples_{samples or 'all'}_lr_{lr}"
+    stem = f"{name}_samples_{samples or 'all'}_lr_{lr}" + ("_small_net" if arguments.net == "small" else "")
 
     runs: dict[str, Sequence[dict[str, float]]] = {}
     summary = {}
     for value, case in zip(cases, ("incongruent", "congruent"), strict=True):
+        if arguments.case not in (None, case):
+            continue
         folder = arguments.out / f"{stem}_{case}_seed_{arguments.seed}"
-        rows = runs[case] = played(adapted(value, samples, lr, arguments.seed), folder)
+        rows = runs[case] = played(adapted(value, samples, lr, arguments.seed, arguments.net), folder)
         tenth = max(1, len(rows) // 10)
         summary[case] = {
             f"{key} norm, {part} tenth": float(np.mean([row[key] for row in chosen]))
@@ -145,6 +170,8 @@ def main() -> None:
         summary[case]["accuracy"] = rows[-1]["accuracy"]
         print(f"{case:>11}: " + ", ".join(f"{key} {number:.3g}" for key, number in summary[case].items()))
 
+    if arguments.case:
+        return
     data = "digits" if arguments.quick else "MNIST"
     title = f"Two clients, {data}, {samples or 'all'} samples each, step size {lr}"
     draw(runs, title).savefig(arguments.out / f"norms_{stem}.png", dpi=120)

@@ -15,10 +15,10 @@ from cloister.protocol import Permuted
 scenario = Scenario(
     name="quickstart",
     data=Digits(),
-    partition=LabelSwap(clients=24, groups=3, pairs=((1, 7), (3, 8), (4, 9))),
+    partition=LabelSwap(clients=24, groups=3, pairs=((1, 7), (3, 8), (4, 9)), shared_test=True),
     model=Mlp(hidden=(64,)),
     training=Training(epochs=3, batch=10, lr=0.1),
     algorithm=CFL(thresholds=ScaleFree(eps1=0.4, eps2=0.74), patience=8),
     protection=Permuted(),
-    rounds=40,
+    rounds=60,
 )

@@ -57,7 +57,8 @@ def write(folder: Path, checkpoint: Checkpoint) -> Path:
     ).encode()
     target = folder / f"{checkpoint.round:06d}-{hashlib.sha256(text).hexdigest()[:16]}"
     building = folder / f"{target.name}.partial"
-    shutil.rmtree(building, ignore_errors=True)
+    for unfinished in folder.glob("*.partial"):  # of a run that was killed while it wrote
+        shutil.rmtree(unfinished, ignore_errors=True)
     building.mkdir(parents=True)
     for name, content in (("vectors.safetensors", packed), ("state.json", text)):
         with open(building / name, "wb") as file:

@@ -17,7 +17,7 @@ def to_plain(value: Any) -> Any:
         return {f.name: to_plain(getattr(value, f.name)) for f in fields(value) if f.compare}
     if isinstance(value, Mapping):
         return {"keys": [to_plain(k) for k in value], "values": [to_plain(v) for v in value.values()]}
-    if isinstance(value, Sequence):
+    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
         return [to_plain(v) for v in value]
     raise ValueError(f"cannot write a {type(value).__name__}")
 
@@ -38,6 +38,8 @@ def _from_plain(kind: Any, plain: Any) -> Any:
         (kind,) = (k for k in inner if k is not type(None))
         return _from_plain(kind, plain)
     if origin is tuple:
+        if not isinstance(plain, list):
+            raise TypeError(f"{type(plain).__name__} where a list belongs")
         if len(inner) == 2 and inner[1] is Ellipsis:
             return tuple(_from_plain(inner[0], v) for v in plain)
         return tuple(_from_plain(k, v) for k, v in zip(inner, plain, strict=True))

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,6 @@ class _Progress:
 
     seconds: float = 0.0
     before: float | None = None
-    seen: dict[str, int] = field(default_factory=lambda: {"log": 0, "faults": 0})
 
 
 def run(scenario: Scenario, out: Path, data: Path | None = None, resume: bool = False) -> Iterator[Round]:
@@ -51,18 +50,24 @@ def run(scenario: Scenario, out: Path, data: Path | None = None, resume: bool = 
     if resume:
         _same_scenario(folder.scenario(), plain)
     else:
+        folder.check_free()
+    simulation = Simulation(scenario, data)  # before the folder is begun: bad input leaves nothing behind
+    if not resume:
         folder.begin(plain)
-    simulation = Simulation(scenario, data)
     progress = _Progress()
     path = latest(folder.checkpoints) if folder.checkpoints.exists() else None
     if path is not None:
         checkpoint = read(path)
+        if checkpoint.round > scenario.rounds:
+            raise ValueError(f"{out} has already played {checkpoint.round} rounds; resume it with at least as many")
         simulation.state = from_plain(type(simulation.state), checkpoint.state)
         simulation.view.restore(checkpoint.snapshot, simulation.state.remembered)
         folder.cut(checkpoint.lines)
         progress = _Progress(checkpoint.extra["seconds"], checkpoint.extra["before"])
     else:
         folder.cut({})
+    if resume:
+        folder.write_json("scenario.json", plain)  # rounds may be more than they were
     while simulation.state.round < scenario.rounds:
         yield _play(simulation, folder, progress)
     finish(simulation, folder, progress)
@@ -77,21 +82,27 @@ def _same_scenario(begun: Mapping[str, Any], now: Mapping[str, Any]) -> None:
 def _play(simulation: Simulation, folder: RunFolder, progress: _Progress) -> Round:
     started = time.perf_counter()
     scenario, t = simulation.scenario, simulation.state.round
-    simulation.step()
+    view = simulation.view
+    before, logged, known, refused = view.traffic, len(view.log), len(view.faults), len(view.below_floor)
+    try:
+        simulation.step()
+    finally:  # also when the round came to nothing, and the faults say why
+        faults = [{"round": t, "client": f.blame, "reason": f.reason, "rejected": f.rejected} for f in view.faults[known:]]
+        folder.append("faults.jsonl", faults)
     state: State = simulation.state
     last = state.round == scenario.rounds
     evaluated = simulation.evaluate() if last or state.round % scenario.evaluate_every == 0 else None
     took = time.perf_counter() - started
     progress.seconds += took
-    line = _metrics(simulation, t, evaluated) | {"seconds": took}
+    now = view.traffic
+    traffic = {"bytes_up": now.bytes_up - before.bytes_up, "bytes_down": now.bytes_down - before.bytes_down}
+    below = [{"round": t, "cluster": b.name, "members": list(b.clients)} for b in view.below_floor[refused:]]
+    line = _metrics(simulation, t, evaluated) | traffic | {"below_floor": below, "seconds": took}
     if evaluated is not None and len(state.clusters) == 1:
         progress.before = line["accuracy_mean"]
-    view, seen = simulation.view, progress.seen
     folder.append("metrics.jsonl", [line])
     folder.append("splits.jsonl", list(_splits(simulation, t)))
-    folder.append("disclosure.jsonl", [entry.as_dict() for entry in view.log[seen["log"] :]])
-    folder.append("faults.jsonl", [{"round": t, "client": f.blame, "reason": f.reason} for f in view.faults[seen["faults"] :]])
-    progress.seen = {"log": len(view.log), "faults": len(view.faults)}
+    folder.append("disclosure.jsonl", [entry.as_dict() for entry in view.log[logged:]])
     extra = {"seconds": progress.seconds, "before": progress.before}
     write(folder.checkpoints, Checkpoint(state.round, to_plain(state), view.save(), folder.lengths(), extra))
     return Round(state.round, scenario.rounds, len(state.clusters), line.get("accuracy_mean"))
@@ -99,7 +110,7 @@ def _play(simulation: Simulation, folder: RunFolder, progress: _Progress) -> Rou
 
 def _metrics(simulation: Simulation, t: int, evaluated: Mapping[int, Score] | None) -> dict[str, Any]:
     state: State = simulation.state
-    traffic, groups = simulation.view.traffic, simulation.population.groups
+    groups = simulation.population.groups
     line: dict[str, Any] = {
         "round": t,
         "clusters": {name: list(c.members) for name, c in sorted(state.clusters.items())},
@@ -109,18 +120,18 @@ def _metrics(simulation: Simulation, t: int, evaluated: Mapping[int, Score] | No
             for name, m in state.measured.items()
             if len(m.clients) > 1
         },
-        "bytes_up": traffic.bytes_up,
-        "bytes_down": traffic.bytes_down,
     }
-    if evaluated is not None:
-        accuracies = [score.accuracy for score in evaluated.values()]
-        line |= {
-            "accuracy": {str(i): score.accuracy for i, score in evaluated.items()},
-            "loss": {str(i): score.loss for i, score in evaluated.items()},
-            "accuracy_mean": float(np.mean(accuracies)),
-            "accuracy_worst": float(np.min(accuracies)),
-        }
-    return line
+    return line if evaluated is None else line | _scores(evaluated)
+
+
+def _scores(evaluated: Mapping[int, Score]) -> dict[str, Any]:
+    accuracies = [score.accuracy for score in evaluated.values()]
+    return {
+        "accuracy": {str(i): score.accuracy for i, score in evaluated.items()},
+        "loss": {str(i): score.loss for i, score in evaluated.items()},
+        "accuracy_mean": float(np.mean(accuracies)),
+        "accuracy_worst": float(np.min(accuracies)),
+    }
 
 
 def _splits(simulation: Simulation, t: int) -> Iterator[dict[str, Any]]:
@@ -147,6 +158,8 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
     clusters = [list(c.members) for _, c in sorted(state.clusters.items())]
     placed = {i: groups[i] for members in clusters for i in members}
     final = folder.read("metrics.jsonl")[-1]
+    if "accuracy" not in final:  # stopped between two evaluations, and resumed to end there
+        final |= _scores(simulation.evaluate())
     models = {name: simulation.view.observe(c.model) for name, c in state.clusters.items()}
     models |= {f"tree {name}": simulation.view.observe(node.model) for name, node in state.tree.items()}
     folder.write_models(simulation.module, models)
@@ -171,10 +184,11 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
         "groups": {str(i): g for i, g in sorted(groups.items())},
         "ari": adjusted_rand_index(clusters, placed),
         "purity": purity(clusters, placed),
-        "bytes_up": final["bytes_up"],
-        "bytes_down": final["bytes_down"],
+        "bytes_up": simulation.view.traffic.bytes_up,
+        "bytes_down": simulation.view.traffic.bytes_down,
         "disclosed": totals(log),
-        "rejected": [f for f in faults if "not finite" in f["reason"]],
+        "rejected": [f for f in faults if f["rejected"]],
+        "below_floor": [row for line in folder.read("metrics.jsonl") for row in line["below_floor"]],
         "faults": len(faults),
         "unplaced": sorted(groups.keys() - placed.keys()),
         **_generality(simulation),
@@ -192,10 +206,8 @@ def _tree(state: State, final: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for name, cluster in sorted(state.clusters.items()):
         known = [final["accuracy"][str(i)] for i in cluster.members if str(i) in final["accuracy"]]
         parent = name[:-1] if name[:-1] in state.tree else None
-        accuracy = float(np.mean(known)) if known else None
-        yield {
-            "name": name, "parent": parent, "members": list(cluster.members), "born": cluster.born, "accuracy": accuracy, "leaf": True
-        }  # fmt: skip
+        leaf = {"name": name, "parent": parent, "members": list(cluster.members), "born": cluster.born}
+        yield leaf | {"accuracy": float(np.mean(known)) if known else None, "leaf": True}
 
 
 def _generality(simulation: Simulation) -> dict[str, Any]:

@@ -31,7 +31,6 @@ from numpy.typing import NDArray
 from torch import nn
 
 from .models import EmbeddingAndHead
-from .population import Examples
 from .stacked import linear_layers, stackable, steps, train_stacked
 from .training import Job, PlainLoop, Training, check, mean_loss, minibatches
 from .vector import dimension, load_vector, trainable
@@ -79,7 +78,7 @@ class Fast:
         on_cpu = torch.device(self.device).type == "cpu"
         workers = (self.workers or torch.get_num_threads()) if on_cpu else 1
         layers = linear_layers(module)
-        if layers and stackable(jobs):
+        if layers and stackable(layers, jobs):
             size = max(1, TILE // (4 * dimension(module))) if on_cpu else len(jobs)
             return lambda part: in_tiles(layers, part, training, round, size, workers)
         if len(jobs) < 2 or not on_cpu:
@@ -158,8 +157,8 @@ def one_torch_thread() -> Iterator[None]:
 
 
 def train_lean(module: nn.Module, job: Job, training: Training, round: int, stop: Event) -> NDArray[np.float32]:
-    """`train_one` with less to do besides the arithmetic: images with channels last, and one fused operation for SGD's step."""
-    local, examples = laid_out(module, job.examples)
+    """`train_one` with less to do besides the arithmetic: channels last, and one fused operation for SGD's step."""
+    local = laid_out(module)
     load_vector(local, job.start)
     parameters = list(trainable(local).values())
     values = [parameter.detach() for parameter in parameters]
@@ -170,7 +169,7 @@ def train_lean(module: nn.Module, job: Job, training: Training, round: int, stop
     for index in minibatches(job, training):
         if stop.is_set():
             raise InterruptedError("another client's training failed or was interrupted")
-        batch = examples.take(index)
+        batch = job.examples.take(index)
         torch.autograd.backward(mean_loss(local(batch.x), batch.y))
         if training.prox:
             for parameter, value, anchor in zip(parameters, values, anchors, strict=True):
@@ -186,23 +185,21 @@ def train_lean(module: nn.Module, job: Job, training: Training, round: int, stop
     return update
 
 
-def laid_out(module: nn.Module, examples: Examples) -> tuple[nn.Module, Examples]:
-    """A copy of the module and its examples, with channels last where all layers can work with that."""
+def laid_out(module: nn.Module) -> nn.Module:
+    """A copy of the module; convolutions have channels last, and so what they put out, where all layers can work with that."""
     local = deepcopy(module)
-    images = examples.x.ndim == 4 and all(type(part) in KEEPS_LAYOUT for part in local.modules())
-    if not images:
-        return local, examples
-    for parameter in local.parameters():
-        if parameter.ndim == 4:
-            parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
-    return local, Examples(examples.x.contiguous(memory_format=torch.channels_last), examples.y)
+    if all(type(part) in KEEPS_LAYOUT for part in local.modules()):
+        for parameter in local.parameters():
+            if parameter.ndim == 4:
+                parameter.data = parameter.data.to(memory_format=torch.channels_last)
+    return local
 
 
 def probe(module: nn.Module, job: Job, training: Training) -> tuple[float, bool]:
     """Seconds that the gradient of one minibatch takes, and whether the model draws random numbers meanwhile."""
-    local, examples = laid_out(module, job.examples)
+    local = laid_out(module)
     load_vector(local, job.start)
-    batch = examples.take(next(minibatches(job, training)))
+    batch = job.examples.take(next(minibatches(job, training)))
     with torch.random.fork_rng(devices=[]):
         before = torch.get_rng_state()
         start = perf_counter()

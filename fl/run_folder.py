@@ -1,6 +1,7 @@
 """A run folder: everything that is needed to look at a run, repeat it and go on with it. Formats are in its README."""
 
 import json
+import math
 import os
 import platform
 from collections.abc import Mapping, Sequence
@@ -25,10 +26,14 @@ class RunFolder:
         self.path = path
         self.checkpoints = path / "checkpoints"
 
-    def begin(self, scenario: Mapping[str, Any]) -> None:
-        """Start a new run. Raises ValueError if the folder already holds one."""
+    def check_free(self) -> None:
+        """Raise ValueError if the folder already holds a run."""
         if (self.path / "scenario.json").exists():
             raise ValueError(f"{self.path} already holds a run; add --resume to go on with it, or choose another --out")
+
+    def begin(self, scenario: Mapping[str, Any]) -> None:
+        """Start a new run. Raises ValueError if the folder already holds one."""
+        self.check_free()
         self.path.mkdir(parents=True, exist_ok=True)
         self.write_json("scenario.json", scenario)
         for log in LOGS:
@@ -47,7 +52,7 @@ class RunFolder:
         if not lines:
             return
         with open(self.path / log, "a", encoding="utf-8") as file:
-            file.writelines(json.dumps(line) + "\n" for line in lines)
+            file.writelines(json.dumps(_strict(line)) + "\n" for line in lines)
             file.flush()
             os.fsync(file.fileno())
 
@@ -68,16 +73,27 @@ class RunFolder:
     def write_json(self, name: str, content: object) -> None:
         """Write a JSON file at once: readers see the old file or the new one."""
         partial = self.path / f"{name}.partial"
-        partial.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        partial.write_text(json.dumps(_strict(content), indent=1) + "\n", encoding="utf-8")
         partial.replace(self.path / name)
 
     def write_models(self, module: nn.Module, vectors: Mapping[str, Vector]) -> None:
-        """Each model as safetensors of named tensors, `models/NAME.safetensors`."""
+        """Each model as safetensors of named tensors, `models/NAME.safetensors`, in place of what an earlier end left there."""
         (self.path / "models").mkdir(exist_ok=True)
+        for old in (self.path / "models").glob("*.safetensors"):
+            old.unlink()
         for name, vector in vectors.items():
             load_vector(module, vector)
             tensors = {n: p.detach().cpu().contiguous().clone() for n, p in trainable(module).items()}
             save_file(tensors, self.path / "models" / f"{name.replace(' ', '-')}.safetensors")
+
+
+def _strict(value: Any) -> Any:
+    """The value with null for numbers that JSON has no word for: a loss may be infinite."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {key: _strict(inner) for key, inner in value.items()}
+    return [_strict(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def versions() -> dict[str, str]:

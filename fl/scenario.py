@@ -1,5 +1,6 @@
 """A scenario: everything that makes a run, as one Python value of callables and frozen dataclasses."""
 
+import ast
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
@@ -31,7 +32,8 @@ class Scenario:
     validation: share of each client's training data held out, by which it may fall back to a more general model; 0 for none.
     evaluate_every: rounds between evaluations; the last round is always evaluated. device: "cpu" or "cuda".
 
-    Raises Refused when the protection cannot answer what the algorithm asks.
+    Raises Refused when the protection cannot answer what the algorithm asks, ValueError when clients arrive at an algorithm
+    that cannot take them in.
     """
 
     name: str
@@ -55,6 +57,8 @@ class Scenario:
             raise ValueError(f"rounds and evaluate_every are at least 1, not {self.rounds} and {self.evaluate_every}")
         if not 0 <= self.validation < 1:
             raise ValueError(f"validation is a share from 0 to below 1, not {self.validation}")
+        if any(round > 0 for round in self.arrivals.values()) and not hasattr(self.algorithm, "join"):
+            raise ValueError(f"{type(self.algorithm).__name__} cannot take clients in later; leave arrivals empty")
         check_composition(type(self.algorithm).__name__, self.algorithm.needs, self.protection, PROTECTIONS)
 
 
@@ -85,15 +89,30 @@ def _read(kind: Any, old: Any, text: str, where: str) -> Any:
             if k in (int, float, str):
                 return k(text)
             if get_origin(k) is tuple:
-                inner = get_args(k)[0]
-                return tuple(_read(inner, None, part.strip(), where) for part in text.strip("()[], ").split(",") if part.strip())
+                value = ast.literal_eval(text)
+                return _tuple(k, value if isinstance(value, tuple | list) else (value,))
             if isinstance(old, str):
                 return text
-        except ValueError:
+        except (ValueError, SyntaxError):
             continue
     if is_dataclass(old):
         raise ValueError(f"{where} is a {type(old).__name__}; set one of its fields: {', '.join(f.name for f in fields(old))}")
     raise ValueError(f"{where} cannot be set to {text!r}; it is {old!r}")
+
+
+def _tuple(kind: Any, value: Any) -> Any:
+    """A literal as the declared tuple type. Raises ValueError where it does not fit."""
+    inner = get_args(kind)
+    if get_origin(kind) is not tuple:
+        if kind is float and type(value) is int:
+            return float(value)
+        if type(value) is not kind:
+            raise ValueError
+        return value
+    if not isinstance(value, tuple | list):
+        raise ValueError
+    kinds = [inner[0]] * len(value) if inner[1:] == (Ellipsis,) else inner
+    return tuple(_tuple(k, v) for k, v in zip(kinds, value, strict=True))
 
 
 def described(value: Any) -> Any:

@@ -33,9 +33,9 @@ def cosine_similarity(gram: NDArray[np.floating]) -> NDArray[np.float64]:
     others and 1 to itself. Raises ValueError for a shape that is not square, NaN or infinity.
     """
     product = _square(gram)
-    length = norms(product)
-    scale = np.outer(length, length)
-    cosine = np.divide((product + product.T) / 2, scale, out=np.zeros_like(product), where=scale > 0)
+    square = np.maximum(np.diagonal(product), 0.0)
+    scale = np.sqrt(np.outer(square, square))  # and not the product of two roots: equal updates then have cosine 1 exactly
+    cosine: NDArray[np.float64] = np.divide((product + product.T) / 2, scale, out=np.zeros_like(product), where=scale > 0)
     np.clip(cosine, -1.0, 1.0, out=cosine)
     np.fill_diagonal(cosine, 1.0)
     return cosine

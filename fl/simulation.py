@@ -14,6 +14,7 @@ from ..protocol.answers import Model
 from ..protocol.view import LocalJob, LocalWork, ServerView, Setup
 from .algorithms.algorithm import Start
 from .evaluation import Evaluation, Score, accuracies
+from .fast import Fast
 from .models import initial
 from .population import Client, Population
 from .scenario import Scenario
@@ -53,9 +54,7 @@ class Simulation:
         population = scenario.partition(source, np.random.default_rng(seed_of(seed, "partition")))
         self.validation: Mapping[int, Client] = {}
         if scenario.validation > 0:
-            parts = {
-                i: held_out(c, scenario.validation, seed_of(seed, "validation", i)) for i, c in population.clients.items()
-            }
+            parts = {i: held_out(c, scenario.validation, seed_of(seed, "validation", i)) for i, c in population.clients.items()}
             population = replace(population, clients={i: kept for i, (kept, _) in parts.items()})
             self.validation = {i: out for i, (_, out) in parts.items()}
         self.population: Population = population
@@ -70,6 +69,9 @@ class Simulation:
             Setup(entropy.secret("run", 16), to_vector(self.module), clients, self._work, entropy, scenario.faults)
         )
         self._training = scenario.algorithm.local(scenario.training)
+        self._execution = scenario.execution
+        if isinstance(self._execution, Fast) and self._execution.device == "cpu":
+            self._execution = replace(self._execution, device=scenario.device)
         present = tuple(i for i in clients if scenario.arrivals.get(i, 0) <= 0)
         self.state: Any = scenario.algorithm.init(Start(present, population.groups, INITIAL))
 
@@ -78,10 +80,8 @@ class Simulation:
         t = self.state.round
         arriving = sorted(i for i, round in self.scenario.arrivals.items() if round == t and round > 0)
         if arriving:
-            join = getattr(self.scenario.algorithm, "join", None)
-            if join is None:
-                raise ValueError(f"{type(self.scenario.algorithm).__name__} cannot take clients in later; leave arrivals empty")
-            self.state = join(self.state, arriving)
+            algorithm: Any = self.scenario.algorithm  # that it can was checked when the scenario was built
+            self.state = algorithm.join(self.state, arriving)
         known = len(self.view.faults)
         rng = np.random.default_rng(seed_of(self.scenario.seed, "round", t))
         before = {c.model for c in self.state.clusters.values()}
@@ -121,6 +121,6 @@ class Simulation:
             if kind == "gradient":
                 results = ((job.client, full_gradient(self.module, job)) for job in chosen)
             else:
-                results = ((c, v) for c, v in self.scenario.execution(self.module, chosen, self._training, jobs[0].round))
+                results = ((c, v) for c, v in self._execution(self.module, chosen, self._training, jobs[0].round))
             for client, vector in results:
                 yield client, LocalWork(vector, len(clients[client].train))

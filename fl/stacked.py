@@ -23,17 +23,17 @@ from .vector import trainable
 
 
 def linear_layers(module: nn.Module) -> list[nn.Linear] | None:
-    """The linear layers, first to last, if the module is flatten, linear, ReLU, linear, ..., linear and all of it is trained."""
-    layers = [layer for layer in in_order(module) if type(layer) is not nn.Flatten]
+    """The linear layers, first to last, if the module is (flatten,) linear, ReLU, ..., linear, and all of it is trained."""
+    layers = in_order(module)
+    if layers and isinstance(first := layers[0], nn.Flatten) and (first.start_dim, first.end_dim) == (1, -1):
+        layers = layers[1:]
     linear = [layer for layer in layers[::2] if type(layer) is nn.Linear]
     alternating = (
         len(layers) % 2 == 1 and len(linear) == len(layers[::2]) and all(type(layer) is nn.ReLU for layer in layers[1::2])
     )
     owned = [parameter for layer in linear for parameter in layer.parameters()]
-    plain = all(a is b for a, b in zip(owned, trainable(module).values(), strict=False))
-    if not alternating or not plain or len(owned) != len(list(module.parameters())) or hooked(module):
-        return None
-    return linear
+    complete = list(map(id, owned)) == [id(parameter) for parameter in trainable(module).values()]
+    return linear if alternating and complete and not hooked(module) else None
 
 
 def in_order(module: nn.Module) -> list[nn.Module]:
@@ -48,9 +48,15 @@ def hooked(module: nn.Module) -> bool:
     return any(part._forward_hooks or part._forward_pre_hooks or part._backward_hooks for part in module.modules())
 
 
-def stackable(jobs: Sequence[Job]) -> bool:
-    """Whether the jobs' data are what `train_stacked` computes with: float inputs and one label an example, none ignored."""
-    return all(job.examples.x.is_floating_point() and job.examples.y.ndim == 1 and int(job.examples.y.min()) >= 0 for job in jobs)
+def stackable(layers: Sequence[nn.Linear], jobs: Sequence[Job]) -> bool:
+    """Whether the jobs' data are what `train_stacked` computes with: inputs as wide as the first layer, a label for each."""
+    return all(
+        job.examples.x.dtype == torch.float32
+        and job.examples.x[0].numel() == layers[0].in_features
+        and job.examples.y.ndim == 1
+        and int(job.examples.y.min()) >= 0
+        for job in jobs
+    )
 
 
 def steps(job: Job, training: Training) -> int:

@@ -113,7 +113,8 @@ def train_one(module: nn.Module, job: Job, training: Training, round: int) -> ND
 
 
 def full_gradient(module: nn.Module, job: Job) -> NDArray[np.float32]:
-    """Gradient at the job's start of the mean loss over all of the client's examples (CFL 2020, eq. 50): float32, shape (d,).
+    """Gradient at the job's start of the mean loss over all of the client's examples (the "Gradient" of CFL 2020, section VI):
+    float32, shape (d,).
 
     Taken in evaluation mode: it has no randomness and does not depend on the order of the examples.
     """
@@ -154,6 +155,10 @@ def mean_loss(logits: Tensor, y: Tensor) -> Tensor:
 
 
 def check(job: Job) -> None:
-    """Raises ValueError if there is nothing to train on."""
+    """Raises ValueError if there is nothing to train on, or the start is not a vector of float32."""
     if len(job.examples) == 0:
         raise ValueError(f"client {job.client} has no training examples; leave it out of the round")
+    if job.start.dtype != np.float32 or job.start.ndim != 1:
+        raise ValueError(
+            f"client {job.client} starts from {job.start.dtype} of shape {job.start.shape}; give it float32, shape (d,)"
+        )

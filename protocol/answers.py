@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from math import isfinite
 from typing import Literal
 
 import numpy as np
@@ -69,13 +70,18 @@ class Weights:
     members: tuple[int, ...] = ()
     """Who receives the sum; empty for all members of the updates' cluster."""
 
+    def __post_init__(self) -> None:
+        if not all(isfinite(a) for a in self.of.values()):
+            raise ValueError("the weights of a sum are finite numbers")
+
 
 @dataclass(frozen=True, slots=True)
 class Sum:
     """sum_i a_i delta_i over the surviving clients, as a handle; `weight` is sum_i a_i (n_i) over the same clients.
 
-    recipient: who can open it. tolerance: bound on its relative error. norm: norm of the mean sum / weight where the server
-    can tell (it holds the mean, or an orthonormal transform of it), else None.
+    recipient: who can open it. tolerance: bound on |error of the sum| / sum_i |a_i| |delta_i|, beside one rounding to
+    float32. norm: norm of the mean sum / weight where the server can tell (it holds the mean, or an orthonormal transform
+    of it), else None.
     """
 
     name: str

@@ -22,6 +22,15 @@ def inner_products(left: Sequence[Vector], right: Sequence[Vector]) -> NDArray[n
     return total
 
 
+def rounding(d: int) -> float:
+    """Bound on |error| / (norm_i norm_j) of an inner product of d coordinates (Higham 2002, Eq. 3.5, per block of float32).
+
+    Holds where no product of two coordinates underflows.
+    """
+    terms = min(d, BLOCK) * 2.0**-24
+    return terms / (1 - terms)
+
+
 def gram_matrix(rows: Sequence[Vector]) -> NDArray[np.float64]:
     """G[i, j] = <rows_i, rows_j>: float64, symmetric, shape (len(rows), len(rows))."""
     gram = inner_products(rows, rows)

@@ -74,6 +74,10 @@ def join(
 def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     """A client's role. Raises ProtocolError for keys, signatures or seals that are not what they should be."""
     match state, event:
+        case ((Leading() | Waiting()), Received(Envelope(sender=sender) as envelope)) if (
+            sender != SERVER or envelope.session != state.session.digest
+        ):
+            raise ProtocolError("a message of another session or not from the server", sender)
         case Leading(), Received(Envelope(message=Roster() as roster, sender=sender)):
             if len(roster.publics) != len(state.session.roster) or len(roster.signatures) != len(state.session.roster):
                 raise ProtocolError("keys do not match the roster", sender)
@@ -99,7 +103,10 @@ def _seals(state: Leading, roster: Roster, sender: int) -> Iterator[Effect]:
     for member, public, signature in zip(state.session.roster, roster.publics, roster.signatures, strict=True):
         _check(state, member, public, signature, sender)
         if member != state.me:
-            sealed = state.key.seal(public, state.seed, _context(state.session, state.me, member))
+            try:
+                sealed = state.key.seal(public, state.seed, _context(state.session, state.me, member))
+            except InvalidSeal:
+                raise ProtocolError("a key that nothing can be sealed to", member) from None
             seals.append(SealedSeed(member, state.key.public, mine, sealed))
     return (Send(Envelope(state.session.digest, state.me, SERVER, seal)) for seal in seals)
 
@@ -159,7 +166,8 @@ def agree(session: Session, entropy: Entropy, tap: Tap | None = None) -> tuple[b
     for i, party in parties.items():
         if not isinstance(party.state, Seeded):
             reasons = "; ".join(f.reason for f in network.faults) or "a message was lost"
-            raise ProtocolError(f"client {i} did not receive the group seed: {reasons}", SERVER)
+            blame = network.faults[0].blame if network.faults else SERVER
+            raise ProtocolError(f"client {i} did not receive the group seed: {reasons}", blame)
     return seed, network
 
 

@@ -32,10 +32,14 @@ Tap = Callable[[Frame], Iterable[Frame]]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A message that a party refused. blame: the party id that it came from."""
+    """A message that a party refused. blame: the party id that it came from.
+
+    rejected: the message was in order, but the vector in it cannot be used (it is not finite, or too large to compare).
+    """
 
     blame: int
     reason: str
+    rejected: bool = False
 
 
 class InProcess:
@@ -92,16 +96,20 @@ class InProcess:
                 frame = queue.popleft()
                 act(frame.receiver, self._deliver(frame, clients, sessions))
 
-        for party, effect in opening:
-            act(party, (effect,))
-            drain()  # at once, so that a model for a thousand clients is not queued a thousand times
-        for client, result in perform(sorted(tasks, key=lambda item: item[0])):
-            act(client, self._feed(clients[client], result))
+        try:
+            for party, effect in opening:
+                act(party, (effect,))
+                drain()  # at once, so that a model for a thousand clients is not queued a thousand times
+            for client, result in perform(sorted(tasks, key=lambda item: item[0])):
+                act(client, self._feed(clients[client], result))
+                drain()
+            for session in sessions.values():
+                act(SERVER, session.handle(Deadline()))
+            queue.extend(late)
             drain()
-        for session in sessions.values():
-            act(SERVER, session.handle(Deadline()))
-        queue.extend(late)
-        drain()
+        finally:  # whoever still owes work, because its task was late or something raised, is free for the next session
+            for client, _ in tasks:
+                clients[client].handle(Deadline())
 
     def _transmit(self, party: int, envelope: Envelope) -> Iterable[Frame]:
         data = encode(envelope)

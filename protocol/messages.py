@@ -1,13 +1,13 @@
 """What parties send: frozen dataclasses with one deterministic CBOR encoding (RFC 8949; schema in messages.cddl).
 
-The bytes that are sent are the bytes that are counted and recorded. Decoding checks the size before it reads, refuses tags,
-indefinite lengths and any encoding but the deterministic one, and checks every field's type and range.
+The bytes that are sent are the bytes that are counted and recorded. Decoding checks the size and the shape before it builds
+anything, refuses maps, tags, indefinite lengths and any encoding but the deterministic one, and checks every field.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 import cbor2
 
@@ -18,6 +18,8 @@ DIGEST_BYTES = 32
 MAX_VECTOR_BYTES = 1 << 32
 HEAD_BYTES = 4096 + 5 * MAX_ROSTER
 """Room for everything in a message but its vector."""
+MAX_FIELDS = 23
+MAX_ITEMS = 2 * MAX_ROSTER
 
 
 def _integer(value: object, low: int, high: int, name: str) -> None:
@@ -28,6 +30,12 @@ def _integer(value: object, low: int, high: int, name: str) -> None:
 def _octets(value: object, low: int, high: int, name: str) -> None:
     if type(value) is not bytes or not low <= len(value) <= high:
         raise ValueError(f"{name} is not {low} to {high} bytes")
+
+
+def _floats(value: object, low: int, name: str) -> None:
+    _octets(value, 4 * low, MAX_VECTOR_BYTES, name)
+    if isinstance(value, bytes) and len(value) % 4:
+        raise ValueError(f"{name} is not a whole number of float32 values")
 
 
 def _text(value: object, high: int, name: str) -> None:
@@ -66,7 +74,7 @@ class Task:
         _integer(self.threshold, 1, MAX_ROSTER, "threshold")
         _text(self.work, 32, "work")
         _text(self.model, 256, "model")
-        _octets(self.vector, 0, MAX_VECTOR_BYTES, "vector")
+        _floats(self.vector, 0, "vector")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +86,7 @@ class Upload:
     samples: int
 
     def __post_init__(self) -> None:
-        _octets(self.vector, 4, MAX_VECTOR_BYTES, "vector")
+        _floats(self.vector, 1, "vector")
         _integer(self.samples, 1, 2**40, "samples")
 
 
@@ -92,7 +100,7 @@ class Mean:
 
     def __post_init__(self) -> None:
         _text(self.name, 256, "name")
-        _octets(self.vector, 4, MAX_VECTOR_BYTES, "vector")
+        _floats(self.vector, 1, "vector")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,14 +172,50 @@ def encode(envelope: Envelope) -> bytes:
     """The envelope's one encoding: [version, session, sender, receiver, kind, field, ...]."""
     message = envelope.message
     body = [getattr(message, f.name) for f in fields(message)]
-    return cbor2.dumps([VERSION, envelope.session, envelope.sender, envelope.receiver, message.kind, *body], canonical=True)
+    items = [VERSION, envelope.session, envelope.sender, envelope.receiver, message.kind, *body]
+    return b"".join([bytes([0x80 | len(items)]), *(part for item in items for part in _encoded(item))])
 
 
-def _no_tag(*_: object) -> NoReturn:
-    raise ValueError("tags are not part of any message")
+def _encoded(item: object) -> tuple[bytes, ...]:
+    """The item's deterministic CBOR in parts: byte strings are passed on as they are, so that long ones are copied once."""
+    if isinstance(item, bytes):
+        head = cbor2.dumps(len(item), canonical=True)  # the head of an integer; a byte string's has another major type
+        return bytes([head[0] | 0x40]) + head[1:], item
+    return (cbor2.dumps(item, canonical=True),)
 
 
-_NO_TAGS = dict.fromkeys([*range(64), 100, 256, 258, 260, 261, 1004, 43000, 55799], _no_tag)
+def _head(data: bytes, at: int) -> tuple[int, int, int]:
+    """The CBOR item head at this offset: its major type, its argument and the offset behind it."""
+    if at >= len(data):
+        raise ValueError("it ends early")
+    major, short = data[at] >> 5, data[at] & 31
+    if short < 24:
+        return major, short, at + 1
+    if short > 27:
+        raise ValueError("indefinite lengths are not part of any message")
+    behind = at + 1 + (1 << (short - 24))
+    return major, int.from_bytes(data[at + 1 : behind], "big"), behind
+
+
+def _check_shape(data: bytes) -> None:
+    """Refuse, before anything is built, all but one short list of integers, strings and flat lists of at most MAX_ITEMS."""
+    major, left, at = _head(data, 0)
+    if major != 4 or left > MAX_FIELDS:
+        raise ValueError("not a message of this version")
+    listed = nested = 0  # items in inner lists so far; items left of the current one
+    while left:
+        major, argument, at = _head(data, at)
+        left -= 1
+        if major in (2, 3):
+            at += argument
+        elif major == 4:
+            listed += argument
+            if nested or listed > MAX_ITEMS:
+                raise ValueError("a list is nested or too long")
+            left, nested = left + argument, argument + 1
+        elif major > 4:
+            raise ValueError("maps, tags, floats and simple values are not part of any message")
+        nested = max(nested - 1, 0)
 
 
 def decode(data: bytes, link: int, max_bytes: int) -> Envelope:
@@ -182,10 +226,9 @@ def decode(data: bytes, link: int, max_bytes: int) -> Envelope:
     if len(data) > max_bytes:
         raise ProtocolError(f"a message of {len(data)} bytes is over the limit of {max_bytes}", link)
     try:
-        items = cbor2.loads(
-            data, tag_hook=_no_tag, semantic_decoders=_NO_TAGS, max_depth=4, allow_indefinite=False, immutable=True
-        )
-        if not isinstance(items, tuple) or len(items) < 5 or type(items[0]) is not int or items[0] != VERSION:
+        _check_shape(data)
+        items: list[Any] = [tuple(item) if isinstance(item, list) else item for item in cbor2.loads(data)]
+        if len(items) < 5 or items[0] != VERSION:
             raise ValueError("not a message of this version")
         _, session, sender, receiver, kind, *body = items
         if type(kind) is not int or kind not in _KINDS:

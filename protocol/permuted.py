@@ -31,6 +31,9 @@ class Permuted:
     keys: Literal["run", "session"] = "run"
     floor: int = 3
 
+    def __repr__(self) -> str:
+        return f"Permuted({self.transform.__name__}, keys={self.keys!r}, floor={self.floor})"
+
     def __post_init__(self) -> None:
         if self.keys not in ("run", "session"):
             raise ValueError(f'keys is "run" or "session", not {self.keys!r}')

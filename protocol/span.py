@@ -8,7 +8,8 @@ taken as the rational numbers that their floats are, so nothing hides in roundin
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations
-from math import comb
+from math import comb, lcm
+from operator import mul
 
 Row = Mapping[int, float]
 MAX_HYPERPLANES = 20_000
@@ -58,15 +59,16 @@ def _fewest_in_block(rows: Sequence[Row]) -> int:
     basis = _echelon([[Fraction(row.get(i, 0)) for i in clients] for row in rows])
     columns = _directions(basis)
     rank = len(basis)
+    total = sum(columns.values())
+    if rank == 2:  # a hyperplane is one direction
+        return total - max(columns.values())
     if comb(len(columns), rank - 1) > MAX_HYPERPLANES:
         return 0
-    directions = list(columns)
-    total = sum(columns.values())
     most = 0  # the most clients whose weights a non-zero combination can cancel: those on one hyperplane
-    for chosen in combinations(directions, rank - 1):
-        plane = _echelon([list(direction) for direction in chosen])
-        if len(plane) == rank - 1:
-            most = max(most, sum(n for direction, n in columns.items() if _inside(direction, plane)))
+    for chosen in combinations(columns, rank - 1):
+        normal = _normal(chosen)
+        if normal is not None:
+            most = max(most, sum(n for direction, n in columns.items() if not sum(map(mul, normal, direction))))
     return total - most
 
 
@@ -90,22 +92,32 @@ def _echelon(rows: list[list[Fraction]]) -> list[list[Fraction]]:
     return done
 
 
-def _directions(basis: Sequence[Sequence[Fraction]]) -> dict[tuple[Fraction, ...], int]:
+def _directions(basis: Sequence[Sequence[Fraction]]) -> dict[tuple[int, ...], int]:
     """How many clients share each direction of column, columns taken up to scale."""
-    count: dict[tuple[Fraction, ...], int] = {}
+    count: dict[tuple[int, ...], int] = {}
     for column in zip(*basis, strict=True):
         lead = next((a for a in column if a != 0), None)
         if lead is not None:
-            direction = tuple(a / lead for a in column)
+            direction = _whole([a / lead for a in column])
             count[direction] = count.get(direction, 0) + 1
     return count
 
 
-def _inside(direction: Sequence[Fraction], plane: Sequence[Sequence[Fraction]]) -> bool:
-    left = list(direction)
-    for row in plane:
-        column = next(k for k, a in enumerate(row) if a != 0)
-        if left[column] != 0:
-            factor = left[column]
-            left = [a - factor * b for a, b in zip(left, row, strict=True)]
-    return not any(left)
+def _normal(chosen: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
+    """The normal of the hyperplane through these directions, None if they do not span one."""
+    plane = _echelon([[Fraction(a) for a in direction] for direction in chosen])
+    if len(plane) < len(chosen):
+        return None
+    pivots = [next(k for k, a in enumerate(row) if a != 0) for row in plane]
+    free = next(k for k in range(len(chosen) + 1) if k not in pivots)
+    normal = [Fraction(0)] * (len(chosen) + 1)
+    normal[free] = Fraction(1)
+    for pivot, row in zip(pivots, plane, strict=True):
+        normal[pivot] = -row[free]
+    return _whole(normal)
+
+
+def _whole(vector: Sequence[Fraction]) -> tuple[int, ...]:
+    """The vector times the least common denominator of its entries."""
+    scale = lcm(*(a.denominator for a in vector))
+    return tuple(int(a * scale) for a in vector)

@@ -3,8 +3,9 @@
 The server's side and the clients' side are two objects. What the server's side holds is what a curious server holds.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, replace
+from itertools import chain, count
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,14 +27,27 @@ from .answers import (
 )
 from .disclosure import Disclosure
 from .errors import Refused
-from .gram import cosine_block, gram_matrix
+from .gram import cosine_block, gram_matrix, rounding
 from .in_process import Fault, InProcess
 from .messages import HEAD_BYTES, Task
 from .roles import Effect, Learned, Party, Worked
 from .session import SERVER, Session
 from .sides import Answering, ClientSide, ServerSide
 from .span import reveals_fewer_than
-from .uploads import PROTOCOL, Collected, Collecting, Policy, Summed, Summing, from_bytes, invite, publish, server_step, to_bytes
+from .uploads import (
+    PROTOCOL,
+    Collected,
+    Collecting,
+    Policy,
+    Summed,
+    Summing,
+    from_bytes,
+    invite,
+    publish,
+    server_step,
+    to_bytes,
+    usable,
+)
 from .view import LocalJob, Setup
 
 Clients = tuple[int, ...]
@@ -49,7 +63,7 @@ class UploadView:
         self.clients = ClientSide(setup, Policy(min_cohort=1), how.transform)
         self._network = InProcess(setup.tap, max_bytes=4 * how.length + HEAD_BYTES)
         self._network.messages, self._network.bytes_up, self._network.bytes_down = astuple(before)
-        self._rejected: list[Fault] = []
+        self.below_floor: list[BelowFloor] = []
         self.log: list[Disclosure] = []
         self._models["init"] = setup.initial
 
@@ -62,8 +76,12 @@ class UploadView:
         return (self.server if self.owner == "server" else self.clients).models
 
     @property
+    def _means(self) -> dict[str, Vector]:
+        return (self.server if self.owner == "server" else self.clients).means
+
+    @property
     def faults(self) -> list[Fault]:
-        return [*self._rejected, *self._network.faults]
+        return self._network.faults
 
     @property
     def traffic(self) -> Traffic:
@@ -86,8 +104,8 @@ class UploadView:
             updates = Updates(f"{cluster}@{round}/{kind}", cluster, round, clients, work[cluster].members)
             self.server.uploads[updates.name] = collected
             self.server.published[updates.name] = []
-            size = len(clients) * self._how.length
-            self._disclose(round, "server", f"{kind}s", clients, size, f"{self._how.seen} of each {kind}, and its sample count")
+            size = len(clients) * (self._how.length + 1)
+            self._disclose(round, "server", f"{kind}s", clients, size, f"of each {kind}: {self._how.seen}; and its sample count")
             answered[cluster] = updates
         return answered
 
@@ -106,9 +124,9 @@ class UploadView:
             summed: Summed = parties[cluster].state
             self._reject(summed)
             if summed.clients:
-                size = len(summed.clients) * self._how.length
+                size = len(summed.clients) * (self._how.length + 1)
                 self._disclose(
-                    round, "server", "updates", summed.clients, size, f"{self._how.seen} of each update, and its sample count"
+                    round, "server", "updates", summed.clients, size, f"of each update: {self._how.seen}; and its sample count"
                 )
             counted = tuple(i for i in summed.clients if weights[cluster].of.get(i, 0.0) != 0)
             name = f"{cluster}@{round}"
@@ -144,8 +162,7 @@ class UploadView:
         self._network.run(self.clients.parties, by_digest, opening(), perform, self._learn)
 
     def _reject(self, state: Collected | Summed) -> None:
-        where = f"round {state.session.round}"
-        self._rejected += [Fault(i, f"{where}: the update has values that are not finite") for i in state.rejected]
+        self._network.faults += [Fault(i, "the vector is not finite, or too large to compare", True) for i in state.rejected]
 
     # --- answers ------------------------------------------------------------------------------------------------------
 
@@ -153,7 +170,7 @@ class UploadView:
         rows = self._rows(updates, updates.clients)
         size = len(rows) * (len(rows) + 1) // 2
         self._disclose(updates.round, "server", "gram", updates.clients, size, "all inner products and norms of the updates")
-        return Gram(updates.clients, gram_matrix(rows), self._how.tolerance)
+        return Gram(updates.clients, gram_matrix(rows), self._how.tolerance + rounding(self._how.length))
 
     def sums(self, updates: Updates, weights: Mapping[str, Weights], /) -> Mapping[str, Sum | BelowFloor]:
         collected = self._collected(updates)
@@ -200,6 +217,8 @@ class UploadView:
 
     def cosines(self, updates: Updates, remembered: Remembered, /) -> NDArray[np.float64]:
         self._needs_one_transform()
+        if remembered.name not in self.server.remembered:
+            raise Refused(f"the remembered updates {remembered.name} are gone; keep their handle when retiring")
         clients, rows = self.server.remembered[remembered.name]
         size = len(updates.clients) * len(clients)
         about = tuple(sorted({*updates.clients, *clients}))
@@ -207,9 +226,10 @@ class UploadView:
         return cosine_block(self._rows(updates, updates.clients), list(rows))
 
     def advance(self, model: Model, mean: Sum, /) -> Model:
-        means = self.server.means if self.owner == "server" else self.clients.means
-        self._models[mean.name] = self._models[model.name] + means[mean.name]
-        return Model(mean.name)
+        moved = self._models[model.name] + self._means[mean.name]
+        name = _unused(mean.name, self._models)
+        self._models[name] = moved
+        return Model(name)
 
     # --- keeping and forgetting ---------------------------------------------------------------------------------------
 
@@ -220,15 +240,20 @@ class UploadView:
                 del store[name]
         for name in self.server.remembered.keys() - kept:
             del self.server.remembered[name]
-        self.server.means.clear()
-        self.clients.means.clear()
-        self.server.uploads.clear()
-        self.server.published.clear()
+        self._forget_round()
+
+    def _forget_round(self) -> None:
+        for store in (self.server.means, self.clients.means, self.server.uploads, self.server.published):
+            store.clear()
 
     def train_alone(self, round: int, models: Mapping[int, Model], /) -> Mapping[int, Model]:
         jobs = [LocalJob(i, round, "update", self.observe(models[i])) for i in sorted(models)]
         trained = {}
         for client, result in self._setup.workers(jobs):
+            if not usable(result.vector):
+                self._network.faults.append(Fault(client, "the vector is not finite, or too large to compare", True))
+                trained[client] = models[client]
+                continue
             trained[client] = Model(f"client {client}@{round}")
             self.clients.models[trained[client].name] = self.observe(models[client]) + result.vector
         return trained
@@ -242,6 +267,7 @@ class UploadView:
         return Snapshot({**self.server.models, **self.clients.models}, remembered, next_round, self.traffic)
 
     def restore(self, snapshot: Snapshot, remembered: Iterable[Remembered], /) -> None:
+        self._forget_round()
         self._models.clear()
         self._models.update(snapshot.models)
         self.server.remembered = {r.name: (r.clients, snapshot.remembered[r.name]) for r in remembered}
@@ -258,6 +284,8 @@ class UploadView:
 
     def _rows(self, updates: Updates, clients: Sequence[int]) -> list[Vector]:
         received = self._collected(updates).received
+        if missing := [i for i in clients if i not in received]:
+            raise Refused(f"no update of client {missing[0]} in {updates.name}; ask about its survivors")
         return [received[i][0] for i in clients]
 
     def _needs_one_transform(self) -> None:
@@ -268,7 +296,9 @@ class UploadView:
         self, name: str, session: Session, counted: Clients, total: NDArray[np.float64], weight: float, to: Clients
     ) -> Sum | BelowFloor:
         if len(counted) < max(self._how.floor, 1) or weight == 0:
-            return BelowFloor(name, counted, self._how.floor)
+            self.below_floor.append(BelowFloor(name, counted, self._how.floor))
+            return self.below_floor[-1]
+        name = _unused(name, self._means)
         mean = (total / weight).astype(np.float32)
         if self.owner == "server":
             self.server.means[name] = mean
@@ -287,3 +317,8 @@ class UploadView:
     def _disclose(self, round: int, to: Owner, what: str, about: tuple[int, ...], scalars: int, words: str) -> None:
         width = 8 if what.startswith("gram") else 4
         self.log.append(Disclosure(round, to, what, about, scalars, width * scalars, words))
+
+
+def _unused(name: str, taken: Collection[str]) -> str:
+    """The name, or with a number behind it if it is taken."""
+    return next(n for n in chain([name], (f"{name}#{k}" for k in count(2))) if n not in taken)

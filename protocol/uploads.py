@@ -1,17 +1,19 @@
 """The upload protocol: each client sends the server one vector per session, clear or under a shared secret transform.
 
-Spec: specs/uploads.md. Client phases: Idle -> Working -> Idle. Server phases: Collecting or Summing -> Collected or Summed.
+Spec: specs/uploads.md. Client phases: Idle -> Working -> Idle, by its upload or the deadline. Server phases: Collecting or
+Summing -> Collected or Summed.
 Clients and server are honest about their work; what is checked is what the other side could get wrong or abuse.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..crypto.orthonormal import Transform
+from .answers import Work
 from .errors import ProtocolError
 from .messages import Envelope, Mean, Task, Upload
 from .roles import Deadline, Effect, Event, Learned, Perform, Persist, Received, Send, Worked
@@ -70,9 +72,16 @@ def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             transformed = state.idle.transform(state.session.digest).apply(event.vector)
             upload = Upload(to_bytes(transformed), event.samples)
             return state.idle, (Send(Envelope(state.session.digest, state.idle.me, SERVER, upload)),)
-        case (Idle() | Working()), Received(Envelope(message=Mean() as mean, sender=sender) as envelope):
+        case Working(), Deadline():
+            return state.idle, ()
+        case Idle(), Deadline():
+            return state, ()
+        case ((Idle() | Working()), Received(Envelope(message=Mean() as mean, sender=sender) as envelope)):
             if sender != SERVER:
                 raise ProtocolError("only the server publishes means", sender)
+            length = (state if isinstance(state, Idle) else state.idle).transform(envelope.session).length
+            if len(mean.vector) != 4 * length:
+                raise ProtocolError(f"a mean of {len(mean.vector)} bytes where {4 * length} belong", sender)
             return state, (Learned(mean.name, envelope.session, mean.vector),)
         case _, Received(envelope):
             raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)
@@ -90,6 +99,7 @@ def _checked(state: Idle, envelope: Envelope, task: Task) -> Session:
         "a task under another session's digest": session.digest != envelope.session,
         "a task of another run": task.run != state.run,
         "a task of another protocol": task.protocol != f"{PROTOCOL}/{task.work}",
+        "a task of an unknown kind of work": task.work not in get_args(Work),
         "a task for others": state.me not in task.roster,
         "a task for a round already answered": task.round < state.next_round.get(task.work, 0),
         f"a cohort under the policy's {state.policy.min_cohort}": len(task.roster) < state.policy.min_cohort,
@@ -162,12 +172,12 @@ def publish(session: Session, name: str, mean: Vector, members: tuple[int, ...])
 def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     """The server's role. Raises ProtocolError blaming the client for an upload that is misplaced, repeated or malformed.
 
-    A vector with a value that is not finite is rejected and its client recorded: it counts as dropped.
+    A vector whose squared norm is not finite in float32 is rejected and its client recorded: it counts as dropped.
     """
     match state, event:
-        case (Collecting() | Summing()), Received(Envelope(message=Upload() as upload, sender=client)):
+        case ((Collecting() | Summing()), Received(Envelope(message=Upload() as upload, sender=client))):
             vector = _accepted(state, client, upload)
-            if not np.isfinite(vector).all():
+            if not usable(vector):
                 return replace(state, rejected=(*state.rejected, client)), ()
             if isinstance(state, Collecting):
                 return replace(state, received={**state.received, client: (vector, upload.samples)}), ()
@@ -178,12 +188,18 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             return Collected(state.session, dict(sorted(state.received.items())), state.rejected), ()
         case Summing(), Deadline():
             return Summed(state.session, state.total, state.weight, tuple(sorted(state.clients)), state.rejected), ()
-        case (Collected() | Summed()), Received(Envelope(message=Upload(), sender=client)):
+        case ((Collected() | Summed()), Received(Envelope(message=Upload(), sender=client))):
             raise ProtocolError("an upload after the deadline", client)
         case _, Received(envelope):
             raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)
         case _:
             raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
+
+
+def usable(vector: Vector) -> bool:
+    """Whether all values are finite and so small that no inner product of two usable vectors overflows."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(vector @ vector))
 
 
 def _accepted(state: Collecting | Summing, client: int, upload: Upload) -> Vector:

@@ -126,7 +126,12 @@ class ServerView(Protocol):
 
     @property
     def faults(self) -> Sequence[Fault]:
-        """Messages that some party refused, and vectors that were rejected."""
+        """Messages that some party refused, and vectors that were rejected, in order."""
+        ...
+
+    @property
+    def below_floor(self) -> Sequence[BelowFloor]:
+        """Every sum that was asked for and not answered because it rested on too few clients."""
         ...
 
     @property
@@ -183,4 +188,3 @@ def check_composition(
         f"{algorithm} needs {', '.join(missing)}, which {protection!r} does not give"
         + (f"; these would: {'; '.join(fits)}" if fits else "; no protection gives all that it needs")
     )
-

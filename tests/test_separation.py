@@ -194,6 +194,12 @@ def test_the_gram_matrix_answers_what_the_updates_would(m, d, seed):
     assert alpha.max() <= 1
 
 
+def test_a_gram_matrix_with_rounding_gives_symmetric_cosines():
+    gram = np.array([[4.0, 2.0], [2.0 + 1e-9, 9.0]])
+    alpha = cosine_similarity(gram)
+    assert alpha[0, 1] == alpha[1, 0] == pytest.approx(1 / 3)
+
+
 @given(st.lists(st.floats(1e-6, 1e6), min_size=4, max_size=4))
 @settings(deadline=None)
 def test_cosines_do_not_depend_on_lengths(lengths):

@@ -1,0 +1,1 @@
+"""Who is corrupt, what they see and what must still hold. Empty so far: adversaries and executable claims come here."""

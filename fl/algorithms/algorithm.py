@@ -34,7 +34,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measured:
-    """What the server saw of one cluster in one round: norms, cosine similarities in the order of `clients`, and the split made."""
+    """What the server saw of one cluster in one round: norms, cosines in the order of `clients`, and the split it made."""
 
     mean: float
     largest: float

@@ -101,7 +101,8 @@ class CFL:
 
     thresholds: Absolute(eps1, eps2) or ScaleFree(eps1, eps2). gamma_max: bound on the approximation noise (Eq. 39).
     linkage: optimal_bipartition (Algorithm 1), or complete_linkage_bipartition as in the authors' code.
-    similarity: of weight updates (Eq. 44 and 51) or of full gradients (Eq. 50), which cost one more session a round.
+    similarity: of weight updates (Eq. 44 and 51) or of full gradients (Eq. 50), which cost one more session a round. The
+    thresholds bound norms of the same vectors; without gradients from anybody, a round has no split test.
     by_samples: means by n_i (Algorithm 2), or uniform (Algorithm 5). patience: rounds that a cluster trains before it may be
     split. remember: cache pre-split updates in the parameter tree, which Algorithm 4 needs.
     """
@@ -155,8 +156,10 @@ class CFL:
             cluster, answered = clusters[name], updates[name]
             mean = view.sums(answered, {name: mean_of(answered.clients, self.by_samples)})[name]  # line 12
             clusters[name] = moved = advanced(view, cluster, mean)
-            seen = self._measure(view.gram(answered), view.gram(gradients[name]) if name in gradients else None, mean)
-            measured[name] = seen
+            judged = self._judged(view, answered, gradients.get(name))
+            if judged is None:
+                continue
+            measured[name] = seen = self._measure(judged, mean)
             first = state.first if state.first is not None else max(m.largest for m in measured.values())
             state = replace(state, first=first)
             if not self._ripe(cluster, seen, state):  # line 13
@@ -185,11 +188,18 @@ class CFL:
         chosen = cluster.members if everybody else sample(cluster.members, self.participation, rng, least=2)
         return Assignment(cluster.model, chosen, cluster.members)
 
-    def _measure(self, gram: Gram, gradients: Gram | None, mean: object) -> Measured:
-        uniform = np.full(len(gram.clients), 1 / len(gram.clients))
-        known = mean.norm if self.by_samples and isinstance(mean, Sum) else None
-        of_mean = known if known is not None else norm_of_combination(gram.matrix, uniform)
-        judged = gram if gradients is None else _restricted(gradients, gram.clients)
+    def _judged(self, view: ServerView, answered: Updates, gradients: Updates | None) -> Gram | None:
+        """What the split test looks at: the updates, or the gradients of those who also sent an update, if any did."""
+        if self.similarity == "update":
+            return view.gram(answered)
+        both = _restricted(view.gram(gradients), answered.clients) if gradients is not None else None
+        return both if both is not None and both.clients else None
+
+    def _measure(self, judged: Gram, mean: object) -> Measured:
+        uniform = np.full(len(judged.clients), 1 / len(judged.clients))
+        by_samples = self.by_samples and self.similarity == "update"  # of gradients no mean by n_i is ever published
+        known = mean.norm if by_samples and isinstance(mean, Sum) else None
+        of_mean = known if known is not None else norm_of_combination(judged.matrix, uniform)
         return Measured(of_mean, float(norms(judged.matrix).max()), judged.clients, cosine_similarity(judged.matrix))
 
     def _ripe(self, cluster: Cluster, seen: Measured, state: State) -> bool:

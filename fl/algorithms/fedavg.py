@@ -36,9 +36,7 @@ class State:
         return []
 
 
-def _average_round(
-    state: State, view: ServerView, rng: np.random.Generator, participation: float, by_samples: bool
-) -> State:
+def _average_round(state: State, view: ServerView, rng: np.random.Generator, participation: float, by_samples: bool) -> State:
     """One round of federated averaging inside every cluster. Updates are added as they arrive, none is kept."""
     work = {
         name: Assignment(c.model, sample(c.members, participation, rng), c.members) for name, c in sorted(state.clusters.items())
@@ -141,6 +139,4 @@ class Local:
 
     def round(self, state: State, view: ServerView, rng: np.random.Generator, /) -> State:
         trained = view.train_alone(state.round, {c.members[0]: c.model for c in state.clusters.values()})
-        return State(
-            state.round + 1, {name: Cluster(c.members, trained[c.members[0]]) for name, c in state.clusters.items()}
-        )
+        return State(state.round + 1, {name: Cluster(c.members, trained[c.members[0]]) for name, c in state.clusters.items()})

@@ -1,0 +1,41 @@
+"""Finding a scenario in a Python file: FILE or FILE:name, with fields set from the command line."""
+
+import importlib.util
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from .fl.scenario import Scenario, changed
+
+
+def load(where: str) -> Scenario:
+    """The scenario that FILE[:name] holds; the default name is `scenario`. Raises ValueError of one line."""
+    file, _, name = where.partition(":")
+    path = Path(file)
+    if not path.is_file():
+        raise ValueError(f"there is no file {file}; give the path of a scenario, for example examples/quickstart.py")
+    spec = importlib.util.spec_from_file_location(f"cloister_scenario_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"{file} is not a Python file; a scenario is a .py file with `scenario = Scenario(...)`")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # whatever the user's file raises
+        reason = next(iter(str(error).splitlines()), "")
+        raise ValueError(f"{file} does not load: {type(error).__name__}: {reason}") from error
+    found = {key: value for key, value in vars(module).items() if isinstance(value, Scenario)}
+    wanted = name or "scenario"
+    if wanted not in found:
+        raise ValueError(f"{file} holds no scenario named {wanted!r}; it has: {', '.join(found) or 'none'}")
+    return found[wanted]
+
+
+def with_settings(scenario: Scenario, settings: Sequence[str]) -> Scenario:
+    """The scenario with every PATH=VALUE applied in order. Raises ValueError of one line."""
+    for setting in settings:
+        path, equals, value = setting.partition("=")
+        if not equals:
+            raise ValueError(f"--set takes PATH=VALUE, for example training.lr=0.05, not {setting!r}")
+        scenario = changed(scenario, path.strip(), value.strip())
+    return scenario

@@ -1,0 +1,47 @@
+"""The short table at the end of a run: did clustering help, were the groups found, what did the server learn."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.table import Table
+
+from .figures import byte_words
+
+
+def summary_table(summary: Mapping[str, Any]) -> Table:
+    """A finished run's summary as a two-column table."""
+    title = f"{summary['name']}: {summary['algorithm']} under {summary['protection']}"
+    table = Table(title=title, show_header=False, title_justify="left")
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    before, accuracy = summary["accuracy_before_clustering"], f"{summary['accuracy_mean']:.3f}"
+    worst = f"worst client {summary['accuracy_worst']:.3f}"
+    if before is not None and len(summary["clusters"]) > 1:
+        table.add_row("accuracy before clustering", f"{before:.3f}")
+        table.add_row("accuracy after clustering", f"{accuracy}  ({worst})")
+    else:
+        table.add_row("accuracy", f"{accuracy}  ({worst})")
+    planted: dict[int, list[int]] = {}
+    for client, group in summary["groups"].items():
+        planted.setdefault(group, []).append(int(client))
+    table.add_row("groups planted", "  ".join(spans(sorted(members)) for _, members in sorted(planted.items())))
+    table.add_row("groups found", "  ".join(spans(sorted(members)) for members in sorted(summary["clusters"])))
+    table.add_row("agreement", f"ARI {summary['ari']:.2f}, purity {summary['purity']:.2f}")
+    for party, answers in summary["disclosed"].items():
+        for answer in answers:
+            words = f"{answer['words']}  ({answer['times']} times, {answer['scalars']:,} numbers)"
+            table.add_row(f"the {party} learned", words)
+    table.add_row("traffic", f"{byte_words(summary['bytes_up'])} up, {byte_words(summary['bytes_down'])} down")
+    table.add_row("time", f"{summary['seconds']:.1f} s for {summary['rounds']} rounds")
+    return table
+
+
+def spans(ids: list[int]) -> str:
+    """Ascending ids as spans: [0, 1, 2, 5] is "{0-2, 5}"."""
+    parts: list[list[int]] = []
+    for i in ids:
+        if parts and parts[-1][1] == i - 1:
+            parts[-1][1] = i
+        else:
+            parts.append([i, i])
+    return "{" + ", ".join(f"{a}-{b}" if a < b else f"{a}" for a, b in parts) + "}"

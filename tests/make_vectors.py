@@ -1,0 +1,256 @@
+"""Writes the test vectors of the protocol core: `python tests/make_vectors.py`. Run again, it writes the same bytes.
+
+All secrets come from SimulatedEntropy and the labels named in the files, so anyone can rebuild them. Byte strings are in
+hexadecimal, vectors are little-endian float32. Rotations use lengths and values at which float32 is exact.
+"""
+
+import json
+from dataclasses import fields, replace
+from pathlib import Path
+
+import cbor2
+import numpy as np
+
+from cloister.crypto.entropy import SimulatedEntropy
+from cloister.crypto.orthonormal import HadamardRotation, Permutation, SignedPermutation
+from cloister.crypto.prg import derive_key, keystream
+from cloister.protocol import Permuted
+from cloister.protocol.answers import Assignment, Model, Weights
+from cloister.protocol.errors import ProtocolError
+from cloister.protocol.group_seed import agree
+from cloister.protocol.messages import Advertise, Envelope, Mean, Roster, SealedSeed, Task, Upload, decode, encode
+from cloister.protocol.session import SERVER, Session
+from cloister.protocol.view import LocalWork, Setup
+
+FOLDER = Path(__file__).parent / "vectors"
+SEED = 2020
+ENTROPY = SimulatedEntropy(SEED)
+LIMIT = 1 << 20
+
+
+def floats(values):
+    return np.array(values, dtype="<f4").tobytes()
+
+
+def session_fields(session):
+    return {f.name: getattr(session, f.name) for f in fields(session)}
+
+
+def keys():
+    derived = derive_key(bytes(range(32)), "purpose", b"context")
+    return {
+        "derive_key": {"secret": bytes(range(32)), "purpose": "purpose", "context": b"context", "key": derived},
+        "keystream": {"key": derived, "bytes": keystream(derived, 40)},
+        "simulated_entropy": [
+            {"seed": SEED, "label": label, "bytes": ENTROPY.secret(label, 32)} for label in ("a", "group seed")
+        ],
+    }
+
+
+def transforms():
+    key = ENTROPY.secret("transform", 32)
+    cases = []
+    for transform in (Permutation, SignedPermutation, HadamardRotation):
+        for d in (1, 4, 13):
+            vector = np.arange(1, d + 1, dtype=np.float32)
+            drawn = transform.draw(key, d)
+            result = drawn.apply(vector)
+            if not np.array_equal(drawn.invert(result), vector):
+                raise ValueError(f"{transform.__name__} of {d} coordinates is not exact; choose other values")
+            cases.append({"transform": transform.__name__, "d": d, "vector": floats(vector), "transformed": floats(result)})
+    return {"seed": SEED, "label": "transform", "key": key, "cases": cases}
+
+
+def sessions():
+    examples = [
+        Session("uploads/update", bytes(range(16)), 0, "root", (0, 1, 2), 2),
+        Session("uploads/gradient", bytes(16), 2**31 - 1, "0.1", (7,), 1),
+        Session("group seed", b"\xff" * 16, 3, "gruppe \u00fc", (1, 23, 24, 255, 256, 65536, 2**31 - 1), 4),
+    ]
+    return [{**session_fields(s), "digest": s.digest} for s in examples]
+
+
+SESSION = Session("uploads/update", bytes(range(16)), 3, "root", (1, 5, 900), 2)
+MESSAGES = {
+    "task with a model": Task(*session_fields(SESSION).values(), "update", "init", floats([1.0, -2.5])),
+    "task without": Task(*session_fields(SESSION).values(), "update", "root@2", b""),
+    "upload": Upload(floats([0.0, 1.0, -1.0]), 300),
+    "mean": Mean("root@3", floats([0.5])),
+    "advertise": Advertise(bytes(range(32)), bytes(range(64))),
+    "roster": Roster((bytes(32), b"\x01" * 32), (bytes(64), b"\x01" * 64)),
+    "sealed seed": SealedSeed(5, bytes(32), bytes(64), bytes(48)),
+}
+TO_SERVER = (Upload, Advertise, SealedSeed)
+
+
+def envelope(message):
+    ends = (5, SERVER) if isinstance(message, TO_SERVER) else (SERVER, 5)
+    return Envelope(SESSION.digest, *ends, message)
+
+
+def messages():
+    return [
+        {"name": name, "kind": type(m).__name__, "sender": envelope(m).sender, "bytes": encode(envelope(m))}
+        for name, m in MESSAGES.items()
+    ]
+
+
+def broken_messages():
+    good = encode(envelope(MESSAGES["upload"]))
+    items = cbor2.loads(good)
+
+    def with_item(at, value):
+        return cbor2.dumps([*items[:at], value, *items[at + 1 :]], canonical=True)
+
+    task = encode(envelope(MESSAGES["task without"]))
+    cases = {
+        "nothing": b"",
+        "cut by one byte": good[:-1],
+        "one byte too many": good + b"\x00",
+        "twice": good + good,
+        "an indefinite list": b"\x9f" + good[1:] + b"\xff",
+        "a longer head than needed": b"\x98\x07" + good[1:],
+        "an integer in more bytes than needed": good[:1] + b"\x18\x01" + good[2:],
+        "a tag before the message": b"\xd9\xd9\xf7" + good,
+        "a map": cbor2.dumps({0: 1}),
+        "another version": with_item(0, 2),
+        "true for the version": with_item(0, True),
+        "a float for the sender": with_item(2, 5.0),
+        "a session of 31 bytes": with_item(1, bytes(31)),
+        "a sender below the server": with_item(2, -2),
+        "a receiver out of range": with_item(3, 2**31),
+        "an unknown kind": with_item(4, 7),
+        "a field too few": cbor2.dumps(items[:-1], canonical=True),
+        "a field too many": cbor2.dumps([*items, 1], canonical=True),
+        "an empty vector": with_item(5, b""),
+        "half a float": with_item(5, bytes(6)),
+        "no samples": with_item(6, 0),
+        "a big number for the samples": with_item(6, 2**64),
+        "text that is not UTF-8": task.replace(b"root", b"ro\xff\xfe", 1),
+        "a roster in a roster": cbor2.dumps([*cbor2.loads(task)[:9], [[1]], *cbor2.loads(task)[10:]], canonical=True),
+        "a length of 2^64 - 1 bytes": good[:38] + b"\x5b" + b"\xff" * 8,
+    }
+    return [{"name": name, "must_fail_in": "decode", "blame": 5, "bytes": data} for name, data in cases.items()]
+
+
+def transcript(frames):
+    return [{"kind": f.kind, "sender": f.sender, "receiver": f.receiver, "bytes": f.data} for f in frames]
+
+
+EXCHANGE = Session("group seed", bytes(range(16)), 0, "all", (1, 4, 6), 3)
+
+
+def play_exchange(tamper=None):
+    """The exchange with frame number `tamper[0]` replaced by the bytes `tamper[1]` (empty: dropped); returns seed, frames."""
+    frames = []
+
+    def tap(frame):
+        frames.append(frame)
+        if tamper is None or frame.number != tamper[0]:
+            return [frame]
+        return [replace(frame, data=tamper[1])] if tamper[1] else []
+
+    return agree(EXCHANGE, ENTROPY, tap)[0], frames
+
+
+def exchange():
+    seed, frames = play_exchange()
+    return {
+        "entropy_seed": SEED,
+        "labels": ["identity ID", "sealing key ID", "group seed"],
+        "session": {**session_fields(EXCHANGE), "digest": EXCHANGE.digest},
+        "frames": transcript(frames),
+        "seed": seed,
+    }
+
+
+def broken_exchanges():
+    """One replaced or dropped frame each; the exchange must then raise ProtocolError with this blame and reason."""
+    _, frames = play_exchange()
+
+    def changed(number, **parts):
+        sent = decode(frames[number].data, frames[number].sender, LIMIT)
+        return number, encode(replace(sent, message=replace(sent.message, **parts)))
+
+    spy = b"\x09" + bytes(31)
+    relayed = [f.number for f in frames if f.kind == "SealedSeed" and f.sender == SERVER]
+    roster = decode(frames[3].data, SERVER, LIMIT).message
+    sealed = decode(frames[relayed[1]].data, SERVER, LIMIT).message.sealed
+    cases = {
+        "a lost key": (1, b""),
+        "a lost seal": (relayed[0], b""),
+        "a swapped key": changed(1, public=spy),
+        "a swapped key in the roster": changed(3, publics=(roster.publics[0], spy, roster.publics[2])),
+        "signatures in another order": changed(3, signatures=roster.signatures[::-1]),
+        "a roster too short": changed(3, publics=roster.publics[:2]),
+        "a seal for another member": changed(relayed[0], sealed=sealed),
+        "a changed seal": changed(relayed[0], sealed=bytes(48)),
+        "another leader's key": changed(relayed[0], public=spy),
+        "another session": (2, frames[2].data.replace(EXCHANGE.digest, SESSION.digest)),
+    }
+    results = []
+    for name, (number, data) in cases.items():
+        try:
+            play_exchange((number, data))
+        except ProtocolError as error:
+            results.append({"name": name, "frame": number, "bytes": data, "blame": error.blame, "reason": error.reason})
+        else:
+            raise ValueError(f"{name} does not fail")
+    return results
+
+
+def play_round(transform):
+    """One round of the upload protocol: three clients whose updates are small integers, their mean published."""
+    frames = []
+    clients, updates = (1, 4, 7), {i: [float(i + k) for k in range(4)] for i in (1, 4, 7)}
+    setup = Setup(
+        run=ENTROPY.secret("run", 16),
+        initial=np.zeros(4, dtype=np.float32),
+        clients=clients,
+        workers=lambda jobs: ((j.client, LocalWork(np.array(updates[j.client], dtype=np.float32), 2)) for j in jobs),
+        entropy=ENTROPY,
+        tap=lambda frame: frames.append(frame) or [frame],
+    )
+    view = Permuted(transform, "session", floor=3).open(setup)
+    start = len(frames)
+    work = {"root": Assignment(Model("init"), clients, clients)}
+    collected = view.train(0, work)["root"]
+    mean = view.sums(collected, {"root": Weights(dict.fromkeys(clients, 1.0), times_samples=True)})["root"]
+    return setup.run, updates, view.observe(view.advance(Model("init"), mean)), frames[start:]
+
+
+def rounds():
+    cases = []
+    for transform in (Permutation, SignedPermutation, HadamardRotation):
+        run, updates, model, frames = play_round(transform)
+        clear = {str(i): floats(v) for i, v in updates.items()}
+        cases.append({"transform": transform.__name__, "updates": clear, "model": floats(model), "frames": transcript(frames)})
+    return {"entropy_seed": SEED, "labels": ["run", "identity ID", "sealing key ID", "group seed"], "run": run, "cases": cases}
+
+
+FILES = {
+    "crypto/v1/keys.json": keys,
+    "crypto/v1/transforms.json": transforms,
+    "messages/v1/sessions.json": sessions,
+    "messages/v1/valid.json": messages,
+    "messages/v1/broken.json": broken_messages,
+    "group_seed/v1/exchange.json": exchange,
+    "group_seed/v1/broken.json": broken_exchanges,
+    "uploads/v1/rounds.json": rounds,
+}
+
+
+def text_of(name):
+    """The file's content: JSON, byte strings in hexadecimal."""
+    return json.dumps(FILES[name](), indent=1, default=lambda value: value.hex()) + "\n"
+
+
+def main():
+    for name in FILES:
+        path = FOLDER / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text_of(name))
+
+
+if __name__ == "__main__":
+    main()

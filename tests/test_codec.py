@@ -1,0 +1,155 @@
+"""States to plain JSON and back: every value returns as it was, and what does not fit its type is refused."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cloister.fl.algorithms.algorithm import Cluster, Measured
+from cloister.fl.algorithms.cfl import State
+from cloister.fl.algorithms.fedavg import State as Flat
+from cloister.fl.algorithms.parameter_tree import Node
+from cloister.fl.codec import from_plain, to_plain
+from cloister.protocol.answers import Model, Remembered, Traffic
+
+ids = st.lists(st.integers(0, 2**31 - 1), max_size=6, unique=True).map(lambda i: tuple(sorted(i)))
+names = st.text(max_size=12)
+models = st.builds(Model, names)
+clusters = st.dictionaries(names, st.builds(Cluster, ids, models, st.integers(0, 1000)), max_size=4)
+remembered = st.builds(Remembered, names, ids)
+nodes = st.builds(
+    Node,
+    ids,
+    models,
+    st.integers(0, 99),
+    st.integers(0, 99),
+    st.tuples(names, names),
+    st.lists(remembered, max_size=2).map(tuple),
+)
+states = st.builds(
+    State,
+    st.integers(0, 10**6),
+    clusters,
+    st.dictionaries(names, nodes, max_size=3),
+    st.dictionaries(st.integers(0, 2**31 - 1), names, max_size=4),
+    st.lists(names, max_size=3).map(tuple),
+    st.none() | st.floats(allow_nan=False),
+)
+
+
+def round_trip(value: Any) -> Any:
+    return from_plain(type(value), json.loads(json.dumps(to_plain(value))))
+
+
+@given(states)
+def test_states_of_cfl_return_as_they_were(state: State) -> None:
+    assert round_trip(state) == state
+    assert list(round_trip(state).clusters) == list(state.clusters)
+
+
+@given(st.builds(Flat, st.integers(0, 100), clusters))
+def test_states_of_fedavg_return_as_they_were(state: Flat) -> None:
+    assert round_trip(state) == state
+
+
+@given(st.builds(Traffic, st.integers(0), st.integers(0), st.integers(0)))
+def test_traffic_returns_as_it_was(traffic: Traffic) -> None:
+    assert round_trip(traffic) == traffic
+
+
+def test_records_are_left_out() -> None:
+    measured = {"0": Measured(0.1, 1.0, (3,), np.eye(1))}
+    state = State(1, {"0": Cluster((3,), Model("m"))}, {}, {}, (), 1.0, measured)
+    assert "measured" not in to_plain(state)
+    assert round_trip(state).measured == {}
+    assert round_trip(state) == replace(state, measured={})
+
+
+@dataclass(frozen=True)
+class Inner:
+    pair: tuple[str, int]
+    maybe: Mapping[str, tuple[bool, ...]] | None = None
+
+
+@dataclass(frozen=True)
+class Outer:
+    inner: tuple[Inner, ...]
+    by_id: Mapping[int, Inner]
+    number: float
+    note: str = field(default="", compare=False)
+
+
+INNER = st.builds(
+    Inner,
+    st.tuples(names, st.integers()),
+    st.none() | st.dictionaries(names, st.lists(st.booleans(), max_size=3).map(tuple), max_size=3),
+)
+OUTER = st.builds(
+    Outer,
+    st.lists(INNER, max_size=3).map(tuple),
+    st.dictionaries(st.integers(), INNER, max_size=3),
+    st.floats(allow_nan=False),
+)
+
+
+@given(OUTER)
+def test_nested_dataclasses_return_as_they_were(value: Outer) -> None:
+    assert round_trip(value) == value
+
+
+def test_a_whole_number_is_a_float_where_a_float_belongs() -> None:
+    assert from_plain(float, 3) == 3.0
+    assert type(from_plain(float, 3)) is float
+
+
+GOOD = to_plain(Outer((Inner(("a", 1), {"k": (True,)}),), {7: Inner(("b", 2))}, 0.5))
+
+
+@pytest.mark.parametrize(
+    ("kind", "plain"),
+    [
+        (int, "3"),
+        (int, 3.0),
+        (int, True),
+        (int, None),
+        (str, 3),
+        (bool, 1),
+        (float, "0.5"),
+        (float, True),
+        (float, None),
+        (tuple[int, ...], 3),
+        (tuple[int, ...], [1, "2"]),
+        (tuple[str, ...], "abc"),  # a string is not a tuple of its characters
+        (tuple[str, int], ["a"]),
+        (tuple[str, int], ["a", 1, 2]),
+        (tuple[str, ...], {"a": 1}),
+        (Mapping[int, str], {"keys": [1], "values": []}),
+        (Mapping[int, str], {"keys": ["1"], "values": ["a"]}),
+        (Mapping[int, str], {"1": "a"}),
+        (Mapping[int, str], [1, "a"]),
+        (int | None, "x"),
+        (Model, None),
+        (Model, "name"),
+        (Model, []),
+        (Model, {}),
+        (Model, {"name": 3}),
+        (Outer, {**GOOD, "number": "x"}),
+        (Outer, {k: v for k, v in GOOD.items() if k != "inner"}),
+        (Outer, {**GOOD, "inner": [{"pair": ["a", "1"], "maybe": None}]}),
+        (State, to_plain(Flat(0, {}))),
+    ],
+)
+def test_what_does_not_fit_is_refused(kind: Any, plain: Any) -> None:
+    with pytest.raises(ValueError):
+        from_plain(kind, plain)
+
+
+@pytest.mark.parametrize("value", [object(), {1, 2}, np.zeros(3), b"bytes", Model, 1j])
+def test_what_is_not_plain_is_not_written(value: Any) -> None:
+    with pytest.raises(ValueError, match="cannot write"):
+        to_plain(value)

@@ -1,0 +1,411 @@
+"""Messages: one encoding each, and everything else is refused with blame for the link it came over."""
+
+import math
+import re
+import struct
+import tracemalloc
+from dataclasses import fields
+from pathlib import Path
+
+import cbor2
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cloister.protocol import messages as messages_module
+from cloister.protocol.errors import ProtocolError
+from cloister.protocol.messages import Advertise, Envelope, Mean, Roster, SealedSeed, Task, Upload, decode, encode
+from cloister.protocol.session import MAX_ID, MAX_ROSTER, SERVER, Session
+
+LINK = 7
+LIMIT = 1 << 20
+ids = st.integers(0, MAX_ID)
+parties = st.integers(SERVER, MAX_ID)
+floats = st.integers(0, 20).flatmap(lambda n: st.binary(min_size=4 * n, max_size=4 * n))
+some_floats = st.integers(1, 20).flatmap(lambda n: st.binary(min_size=4 * n, max_size=4 * n))
+octets = {n: st.binary(min_size=n, max_size=n) for n in (16, 32, 48, 64)}
+
+
+def text(high):
+    return st.text(st.characters(codec="utf-8"), min_size=1, max_size=high)
+
+
+tasks = st.builds(
+    Task,
+    protocol=text(64),
+    run=octets[16],
+    round=st.integers(0, 2**31 - 1),
+    cluster=text(256),
+    roster=st.lists(ids, min_size=1, max_size=30).map(tuple),
+    threshold=st.integers(1, MAX_ROSTER),
+    work=text(32),
+    model=text(256),
+    vector=floats,
+)
+rosters = st.integers(1, 5).flatmap(
+    lambda n: st.builds(
+        Roster, st.lists(octets[32], min_size=n, max_size=n).map(tuple), st.lists(octets[64], min_size=n, max_size=n).map(tuple)
+    )
+)
+messages = {
+    Task: tasks,
+    Upload: st.builds(Upload, some_floats, st.integers(1, 2**40)),
+    Mean: st.builds(Mean, text(256), some_floats),
+    Advertise: st.builds(Advertise, octets[32], octets[64]),
+    Roster: rosters,
+    SealedSeed: st.builds(SealedSeed, ids, octets[32], octets[64], octets[48]),
+}
+envelopes = st.builds(Envelope, octets[32], parties, parties, st.one_of(*messages.values()))
+
+TASK = Task("uploads/update", bytes(16), 3, "root", (1, 5, 9), 2, "update", "init", bytes(8))
+EXAMPLES = [
+    TASK,
+    Upload(bytes(12), 7),
+    Mean("root@3", bytes(12)),
+    Advertise(bytes(32), bytes(64)),
+    Roster((bytes(32),) * 2, (bytes(64),) * 2),
+    SealedSeed(4, bytes(32), bytes(64), bytes(48)),
+]
+
+
+def items_of(message, session=bytes(32), sender=SERVER, receiver=LINK):
+    """The list that the message's encoding encodes, to break one item of it."""
+    return cbor2.loads(encode(Envelope(session, sender, receiver, message)))
+
+
+def refused(data, match=None, limit=LIMIT):
+    with pytest.raises(ProtocolError, match=match) as failure:
+        decode(data, LINK, limit)
+    assert failure.value.blame == LINK
+    assert "\n" not in failure.value.reason
+
+
+# --- the one encoding -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", messages)
+@given(data=st.data())
+@settings(deadline=None, max_examples=60)
+def test_every_message_survives_its_encoding(kind, data):
+    envelope = Envelope(data.draw(octets[32]), data.draw(parties), data.draw(parties), data.draw(messages[kind]))
+    sent = encode(envelope)
+    assert decode(sent, LINK, len(sent)) == envelope
+    assert encode(decode(sent, LINK, len(sent))) == sent
+
+
+@given(envelopes, envelopes)
+@settings(deadline=None, max_examples=60)
+def test_different_envelopes_have_different_bytes(one, other):
+    assert (encode(one) == encode(other)) == (one == other)
+
+
+def test_the_encoding_is_the_list_of_version_session_parties_kind_and_fields():
+    for message in EXAMPLES:
+        body = [list(v) if isinstance(v, tuple) else v for v in (getattr(message, f.name) for f in fields(message))]
+        assert items_of(message) == [1, bytes(32), SERVER, LINK, message.kind, *body]
+    assert sorted(m.kind for m in EXAMPLES) == [1, 2, 3, 4, 5, 6]
+
+
+def test_known_bytes_of_an_upload():
+    one = struct.pack("<f", 1.0)
+    sent = encode(Envelope(bytes(32), 5, SERVER, Upload(one, 300)))
+    assert sent.hex() == "87015820" + "00" * 32 + "052002440000803f19012c"
+
+
+def test_vectors_do_not_print():
+    for message in (TASK, Upload(b"\x11" * 8, 1), Mean("m", b"\x11" * 8), SealedSeed(1, bytes(32), bytes(64), b"\x11" * 48)):
+        assert "vector" not in repr(message)
+        assert "x11" not in repr(message)
+
+
+def test_the_schema_names_the_same_kinds_and_fields():
+    schema = (Path(messages_module.__file__).parent / "messages.cddl").read_text()
+    rules = re.findall(r"^[a-z-]+ = \[\n  version: 1, [^\n]*, kind: (\d),\n(.*?)^\]", schema, re.M | re.S)
+    found = {int(kind): re.findall(r"^  (\w+):", body, re.M) for kind, body in rules}
+    assert found == {m.kind: [f.name for f in fields(m)] for m in EXAMPLES}
+    (hashed,) = re.findall(r"^hashed-session = \[\n(.*?)^\]", schema, re.M | re.S)
+    assert re.findall(r"^  (\w+):", hashed, re.M) == ["version", *(f.name for f in fields(Session))]
+
+
+# --- what is refused ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("message", EXAMPLES, ids=lambda m: type(m).__name__)
+def test_size_is_checked_before_anything_is_read(message):
+    sent = encode(Envelope(bytes(32), SERVER, LINK, message))
+    decode(sent, LINK, len(sent))
+    refused(sent, "over the limit", len(sent) - 1)
+
+    class Untouchable(bytes):
+        def __getitem__(self, _):
+            raise AssertionError("read before its size was checked")
+
+    refused(Untouchable(sent), "over the limit", len(sent) - 1)
+
+
+@pytest.mark.parametrize("message", EXAMPLES, ids=lambda m: type(m).__name__)
+def test_cut_and_trailing_bytes_are_refused(message):
+    sent = encode(Envelope(bytes(32), SERVER, LINK, message))
+    for n in range(len(sent)):
+        refused(sent[:n])
+    for tail in (b"\x00", b"\xf6", sent):
+        refused(sent + tail)
+
+
+def wider(data, at):
+    """The same item with its head one size longer than needed: valid CBOR, not deterministic."""
+    major, short = data[at] & 0xE0, data[at] & 31
+    if short < 24:
+        return data[:at] + bytes([major | 24, short]) + data[at + 1 :]
+    size = 1 << (short - 24)
+    return data[:at] + bytes([major | short + 1]) + bytes(size) + data[at + 1 :]
+
+
+def test_longer_heads_than_needed_are_refused():
+    items = [1, bytes(32), 5, SERVER, 2, bytes(4), 300]
+    sent = cbor2.dumps(items, canonical=True)
+    assert decode(sent, LINK, LIMIT).message == Upload(bytes(4), 300)
+    heads, at = [0], 1
+    for item in items:
+        heads.append(at)
+        at += len(cbor2.dumps(item, canonical=True))
+    for head in heads:
+        other = wider(sent, head)
+        assert cbor2.loads(other) == items  # the same content
+        refused(other)
+
+
+def test_indefinite_lengths_are_refused():
+    items = items_of(TASK)
+    packed = [cbor2.dumps(item, canonical=True) for item in items]
+    whole = bytes([0x80 | len(items)]) + b"".join(packed)
+    assert decode(whole, LINK, LIMIT).message == TASK
+    refused(b"\x9f" + b"".join(packed) + b"\xff")
+    for at, indefinite in (
+        (1, b"\x5f" + cbor2.dumps(bytes(32)) + b"\xff"),
+        (5, b"\x7f" + cbor2.dumps("uploads/update") + b"\xff"),
+        (9, b"\x9f\x01\x05\x09\xff"),
+        (13, b"\x5f\x44" + bytes(4) + b"\x44" + bytes(4) + b"\xff"),
+    ):
+        parts = list(packed)
+        parts[at] = indefinite
+        data = bytes([0x80 | len(items)]) + b"".join(parts)
+        assert cbor2.loads(data) == items
+        refused(data)
+
+
+@pytest.mark.parametrize("message", EXAMPLES, ids=lambda m: type(m).__name__)
+def test_no_field_takes_another_type(message):
+    strangers = [
+        None,
+        True,
+        False,
+        1.0,
+        -0.0,
+        math.nan,
+        math.inf,
+        1,
+        "a",
+        b"a",
+        [],
+        [[]],
+        [1.0],
+        [True],
+        ["a"],
+        [[1]],
+        {},
+        {1: 2},
+    ]
+    strangers += [
+        cbor2.undefined,
+        cbor2.CBORSimpleValue(0),
+        cbor2.CBORTag(2, b"\x01"),
+        cbor2.CBORTag(24, b"\x01"),
+        2**64,
+        -(2**64) - 1,
+    ]
+    strangers += [cbor2.CBORTag(258, [1]), cbor2.CBORTag(55799, 1), cbor2.CBORTag(4, [1, 2]), cbor2.CBORTag(99, 1)]
+    items = items_of(message)
+    for at in range(len(items)):
+        for stranger in strangers:
+            if type(stranger) is type(items[at]) and stranger in (1, "a", b"a"):
+                continue  # ranges have their own test
+            refused(cbor2.dumps([*items[:at], stranger, *items[at + 1 :]], canonical=True))
+
+
+def test_booleans_and_floats_do_not_pass_for_integers():
+    for at, value in ((0, True), (0, 1.0), (2, False), (3, 7.0), (4, 2.0), (6, True), (6, 5.0)):
+        items = items_of(Upload(bytes(4), 5))
+        items[at] = value
+        refused(cbor2.dumps(items, canonical=True))
+
+
+def test_tags_are_refused_wherever_they_stand():
+    sent = encode(Envelope(bytes(32), SERVER, LINK, TASK))
+    refused(b"\xd9\xd9\xf7" + sent)  # the self-described CBOR tag
+    for tag in (0, 1, 2, 3, 4, 5, 25, 28, 29, 30, 35, 36, 37, 100, 256, 258, 260, 261, 1004, 43000, 55799, 2**32, 2**63):
+        for at in range(14):
+            items = items_of(TASK)
+            items[at] = cbor2.CBORTag(tag, items[at])
+            refused(cbor2.dumps(items))
+
+
+@pytest.mark.parametrize("message", EXAMPLES, ids=lambda m: type(m).__name__)
+def test_wrong_arity_is_refused(message):
+    items = items_of(message)
+    for n in range(len(items)):
+        refused(cbor2.dumps(items[:n], canonical=True))
+    for more in (0, b"", None, "a", []):
+        refused(cbor2.dumps([*items, more], canonical=True))
+    refused(cbor2.dumps([*items, *[0] * 30], canonical=True))
+
+
+@pytest.mark.parametrize("kind", [0, 7, 8, -1, 255, 2**32, 2**63, "1", None, b"\x01"])
+def test_unknown_kinds_are_refused(kind):
+    items = items_of(TASK)
+    items[4] = kind
+    refused(cbor2.dumps(items, canonical=True))
+
+
+@pytest.mark.parametrize("version", [0, 2, -1, 2**40, "1", b"1", None])
+def test_other_versions_are_refused(version):
+    items = items_of(TASK)
+    items[0] = version
+    refused(cbor2.dumps(items, canonical=True))
+
+
+OUT_OF_RANGE = [
+    *[(EXAMPLES[1], 1, v) for v in (b"", bytes(31), bytes(33))],
+    *[(EXAMPLES[1], at, v) for at in (2, 3) for v in (-2, MAX_ID + 1, 2**63, -(2**63))],
+    *[(TASK, 5, v) for v in ("", "a" * 65)],
+    *[(TASK, 6, v) for v in (b"", bytes(15), bytes(17))],
+    *[(TASK, 7, v) for v in (-1, 2**31)],
+    *[(TASK, 8, v) for v in ("", "a" * 257)],
+    *[(TASK, 9, v) for v in ([], [-1], [MAX_ID + 1], [1, True], [1, 2.0], [b"1"], [[1]], 1)],
+    *[(TASK, 10, v) for v in (0, -1, MAX_ROSTER + 1)],
+    *[(TASK, 11, v) for v in ("", "a" * 33)],
+    *[(TASK, 12, v) for v in ("", "a" * 257)],
+    *[(TASK, 13, v) for v in (bytes(1), bytes(3), bytes(6))],
+    *[(EXAMPLES[1], 5, v) for v in (b"", bytes(3), bytes(5))],
+    *[(EXAMPLES[1], 6, v) for v in (0, -1, 2**40 + 1)],
+    *[(EXAMPLES[2], 5, v) for v in ("", "a" * 257)],
+    *[(EXAMPLES[2], 6, v) for v in (b"", bytes(3), bytes(6))],
+    *[(EXAMPLES[3], 5, v) for v in (b"", bytes(31), bytes(33))],
+    *[(EXAMPLES[3], 6, v) for v in (b"", bytes(63), bytes(65))],
+    *[(EXAMPLES[4], 5, v) for v in ([], [bytes(31)], [bytes(32), bytes(33)], [1])],
+    *[(EXAMPLES[4], 6, v) for v in ([], [bytes(63)], [bytes(64), bytes(65)], [1])],
+    *[(EXAMPLES[5], 5, v) for v in (-1, MAX_ID + 1)],
+    *[(EXAMPLES[5], 8, v) for v in (b"", bytes(47), bytes(49))],
+]
+
+
+@pytest.mark.parametrize(("message", "at", "value"), OUT_OF_RANGE)
+def test_fields_out_of_range_are_refused_on_both_sides(message, at, value):
+    items = items_of(message)
+    items[at] = value
+    refused(cbor2.dumps(items, canonical=True))
+    if at > 4:
+        body = [tuple(v) if isinstance(v, list) else v for v in items[5:]]
+        with pytest.raises(ValueError):
+            type(message)(*body)
+
+
+def test_text_is_counted_in_characters_and_must_be_utf8():
+    items = items_of(TASK)
+    items[8] = "\U0001f600" * 256
+    assert decode(cbor2.dumps(items, canonical=True), LINK, LIMIT).message.cluster == items[8]
+    broken = encode(Envelope(bytes(32), SERVER, LINK, TASK)).replace(b"root", b"ro\xff\xfe")
+    refused(broken)
+
+
+def hostile():
+    """Messages whose content costs far more memory than bytes, and heads that promise what does not follow."""
+    n = 70_000
+    many = b"\x9a" + struct.pack(">I", n)
+    head = encode(Envelope(bytes(32), 1, SERVER, Upload(bytes(4), 1)))[:38]  # up to the kind
+    for item in (
+        b"\xa0",
+        b"\x80",
+        b"\x81\x80",
+        b"\x81\x81\x80",
+        b"\x42ab",
+        b"\x63\xe2\x82\xac",
+        b"\xf9\x7e\x00",
+        b"\x1a\x00\x01\x00\x00",
+    ):
+        yield many + item * n
+        for copies in (1, 3):
+            yield head + (many + item * n) * copies
+    for major in (2, 3, 4, 5):
+        for width, count in ((26, b"\xff" * 4), (27, b"\xff" * 8), (27, b"\x00\x00\x01" + bytes(5))):
+            yield bytes([major << 5 | width]) + count
+            yield head + bytes([major << 5 | width]) + count
+    yield b"\x81" * 100_000
+    yield b"\xc1" * 100_000
+
+
+def test_hostile_messages_cost_no_more_than_a_few_times_their_size():
+    room = 6_000_000  # of the list items that a legal roster could have
+    for data in hostile():
+        tracemalloc.start()
+        refused(data, limit=1 << 24)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 3 * len(data) + room, data[:60]
+
+
+def test_a_roster_of_the_largest_size_passes_and_one_more_does_not():
+    roster = tuple(range(MAX_ROSTER))
+    session = Session("uploads/update", bytes(16), 0, "root", roster, 1)
+    task = Task(session.protocol, session.run, 0, "root", roster, 1, "update", "init", b"")
+    sent = encode(Envelope(session.digest, SERVER, 1, task))
+    assert decode(sent, SERVER, len(sent)).message == task
+    items = cbor2.loads(sent)
+    items[9].append(MAX_ROSTER)
+    refused(cbor2.dumps(items, canonical=True))
+
+
+# --- sessions -------------------------------------------------------------------------------------------------------------
+
+SESSION = {"protocol": "p", "run": bytes(16), "round": 1, "cluster": "c", "roster": (1, 2, 3), "threshold": 2}
+
+
+def test_every_part_of_a_session_changes_its_digest():
+    others = [
+        {"protocol": "q"},
+        {"run": bytes(15) + b"\x01"},
+        {"round": 2},
+        {"cluster": "d"},
+        {"roster": (1, 2, 4)},
+        {"roster": (1, 2)},
+        {"threshold": 3},
+        {"protocol": "pc", "cluster": "c"},
+    ]
+    digests = {Session(**{**SESSION, **other}).digest for other in ({}, *others)}
+    assert len(digests) == len(others) + 1
+    assert all(len(digest) == 32 for digest in digests)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"run": bytes(15)},
+        {"protocol": ""},
+        {"protocol": "p" * 65},
+        {"cluster": ""},
+        {"cluster": "c" * 257},
+        {"round": -1},
+        {"round": 2**31},
+        {"roster": ()},
+        {"roster": (2, 1)},
+        {"roster": (1, 1)},
+        {"roster": (-1, 1)},
+        {"roster": (1, MAX_ID + 1)},
+        {"roster": tuple(range(MAX_ROSTER + 1))},
+        {"threshold": 0},
+        {"threshold": 4},
+    ],
+)
+def test_sessions_out_of_range_are_refused(wrong):
+    with pytest.raises(ValueError):
+        Session(**{**SESSION, **wrong})

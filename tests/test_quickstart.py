@@ -1,0 +1,99 @@
+"""The quickstart finds its planted groups and serves every client as well as an oracle does, for every seed and protection."""
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cloister.crypto.orthonormal import HadamardRotation, SignedPermutation
+from cloister.fl.algorithms.algorithm import Algorithm
+from cloister.fl.algorithms.cfl import CFL
+from cloister.fl.algorithms.fedavg import FedAvg, Oracle
+from cloister.fl.metrics import adjusted_rand_index
+from cloister.fl.scenario import Scenario
+from cloister.fl.simulation import Simulation
+from cloister.protocol import Permuted, Plain
+from cloister.protocol.view import Protection
+from cloister.scenario_file import load
+
+SEEDS = range(10)
+QUICKSTART = load(str(Path(__file__).parents[1] / "examples" / "quickstart.py"))
+
+
+@cache
+def played(seed: int, protection: Protection = QUICKSTART.protection, algorithm: Algorithm = QUICKSTART.algorithm) -> Simulation:
+    scenario = replace(QUICKSTART, seed=seed, protection=protection, algorithm=algorithm)
+    simulation = Simulation(scenario, None)
+    for _ in range(scenario.rounds):
+        simulation.step()
+    return simulation
+
+
+def accuracy_mean(simulation: Simulation) -> float:
+    return float(np.mean([score.accuracy for score in simulation.evaluate().values()]))
+
+
+def clusters(simulation: Simulation) -> dict[str, tuple[int, ...]]:
+    return {name: cluster.members for name, cluster in simulation.state.clusters.items()}
+
+
+def assert_same_models(one: Simulation, other: Simulation) -> None:
+    """Every model, of clusters and of inner nodes of the tree, to 1e-5 in the largest coordinate."""
+    assert clusters(one) == clusters(other)
+    assert one.state.tree.keys() == other.state.tree.keys()
+    for mine, others in zip(one.state.models, other.state.models, strict=True):
+        np.testing.assert_allclose(one.view.observe(mine), other.view.observe(others), rtol=0, atol=1e-5)
+
+
+def test_the_file_holds_what_the_tests_speak_of() -> None:
+    assert isinstance(QUICKSTART, Scenario)
+    assert isinstance(QUICKSTART.algorithm, CFL)
+    assert Permuted() == QUICKSTART.protection
+    assert len(played(0).population.clients) == 24
+    assert set(played(0).population.groups.values()) == {0, 1, 2}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_seed_finds_the_planted_groups(seed: int) -> None:
+    simulation = played(seed)
+    assert adjusted_rand_index(list(clusters(simulation).values()), simulation.population.groups) == 1.0
+    assert len(clusters(simulation)) == 3
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_seed_is_as_good_as_the_oracle_and_far_above_one_model_for_all(seed: int) -> None:
+    found = accuracy_mean(played(seed))
+    assert abs(found - accuracy_mean(played(seed, Plain(), Oracle()))) <= 0.01
+    assert found > accuracy_mean(played(seed, Plain(), FedAvg())) + 0.1
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_permutation_changes_no_model(seed: int) -> None:
+    assert_same_models(played(seed), played(seed, Plain()))
+
+
+@pytest.mark.parametrize("transform", [SignedPermutation, HadamardRotation])
+def test_no_orthonormal_transform_changes_a_model(transform: Any) -> None:
+    assert_same_models(played(0, Permuted(transform)), played(0, Plain()))
+
+
+def test_a_new_key_for_every_session_finds_the_same_clusters() -> None:
+    assert isinstance(QUICKSTART.algorithm, CFL)
+    fresh = played(0, Permuted(keys="session"), replace(QUICKSTART.algorithm, remember=False))
+    assert clusters(fresh) == clusters(played(0))
+    assert_same_models(fresh, played(0))
+
+
+def test_a_run_is_a_function_of_its_seed() -> None:
+    again = Simulation(replace(QUICKSTART, rounds=5), None)
+    other = Simulation(replace(QUICKSTART, rounds=5, seed=1), None)
+    first = Simulation(replace(QUICKSTART, rounds=5), None)
+    for _ in range(5):
+        for simulation in (again, other, first):
+            simulation.step()
+    (model,) = {c.model for c in first.state.clusters.values()}
+    assert np.array_equal(first.view.observe(model), again.view.observe(model))
+    assert not np.array_equal(first.view.observe(model), other.view.observe(model))

@@ -1,0 +1,108 @@
+"""The committed vectors: the generator reproduces them, a second reading agrees with them, and broken ones fail."""
+
+import hashlib
+import hmac
+import json
+import runpy
+from pathlib import Path
+
+import cbor2
+import numpy as np
+import pytest
+
+from cloister.crypto import orthonormal
+from cloister.crypto.entropy import SimulatedEntropy
+from cloister.protocol.errors import ProtocolError
+from cloister.protocol.messages import Upload, decode, encode
+from cloister.protocol.session import Session
+
+FOLDER = Path(__file__).parent / "vectors"
+MAKE = runpy.run_path(str(Path(__file__).parent / "make_vectors.py"))
+
+
+def read(name):
+    return json.loads((FOLDER / name).read_text())
+
+
+def octets(value):
+    return bytes.fromhex(value)
+
+
+def cases(name):
+    return [pytest.param(case, id=case["name"]) for case in read(name)]
+
+
+def test_no_file_is_missing_or_left_over():
+    assert {str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*.json")} == set(MAKE["FILES"])
+
+
+@pytest.mark.parametrize("name", MAKE["FILES"])
+def test_the_generator_reproduces_the_committed_file(name):
+    assert MAKE["text_of"](name) == (FOLDER / name).read_text()
+
+
+def test_session_digests_are_sha256_of_the_canonical_list():
+    for case in read("messages/v1/sessions.json"):
+        digest = octets(case.pop("digest"))
+        case["run"] = octets(case["run"])
+        assert hashlib.sha256(cbor2.dumps([1, *case.values()], canonical=True)).digest() == digest
+        assert Session(**{**case, "roster": tuple(case["roster"])}).digest == digest
+
+
+def test_derived_keys_follow_from_hmac():
+    case = read("crypto/v1/keys.json")["derive_key"]
+    extracted = hmac.digest(bytes(32), octets(case["secret"]), "sha256")
+    info = b"cloister/v1/" + case["purpose"].encode() + b"\x00" + octets(case["context"])
+    assert hmac.digest(extracted, info + b"\x01", "sha256") == octets(case["key"])
+
+
+def test_transforms_of_the_published_seed():
+    file = read("crypto/v1/transforms.json")
+    key = SimulatedEntropy(file["seed"]).secret(file["label"], 32)
+    assert key == octets(file["key"])
+    for case in file["cases"]:
+        drawn = getattr(orthonormal, case["transform"]).draw(key, case["d"])
+        vector, expected = (np.frombuffer(octets(case[name]), "<f4") for name in ("vector", "transformed"))
+        assert np.array_equal(drawn.apply(vector), expected)
+        assert np.array_equal(drawn.invert(expected), vector)
+
+
+@pytest.mark.parametrize("case", cases("messages/v1/valid.json"))
+def test_valid_messages_decode_and_encode_back(case):
+    data = octets(case["bytes"])
+    envelope = decode(data, case["sender"], len(data))
+    assert type(envelope.message).__name__ == case["kind"]
+    assert envelope.sender == case["sender"]
+    assert encode(envelope) == data
+    assert list(cbor2.loads(data))[:5] == [1, envelope.session, envelope.sender, envelope.receiver, envelope.message.kind]
+
+
+@pytest.mark.parametrize("case", cases("messages/v1/broken.json"))
+def test_broken_messages_fail_in_decode(case):
+    assert case["must_fail_in"] == "decode"
+    with pytest.raises(ProtocolError) as failure:
+        decode(octets(case["bytes"]), case["blame"], 1 << 20)
+    assert failure.value.blame == case["blame"]
+
+
+@pytest.mark.parametrize("case", cases("group_seed/v1/broken.json"))
+def test_broken_exchanges_fail_with_their_reason(case):
+    with pytest.raises(ProtocolError) as failure:
+        MAKE["play_exchange"]((case["frame"], octets(case["bytes"])))
+    assert (failure.value.blame, failure.value.reason) == (case["blame"], case["reason"])
+
+
+def test_rounds_end_in_the_mean_of_the_clear_updates():
+    for case in read("uploads/v1/rounds.json")["cases"]:
+        clear = {int(i): np.frombuffer(octets(v), "<f4") for i, v in case["updates"].items()}
+        assert np.array_equal(
+            np.frombuffer(octets(case["model"]), "<f4"), np.mean(list(clear.values()), axis=0, dtype=np.float32)
+        )
+        uploads = [f for f in case["frames"] if f["kind"] == "Upload"]
+        assert [f["sender"] for f in uploads] == [1, 4, 7]
+        for frame in uploads:
+            message = decode(octets(frame["bytes"]), frame["sender"], 1 << 20).message
+            assert isinstance(message, Upload)
+            sent = np.frombuffer(message.vector, "<f4")
+            assert not np.array_equal(sent, clear[frame["sender"]])
+            assert np.linalg.norm(sent) == pytest.approx(np.linalg.norm(clear[frame["sender"]]))
