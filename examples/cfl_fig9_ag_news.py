@@ -184,7 +184,7 @@ def main() -> None:
     print(f"splits in rounds {[split['round'] + 1 for split in cfl.splits]}; {len(cfl.summary['clusters'])} clusters, ", end="")
     print(f"ARI {cfl.summary['ari']:.2f}; perplexity {numbers['perplexity']}")
     title = f"Next words of AG-News, {len(groups)} clients of one topic each, seed {value.seed}"
-    draw(cfl, fedavg, groups, title).savefig(arguments.out / f"next_word_{name}.png", dpi=120)
+    draw(cfl, fedavg, groups, title).savefig(arguments.out / f"next_word_{name}.png", dpi=110)
     (arguments.out / f"next_word_{name}.json").write_text(json.dumps(numbers) + "\n")
 
 
