@@ -176,7 +176,7 @@ def main() -> None:
     print(f"splits in rounds {[split['round'] + 1 for split in cfl.splits]}; {len(cfl.summary['clusters'])} clusters, ", end="")
     print(f"ARI {cfl.summary['ari']:.2f}; mean accuracy {numbers['accuracy']}, worst client {numbers['worst_client']}")
     draw(cfl, fedavg, groups, f"Permuted labels on {numbers['data']}, seed {value.seed}").savefig(
-        arguments.out / f"permuted_labels_{name}.png", dpi=120
+        arguments.out / f"permuted_labels_{name}.png", dpi=110
     )
     (arguments.out / f"permuted_labels_{name}.json").write_text(json.dumps(numbers) + "\n")
 
