@@ -10,8 +10,9 @@ model serves. Every round records the norm of the mean update (Eq. 32) and the l
     python examples/cfl_fig7_congruent.py --seed 0 --out runs/fig7                           # paper scale, half a day
     python examples/cfl_fig7_congruent.py --seed 0 --net small --out runs/fig7               # paper scale, an hour
 
-The paper says neither which network this is nor the batch; --net small is one of two strided convolutions in batches of 500, a
-tenth of the work. --case runs one of the two cases alone, so that they can be run side by side; the command without it then draws both.
+The paper says neither which network this is nor the batch; --net small is one of two strided convolutions in batches of 500,
+a tenth of the work. --case runs one of the two cases alone, so that they can be run side by side; the command without it then
+draws both.
 
 The paper prints no step size. With few samples and many large steps the network learns single examples by heart, the swapped
 ones too, and then even incongruent clients agree: compare --lr 0.1. Interrupted, the same command goes on where it stopped.

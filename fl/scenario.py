@@ -4,6 +4,7 @@ import ast
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from math import isfinite
 from types import MappingProxyType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -117,6 +118,8 @@ def _tuple(kind: Any, value: Any) -> Any:
 
 def described(value: Any) -> Any:
     """The scenario as plain JSON values, type names included: what a run folder records and a resumed run compares."""
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)  # JSON has no word for it
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if is_dataclass(value) and not isinstance(value, type):

@@ -11,13 +11,14 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cloister.fl.algorithms.algorithm import Algorithm
-from cloister.fl.algorithms.cfl import CFL, ScaleFree
+from cloister.fl.algorithms.cfl import CFL, Absolute, ScaleFree
 from cloister.fl.algorithms.fedavg import FedAvg, Local, Oracle
 from cloister.fl.checkpoint import latest
 from cloister.fl.codec import from_plain, to_plain
@@ -377,3 +378,9 @@ def test_a_killed_quickstart_resumes_to_the_same_bytes(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["ari"] == 1.0
     assert outcome(broken) == outcome(whole)
     assert not list((broken / "checkpoints").glob("*.partial"))
+
+
+def test_a_scenario_with_an_infinite_threshold_resumes(tmp_path: Path) -> None:
+    scenario = replace(SMALL, algorithm=CFL(thresholds=Absolute(eps1=0.0, eps2=inf)), rounds=2)
+    list(run(scenario, tmp_path / "run"))
+    assert len(list(run(replace(scenario, rounds=3), tmp_path / "run", resume=True))) == 1
