@@ -14,8 +14,8 @@ rounds; then the mean update must be short beside the longest one (eps1; eps2 = 
 sides of the cut must not agree (gamma_max = 0.65: a cross similarity below 0.16). Clients of one topic overfit in the end,
 and their nearly orthogonal updates then pass for a stationary point: the mean of five is 0.45 as long as each, of two 0.71.
 eps1 has to be below what they come to, and was chosen so: 0.27 for five clients a topic, 0.45 for two.
-Perplexity depends on the vocabulary; only runs of one scale can be compared. Interrupted, the same command goes on where it
-stopped.
+Perplexity depends on the vocabulary; only runs of one scale can be compared. The quick scale finds the topics, but has too few
+articles for the perplexity to gain by it. Interrupted, the same command goes on where it stopped.
 """
 
 import argparse
