@@ -53,7 +53,11 @@ class Absolute:
 @dataclass(frozen=True, slots=True)
 class ScaleFree:
     """The same tests as ratios, portable between models: eps1 bounds |mean| / max |update| of the round,
-    eps2 the round's max |update| as a share of the run's first."""
+    eps2 the round's max |update| as a share of the run's first.
+
+    Clients that have overfitted send nearly orthogonal updates, whose mean has a ratio near 1 / sqrt(|c|) without any
+    disagreement. An eps1 below that, or gamma_max above 0.71 (a cross similarity below 0), keeps such clusters whole.
+    """
 
     eps1: float
     eps2: float
