@@ -4,43 +4,22 @@ The bytes that are sent are the bytes that are counted and recorded. Decoding ch
 anything, refuses maps, tags, indefinite lengths and any encoding but the deterministic one, and checks every field.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import cbor2
 
 from .errors import ProtocolError
+from .masked_messages import MaskedMessage
+from .message_fields import DIGEST_BYTES, integer, octets, text, words
 from .session import MAX_ID, MAX_ROSTER, RUN_BYTES, SERVER, VERSION
 
-DIGEST_BYTES = 32
-MAX_VECTOR_BYTES = 1 << 32
 HEAD_BYTES = 4096 + 5 * MAX_ROSTER
 """Room for everything in a message but its vector."""
 MAX_FIELDS = 23
 MAX_ITEMS = 2 * MAX_ROSTER
-
-
-def _integer(value: object, low: int, high: int, name: str) -> None:
-    if type(value) is not int or not low <= value <= high:
-        raise ValueError(f"{name} is not an integer from {low} to {high}")
-
-
-def _octets(value: object, low: int, high: int, name: str) -> None:
-    if type(value) is not bytes or not low <= len(value) <= high:
-        raise ValueError(f"{name} is not {low} to {high} bytes")
-
-
-def _floats(value: object, low: int, name: str) -> None:
-    _octets(value, 4 * low, MAX_VECTOR_BYTES, name)
-    if isinstance(value, bytes) and len(value) % 4:
-        raise ValueError(f"{name} is not a whole number of float32 values")
-
-
-def _text(value: object, high: int, name: str) -> None:
-    if type(value) is not str or not 0 < len(value) <= high:
-        raise ValueError(f"{name} is not a text of 1 to {high} characters")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +42,18 @@ class Task:
     vector: bytes = field(repr=False)
 
     def __post_init__(self) -> None:
-        _text(self.protocol, 64, "protocol")
-        _octets(self.run, RUN_BYTES, RUN_BYTES, "run")
-        _integer(self.round, 0, 2**31 - 1, "round")
-        _text(self.cluster, 256, "cluster")
+        text(self.protocol, 64, "protocol")
+        octets(self.run, RUN_BYTES, RUN_BYTES, "run")
+        integer(self.round, 0, 2**31 - 1, "round")
+        text(self.cluster, 256, "cluster")
         if not isinstance(self.roster, tuple) or not 0 < len(self.roster) <= MAX_ROSTER:
             raise ValueError("roster is not a list of clients")
         for client in self.roster:
-            _integer(client, 0, MAX_ID, "client")
-        _integer(self.threshold, 1, MAX_ROSTER, "threshold")
-        _text(self.work, 32, "work")
-        _text(self.model, 256, "model")
-        _floats(self.vector, 0, "vector")
+            integer(client, 0, MAX_ID, "client")
+        integer(self.threshold, 1, MAX_ROSTER, "threshold")
+        text(self.work, 32, "work")
+        text(self.model, 256, "model")
+        words(self.vector, 0, "vector")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +65,8 @@ class Upload:
     samples: int
 
     def __post_init__(self) -> None:
-        _floats(self.vector, 1, "vector")
-        _integer(self.samples, 1, 2**40, "samples")
+        words(self.vector, 1, "vector")
+        integer(self.samples, 1, 2**40, "samples")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +78,8 @@ class Mean:
     vector: bytes = field(repr=False)
 
     def __post_init__(self) -> None:
-        _text(self.name, 256, "name")
-        _floats(self.vector, 1, "vector")
+        text(self.name, 256, "name")
+        words(self.vector, 1, "vector")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +91,8 @@ class Advertise:
     signature: bytes
 
     def __post_init__(self) -> None:
-        _octets(self.public, 32, 32, "public key")
-        _octets(self.signature, 64, 64, "signature")
+        octets(self.public, 32, 32, "public key")
+        octets(self.signature, 64, 64, "signature")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +108,7 @@ class Roster:
             if not isinstance(values, tuple) or not 0 < len(values) <= MAX_ROSTER:
                 raise ValueError(f"{name} are not a list")
             for value in values:
-                _octets(value, size, size, name)
+                octets(value, size, size, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,14 +122,14 @@ class SealedSeed:
     sealed: bytes = field(repr=False)
 
     def __post_init__(self) -> None:
-        _integer(self.member, 0, MAX_ID, "member")
-        _octets(self.public, 32, 32, "public key")
-        _octets(self.signature, 64, 64, "signature")
-        _octets(self.sealed, 48, 48, "sealed seed")
+        integer(self.member, 0, MAX_ID, "member")
+        octets(self.public, 32, 32, "public key")
+        octets(self.signature, 64, 64, "signature")
+        octets(self.sealed, 48, 48, "sealed seed")
 
 
-Message = Task | Upload | Mean | Advertise | Roster | SealedSeed
-_KINDS: Mapping[int, type[Any]] = MappingProxyType({m.kind: m for m in (Task, Upload, Mean, Advertise, Roster, SealedSeed)})
+Message = Task | Upload | Mean | Advertise | Roster | SealedSeed | MaskedMessage
+_KINDS: Mapping[int, type[Any]] = MappingProxyType({m.kind: m for m in get_args(Message)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,16 +142,42 @@ class Envelope:
     message: Message
 
     def __post_init__(self) -> None:
-        _octets(self.session, DIGEST_BYTES, DIGEST_BYTES, "session")
-        _integer(self.sender, SERVER, MAX_ID, "sender")
-        _integer(self.receiver, SERVER, MAX_ID, "receiver")
+        octets(self.session, DIGEST_BYTES, DIGEST_BYTES, "session")
+        integer(self.sender, SERVER, MAX_ID, "sender")
+        integer(self.receiver, SERVER, MAX_ID, "receiver")
 
 
 def encode(envelope: Envelope) -> bytes:
     """The envelope's one encoding: [version, session, sender, receiver, kind, field, ...]."""
     message = envelope.message
     body = [getattr(message, f.name) for f in fields(message)]
-    return cbor2.dumps([VERSION, envelope.session, envelope.sender, envelope.receiver, message.kind, *body], canonical=True)
+    items = (VERSION, envelope.session, envelope.sender, envelope.receiver, message.kind, *body)
+    return b"".join(_pieces(items))  # joined once: cbor2 would copy a vector several times
+
+
+def _pieces(value: Any) -> Iterator[bytes]:
+    """Deterministic CBOR of integers, byte strings, texts and tuples of them, in pieces."""
+    match value:
+        case int():
+            yield _item_head(0, value) if value >= 0 else _item_head(1, -1 - value)
+        case bytes():
+            yield _item_head(2, len(value))
+            yield value
+        case str():
+            encoded = value.encode()
+            yield _item_head(3, len(encoded))
+            yield encoded
+        case _:
+            yield _item_head(4, len(value))
+            for item in value:
+                yield from _pieces(item)
+
+
+def _item_head(major: int, argument: int) -> bytes:
+    if argument < 24:
+        return bytes([major << 5 | argument])
+    log = next(log for log in range(4) if argument < 1 << (8 << log))
+    return bytes([major << 5 | 24 + log]) + argument.to_bytes(1 << log, "big")
 
 
 def _head(data: bytes, at: int) -> tuple[int, int, int]:
