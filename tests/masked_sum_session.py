@@ -89,4 +89,3 @@ def changing(kind, change, senders=None, receivers=None):
 
 def flipped(data, at=0):
     return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
-
