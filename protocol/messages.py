@@ -9,8 +9,6 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, ClassVar, get_args
 
-import cbor2
-
 from .errors import ProtocolError
 from .masked_messages import MaskedMessage
 from .message_fields import DIGEST_BYTES, integer, octets, text, words
@@ -147,12 +145,25 @@ class Envelope:
         integer(self.receiver, SERVER, MAX_ID, "receiver")
 
 
+def _items(envelope: Envelope) -> tuple[Any, ...]:
+    message = envelope.message
+    body = (getattr(message, f.name) for f in fields(message))
+    return (VERSION, envelope.session, envelope.sender, envelope.receiver, message.kind, *body)
+
+
 def encode(envelope: Envelope) -> bytes:
     """The envelope's one encoding: [version, session, sender, receiver, kind, field, ...]."""
-    message = envelope.message
-    body = [getattr(message, f.name) for f in fields(message)]
-    items = (VERSION, envelope.session, envelope.sender, envelope.receiver, message.kind, *body)
-    return b"".join(_pieces(items))  # joined once: cbor2 would copy a vector several times
+    return b"".join(_pieces(_items(envelope)))  # joined once: cbor2 would copy a vector several times
+
+
+def _encodes(envelope: Envelope, data: bytes) -> bool:
+    """Whether `data` is the envelope's encoding; without building it a second time."""
+    at = 0
+    for piece in _pieces(_items(envelope)):
+        if not data.startswith(piece, at):
+            return False
+        at += len(piece)
+    return at == len(data)
 
 
 def _pieces(value: Any) -> Iterator[bytes]:
@@ -214,6 +225,26 @@ def _check_shape(data: bytes) -> None:
         nested = max(nested - 1, 0)
 
 
+def _built(data: bytes, at: int) -> tuple[Any, int]:
+    """The item at this offset of data of the right shape, lists as tuples, and the offset behind it. Copies strings once."""
+    major, argument, at = _head(data, at)
+    match major:
+        case 0:
+            return argument, at
+        case 1:
+            return -1 - argument, at
+        case 4:
+            items = []
+            for _ in range(argument):
+                item, at = _built(data, at)
+                items.append(item)
+            return tuple(items), at
+    content = data[at : at + argument]
+    if len(content) != argument:
+        raise ValueError("it ends early")
+    return (content if major == 2 else content.decode()), at + argument
+
+
 def decode(data: bytes, link: int, max_bytes: int) -> Envelope:
     """The envelope in `data`, which came over the link of party `link`. Allocates no more than a few times `max_bytes`.
 
@@ -223,16 +254,16 @@ def decode(data: bytes, link: int, max_bytes: int) -> Envelope:
         raise ProtocolError(f"a message of {len(data)} bytes is over the limit of {max_bytes}", link)
     try:
         _check_shape(data)
-        items: list[Any] = [tuple(item) if isinstance(item, list) else item for item in cbor2.loads(data)]
+        items, _ = _built(data, 0)
         if len(items) < 5 or items[0] != VERSION:
             raise ValueError("not a message of this version")
         _, session, sender, receiver, kind, *body = items
         if type(kind) is not int or kind not in _KINDS:
             raise ValueError("unknown kind of message")
         envelope = Envelope(session, sender, receiver, _KINDS[kind](*body))
-        if encode(envelope) != data:
+        if not _encodes(envelope, data):
             raise ValueError("not in the deterministic encoding")
-    except (ValueError, TypeError, OverflowError, cbor2.CBORError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         reason = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
         raise ProtocolError(f"a message does not decode: {reason}", link) from None
     return envelope

@@ -122,7 +122,7 @@ def test_every_single_pattern_of_four_and_five_clients(n):
 @settings(deadline=None, max_examples=15)
 def test_sampled_dropouts_on_larger_graphs(data):
     n = data.draw(st.integers(6, 10))
-    k = data.draw(st.sampled_from([k for k in range(4, n - 1, 2)] + [n - 1]))
+    k = data.draw(st.sampled_from([*range(4, n - 1, 2), n - 1]))
     seed = data.draw(st.integers(0, 99))
     bits = data.draw(st.sampled_from([32, 64]))
     play = Play(n, neighbours=k, ring_bits=bits, seed=seed, graph_seed=bytes([seed]) * 32)

@@ -1,7 +1,7 @@
 """What a masked sum costs each role, against the keystream that the role must expand, measured in the same run.
 
 CPU seconds of the process, all threads, in one process without a network: a client's part is decoding, its step and encoding of
-all that it sends; likewise the server's. The keystream is AES-256-CTR in blocks that stay in cache and nothing else (`floor`), and
+all that it sends; likewise the server's. The keystream is AES-256-CTR in blocks that stay in cache and no more (`floor`), and
 one call for each whole mask into fresh memory (`whole`), as a straightforward implementation has it.
 
     python tests/benchmarks/masked_sum.py [--json] [--length 1000000] [--repeat 2]
