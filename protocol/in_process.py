@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from .errors import ProtocolError
 from .messages import Envelope, Task, decode, encode
-from .roles import Deadline, Effect, Event, Learned, Party, Perform, Persist, Received, Send, Worked
+from .roles import Awaiting, Deadline, Effect, Event, Learned, Party, Perform, Persist, Received, Send, Worked
 from .session import SERVER
 
 
@@ -64,10 +64,10 @@ class InProcess:
         perform: Callable[[list[tuple[int, Task]]], Iterator[tuple[int, Worked]]],
         learned: Callable[[int, Learned], None],
     ) -> None:
-        """Play sessions from their opening effects, each (party, effect), to the deadline.
+        """Play sessions from their opening effects, each (party, effect), to the deadline, or to the last of their stages.
 
         clients: the client parties by id. sessions: the server's parties by session digest. perform: the local work of all
-        clients that were given a task, results fed back one by one as they come. learned: told what clients were sent.
+        clients that were given a task in a stage, results fed back one by one as they come. learned: told what clients were sent.
         """
         queue: deque[Frame] = deque()
         late: list[Frame] = []
@@ -100,13 +100,23 @@ class InProcess:
             for party, effect in opening:
                 act(party, (effect,))
                 drain()  # at once, so that a model for a thousand clients is not queued a thousand times
-            for client, result in perform(sorted(tasks, key=lambda item: item[0])):
-                act(client, self._feed(clients[client], result))
+            performed, due = 0, list(sessions.values())
+            while True:  # a stage: its work, its deadline, and what was late for it
+                work, performed = tasks[performed:], len(tasks)
+                for client, result in perform(sorted(work, key=lambda item: item[0])):
+                    act(client, self._feed(clients[client], result))
+                    drain()
+                opened = []
+                for session in due:
+                    effects = session.handle(Deadline())
+                    opened += [session] * any(isinstance(effect, Awaiting) for effect in effects)
+                    act(SERVER, effects)
+                queue.extend(late)
+                late.clear()
                 drain()
-            for session in sessions.values():
-                act(SERVER, session.handle(Deadline()))
-            queue.extend(late)
-            drain()
+                if not opened:
+                    break
+                due = opened
         finally:  # whoever still owes work, because its task was late or something raised, is free for the next session
             for client, _ in tasks:
                 clients[client].handle(Deadline())

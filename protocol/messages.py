@@ -4,43 +4,20 @@ The bytes that are sent are the bytes that are counted and recorded. Decoding ch
 anything, refuses maps, tags, indefinite lengths and any encoding but the deterministic one, and checks every field.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Any, ClassVar
-
-import cbor2
+from typing import Any, ClassVar, get_args
 
 from .errors import ProtocolError
+from .masked_messages import MaskedMessage
+from .message_fields import DIGEST_BYTES, integer, octets, text, words
 from .session import MAX_ID, MAX_ROSTER, RUN_BYTES, SERVER, VERSION
 
-DIGEST_BYTES = 32
-MAX_VECTOR_BYTES = 1 << 32
 HEAD_BYTES = 4096 + 5 * MAX_ROSTER
 """Room for everything in a message but its vector."""
 MAX_FIELDS = 23
 MAX_ITEMS = 2 * MAX_ROSTER
-
-
-def _integer(value: object, low: int, high: int, name: str) -> None:
-    if type(value) is not int or not low <= value <= high:
-        raise ValueError(f"{name} is not an integer from {low} to {high}")
-
-
-def _octets(value: object, low: int, high: int, name: str) -> None:
-    if type(value) is not bytes or not low <= len(value) <= high:
-        raise ValueError(f"{name} is not {low} to {high} bytes")
-
-
-def _floats(value: object, low: int, name: str) -> None:
-    _octets(value, 4 * low, MAX_VECTOR_BYTES, name)
-    if isinstance(value, bytes) and len(value) % 4:
-        raise ValueError(f"{name} is not a whole number of float32 values")
-
-
-def _text(value: object, high: int, name: str) -> None:
-    if type(value) is not str or not 0 < len(value) <= high:
-        raise ValueError(f"{name} is not a text of 1 to {high} characters")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +40,18 @@ class Task:
     vector: bytes = field(repr=False)
 
     def __post_init__(self) -> None:
-        _text(self.protocol, 64, "protocol")
-        _octets(self.run, RUN_BYTES, RUN_BYTES, "run")
-        _integer(self.round, 0, 2**31 - 1, "round")
-        _text(self.cluster, 256, "cluster")
+        text(self.protocol, 64, "protocol")
+        octets(self.run, RUN_BYTES, RUN_BYTES, "run")
+        integer(self.round, 0, 2**31 - 1, "round")
+        text(self.cluster, 256, "cluster")
         if not isinstance(self.roster, tuple) or not 0 < len(self.roster) <= MAX_ROSTER:
             raise ValueError("roster is not a list of clients")
         for client in self.roster:
-            _integer(client, 0, MAX_ID, "client")
-        _integer(self.threshold, 1, MAX_ROSTER, "threshold")
-        _text(self.work, 32, "work")
-        _text(self.model, 256, "model")
-        _floats(self.vector, 0, "vector")
+            integer(client, 0, MAX_ID, "client")
+        integer(self.threshold, 1, MAX_ROSTER, "threshold")
+        text(self.work, 32, "work")
+        text(self.model, 256, "model")
+        words(self.vector, 0, "vector")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +63,8 @@ class Upload:
     samples: int
 
     def __post_init__(self) -> None:
-        _floats(self.vector, 1, "vector")
-        _integer(self.samples, 1, 2**40, "samples")
+        words(self.vector, 1, "vector")
+        integer(self.samples, 1, 2**40, "samples")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +76,8 @@ class Mean:
     vector: bytes = field(repr=False)
 
     def __post_init__(self) -> None:
-        _text(self.name, 256, "name")
-        _floats(self.vector, 1, "vector")
+        text(self.name, 256, "name")
+        words(self.vector, 1, "vector")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +89,8 @@ class Advertise:
     signature: bytes
 
     def __post_init__(self) -> None:
-        _octets(self.public, 32, 32, "public key")
-        _octets(self.signature, 64, 64, "signature")
+        octets(self.public, 32, 32, "public key")
+        octets(self.signature, 64, 64, "signature")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +106,7 @@ class Roster:
             if not isinstance(values, tuple) or not 0 < len(values) <= MAX_ROSTER:
                 raise ValueError(f"{name} are not a list")
             for value in values:
-                _octets(value, size, size, name)
+                octets(value, size, size, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,14 +120,14 @@ class SealedSeed:
     sealed: bytes = field(repr=False)
 
     def __post_init__(self) -> None:
-        _integer(self.member, 0, MAX_ID, "member")
-        _octets(self.public, 32, 32, "public key")
-        _octets(self.signature, 64, 64, "signature")
-        _octets(self.sealed, 48, 48, "sealed seed")
+        integer(self.member, 0, MAX_ID, "member")
+        octets(self.public, 32, 32, "public key")
+        octets(self.signature, 64, 64, "signature")
+        octets(self.sealed, 48, 48, "sealed seed")
 
 
-Message = Task | Upload | Mean | Advertise | Roster | SealedSeed
-_KINDS: Mapping[int, type[Any]] = MappingProxyType({m.kind: m for m in (Task, Upload, Mean, Advertise, Roster, SealedSeed)})
+Message = Task | Upload | Mean | Advertise | Roster | SealedSeed | MaskedMessage
+_KINDS: Mapping[int, type[Any]] = MappingProxyType({m.kind: m for m in get_args(Message)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,25 +140,55 @@ class Envelope:
     message: Message
 
     def __post_init__(self) -> None:
-        _octets(self.session, DIGEST_BYTES, DIGEST_BYTES, "session")
-        _integer(self.sender, SERVER, MAX_ID, "sender")
-        _integer(self.receiver, SERVER, MAX_ID, "receiver")
+        octets(self.session, DIGEST_BYTES, DIGEST_BYTES, "session")
+        integer(self.sender, SERVER, MAX_ID, "sender")
+        integer(self.receiver, SERVER, MAX_ID, "receiver")
+
+
+def _items(envelope: Envelope) -> tuple[Any, ...]:
+    message = envelope.message
+    body = (getattr(message, f.name) for f in fields(message))
+    return (VERSION, envelope.session, envelope.sender, envelope.receiver, message.kind, *body)
 
 
 def encode(envelope: Envelope) -> bytes:
     """The envelope's one encoding: [version, session, sender, receiver, kind, field, ...]."""
-    message = envelope.message
-    body = [getattr(message, f.name) for f in fields(message)]
-    items = [VERSION, envelope.session, envelope.sender, envelope.receiver, message.kind, *body]
-    return b"".join([bytes([0x80 | len(items)]), *(part for item in items for part in _encoded(item))])
+    return b"".join(_pieces(_items(envelope)))  # joined once: cbor2 would copy a vector several times
 
 
-def _encoded(item: object) -> tuple[bytes, ...]:
-    """The item's deterministic CBOR in parts: byte strings are passed on as they are, so that long ones are copied once."""
-    if isinstance(item, bytes):
-        head = cbor2.dumps(len(item), canonical=True)  # the head of an integer; a byte string's has another major type
-        return bytes([head[0] | 0x40]) + head[1:], item
-    return (cbor2.dumps(item, canonical=True),)
+def _encodes(envelope: Envelope, data: bytes) -> bool:
+    """Whether `data` is the envelope's encoding; without building it a second time."""
+    at = 0
+    for piece in _pieces(_items(envelope)):
+        if not data.startswith(piece, at):
+            return False
+        at += len(piece)
+    return at == len(data)
+
+
+def _pieces(value: Any) -> Iterator[bytes]:
+    """Deterministic CBOR of integers, byte strings, texts and tuples of them, in pieces."""
+    match value:
+        case int():
+            yield _item_head(0, value) if value >= 0 else _item_head(1, -1 - value)
+        case bytes():
+            yield _item_head(2, len(value))
+            yield value
+        case str():
+            encoded = value.encode()
+            yield _item_head(3, len(encoded))
+            yield encoded
+        case _:
+            yield _item_head(4, len(value))
+            for item in value:
+                yield from _pieces(item)
+
+
+def _item_head(major: int, argument: int) -> bytes:
+    if argument < 24:
+        return bytes([major << 5 | argument])
+    log = next(log for log in range(4) if argument < 1 << (8 << log))
+    return bytes([major << 5 | 24 + log]) + argument.to_bytes(1 << log, "big")
 
 
 def _head(data: bytes, at: int) -> tuple[int, int, int]:
@@ -218,6 +225,26 @@ def _check_shape(data: bytes) -> None:
         nested = max(nested - 1, 0)
 
 
+def _built(data: bytes, at: int) -> tuple[Any, int]:
+    """The item at this offset of data of the right shape, lists as tuples, and the offset behind it. Copies strings once."""
+    major, argument, at = _head(data, at)
+    match major:
+        case 0:
+            return argument, at
+        case 1:
+            return -1 - argument, at
+        case 4:
+            items = []
+            for _ in range(argument):
+                item, at = _built(data, at)
+                items.append(item)
+            return tuple(items), at
+    content = data[at : at + argument]
+    if len(content) != argument:
+        raise ValueError("it ends early")
+    return (content if major == 2 else content.decode()), at + argument
+
+
 def decode(data: bytes, link: int, max_bytes: int) -> Envelope:
     """The envelope in `data`, which came over the link of party `link`. Allocates no more than a few times `max_bytes`.
 
@@ -227,16 +254,16 @@ def decode(data: bytes, link: int, max_bytes: int) -> Envelope:
         raise ProtocolError(f"a message of {len(data)} bytes is over the limit of {max_bytes}", link)
     try:
         _check_shape(data)
-        items: list[Any] = [tuple(item) if isinstance(item, list) else item for item in cbor2.loads(data)]
+        items, _ = _built(data, 0)
         if len(items) < 5 or items[0] != VERSION:
             raise ValueError("not a message of this version")
         _, session, sender, receiver, kind, *body = items
         if type(kind) is not int or kind not in _KINDS:
             raise ValueError("unknown kind of message")
         envelope = Envelope(session, sender, receiver, _KINDS[kind](*body))
-        if encode(envelope) != data:
+        if not _encodes(envelope, data):
             raise ValueError("not in the deterministic encoding")
-    except (ValueError, TypeError, OverflowError, cbor2.CBORError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         reason = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
         raise ProtocolError(f"a message does not decode: {reason}", link) from None
     return envelope

@@ -62,8 +62,15 @@ class Learned:
     vector: bytes = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Awaiting:
+    """Effect at the server: another stage is open, and a Deadline is due when its time is up. stage: its name."""
+
+    stage: str
+
+
 Event = Received | Worked | Deadline
-Effect = Send | Persist | Perform | Learned
+Effect = Send | Persist | Perform | Learned | Awaiting
 Step = Callable[[Any, Event], tuple[Any, tuple[Effect, ...]]]
 
 

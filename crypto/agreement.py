@@ -1,0 +1,48 @@
+"""X25519 agreement on keys: two parties that know each other's public keys hold the same 32 bytes, and nobody else does.
+
+The agreed secret only enters HKDF-SHA256 together with a purpose and a context, so each use has its own key of 256 bits.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+
+from .prg import derive_key
+
+
+class UnusableKey(ValueError):
+    """Nothing can be agreed on with this public key (a point of low order)."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgreementKey:
+    """A one-session X25519 key for one purpose. secret: 32 uniform bytes."""
+
+    secret: bytes = field(repr=False)
+
+    @property
+    def public(self) -> bytes:
+        """32 bytes."""
+        return X25519PrivateKey.from_private_bytes(self.secret).public_key().public_bytes_raw()
+
+    def agree(self, peers: Iterable[tuple[bytes, bytes]], purpose: str) -> tuple[bytes, ...]:
+        """One 32-byte key per (public key, context), the same at the other end. Raises UnusableKey."""
+        private = X25519PrivateKey.from_private_bytes(self.secret)
+        try:
+            return tuple(
+                derive_key(private.exchange(X25519PublicKey.from_public_bytes(peer)), purpose, context) for peer, context in peers
+            )
+        except ValueError:
+            raise UnusableKey("nothing can be agreed on with this public key") from None
+
+
+_PROBE = X25519PrivateKey.from_private_bytes(bytes(range(32)))
+
+
+def check_public(public: bytes) -> None:
+    """Return if keys can be agreed on with `public`. Raises UnusableKey for low order: such points fail with every key."""
+    try:
+        _PROBE.exchange(X25519PublicKey.from_public_bytes(public))
+    except ValueError:
+        raise UnusableKey("nothing can be agreed on with this public key") from None
