@@ -1,6 +1,8 @@
 """The project as a package: the list of packages is complete, the wheel and the sdist hold everything, names are exported."""
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -32,15 +34,14 @@ def source_files() -> set[str]:
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("dist")
-    source = tmp_path_factory.mktemp("source") / "cloister"
-    subprocess.run(["git", "clone", "-q", str(ROOT), str(source)], check=True)
-    changed = subprocess.run(
-        ["git", "ls-files", "-mo", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
+    source = tmp_path_factory.mktemp("source")
+    listed = subprocess.run(
+        ["git", "ls-files", "-coz", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    for name in changed.stdout.split():  # what is not committed yet is tested too
-        if (ROOT / name).is_file():
+    for name in listed.stdout.split("\0"):  # what is not committed yet is tested too
+        if name and os.path.lexists(ROOT / name):
             (source / name).parent.mkdir(parents=True, exist_ok=True)
-            (source / name).write_bytes((ROOT / name).read_bytes())
+            shutil.copy2(ROOT / name, source / name, follow_symlinks=False)
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(source)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
