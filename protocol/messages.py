@@ -12,7 +12,7 @@ from typing import Any, ClassVar, get_args
 from .errors import ProtocolError
 from .masked_messages import MaskedMessage
 from .message_fields import DIGEST_BYTES, integer, octets, text, words
-from .session import MAX_ID, MAX_ROSTER, RUN_BYTES, SERVER, VERSION
+from .session import DEALER, MAX_ID, MAX_ROSTER, RUN_BYTES, VERSION
 
 HEAD_BYTES = 4096 + 5 * MAX_ROSTER
 """Room for everything in a message but its vector."""
@@ -132,7 +132,7 @@ _KINDS: Mapping[int, type[Any]] = MappingProxyType({m.kind: m for m in get_args(
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """A message on its way. session: the session's 32-byte digest. sender, receiver: client ids, or SERVER."""
+    """A message on its way. session: the session's 32-byte digest. sender, receiver: ids of clients (from 0), servers or the dealer."""
 
     session: bytes
     sender: int
@@ -141,8 +141,8 @@ class Envelope:
 
     def __post_init__(self) -> None:
         octets(self.session, DIGEST_BYTES, DIGEST_BYTES, "session")
-        integer(self.sender, SERVER, MAX_ID, "sender")
-        integer(self.receiver, SERVER, MAX_ID, "receiver")
+        integer(self.sender, DEALER, MAX_ID, "sender")
+        integer(self.receiver, DEALER, MAX_ID, "receiver")
 
 
 def _items(envelope: Envelope) -> tuple[Any, ...]:

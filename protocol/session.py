@@ -11,6 +11,10 @@ MAX_ROSTER = 100_000
 MAX_ID = 2**31 - 1
 SERVER = -1
 """The server's party id; clients have ids 0 .. MAX_ID."""
+SECOND_SERVER = -2
+"""The party id of a second server, which must not collude with the first."""
+DEALER = -3
+"""The party id of a dealer of correlated randomness, which must collude with neither server."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,7 @@ def broken_messages():
         "true for the version": with_item(0, True),
         "a float for the sender": with_item(2, 5.0),
         "a session of 31 bytes": with_item(1, bytes(31)),
-        "a sender below the server": with_item(2, -2),
+        "a sender below the dealer": with_item(2, -4),
         "a receiver out of range": with_item(3, 2**31),
         "an unknown kind": with_item(4, 7),
         "a field too few": cbor2.dumps(items[:-1], canonical=True),

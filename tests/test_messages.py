@@ -276,7 +276,7 @@ def test_other_versions_are_refused(version):
 
 OUT_OF_RANGE = [
     *[(EXAMPLES[1], 1, v) for v in (b"", bytes(31), bytes(33))],
-    *[(EXAMPLES[1], at, v) for at in (2, 3) for v in (-2, MAX_ID + 1, 2**63, -(2**63))],
+    *[(EXAMPLES[1], at, v) for at in (2, 3) for v in (-4, MAX_ID + 1, 2**63, -(2**63))],
     *[(TASK, 5, v) for v in ("", "a" * 65)],
     *[(TASK, 6, v) for v in (b"", bytes(15), bytes(17))],
     *[(TASK, 7, v) for v in (-1, 2**31)],
