@@ -132,7 +132,7 @@ _KINDS: Mapping[int, type[Any]] = MappingProxyType({m.kind: m for m in get_args(
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """A message on its way. session: the session's 32-byte digest. sender, receiver: ids of clients (from 0), servers or the dealer."""
+    """A message on its way. session: the session's 32-byte digest. sender, receiver: party ids, of clients from 0 on."""
 
     session: bytes
     sender: int
