@@ -31,7 +31,8 @@ from .masked_messages import (
     SurvivorSignature,
     UnmaskRequest,
 )
-from .masked_terms import PROTOCOL, Dealt, Plan, Policy, encode_dealing, masked, sign_of, survivors_digest
+from .masked_span import GivenUpdates
+from .masked_terms import NO_UPDATE, PROTOCOL, Dealt, Plan, Policy, encode_dealing, masked, sign_of, survivors_digest
 from .messages import Envelope, Task
 from .roles import Deadline, Effect, Event, Perform, Persist, Received, Send, Worked
 from .session import SERVER
@@ -42,7 +43,7 @@ class Idle:
     """A client between sessions. model: SHA-256 of the model that it holds. entropy: where a session's secret comes from.
 
     enrolled: the identities of all clients, known beforehand. next_round: the earliest round it still takes part in, per
-    protocol name ("masked sum/..."), as persisted.
+    protocol name ("masked sum/..."), as persisted. given: the updates that it gave to sums, as persisted.
     """
 
     me: int
@@ -53,6 +54,7 @@ class Idle:
     entropy: Entropy = field(repr=False)
     model: bytes
     next_round: Mapping[str, int] = field(default_factory=dict)
+    given: GivenUpdates = field(default_factory=GivenUpdates, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +157,10 @@ def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
 
 
+def _stored(idle: Idle, given: GivenUpdates) -> tuple[Persist, ...]:
+    return () if given == idle.given else (Persist("given updates", given.encode()),)
+
+
 def _send(plan: Plan, me: int, message: Any) -> Send:
     return Send(Envelope(plan.session.digest, me, SERVER, message))
 
@@ -172,13 +178,19 @@ def _join(state: Idle, digest: bytes, proposal: Proposal) -> tuple[Advertised, t
         "a proposal of another protocol": session.protocol.partition("/")[0] != PROTOCOL,
         "a proposal for others": state.me not in session.roster,
         "a proposal for a round already taken": session.round < state.next_round.get(session.protocol, 0),
+        "a proposal about an update of a round gone by": plan.terms.update != NO_UPDATE and session.round < state.given.round,
         "a proposal for another model than the one received": plan.terms.model != state.model,
         "a roster with a client that is not enrolled": any(i not in state.enrolled for i in session.roster),
     }
     for reason in (*(r for r, found in problems.items() if found), *state.policy.problems(session, plan.terms)):
         raise ProtocolError(reason, SERVER)
+    try:
+        state.given.at(session.round).giving(plan, state.policy.min_survivors)
+    except ValueError as error:
+        raise ProtocolError(str(error), SERVER) from None
     spent = Persist(f"next round {session.protocol}", (session.round + 1).to_bytes(4, "big"))
-    idle = replace(state, next_round={**state.next_round, session.protocol: session.round + 1})
+    spent_rounds = {**state.next_round, session.protocol: session.round + 1}
+    idle = replace(state, next_round=spent_rounds, given=state.given.at(session.round))
     root = state.entropy.secret(f"masked sum {state.me} {plan.binding.hex()}", 32)
     seed, mask, seal = (derive_key(root, purpose, plan.binding) for purpose in ("self seed", "mask key", "sealing key"))
     secrets = Secrets(seed, AgreementKey(mask), SealingKey(seal))
@@ -271,19 +283,25 @@ def _mask(state: Working, vector: Any) -> tuple[Masked, tuple[Effect, ...]]:
     own = (plan.self_mask_key(me, state.secrets.self_seed), 1)
     y = masked(vector, [own, *((key, sign_of(me, i)) for key, i in zip(pairs, state.masking, strict=True))])
     data = y.astype(y.dtype.newbyteorder("<"), copy=False).tobytes()
-    return Masked(state.idle, plan, tuple(state.masking), state.held), (_send(plan, me, MaskedInput(data)),)
+    given = state.idle.given.giving(plan, state.idle.policy.min_survivors)
+    masked_state = Masked(replace(state.idle, given=given), plan, tuple(state.masking), state.held)
+    return masked_state, (*_stored(state.idle, given), _send(plan, me, MaskedInput(data)))
 
 
 def _sign(state: Masked, alive: tuple[int, ...]) -> tuple[Signed, tuple[Effect, ...]]:
-    """Stage 4: sign the one survivor set that it is shown."""
+    """Stage 4: sign the one survivor set that it is shown, unless its sum and earlier ones show what too few clients sent."""
     me, plan = state.idle.me, state.plan
     if not set(alive) <= set(plan.session.roster) or me not in alive:
         raise ProtocolError("a survivor set with strangers or without this client", SERVER)
     if len(alive) < plan.session.threshold:
         raise ProtocolError(f"a survivor set of {len(alive)} where {plan.session.threshold} are needed", SERVER)
+    try:
+        given = state.idle.given.signing(plan, alive, state.idle.policy.min_survivors)
+    except ValueError as error:
+        raise ProtocolError(str(error), SERVER) from None
     signature = state.idle.identity.sign("masked sum survivors", plan.binding, survivors_digest(alive))
-    signed = Signed(state.idle, plan, state.neighbours, state.held, alive)
-    return signed, (_send(plan, me, SurvivorSignature(signature)),)
+    signed = Signed(replace(state.idle, given=given), plan, state.neighbours, state.held, alive)
+    return signed, (*_stored(state.idle, given), _send(plan, me, SurvivorSignature(signature)))
 
 
 def _reveal(state: Signed, request: UnmaskRequest) -> tuple[Idle, tuple[Effect, ...]]:
