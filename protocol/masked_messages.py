@@ -121,6 +121,28 @@ class RelayedShares:
 
 
 @dataclass(frozen=True, slots=True)
+class Accepted:
+    """Client to server: of the neighbours that shared, those whose shares are good."""
+
+    kind: ClassVar[int] = 30
+    dealers: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        clients(self.dealers, 0, "dealers")
+
+
+@dataclass(frozen=True, slots=True)
+class MaskWith:
+    """Server to client: the neighbours to mask with."""
+
+    kind: ClassVar[int] = 31
+    neighbours: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        clients(self.neighbours, 1, "neighbours")
+
+
+@dataclass(frozen=True, slots=True)
 class MaskedInput:
     """Client to server: its vector under all its masks, as little-endian uint32 or uint64."""
 
@@ -191,6 +213,8 @@ MaskedMessage = (
     | NeighbourKeys
     | SealedShares
     | RelayedShares
+    | Accepted
+    | MaskWith
     | MaskedInput
     | Survivors
     | SurvivorSignature

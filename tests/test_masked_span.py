@@ -43,7 +43,7 @@ class Sums:
         """Whether the sum comes to be; if not, because of the span and by the server's fault."""
         plan = self.plan(roster, weights, **changes)
         parties = {i: self.parties[i] for i in roster}
-        end, network = masked_sum(plan, parties, self.play.vectors.__getitem__, losing(dict.fromkeys(lost, 2)))
+        end, network = masked_sum(plan, parties, self.play.vectors.__getitem__, losing(dict.fromkeys(lost, 3)))
         if isinstance(end, Summed):
             assert not network.faults
             return True
@@ -115,7 +115,7 @@ def test_sums_that_no_client_sees_all_of_are_refused(how):
     for part, signs in parts:
         roster = part if how == "clusters" else sums.play.roster
         plan = sums.plan(roster, {i: signs.get(i, 1.0) for i in roster})
-        tap = losing({i: 2 for i in roster if i not in part})
+        tap = losing({i: 3 for i in roster if i not in part})
         end, _ = masked_sum(plan, {i: sums.parties[i] for i in roster}, sums.play.vectors.__getitem__, tap)
         done.append(end.clients if isinstance(end, Summed) else None)
     assert done == [p + q, None, None]
@@ -124,7 +124,7 @@ def test_sums_that_no_client_sees_all_of_are_refused(how):
 def test_a_name_another_cluster_or_a_failed_session_do_not_make_a_client_forget():
     sums = Sums()
     plan = sums.plan()
-    tap = losing(dict.fromkeys(ALL, 4))  # all signed, and the server says that it got no shares
+    tap = losing(dict.fromkeys(ALL, 5))  # all signed, and the server says that it got no shares
     end, _ = masked_sum(plan, sums.parties, sums.play.vectors.__getitem__, tap)
     assert isinstance(end, Failed)
     assert not sums.sum(ALL[:5])
@@ -212,7 +212,7 @@ def test_an_input_that_was_sent_counts_though_nobody_asked_for_a_signature():
     """It may have been summed with the help of others."""
     sums = Sums()
     plan = sums.plan()
-    tap = losing(dict.fromkeys(ALL[1:], 3))  # client 1 has sent an input and signs for a sum that fails
+    tap = losing(dict.fromkeys(ALL[1:], 4))  # client 1 has sent an input and signs for a sum that fails
     masked_sum(plan, sums.parties, sums.play.vectors.__getitem__, lambda f: [] if f.kind == "Survivors" else tap(f))
     assert not sums.parties[1].state.given.updates[HELD].alive
     assert not sums.sum(ALL[:5])
