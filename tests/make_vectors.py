@@ -16,8 +16,10 @@ from cloister.crypto.orthonormal import HadamardRotation, Permutation, SignedPer
 from cloister.crypto.prg import derive_key, keystream
 from cloister.protocol import Permuted
 from cloister.protocol.answers import Assignment, Model, Weights
+from cloister.protocol.distributed_gaussian import PAPER_BETA, DistributedGaussian, reserve
 from cloister.protocol.errors import ProtocolError
 from cloister.protocol.group_seed import agree
+from cloister.protocol.ledger import Ledger
 from cloister.protocol.messages import Advertise, Envelope, Mean, Roster, SealedSeed, Task, Upload, decode, encode
 from cloister.protocol.session import SERVER, Session
 from cloister.protocol.view import LocalWork, Setup
@@ -228,6 +230,30 @@ def rounds():
     return {"entropy_seed": SEED, "labels": ["run", "identity ID", "sealing key ID", "group seed"], "run": run, "cases": cases}
 
 
+def distributed_gaussian():
+    """A client's input, and what the ledger is told for each number of survivors."""
+    cases = []
+    for ring_bits, variance, d in ((32, 25, 13), (64, 2**24, 4)):
+        p = DistributedGaussian(d, 8.0, 2.0**-4, variance, 5, 1, ring_bits, PAPER_BETA, 2.0**-20)
+        session = Session(p.protocol, bytes(range(16)), 2, "root", (1, 2, 4, 5, 7), 4)
+        place = reserve(p, session, Ledger(2, "client", "zero out", 1e9, 1e-5))
+        vector = np.arange(d, dtype=np.float32) / 4 - 1
+        cases.append(
+            {
+                "parameters": {f.name: getattr(p, f.name) for f in fields(p)},
+                "bits": p.bits,
+                "flat": p.flat,
+                "session": {**session_fields(session), "digest": session.digest},
+                "client": place.client,
+                "label": f"distributed gaussian {place.client} {session.digest.hex()}",
+                "vector": floats(vector),
+                "input": place.encode(vector, ENTROPY).astype(f"<u{ring_bits // 8}").tobytes(),
+                "rho": {str(survivors): p.release(survivors, "zero out").event.rho for survivors in (5, 4)},
+            }
+        )
+    return {"entropy_seed": SEED, "cases": cases}
+
+
 FILES = {
     "crypto/v1/keys.json": keys,
     "crypto/v1/transforms.json": transforms,
@@ -237,6 +263,7 @@ FILES = {
     "group_seed/v1/exchange.json": exchange,
     "group_seed/v1/broken.json": broken_exchanges,
     "uploads/v1/rounds.json": rounds,
+    "distributed_gaussian/v1/inputs.json": distributed_gaussian,
 }
 
 

@@ -12,6 +12,8 @@ import pytest
 
 from cloister.crypto import orthonormal
 from cloister.crypto.entropy import SimulatedEntropy
+from cloister.crypto.prg import derive_key
+from cloister.crypto.samplers import discrete_gaussian
 from cloister.protocol.errors import ProtocolError
 from cloister.protocol.messages import Upload, decode, encode
 from cloister.protocol.session import Session
@@ -90,6 +92,20 @@ def test_broken_exchanges_fail_with_their_reason(case):
     with pytest.raises(ProtocolError) as failure:
         MAKE["play_exchange"]((case["frame"], octets(case["bytes"])))
     assert (failure.value.blame, failure.value.reason) == (case["blame"], case["reason"])
+
+
+def test_noisy_inputs_are_the_rotated_vector_and_the_samplers_noise():
+    file = read("distributed_gaussian/v1/inputs.json")
+    for case in file["cases"]:
+        p, digest = case["parameters"], octets(case["session"]["digest"])
+        ring = np.frombuffer(octets(case["input"]), f"<u{p['ring_bits'] // 8}")
+        secret = SimulatedEntropy(file["entropy_seed"]).secret(case["label"], 32)
+        noise = discrete_gaussian(derive_key(secret, "distributed noise", digest), len(ring) - 1, p["variance"])
+        levels = ring[:-1].astype(np.int64) - (2 ** (case["bits"] - 1) - 1) - noise
+        turn = orthonormal.HadamardRotation.draw(derive_key(digest, "distributed gaussian rotation", b""), p["d"])
+        vector = np.frombuffer(octets(case["vector"]), "<f4")
+        assert np.abs(levels * p["granularity"] - turn.apply(vector)).max() < p["granularity"]
+        assert ring[-1] == 1
 
 
 def test_rounds_end_in_the_mean_of_the_clear_updates():
