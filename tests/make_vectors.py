@@ -12,6 +12,7 @@ import cbor2
 import numpy as np
 
 from cloister.crypto.entropy import SimulatedEntropy
+from cloister.crypto.fixed_point import FixedPoint, Nearest, Stochastic
 from cloister.crypto.orthonormal import HadamardRotation, Permutation, SignedPermutation
 from cloister.crypto.prg import derive_key, keystream
 from cloister.protocol import Permuted
@@ -22,6 +23,7 @@ from cloister.protocol.group_seed import agree
 from cloister.protocol.ledger import Ledger
 from cloister.protocol.messages import Advertise, Envelope, Mean, Roster, SealedSeed, Task, Upload, decode, encode
 from cloister.protocol.session import SERVER, Session
+from cloister.protocol.slots import COUNTING, Slots, Weighted
 from cloister.protocol.view import LocalWork, Setup
 
 FOLDER = Path(__file__).parent / "vectors"
@@ -254,6 +256,38 @@ def distributed_gaussian():
     return {"entropy_seed": SEED, "cases": cases}
 
 
+def slots():
+    """Inputs of both sessions, with the second one's name: slots 0 and 2 of four are open."""
+    plan = Slots(4, 3, FixedPoint(32, 16, 2.0, 10, 100), 3, 1)
+    counting = Session(COUNTING, bytes(range(16)), 5, "root", tuple(range(10)), 8)
+    opened = frozenset({0, 2})
+    one, other = (np.array(x, np.float32) for x in ([0.5, -2.0, 0.3], [0.1, 0.2, 3.0]))
+    chosen = {"one": {2: Weighted(one, 100)}, "a closed one": {1: Weighted(one, 7)}}
+    chosen["several"] = {0: Weighted(one, 60), 1: Weighted(one, 30), 2: Weighted(other, 10)}
+    cases = []
+    for rounding in (Nearest(), Stochastic(ENTROPY.secret("slot rounding", 32))):
+        for name, choice in chosen.items():
+            cases.append(
+                {
+                    "name": name,
+                    "rounding_key": getattr(rounding, "key", b""),
+                    "chosen": [[k, floats(w.vector), w.weight] for k, w in choice.items()],
+                    "counts": plan.encode_count(choice).astype("<u4").tobytes(),
+                    "input": plan.encode(choice, opened, rounding).astype("<u4").tobytes(),
+                }
+            )
+    parameters = {f.name: getattr(plan.grid, f.name) for f in fields(plan.grid)}
+    return {
+        "slots": {"count": plan.count, "d": plan.d, "grid": parameters, "floor": plan.floor, "corrupt": plan.corrupt},
+        "counting": {**session_fields(counting), "digest": counting.digest},
+        "counts": [6, 1, 6, 0],
+        "threshold": 8,
+        "opened": sorted(plan.opened((6, 1, 6, 0), 10, 8)),
+        "protocol": plan.protocol(counting, opened),
+        "cases": cases,
+    }
+
+
 FILES = {
     "crypto/v1/keys.json": keys,
     "crypto/v1/transforms.json": transforms,
@@ -264,6 +298,7 @@ FILES = {
     "group_seed/v1/broken.json": broken_exchanges,
     "uploads/v1/rounds.json": rounds,
     "distributed_gaussian/v1/inputs.json": distributed_gaussian,
+    "slots/v1/inputs.json": slots,
 }
 
 

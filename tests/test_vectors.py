@@ -108,6 +108,29 @@ def test_noisy_inputs_are_the_rotated_vector_and_the_samplers_noise():
         assert ring[-1] == 1
 
 
+def test_slot_inputs_hold_what_was_chosen_where_it_is_open_and_zeros():
+    file = read("slots/v1/inputs.json")
+    plan, grid = file["slots"], file["slots"]["grid"]
+    half = 2 ** (grid["bits"] - 1) - 1
+    assert file["opened"] == [
+        k for k, n in enumerate(file["counts"]) if n >= plan["floor"] + 10 - file["threshold"] + plan["corrupt"]
+    ]
+    for case in file["cases"]:
+        ring = np.frombuffer(octets(case["input"]), "<u4").reshape(plan["count"], plan["d"] + 1)
+        counts = np.frombuffer(octets(case["counts"]), "<u4")
+        chosen = {k: (np.frombuffer(octets(v), "<f4"), w) for k, v, w in case["chosen"]}
+        assert np.flatnonzero(counts).tolist() == sorted(chosen)
+        for k in range(plan["count"]):
+            if k not in chosen or k not in file["opened"]:
+                assert not ring[k].any()
+                continue
+            vector, weight = chosen[k]
+            clipped = np.clip(vector, -grid["clip"], grid["clip"])
+            levels = ring[k, :-1].astype(float) / weight - half
+            assert np.abs(levels - clipped * half / grid["clip"]).max() <= (1 if case["rounding_key"] else 0.5) + 1e-6
+            assert ring[k, -1] == weight
+
+
 def test_rounds_end_in_the_mean_of_the_clear_updates():
     for case in read("uploads/v1/rounds.json")["cases"]:
         clear = {int(i): np.frombuffer(octets(v), "<f4") for i, v in case["updates"].items()}
