@@ -12,6 +12,7 @@ from typing import Any, ClassVar, get_args
 from .errors import ProtocolError
 from .masked_messages import MaskedMessage
 from .message_fields import DIGEST_BYTES, integer, octets, text, words
+from .receiver_opened_messages import ReceiverOpenedMessage
 from .session import DEALER, MAX_ID, MAX_ROSTER, RUN_BYTES, VERSION
 
 HEAD_BYTES = 4096 + 5 * MAX_ROSTER
@@ -126,7 +127,7 @@ class SealedSeed:
         octets(self.sealed, 48, 48, "sealed seed")
 
 
-Message = Task | Upload | Mean | Advertise | Roster | SealedSeed | MaskedMessage
+Message = Task | Upload | Mean | Advertise | Roster | SealedSeed | MaskedMessage | ReceiverOpenedMessage
 _KINDS: Mapping[int, type[Any]] = MappingProxyType({m.kind: m for m in get_args(Message)})
 
 

@@ -1,8 +1,8 @@
 """Sums into K slots with the choice hidden: each client adds its vector to a slot of its own choice (IFCA, FedEM).
 
 Spec: specs/slots.md. A client's input to the masked sum is K weighted vectors, zeros where it did not choose. The server learns
-the K sums and the K weights, and nothing of who chose what. A first masked sum, of the K counts alone, finds the slots that enough
-clients chose; whoever chose another sends zeros in the second one, so that staying out does not show either.
+the K sums and the K weights, and nothing of who chose what. A first masked sum, of the K counts alone, finds the slots that
+enough clients chose; whoever chose another sends zeros in the second, so that staying out does not show either.
 """
 
 import hashlib

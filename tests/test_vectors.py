@@ -4,6 +4,7 @@ import hashlib
 import hmac
 import json
 import runpy
+import struct
 from pathlib import Path
 
 import cbor2
@@ -16,7 +17,7 @@ from cloister.crypto.prg import derive_key
 from cloister.crypto.samplers import discrete_gaussian
 from cloister.protocol.errors import ProtocolError
 from cloister.protocol.messages import Upload, decode, encode
-from cloister.protocol.session import Session
+from cloister.protocol.session import SERVER, Session
 
 FOLDER = Path(__file__).parent / "vectors"
 MAKE = runpy.run_path(str(Path(__file__).parent / "make_vectors.py"))
@@ -106,6 +107,27 @@ def test_noisy_inputs_are_the_rotated_vector_and_the_samplers_noise():
         vector = np.frombuffer(octets(case["vector"]), "<f4")
         assert np.abs(levels * p["granularity"] - turn.apply(vector)).max() < p["granularity"]
         assert ring[-1] == 1
+
+
+@pytest.mark.parametrize("case", cases("receiver_opened/v1/broken.json"))
+def test_broken_openings_fail_with_their_reason(case):
+    played, _ = MAKE["play_opening"](MAKE["OPENINGS"][32], (case["frame"], octets(case["bytes"])))
+    assert (case["blame"], case["reason"]) in {(fault.blame, fault.reason) for fault in played.faults}
+    assert not played.opened
+
+
+def test_opened_sums_are_the_weighted_means_of_the_clear_updates():
+    for case in read("receiver_opened/v1/exchange.json")["cases"]:
+        clear = {int(i): np.frombuffer(octets(v), "<f4").astype(float) for i, v in case["updates"].items()}
+        plain = sum(w * clear[i] for i, w in zip(case["session"]["roster"], case["weights"], strict=True)) / sum(case["weights"])
+        assert np.frombuffer(octets(case["mean"]), "<f4") == pytest.approx(plain, abs=1 / 2047)
+        (total,) = [f for f in case["frames"] if f["kind"] == "OpenedTotal"]
+        words = np.frombuffer(decode(octets(total["bytes"]), SERVER, 1 << 20).message.total, "<u4")
+        assert int(words.max()) < 2 ** case["mask_bits"]
+        head = b"cloister/v1/receiver opened" + octets(case["session"]["digest"])
+        terms = [case["receiver"], case["weights"], case["ring_bits"], 3, 12, struct.pack(">d", 1.0), 4, bytes(32)]
+        terms = cbor2.dumps(terms, canonical=True)
+        assert hashlib.sha256(head + hashlib.sha256(terms).digest()).digest() == octets(case["binding"])
 
 
 def test_slot_inputs_hold_what_was_chosen_where_it_is_open_and_zeros():
