@@ -23,7 +23,7 @@ from cloister.protocol.group_seed import agree
 from cloister.protocol.ledger import Ledger
 from cloister.protocol.masked_sum import Members, Plan
 from cloister.protocol.masked_terms import Policy as SumPolicy
-from cloister.protocol.messages import Advertise, Envelope, Mean, Roster, SealedSeed, Task, Upload, decode, encode
+from cloister.protocol.messages import Advertise, Envelope, Mean, Ready, Roster, SealedSeed, Task, Upload, decode, encode
 from cloister.protocol.receiver_opened import Cast, members_of, receiver_opened
 from cloister.protocol.receiver_opened_terms import PROTOCOL as OPENED
 from cloister.protocol.receiver_opened_terms import Opening, OpeningPolicy
@@ -88,8 +88,9 @@ MESSAGES = {
     "advertise": Advertise(bytes(range(32)), bytes(range(64))),
     "roster": Roster((bytes(32), b"\x01" * 32), (bytes(64), b"\x01" * 64)),
     "sealed seed": SealedSeed(5, bytes(32), bytes(64), bytes(48)),
+    "ready": Ready(),
 }
-TO_SERVER = (Upload, Advertise, SealedSeed)
+TO_SERVER = (Upload, Advertise, SealedSeed, Ready)
 
 
 def envelope(message):
@@ -128,7 +129,7 @@ def broken_messages():
         "a session of 31 bytes": with_item(1, bytes(31)),
         "a sender below the dealer": with_item(2, -4),
         "a receiver out of range": with_item(3, 2**31),
-        "an unknown kind": with_item(4, 7),
+        "an unknown kind": with_item(4, 99),
         "a field too few": cbor2.dumps(items[:-1], canonical=True),
         "a field too many": cbor2.dumps([*items, 1], canonical=True),
         "an empty vector": with_item(5, b""),
