@@ -1,0 +1,1 @@
+"""Robust aggregation rules: each declares the least it must see, and most need nothing but a Gram matrix."""
