@@ -225,8 +225,8 @@ class UploadView:
         self._disclose(updates.round, "server", "gram(remember)", about, size, "inner products with updates of earlier rounds")
         return cosine_block(self._rows(updates, updates.clients), list(rows))
 
-    def advance(self, model: Model, mean: Sum, /) -> Model:
-        moved = self._models[model.name] + self._means[mean.name]
+    def advance(self, model: Model, mean: Sum, /, step: float = 1.0) -> Model:
+        moved = self._models[model.name] + np.float32(step) * self._means[mean.name]
         name = _unused(mean.name, self._models)
         self._models[name] = moved
         return Model(name)

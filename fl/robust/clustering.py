@@ -27,8 +27,8 @@ class FLAME:
     """HDBSCAN on cosine distances admits the one cluster of a majority; its updates are clipped to the median norm of all;
     noise of standard deviation noise * median norm is added (Nguyen et al. 2022, algorithm 1, lines 6 to 17).
 
-    noise: the paper's lambda; 0 adds none. Where HDBSCAN finds no cluster of a majority the paper is silent: here all
-    updates are kept, clipped.
+    noise: the paper's lambda; 0 adds none. HDBSCAN as everybody sets it (single cluster allowed, min_samples 1) often admits
+    little more than half even if nobody lies.
     """
 
     noise: float = 0.0
@@ -46,7 +46,7 @@ class FLAME:
         label = density.fit(1 - cosine_similarity(gram)).labels_
         admitted = np.flatnonzero(label >= 0)  # a majority is at most one cluster
         norm = norms(gram)
-        return uniform_on(admitted if len(admitted) else np.arange(n), n) * clip_factors(norm, float(np.median(norm)))
+        return uniform_on(admitted, n) * clip_factors(norm, float(np.median(norm)))
 
     def noise_std(self, gram: Matrix, /) -> float:
         return self.noise * float(np.median(norms(gram)))

@@ -121,7 +121,8 @@ class MeanAroundMedian:
 class Bulyan:
     """theta = n - 2 f picks of Krum, then per coordinate the mean of the theta - 2 f nearest to the median of the picks.
 
-    El Mhamdi et al. 2018, algorithm 1; n >= 4 f + 3.
+    El Mhamdi et al. 2018, algorithm 1; n >= 4 f + 3. For f below 3 the last picks look at one neighbour, so that the closest pair
+    ties: the lower position is picked.
     """
 
     f: int
