@@ -365,3 +365,31 @@ def test_cfl_as_a_defence_splits_only_where_its_three_tests_pass() -> None:
     np.testing.assert_allclose(CFLDefence(**passes).weights(gram, rng()), [1 / 6] * 6 + [0] * 3)
     for fails in ({"eps1": 1e-3}, {"eps2": 1e3}, {"gamma_max": 0.9999}):
         np.testing.assert_allclose(CFLDefence(**{**passes, **fails}).weights(gram, rng()), all_of_them)
+
+
+# --- what only full updates can have ----------------------------------------------------------------------------------
+
+
+def test_foolsgold_judges_what_clients_sent_so_far_and_sums_what_they_send_now() -> None:
+    draw = np.random.default_rng(0)
+    history = draw.standard_normal((5, 200)).astype(np.float32)
+    history[4] = history[3]
+    now = draw.standard_normal((5, 20)).astype(np.float32)
+    found = aggregate(FoolsGold(), now, rng(), judged=history)
+    np.testing.assert_allclose(found.weights, [1 / 3, 1 / 3, 1 / 3, 0, 0], atol=1e-5)
+    np.testing.assert_allclose(found.vector, now[:3].mean(axis=0), atol=1e-5)
+    history[1, 0] = np.nan
+    assert aggregate(FoolsGold(), now, rng(), judged=history).rejected == (1,)
+
+
+def test_weak_dp_and_flame_add_noise_of_the_size_they_ask_for() -> None:
+    x = opposed(9, 4)
+    x = np.tile(x, 400).astype(np.float32)
+    without = aggregate(NormBound(5.0), x, rng()).vector
+    blurred = [aggregate(NormBound(5.0, s=0.3), x, np.random.default_rng(seed)).vector for seed in (0, 0, 1)]
+    assert np.std(blurred[0] - without) == pytest.approx(0.3, rel=0.03)
+    np.testing.assert_array_equal(blurred[0], blurred[1])
+    assert not np.array_equal(blurred[0], blurred[2])
+    scale = float(np.median(np.linalg.norm(x, axis=1)))
+    flame = aggregate(FLAME(noise=0.01), x, rng()).vector - aggregate(FLAME(), x, rng()).vector
+    assert np.std(flame) == pytest.approx(0.01 * scale, rel=0.03)
