@@ -126,9 +126,9 @@ def _check(updates: Updates, extra: Vector | None, judged: Updates | None) -> No
         raise ValueError("there are no updates to aggregate")
     if judged is not None and len(judged) != len(updates):
         raise ValueError(f"{len(judged)} judged vectors for {len(updates)} updates; give one for each")
-    for name, vectors in (("updates", updates), ("judged", judged or () if not isinstance(judged, np.ndarray) else judged)):
-        shapes = {(x.shape, x.dtype.name) for x in vectors}
-        if shapes - {((len(vectors[0]),), "float32")} if len(vectors) else False:
-            raise ValueError(f"{name} are float32 vectors of one length, not {sorted(shapes)}")
+    for name, vectors in ({"updates": updates} | ({} if judged is None else {"judged": judged})).items():
+        kinds = {(x.shape, x.dtype.name) for x in vectors}
+        if len(kinds) > 1 or kinds != {((len(vectors[0]),), "float32")}:
+            raise ValueError(f"{name} are float32 vectors of one length, not {sorted(kinds)}")
     if extra is not None and (extra.dtype != np.float32 or extra.shape != np.shape(updates[0])):
         raise ValueError(f"extra is a float32 vector as long as an update, not {extra.dtype} of shape {extra.shape}")

@@ -18,6 +18,8 @@ Updates = NDArray[np.float32] | Sequence[Vector]
 
 VALUES = 1 << 21
 """Values of a block: rows times coordinates, so that its working memory is a few megabytes whatever the number of rows."""
+SORTED = 1 << 18
+"""Values of a block that is sorted, smaller so that it stays in a core's cache."""
 MAX_BLOCK = 16_384
 """Coordinates of a block at most: bounds the rounding of a float32 inner product."""
 THREADS = min(4, cpu_count() or 1)
@@ -59,9 +61,9 @@ class Rows:
         chosen = np.stack([self.updates[i][index] for i in self.kept])
         return Rows(chosen if self.mixing is None else self.mixing.astype(np.float32) @ chosen, np.arange(len(self)))
 
-    def blocks(self) -> Iterator[tuple[int, int]]:
-        """Start and stop of every block."""
-        size = int(np.clip(VALUES // max(1, len(self.kept)), 64, MAX_BLOCK))
+    def blocks(self, values: int = VALUES) -> Iterator[tuple[int, int]]:
+        """Start and stop of every block of about so many values."""
+        size = int(np.clip(values // max(1, len(self.kept)), 64, MAX_BLOCK))
         return ((s, min(s + size, self.length)) for s in range(0, self.length, size))
 
 
@@ -112,7 +114,11 @@ def coordinatewise(rows: Rows, combine: Callable[[Block], Block]) -> Vector:
         start, stop = part
         result[start:stop] = combine(rows.block(start, stop))
 
+    parts = list(rows.blocks(SORTED))
+    if len(parts) == 1:
+        work(parts[0])
+        return result
     with ThreadPoolExecutor(THREADS) as pool:
-        for _ in pool.map(work, rows.blocks()):
+        for _ in pool.map(work, parts):
             pass
     return result

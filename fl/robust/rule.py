@@ -91,7 +91,10 @@ class Noisy(Protocol):
     """A rule whose result the owner of the model blurs."""
 
     def noise_std(self, gram: Matrix, /) -> float:
-        """Standard deviation of the Gaussian noise that is added to every coordinate of the result."""
+        """Standard deviation of the Gaussian noise that is added to every coordinate of the result.
+
+        gram: of the updates as they came, before any step.
+        """
         ...
 
 

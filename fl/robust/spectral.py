@@ -51,7 +51,7 @@ class DnC:
     """Divide and conquer (Shejwalkar and Houmansadr 2021, algorithm 2): no outliers along top singular vectors.
 
     iterations: random subsets of b coordinates. c: round(c f) updates are dropped by each; those that none dropped are
-    averaged. All weights are 0 where no update is left.
+    averaged. All weights are 0 where no update is left. Coordinates in an unknown order with unknown signs serve as well.
     """
 
     f: int

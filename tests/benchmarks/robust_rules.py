@@ -1,4 +1,4 @@
-"""Robust rules on n float32 updates of d coordinates: wall and CPU time, and the most memory beyond the input; beside ByzFL if it is there.
+"""Robust rules on n float32 updates of d coordinates: wall and CPU time, and extra memory; beside ByzFL if it is there.
 
 python tests/benchmarks/robust_rules.py [--json] [--n 100] [--f 20] [--d 100000 1000000] [--repeat 3] [--rows]
 
