@@ -126,7 +126,7 @@ def _check(updates: Updates, extra: Vector | None, judged: Updates | None) -> No
         raise ValueError("there are no updates to aggregate")
     if judged is not None and len(judged) != len(updates):
         raise ValueError(f"{len(judged)} judged vectors for {len(updates)} updates; give one for each")
-    for name, vectors in ({"updates": updates} | ({} if judged is None else {"judged": judged})).items():
+    for name, vectors in (("updates", updates), ("judged", updates if judged is None else judged)):
         kinds = {(x.shape, x.dtype.name) for x in vectors}
         if len(kinds) > 1 or kinds != {((len(vectors[0]),), "float32")}:
             raise ValueError(f"{name} are float32 vectors of one length, not {sorted(kinds)}")

@@ -10,10 +10,11 @@ import argparse
 import json
 import sys
 import tracemalloc
-import types
 from collections.abc import Callable
+from importlib import import_module
 from time import perf_counter, process_time
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 
@@ -64,14 +65,12 @@ def rules(f: int, d: int) -> dict[str, tuple[Rule, str]]:
 
 
 def peer() -> Any:
-    """ByzFL, or None. It imports torchvision for downloads alone, for which an empty module stands in."""
-    try:
-        import torchvision  # noqa: F401
-    except ImportError:
-        for name in ("torchvision", "torchvision.datasets", "torchvision.transforms"):
-            sys.modules.setdefault(name, types.ModuleType(name))
-        sys.modules["torchvision"].datasets = sys.modules["torchvision.datasets"]  # type: ignore[attr-defined]
-        sys.modules["torchvision"].transforms = sys.modules["torchvision.transforms"]  # type: ignore[attr-defined]
+    """ByzFL, or None. It needs torchvision and seaborn for its data and plots alone, for which mocks stand in."""
+    for name in ("torchvision", "torchvision.datasets", "torchvision.transforms", "seaborn"):
+        try:
+            import_module(name)
+        except ImportError:
+            sys.modules[name] = MagicMock()
     try:
         import byzfl
     except ImportError:
