@@ -22,6 +22,7 @@ from ...protocol.errors import Refused
 from ...protocol.view import ServerView
 from ..robust.aggregate import aggregate
 from ..robust.mixing import Mixed, of_gram
+from ..robust.rows import one_thread
 from ..robust.rule import Block, ExtraRowRule, GramRule, Matrix, Noisy, Rule, Sight
 
 
@@ -91,7 +92,8 @@ def _by_gram(view: ServerView, updates: Updates, rule: Rule, rng: np.random.Gene
     gram = view.gram(updates) if rule.sees > Sight.SUM else None
     n = len(updates.clients)
     try:
-        weights = _weights(rule, np.zeros((n, n)) if gram is None else gram.matrix, updates, rng, root)
+        with one_thread():
+            weights = _weights(rule, np.zeros((n, n)) if gram is None else gram.matrix, updates, rng, root)
     except ValueError as error:
         return RobustSum(None, 0.0, Outcome({}, str(error)), gram)
     of = {i: float(w) for i, w in zip(updates.clients, weights, strict=True)}

@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from .mixing import Prepared, Step, mixing_of, of_gram
-from .rows import Rows, Updates, Vector, combination, coordinatewise, gram_of, squared_norms
+from .rows import Rows, Updates, Vector, combination, coordinatewise, gram_of, one_thread, squared_norms
 from .rule import CoordinateRule, ExtraRowRule, GramRule, Matrix, Noisy, Rule, Sight
 
 
@@ -46,6 +46,13 @@ def aggregate(
     fit, or an extra vector is missing, not taken or not finite.
     """
     _check(updates, extra, judged)
+    with one_thread():
+        return _aggregated(rule, updates, rng, extra, judged)
+
+
+def _aggregated(
+    rule: Rule, updates: Updates, rng: np.random.Generator, extra: Vector | None, judged: Updates | None
+) -> Aggregate:
     finite = np.isfinite(squared_norms(updates))
     if judged is not None:
         finite &= np.isfinite(squared_norms(judged))

@@ -3,26 +3,33 @@
 Nothing here holds a second copy of the updates: a block is (rows, BLOCK) at most.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cache
 from os import cpu_count
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 from .rule import Block, Matrix
 
 Vector = NDArray[np.float32]
 Updates = NDArray[np.float32] | Sequence[Vector]
+Part = TypeVar("Part")
+Result = TypeVar("Result")
 
-VALUES = 1 << 21
-"""Values of a block: rows times coordinates, so that its working memory is a few megabytes whatever the number of rows."""
+MULTIPLIED = 1 << 19
+"""Values of a block that is multiplied, rows times coordinates: a core's cache, whatever the number of rows."""
 SORTED = 1 << 18
-"""Values of a block that is sorted, smaller so that it stays in a core's cache."""
+"""Values of a block that is sorted, in a copy."""
 MAX_BLOCK = 16_384
 """Coordinates of a block at most: bounds the rounding of a float32 inner product."""
-THREADS = min(4, cpu_count() or 1)
+STRIPES = 4
+"""Parts in which work is dealt out. A constant, so that the bits of a result do not depend on the number of cores."""
 FAR = 16.0
 """Updates this many times longer than the median one do not count in the mean about which the others are centred."""
 
@@ -61,16 +68,48 @@ class Rows:
         chosen = np.stack([self.updates[i][index] for i in self.kept])
         return Rows(chosen if self.mixing is None else self.mixing.astype(np.float32) @ chosen, np.arange(len(self)))
 
-    def blocks(self, values: int = VALUES) -> Iterator[tuple[int, int]]:
+    def blocks(self, values: int = MULTIPLIED) -> list[tuple[int, int]]:
         """Start and stop of every block of about so many values."""
         size = int(np.clip(values // max(1, len(self.kept)), 64, MAX_BLOCK))
-        return ((s, min(s + size, self.length)) for s in range(0, self.length, size))
+        return [(s, min(s + size, self.length)) for s in range(0, self.length, size)]
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def one_thread() -> AbstractContextManager[object]:
+    """Linear algebra in the calling thread alone, while it lasts.
+
+    Threads inside a product of a small block wait for each other at every block, which costs many times the work as soon as
+    another program wants a core.
+    """
+    limit: AbstractContextManager[object] = _libraries().limit(limits=1, user_api="blas")
+    return limit
+
+
+def in_stripes(parts: Sequence[Part], work: Callable[[Sequence[Part]], Result]) -> list[Result]:
+    """work of every STRIPES-th part, in threads that multiply alone: at most STRIPES results, in order."""
+    stripes = [parts[k::STRIPES] for k in range(min(STRIPES, len(parts)))]
+    with one_thread():
+        if len(stripes) == 1:
+            return [work(stripes[0])]
+        with ThreadPoolExecutor(min(STRIPES, cpu_count() or 1)) as pool:
+            return list(pool.map(work, stripes))
 
 
 def squared_norms(updates: Updates) -> Matrix:
     """|x_i|^2, float64 (n,), as float32 adds it up: not finite where an update is not, or is too large to compare."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.array([np.float64(x @ x) for x in updates])
+    result = np.empty(len(updates))
+
+    def work(positions: Sequence[int]) -> None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            for i in positions:
+                result[i] = updates[i] @ updates[i]
+
+    in_stripes(range(len(updates)), work)
+    return result
 
 
 def gram_of(rows: Rows, centre: bool) -> Matrix:
@@ -82,43 +121,49 @@ def gram_of(rows: Rows, centre: bool) -> Matrix:
     n = len(rows)
     share = np.zeros(n, dtype=np.float32)
     if centre:
-        square = np.zeros(n)
-        for start, stop in rows.blocks():
-            block = rows.block(start, stop)
-            square += np.vecdot(block, block)
+        square = row_squares(rows)
         ordinary = square <= FAR**2 * np.median(square)
         share[ordinary] = 1 / np.count_nonzero(ordinary)
-    total = np.zeros((n, n))
-    for start, stop in rows.blocks():
-        block = rows.block(start, stop)
-        if centre:
-            block = block - share @ block
-        total += block @ block.T
+
+    def work(parts: Sequence[tuple[int, int]]) -> Matrix:
+        total = np.zeros((n, n))
+        for start, stop in parts:
+            block = rows.block(start, stop)
+            if centre:
+                block = block - share @ block
+            total += block @ block.T
+        return total
+
+    total = sum(in_stripes(rows.blocks(), work), start=np.zeros((n, n)))
     return (total + total.T) / 2
+
+
+def row_squares(rows: Rows) -> Matrix:
+    """|x_i|^2 of every row, float64 (n,), in float32 blocks added up in float64."""
+
+    def work(parts: Sequence[tuple[int, int]]) -> Matrix:
+        total = np.zeros(len(rows))
+        for start, stop in parts:
+            block = rows.block(start, stop)
+            total += np.vecdot(block, block)
+        return total
+
+    return sum(in_stripes(rows.blocks(), work), start=np.zeros(len(rows)))
 
 
 def combination(rows: Rows, weights: Matrix) -> Vector:
     """sum_i w_i x_i: float32 (d,)."""
-    result = np.empty(rows.length, dtype=np.float32)
     w = weights.astype(np.float32)
-    for start, stop in rows.blocks():
-        result[start:stop] = w @ rows.block(start, stop)
-    return result
+    return coordinatewise(rows, lambda block: w @ block, MULTIPLIED)
 
 
-def coordinatewise(rows: Rows, combine: Callable[[Block], Block]) -> Vector:
-    """combine of every block of coordinates, float32 (n, k) to (k,), in a few threads: float32 (d,)."""
+def coordinatewise(rows: Rows, combine: Callable[[Block], Block], values: int = SORTED) -> Vector:
+    """combine of every block of about so many values, float32 (n, k) to (k,): float32 (d,)."""
     result = np.empty(rows.length, dtype=np.float32)
 
-    def work(part: tuple[int, int]) -> None:
-        start, stop = part
-        result[start:stop] = combine(rows.block(start, stop))
+    def work(parts: Sequence[tuple[int, int]]) -> None:
+        for start, stop in parts:
+            result[start:stop] = combine(rows.block(start, stop))
 
-    parts = list(rows.blocks(SORTED))
-    if len(parts) == 1:
-        work(parts[0])
-        return result
-    with ThreadPoolExecutor(THREADS) as pool:
-        for _ in pool.map(work, parts):
-            pass
+    in_stripes(rows.blocks(values), work)
     return result

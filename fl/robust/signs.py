@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.cluster import MeanShift, estimate_bandwidth
 
 from .averages import clip_factors
-from .rows import Rows
+from .rows import Rows, row_squares
 from .rule import Matrix, Sight, check_count, uniform_on
 
 
@@ -33,11 +33,7 @@ class SignGuard:
     def weigh(self, rows: Rows, rng: np.random.Generator, /) -> Matrix:
         n, d = len(rows), rows.length
         check_count(self, n, 1)
-        square = np.zeros(n)
-        for start, stop in rows.blocks():
-            block = rows.block(start, stop)
-            square += np.vecdot(block, block)
-        norm = np.sqrt(square)
+        norm = np.sqrt(row_squares(rows))
         median = float(np.median(norm))
         ordinary = (norm >= self.L * median) & (norm <= self.R * median)
 

@@ -20,7 +20,8 @@ def distances_from(gram: Matrix, weights: Matrix) -> Matrix:
 class GeometricMedian:
     """argmin_z sum_i |z - x_i| by T steps of the smoothed Weiszfeld algorithm from the mean (Pillutla et al. 2022, RFA).
 
-    T: steps; the paper's experiments take 3 (ByzFL takes 3 from zero instead of the mean). nu: distances are taken as at least this; in the units of the updates.
+    T: steps; the paper's experiments take 3, ByzFL as many from zero. nu: distances are taken as at least this; in the units of
+    the updates.
     """
 
     T: int = 3
