@@ -119,8 +119,8 @@ class ViewBase:
         self.below_floor.append(BelowFloor(name, clients, self._floor))
         return self.below_floor[-1]
 
-    def advance(self, model: Model, mean: Sum, /) -> Model:
-        moved = self._models[model.name] + self._means[mean.name]
+    def advance(self, model: Model, mean: Sum, /, step: float = 1.0) -> Model:
+        moved = self._models[model.name] + np.float32(step) * self._means[mean.name]
         name = unused(mean.name, self._models)
         self._models[name] = moved
         return Model(name)
