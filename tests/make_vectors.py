@@ -5,6 +5,7 @@ hexadecimal, vectors are little-endian float32. Rotations use lengths and values
 """
 
 import json
+import runpy
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -237,7 +238,7 @@ FILES = {
     "group_seed/v1/exchange.json": exchange,
     "group_seed/v1/broken.json": broken_exchanges,
     "uploads/v1/rounds.json": rounds,
-}
+} | runpy.run_path(str(Path(__file__).parent / "make_masked_vectors.py"))["FILES"]
 
 
 def text_of(name):
