@@ -39,7 +39,7 @@ SEEDS = [
         (3, -1, SealedSeed(4, bytes(32), bytes(64), bytes(48))),
         (-1, 3, Proposal(*PROPOSED, 32, 9, 8, bytes(8), 16, 2, 2, bytes(32), bytes(32), bytes(32), bytes(24), 1)),
         (3, -1, MaskKeys(bytes(32), bytes(32), bytes(64))),
-        (-1, 3, NeighbourKeys((1, 900), (bytes(32),) * 2, (bytes(32),) * 2, (bytes(64),) * 2)),
+        (-1, 3, NeighbourKeys((1,), (bytes(32),), (bytes(32),), (bytes(64),))),
         (3, -1, SealedShares(bytes(68), (bytes(188),), bytes(64))),
         (-1, 3, RelayedShares((5,), (bytes(68),), (bytes(188),))),
         (3, -1, Accepted((1, 900))),
@@ -47,7 +47,7 @@ SEEDS = [
         (3, -1, MaskedInput(bytes(range(36)))),
         (-1, 3, Survivors((1, 3, 900))),
         (3, -1, SurvivorSignature(bytes(64))),
-        (-1, 3, UnmaskRequest((1, 900), (bytes(64),) * 2)),
+        (-1, 3, UnmaskRequest((900,), (bytes(64),))),
         (3, -1, Reveal((1,), (bytes(70),), (900,), (bytes(70),))),
     ]
 ]

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 from cloister.protocol.errors import ProtocolError
+from cloister.protocol.in_process import InProcess
 from cloister.protocol.masked_journal import journalled_step, resume, start
 from cloister.protocol.masked_messages import MaskedInput, Reveal, Survivors
 from cloister.protocol.masked_server import Failed, Summed, server_step
 from cloister.protocol.masked_server_phases import Summing
+from cloister.protocol.masked_sum import max_bytes
 from cloister.protocol.masked_terms import Plan
-from cloister.protocol.roles import Awaiting, Deadline, Perform, Persist, Received, Send, Worked
+from cloister.protocol.roles import Awaiting, Deadline, Party, Perform, Persist, Received, Send, Worked
 from cloister.protocol.session import SERVER
 
 from .masked_sum_session import Play
@@ -242,6 +244,21 @@ def test_the_journal_changes_nothing_but_what_is_stored():
     assert same(plain, journalled)
     assert more[1:] == effects
     assert isinstance(more[0], Persist)
+
+
+def test_the_driver_stores_it_and_a_server_goes_on_from_what_was_stored():
+    """Over the in-process driver: the sum of a server that crashed when all was over follows from the journal alone."""
+    play = Play(4)
+    state, opening = start(play.plan)
+    server = Party(SERVER, state, journalled_step)
+    network = InProcess(max_bytes=max_bytes(play.terms))
+    work = lambda tasks: ((client, Worked(play.vectors[client], 0)) for client, _ in tasks)  # noqa: E731
+    network.run(play.parties, {play.session.digest: server}, ((SERVER, e) for e in opening), work, lambda *_: None)
+    journal = {key: value for (party, key), value in network.persisted.items() if party == SERVER}
+    back, effects = resume(play.session.digest, journal, play.members.enrolled)
+    assert same(back, server.state)
+    assert back.total.tolist() == play.plain(play.roster)
+    assert effects == ()
 
 
 def test_journals_of_other_sessions_or_broken_ones_are_refused():
