@@ -238,12 +238,15 @@ FILES = {
     "group_seed/v1/exchange.json": exchange,
     "group_seed/v1/broken.json": broken_exchanges,
     "uploads/v1/rounds.json": rounds,
-} | runpy.run_path(str(Path(__file__).parent / "make_masked_vectors.py"))["FILES"]
+}
 
 
 def text_of(name):
     """The file's content: JSON, byte strings in hexadecimal."""
     return json.dumps(FILES[name](), indent=1, default=lambda value: value.hex()) + "\n"
+
+
+FILES |= runpy.run_path(str(Path(__file__).parent / "make_masked_vectors.py"))["FILES"]
 
 
 def main():
