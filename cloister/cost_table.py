@@ -55,7 +55,7 @@ def phases(measured: Measured) -> Iterator[tuple[str, Phase]]:
 
 
 def brief(protection: Protection) -> str:
-    """The protection with the fields that are not at their defaults: "Masked", "Masked(floor=5)", "Permuted(HadamardRotation)"."""
+    """The protection with the fields that are not at their defaults: "Masked(floor=5)", "Permuted(HadamardRotation)"."""
     if not is_dataclass(protection):
         return repr(protection)
     values = ((f, getattr(protection, f.name)) for f in fields(protection))
