@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, fields, is_dataclass
+from statistics import fmean
 from typing import Any
 
 from rich.table import Table
@@ -27,13 +28,11 @@ class LeftOut:
 
 def spent(phase: Phase) -> dict[str, Cost]:
     """By role: the mean client, the worst (the largest of every column, whoever's it is), and each server and dealer."""
-    clients = [cost for i, cost in phase.costs.items() if i >= 0]
-    found: dict[str, Cost] = {}
-    if clients:
-        columns = list(zip(*map(astuple, clients), strict=True))
-        found["client, mean"] = Cost(*(sum(column) / len(clients) for column in columns))
-        found["client, worst"] = Cost(*(max(column) for column in columns))
-    return found | {party_of(i): cost for i, cost in phase.costs.items() if i < 0}
+    clients = [astuple(cost) for i, cost in phase.costs.items() if i >= 0] or [astuple(Cost())]
+    columns: list[tuple[Any, ...]] = list(zip(*clients, strict=True))
+    mean, worst = (Cost(*(of(column) for column in columns)) for of in (fmean, max))
+    servers: dict[str, Cost] = {party_of(i): cost for i, cost in phase.costs.items() if i < 0}
+    return {"client, mean": mean, "client, worst": worst, **servers}
 
 
 def average(phases: Sequence[Phase]) -> Phase:
@@ -171,13 +170,15 @@ def _protection_json(measured: Measured) -> dict[str, Any]:
 
 
 def _phase_json(phase: Phase) -> dict[str, Any]:
-    clients: Mapping[str, Cost] = {str(i): cost for i, cost in phase.costs.items() if i >= 0}
+    roles = {role: asdict(cost) for role, cost in spent(phase).items()}
+    everyone, clients = phase.costs.values(), [cost for i, cost in phase.costs.items() if i >= 0]
     return {
         "seconds": phase.seconds,
-        "messages": sum(cost.messages for cost in phase.costs.values()),
-        "bytes_up": sum(cost.bytes_up for cost in clients.values()),
-        "bytes_down": sum(cost.bytes_down for cost in clients.values()),
-        "bytes_between": sum(cost.bytes_between for cost in phase.costs.values()),
-        "cpu_seconds": sum(cost.cpu_seconds for cost in phase.costs.values()),
-        "roles": {role: asdict(cost) for role, cost in spent(phase).items()},
+        "messages": sum(cost.messages for cost in everyone),
+        "bytes_up": sum(cost.bytes_up for cost in clients),
+        "bytes_down": sum(cost.bytes_down for cost in clients),
+        "bytes_between": sum(cost.bytes_between for cost in everyone),
+        "cpu_seconds": sum(cost.cpu_seconds for cost in everyone),
+        "client": {"mean": roles.pop("client, mean"), "worst": roles.pop("client, worst")},
+        **roles,
     }

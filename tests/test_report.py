@@ -173,7 +173,7 @@ def test_an_interrupted_run_is_reported_up_to_its_last_whole_round(tmp_path: Pat
     assert "Interrupted after round 48." in page.text
     assert "3 clusters after 2 splits" in page.text
     assert any(label == "Tree with 5 clusters" for label in page.labels)
-    assert "the sum of the updates of each cluster 4–12 4 294 080" in page.text
+    assert "the sum of the updates of each cluster 4\u201312 4 294 080" in page.text
 
 
 def test_a_run_without_rounds_says_so(tmp_path: Path) -> None:
