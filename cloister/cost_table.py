@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, fields, is_dataclass
 from statistics import fmean
-from typing import Any
+from typing import Any, cast
 
 from rich.table import Table
 from rich.text import Text
@@ -30,7 +30,7 @@ def spent(phase: Phase) -> dict[str, Cost]:
     """By role: the mean client, the worst (the largest of every column, whoever's it is), and each server and dealer."""
     clients = [astuple(cost) for i, cost in phase.costs.items() if i >= 0] or [astuple(Cost())]
     columns: list[tuple[Any, ...]] = list(zip(*clients, strict=True))
-    mean, worst = (Cost(*(of(column) for column in columns)) for of in (fmean, max))
+    mean, worst = Cost(*map(cast("Any", fmean), columns)), Cost(*map(max, columns))
     servers: dict[str, Cost] = {party_of(i): cost for i, cost in phase.costs.items() if i < 0}
     return {"client, mean": mean, "client, worst": worst, **servers}
 
