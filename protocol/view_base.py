@@ -145,9 +145,9 @@ class ViewBase:
         self.below_floor.append(BelowFloor(name, clients, self._floor))
         return self.below_floor[-1]
 
-    def advance(self, model: Model, mean: Sum, /) -> Model:
+    def advance(self, model: Model, mean: Sum, /, step: float = 1.0) -> Model:
         with self._network.timed(*((SERVER,) if self._owner == "server" else mean.clients)):
-            moved = self._models[model.name] + self._means[mean.name]
+            moved = self._models[model.name] + np.float32(step) * self._means[mean.name]
         name = unused(mean.name, self._models)
         self._models[name] = moved
         return Model(name)
