@@ -207,6 +207,15 @@ def test_vectors_are_a_function_of_client_and_round_within_the_clip() -> None:
     assert cost.random_work(Masked(max_samples=1), load, job).samples == 1
 
 
+def test_order_statistics_are_played_where_an_algorithm_needs_them() -> None:
+    load = workload(frozenset({Functionality.COORDINATES}), clients=5, parameters=30)
+    found = measure(Permuted(), load, SILENT)
+    assert [(phase.summed, phase.unsummed) for phase in found.rounds] == [(5, 0)] * 2
+    assert [e.what for e in found.log if e.recipient == "clients"] == ["sums", "sums"]
+    with pytest.raises(Refused):
+        measure(Masked(), load, SILENT)
+
+
 def test_a_cluster_below_the_floor_is_told() -> None:
     found = measure(Plain(floor=4), workload(clients=9, clusters=3, rounds=1), SILENT)
     assert (found.rounds[0].summed, found.rounds[0].unsummed) == (0, 3)
