@@ -16,6 +16,7 @@ from ..crypto.entropy import Entropy
 from .answers import (
     Assignment,
     BelowFloor,
+    Cost,
     Functionality,
     Gram,
     Model,
@@ -136,6 +137,11 @@ class ServerView(Protocol):
 
     @property
     def traffic(self) -> Traffic: ...
+
+    @property
+    def costs(self) -> Mapping[int, Cost]:
+        """What each party has spent since the view was opened, keys and seeds included, by party id. Not kept by snapshots."""
+        ...
 
     def observe(self, model: Model, /) -> Vector:
         """The model itself, float32 (d,), for whoever measures a simulation. No party of the protocol calls this."""
