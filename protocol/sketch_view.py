@@ -89,9 +89,12 @@ class SketchView(HeldView):
         about = tuple(sorted({*updates.clients, *remembered.clients}))
         words = "noisy inner products with updates of earlier rounds"
         self._disclose(updates.round, "server", "gram(remember)", about, len(updates.clients) * len(rows), words)
-        new = self._rows(updates, updates.clients)
+        received = self._sketches(updates).received
         with self._network.timed(SERVER):
-            return cosine_block(new, rows)
+            found = np.full((len(updates.clients), len(rows)), np.nan)
+            present = [k for k, i in enumerate(updates.clients) if i in received]
+            found[present] = cosine_block([received[updates.clients[k]][0] for k in present], rows)
+        return found
 
     def coordinates(self, updates: Updates, name: str, rule: Callable[[NDArray[np.float32]], NDArray[np.float32]], /) -> Sum:
         raise Refused("order statistics of coordinates need the coordinates, which this protection hides; use Plain or Permuted")

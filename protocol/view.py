@@ -105,7 +105,10 @@ class ServerView(Protocol):
         ...
 
     def cosines(self, updates: Updates, remembered: Remembered, /) -> NDArray[np.float64]:
-        """Cosine similarity of new updates (rows) to remembered ones (columns): float64, 0 where a norm is 0."""
+        """Cosine similarity of new updates (rows) to remembered ones (columns): float64, 0 where a norm is 0.
+
+        A row is NaN where the client answered nothing that could be compared.
+        """
         ...
 
     def advance(self, model: Model, mean: Sum, /, step: float = 1.0) -> Model:
