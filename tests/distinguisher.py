@@ -21,9 +21,9 @@ CONFIDENCE = 1 - 1e-4
 
 CLASSIFIERS = {
     "logistic": lambda seed: make_pipeline(StandardScaler(), LogisticRegression(C=0.05, max_iter=300)),
-    "trees": lambda seed: ExtraTreesClassifier(60, min_samples_leaf=8, random_state=seed),
+    "trees": lambda seed: ExtraTreesClassifier(40, min_samples_leaf=8, random_state=seed),
     "boosting": lambda seed: HistGradientBoostingClassifier(
-        max_iter=40, max_leaf_nodes=8, early_stopping=False, random_state=seed
+        max_iter=30, max_leaf_nodes=8, early_stopping=False, random_state=seed
     ),
 }
 """Linear in the features; and two that find products of them."""
@@ -128,11 +128,11 @@ def distinguish(
 def of_words(words: np.ndarray, bits: int) -> np.ndarray:
     """Ring elements as a classifier can use them: uint (views, words) to float (views, 4 words), each within [-1, 1].
 
-    Size around 0 modulo the ring, cosine and sine of its angle (characters of the group: additive structure), lowest byte.
+    Size around 0 modulo the ring, cosine and sine of its angle (characters of the group: additive structure), lowest four bits.
     """
     centred = words.astype(np.uint64).view(np.int64) if bits == 64 else words.astype(np.uint32).view(np.int32)
     turns = centred.astype(np.float64) / 2.0 ** (bits - 1)
-    low = (words & words.dtype.type(255)).astype(np.float64) / 255
+    low = (words & words.dtype.type(15)).astype(np.float64) / 15
     return np.concatenate([np.abs(turns), np.cos(np.pi * turns), np.sin(np.pi * turns), low], axis=1)
 
 

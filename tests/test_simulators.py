@@ -2,8 +2,8 @@
 
 Every claim has controls that show the same distinguisher succeed when a protocol is broken. A verdict's intervals hold
 together with 1 - 1e-4, so that about 40 verdicts are all right with 99.6 % should the secrets ever be drawn anew; what a verdict
-would have found is its `detectable`: with 1,000 views of a kind judged, an AUC of about 0.57; in the slow tests, with 8,000,
-0.524.
+would have found is its `detectable`: with 500 views of a kind judged, an AUC of about 0.6; in the slow tests, with
+8,000, 0.525.
 """
 
 import hashlib
@@ -83,7 +83,7 @@ def test_one_distribution_gives_blind_verdicts_and_what_is_detectable_is_detecte
 
 # --- masked sum: the server's view of two sets of inputs, and of the simulator's ------------------------------------------------
 
-LENGTH = 75
+LENGTH = 150
 BY_STAGE = {"none": {}, "keys": {3: 0}, "shares": {3: 1}, "input": {3: 2}, "signature": {3: 3}, "reveal": {3: 4}}
 SMALL, LARGE = 1, 16 * 255
 """Inputs of a session: 16 * 255 is the largest that its terms allow."""
@@ -138,8 +138,8 @@ def masked_sum_verdicts(sessions, n, fates, size, **public):
 
 @pytest.mark.parametrize("fates", BY_STAGE.values(), ids=BY_STAGE)
 def test_masked_inputs_tell_the_sum_alone_whoever_falls_silent(fates):
-    """The columns of 14 sessions of four clients. The input that arrives too late is in the view, under its self mask."""
-    for against, verdict in masked_sum_verdicts(14, 4, fates, LARGE):
+    """The columns of 7 sessions of four clients. The input that arrives too late is in the view, under its self mask."""
+    for against, verdict in masked_sum_verdicts(7, 4, fates, LARGE):
         assert verdict.blind, f"{against}: {verdict}"
 
 
@@ -149,7 +149,7 @@ def test_masked_inputs_tell_the_sum_alone_whoever_falls_silent(fates):
     ids=["64 bits", "small inputs", "regular graph"],
 )
 def test_masked_inputs_tell_the_sum_alone_in_either_ring_and_on_graphs(n, public, size):
-    for against, verdict in masked_sum_verdicts(10, n, {3: 2}, size, **public):
+    for against, verdict in masked_sum_verdicts(6, n, {3: 2}, size, **public):
         assert verdict.blind, f"{against}: {verdict}"
 
 
@@ -178,12 +178,12 @@ def session_features(view):
 
 
 def test_whole_sessions_of_one_sum_are_alike():
-    """All frames, seeds that the server recovers included; 120 sessions of a kind. Clear inputs show at once."""
+    """All frames, seeds that the server recovers included; 80 sessions of a kind. Clear inputs show at once."""
     fates = {3: 2}
     alive, one, _ = contrary_inputs(3, fates, LARGE)
     total = sum(one[i] for i in alive)
-    real = play_views(120, 3, fates, one)
-    fed = [simulate_masked_view(3, total, alive, fates, 50_000 + s, length=LENGTH) for s in range(120)]
+    real = play_views(80, 3, fates, one)
+    fed = [simulate_masked_view(3, total, alive, fates, 50_000 + s, length=LENGTH) for s in range(80)]
     verdict = distinguish(real, fed, session_features)
     assert verdict.blind, verdict
 
@@ -191,7 +191,7 @@ def test_whole_sessions_of_one_sum_are_alike():
 # --- the same distinguisher, and masked sums that are broken --------------------------------------------------------------------
 
 
-def broken_against_ideal(monkeypatch, breaking, fates=None, sessions=12):
+def broken_against_ideal(monkeypatch, breaking, fates=None, sessions=4):
     fates = fates or {}
     alive, one, _ = contrary_inputs(4, fates, LARGE)
     with monkeypatch.context() as patch:
@@ -259,24 +259,24 @@ def two_rounds(sessions, vectors, start=0):
 def test_keys_of_one_round_are_no_keys_of_another(monkeypatch):
     """Rounds of different inputs with one sum. Keys that do not bind the session show every client's change."""
     _, one, other = contrary_inputs(4, {}, LARGE)
-    assert distinguish(two_rounds(12, (one, other)), two_rounds(12, (one, one), 500)).blind
+    assert distinguish(two_rounds(5, (one, other)), two_rounds(5, (one, one), 500)).blind
     secret = SimulatedEntropy.secret
     with monkeypatch.context() as patch:
         patch.setattr(SimulatedEntropy, "secret", lambda self, label, size: secret(self, " ".join(label.split(" ")[:3]), size))
         patch.setattr(cloister.protocol.masked_client, "derive_key", lambda s, purpose, context: derive_key(s, purpose, b""))
         patch.setattr(Plan, "pair", lambda self, a, b: bytes([min(a, b), max(a, b)]))
         patch.setattr(Plan, "self_mask_key", lambda self, client, seed: derive_key(seed, "self mask", bytes([client])))
-        reused = two_rounds(12, (one, other))
-    assert distinguish(reused, two_rounds(12, (one, one), 500)).told_apart
+        reused = two_rounds(5, (one, other))
+    assert distinguish(reused, two_rounds(5, (one, one), 500)).told_apart
 
 
 def test_one_key_for_two_pairs_is_told_apart():
     """On a ring of four: with one key for the pairs (0, 1) and (2, 3), the inputs of 0 and 3 add up without a mask."""
     inputs = [np.full(LENGTH, LARGE * (i == 0), np.uint32) for i in range(4)]
-    ideal = ideal_words(16, sum(inputs), range(4), ())
+    ideal = ideal_words(5, sum(inputs), range(4), ())
 
     def seen(pairs):
-        views = [peeled_ring([key(10 * s + p) for p in pairs], inputs) for s in range(16)]
+        views = [peeled_ring([key(10 * s + p) for p in pairs], inputs) for s in range(5)]
         uniform = np.random.default_rng(4)
         received = [{i: uniform.integers(0, 2**32, LENGTH, np.uint32) for i in view} for view in views]
         return of_words(np.concatenate([masked_words(y, z, range(4)) for y, z in zip(received, views, strict=True)]), 32)
@@ -329,8 +329,7 @@ def second_stage(updates, scale=1.0, kind=Gaussian.draw):
     return (lambda s: scale * kind(key(s, "secret"), d, K).apply(updates)), updates @ updates.T
 
 
-@pytest.mark.parametrize("what", structured(16))
-@pytest.mark.parametrize("d", [16, 200])
+@pytest.mark.parametrize(("d", "what"), [*((16, what) for what in structured(16)), (200, "sparse"), (200, "heavy-tailed")])
 def test_secret_sketches_tell_the_gram_matrix_alone(what, d):
     verdict = sketch_verdict(1600, *second_stage(structured(d)[what]))
     assert verdict.blind, verdict
@@ -347,10 +346,10 @@ def test_whole_sketches_tell_the_gram_matrix_of_the_projected_updates_alone(what
 
 
 def test_sketches_with_another_scale_are_told_apart():
-    """A spread that is 12 % too large, a forgotten 1 / sqrt(k), a public stage that is not rescaled."""
+    """A spread that is 15 % too large or too small, a forgotten 1 / sqrt(k), a public stage that is not rescaled."""
     updates = structured(200)["heavy-tailed"]
-    for scale in (1.12, 1 / 1.12, np.sqrt(K)):
-        assert sketch_verdict(2000, *second_stage(updates, scale)).told_apart
+    for scale in (1.15, 1 / 1.15, np.sqrt(K)):
+        assert sketch_verdict(1000, *second_stage(updates, scale)).told_apart
     long = structured(9000)["clustered"]
     public = TwoStage.draw(key(0, "public"), key(0), 9000, K).public
     inner = public.apply(long) * np.sqrt(public.k)
@@ -392,9 +391,9 @@ def test_one_seed_for_two_rounds_discloses_the_gram_matrix_of_both():
         return np.concatenate([Gaussian.draw(key(s, r), 16, K).apply(x) for r, x in (("0", first), ("1", second))])
 
     kept = second_stage(both)[0]
-    assert sketch_verdict(1500, kept, both @ both.T).blind
-    assert sketch_verdict(1500, kept, apart).told_apart
-    assert sketch_verdict(1500, fresh, apart).blind
+    assert sketch_verdict(1000, kept, both @ both.T).blind
+    assert sketch_verdict(400, kept, apart).told_apart
+    assert sketch_verdict(1000, fresh, apart).blind
 
 
 # --- two servers ----------------------------------------------------------------------------------------------------------------
@@ -438,7 +437,7 @@ def share_verdict(real, simulated):
 @pytest.mark.parametrize("party", [0, 1])
 def test_a_server_of_two_sees_the_gram_matrix_alone(party, kind):
     updates = updates_of(kind)
-    real, simulated = real_shares(party, updates, 1000), ideal_shares(party, gram_of(updates), 1000)
+    real, simulated = real_shares(party, updates, 800), ideal_shares(party, gram_of(updates), 800)
     for view in (real[0], simulated[0]):
         assert (view.own + view.other == gram_of(updates).view(np.uint64)).all()
         assert {f.name: getattr(view, f.name).shape for f in fields(ServerShare) if f.name != "party"} == {
@@ -460,8 +459,8 @@ def with_uniform(monkeypatch, uniform, party=0, kind="skewed"):
     updates = updates_of(kind)
     with monkeypatch.context() as patch:
         patch.setattr(cloister.crypto.additive, "_uniform", uniform)
-        real = real_shares(party, updates, 400)
-    return share_verdict(real, ideal_shares(party, gram_of(updates), 400))
+        real = real_shares(party, updates, 300)
+    return share_verdict(real, ideal_shares(party, gram_of(updates), 300))
 
 
 def test_short_streams_and_missing_masks_are_told_apart(monkeypatch):
@@ -487,13 +486,13 @@ def test_a_triple_that_serves_two_gram_matrices_tells_the_difference_of_the_upda
     assert distinguish(differences(True), uniform).told_apart
 
 
-# --- more of the same, in narrow intervals ---------------------------------------------------------------------------------------
+# --- more of the same, in narrow intervals --------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fates", [*BY_STAGE.values(), {3: 2, 5: 4}], ids=[*BY_STAGE, "two"])
 def test_masked_sums_of_many_sessions(fates):
-    for against, verdict in masked_sum_verdicts(210, 6, fates, LARGE, neighbours=4 if len(fates) < 2 else 5):
+    for against, verdict in masked_sum_verdicts(105, 6, fates, LARGE, neighbours=4 if len(fates) < 2 else 5):
         assert verdict.blind, f"{against}: {verdict}"
         assert verdict.detectable < 0.53
 
