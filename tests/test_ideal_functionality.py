@@ -1,0 +1,354 @@
+"""Every protection answers what `Plain` answers about the clients that the answer names, whatever gets lost; and what does not is caught.
+
+A protection joins by one line in CASES.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from cloister.crypto.orthonormal import HadamardRotation, Permutation, SignedPermutation
+from cloister.protocol import Permuted, Plain
+from cloister.protocol.answers import BelowFloor, Sum, Weights
+from cloister.protocol.errors import Refused
+from cloister.protocol.upload_view import UploadView
+
+from .ideal_functionality import Case, Drive, NotIdeal
+
+CASES = [
+    Case(Plain(floor=1)),
+    Case(Plain(floor=3)),
+    *(Case(Permuted(transform, keys, floor=2)) for transform in (Permutation, SignedPermutation) for keys in ("run", "session")),
+    *(Case(Permuted(HadamardRotation, keys, floor=3)) for keys in ("run", "session")),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_every_pattern_of_dropouts_over_the_stages_of_four_clients(case):
+    drive = Drive(case, (1, 3, 5, 7), seed=0)
+    assert drive.every_pattern() == (len(case.stages) + 1) ** 4
+
+
+@pytest.mark.parametrize("case", CASES[:2], ids=str)
+def test_every_pattern_of_dropouts_over_the_stages_of_five_clients(case):
+    assert Drive(case, (0, 1, 2, 3, 4), seed=1).every_pattern() == (len(case.stages) + 1) ** 5
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("n", [2, 5, 9])
+def test_random_questions_over_rounds_with_random_losses(case, n):
+    drive = Drive(case, tuple(range(0, 3 * n, 3)), seed=n)
+    drive.some_rounds(25)
+    assert drive.view.log
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("seed", range(10))
+def test_many_random_questions_of_many_clients(case, seed):
+    Drive(case, tuple(range(6)), seed).some_rounds(200)
+    Drive(case, tuple(range(40)), seed).some_rounds(20)
+
+
+def test_the_questions_reach_every_outcome():
+    """Or the test above would compare nothing: sums, refusals, sums under the floor, no handle at all, rejected frames."""
+    seen = set()
+
+    class Counting(Drive):
+        def check_sum(self, answer, *rest):
+            seen.add(type(answer).__name__)
+            super().check_sum(answer, *rest)
+
+        def sums(self, asked, weights):
+            asked_before = len(asked.rows)
+            answers = super().sums(asked, weights)
+            if not answers and len(asked.rows) == asked_before:
+                seen.add("nothing")
+            return answers
+
+        def train(self, work, kind="update"):
+            result = super().train(work, kind)
+            seen.add("no handle" if len(result) < len(work) else "handle")
+            return result
+
+        def cosines(self, asked, stored):
+            seen.add("cosines")
+            super().cosines(asked, stored)
+
+        def median(self, asked):
+            seen.add("median")
+            super().median(asked)
+
+    drive = Counting(Case(Plain(floor=3)), tuple(range(5)), seed=0)
+    drive.some_rounds(120)
+    assert seen == {"Sum", "BelowFloor", "nothing", "handle", "no handle", "cosines", "median"}
+    reasons = {fault.reason for fault in drive.view.faults}
+    assert {"a second upload in one session", "an upload after the deadline"} <= reasons
+
+
+# --- views that are wrong ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Broken:
+    """`Plain` with a view of a class that is wrong somewhere."""
+
+    view: type[UploadView]
+    floor: int = 3
+    spoil: Callable[[UploadView], None] = lambda view: None
+
+    @property
+    def gives(self):
+        return Plain().gives
+
+    def open(self, setup):
+        view = Plain(self.floor).open(setup)
+        view.__class__ = self.view
+        return view
+
+
+def on_sums(change):
+    """A view whose sums are changed: change(answer, weights, updates) -> answer."""
+
+    class Changed(UploadView):
+        def sums(self, updates, weights, /):
+            answers = super().sums(updates, weights)
+            return {name: change(self, answer, weights[name], updates) for name, answer in answers.items()}
+
+    return Changed
+
+
+def others(answer, **changes):
+    return replace(answer, **changes) if isinstance(answer, Sum) else answer
+
+
+class ForgetsOneClient(UploadView):
+    """It sums without the last client, and names it."""
+
+    def train(self, *asked):
+        answered = super().train(*asked)
+        for updates in answered.values():
+            received = self.server.uploads[updates.name].received
+            last = max(received)
+            received[last] = np.zeros_like(received[last][0]), received[last][1]
+        return answered
+
+
+class ForgetsOneSecretly(UploadView):
+    """It sums without the last client, and does not name it."""
+
+    def sums(self, updates, weights, /):
+        less = {n: replace(w, of={i: a for i, a in w.of.items() if i != updates.clients[-1]}) for n, w in weights.items()}
+        return super().sums(updates, less)
+
+
+class SwapsTwo(UploadView):
+    """It takes the first client's vector for the second's."""
+
+    def train(self, *asked):
+        answered = super().train(*asked)
+        for updates in answered.values():
+            received = self.server.uploads[updates.name].received
+            if len(received) > 1:
+                a, b = list(received)[:2]
+                received[a], received[b] = (received[b][0], received[a][1]), (received[a][0], received[b][1])
+        return answered
+
+
+class StreamsWithoutSamples(UploadView):
+    def train_and_sum(self, round, work, weights, /):
+        return super().train_and_sum(round, work, {n: replace(w, times_samples=False) for n, w in weights.items()})
+
+
+class SkipsTheFloor(UploadView):
+    def _publish(self, *asked):
+        self._how = replace(self._how, floor=1)
+        answer = super()._publish(*asked)
+        self._how = replace(self._how, floor=3)
+        return replace(answer, floor=3) if isinstance(answer, BelowFloor) else answer
+
+
+class SkipsTheSpanCheck(UploadView):
+    def sums(self, updates, weights, /):
+        answers = {}
+        for name, row in weights.items():
+            self.server.published[updates.name].clear()
+            answers |= super().sums(updates, {name: row})
+        return answers
+
+
+class SumsWithoutALogEntry(UploadView):
+    def _disclose(self, round, to, what, *rest):
+        if what != "sums":
+            super()._disclose(round, to, what, *rest)
+
+
+class MixesUpTheGramMatrix(UploadView):
+    def gram(self, updates, /):
+        gram = super().gram(updates)
+        return replace(gram, matrix=np.roll(gram.matrix, 1, (0, 1)))
+
+
+class RoundsTheGramMatrix(UploadView):
+    def gram(self, updates, /):
+        gram = super().gram(updates)
+        return replace(gram, matrix=np.round(gram.matrix, 3))
+
+
+class RemembersOneForAll(UploadView):
+    def remember(self, updates, clients, /):
+        remembered = super().remember(updates, clients)
+        who, rows = self.server.remembered[remembered.name]
+        self.server.remembered[remembered.name] = who, np.roll(rows, 1, 0)
+        return remembered
+
+
+class MovesTheOtherWay(UploadView):
+    def advance(self, model, mean, /):
+        if model.name == "init":
+            return super().advance(model, mean)
+        self._means[mean.name] = -self._means[mean.name]
+        moved = super().advance(model, mean)
+        self._means[mean.name] = -self._means[mean.name]
+        return moved
+
+
+class StartsFromAnotherModel(UploadView):
+    def train(self, round, work, *kind):
+        init = next(iter(work.values())).model
+        return super().train(round, {n: replace(a, model=init) for n, a in work.items()}, *kind)
+
+
+class HidesWhoIsThere(UploadView):
+    """It leaves out clusters with a dropout."""
+
+    def train(self, round, work, *kind):
+        answered = super().train(round, work, *kind)
+        return {name: u for name, u in answered.items() if u.clients == work[name].participants}
+
+
+class RefusesAtWill(UploadView):
+    def sums(self, updates, weights, /):
+        if len(weights) > 2:
+            raise Refused("too many sums")
+        return super().sums(updates, weights)
+
+
+def also_named(view, answer, weights, updates):
+    return others(answer, clients=updates.clients)
+
+
+def without_weights(view, answer, weights, updates):
+    return others(answer, weight=float(len(answer.clients)))
+
+
+def withheld(view, answer, weights, updates):
+    if not weights.times_samples or not isinstance(answer, Sum):
+        return answer
+    view.below_floor.append(BelowFloor(answer.name, answer.clients, 3))
+    return view.below_floor[-1]
+
+
+def noisy(view, answer, weights, updates):
+    if isinstance(answer, Sum):
+        mean = view._means[answer.name]
+        view._means[answer.name] = mean + np.float32(1e-4) * np.random.default_rng(0).standard_normal(len(mean), np.float32)
+    return answer
+
+
+def vague(view, answer, weights, updates):
+    """A bound so wide that anything is within it."""
+    return others(answer, tolerance=10.0)
+
+
+def wrong_norm(view, answer, weights, updates):
+    return others(answer, norm=1.01 * answer.norm) if isinstance(answer, Sum) else answer
+
+
+def elsewhere(view, answer, weights, updates):
+    return others(answer, recipient="clients")
+
+
+WRONG = [
+    ForgetsOneClient,
+    ForgetsOneSecretly,
+    SwapsTwo,
+    StreamsWithoutSamples,
+    SkipsTheFloor,
+    SkipsTheSpanCheck,
+    SumsWithoutALogEntry,
+    MixesUpTheGramMatrix,
+    RoundsTheGramMatrix,
+    RemembersOneForAll,
+    MovesTheOtherWay,
+    StartsFromAnotherModel,
+    HidesWhoIsThere,
+    RefusesAtWill,
+]
+CHANGES = [also_named, without_weights, withheld, noisy, vague, wrong_norm, elsewhere]
+
+
+@pytest.mark.parametrize("view", [UploadView, on_sums(lambda view, answer, *rest: answer)], ids=["itself", "through the wrapper"])
+def test_what_is_not_broken_passes_as_the_broken_are_driven(view):
+    Drive(Case(Broken(view)), tuple(range(5)), seed=3).some_rounds(60)
+
+
+@pytest.mark.parametrize("view", [*WRONG, *map(on_sums, CHANGES)], ids=[w.__name__ for w in (*WRONG, *CHANGES)])
+def test_a_view_that_is_wrong_is_caught(view):
+    with pytest.raises(NotIdeal):
+        Drive(Case(Broken(view)), tuple(range(5)), seed=3).some_rounds(60)
+
+
+@pytest.mark.parametrize("view", [SkipsTheFloor, SkipsTheSpanCheck, ForgetsOneClient, MixesUpTheGramMatrix])
+def test_the_exhaustive_patterns_catch_them_too(view):
+    with pytest.raises(NotIdeal):
+        Drive(Case(Broken(view)), tuple(range(4)), seed=3).every_pattern()
+
+
+def test_a_late_or_lost_frame_that_still_counts_is_caught():
+    """The network says who was heard; a view that has another channel to the clients does not fool it."""
+
+    class Overhears(UploadView):
+        def train(self, round, work, *kind):
+            tap, self._network._tap = self._network._tap, lambda frame: (tap(frame), [frame])[1]
+            answered = super().train(round, work, *kind)
+            self._network._tap = tap
+            return answered
+
+    drive = Drive(Case(Broken(Overhears)), tuple(range(5)), seed=3)
+    drive.fates = {2: 1}
+    with pytest.raises(NotIdeal, match="what arrived came from"):
+        drive.train({"root": drive_root(drive)})
+
+
+def drive_root(drive):
+    from cloister.protocol.answers import Assignment, Model
+
+    return Assignment(Model("init"), drive.clients, drive.clients)
+
+
+def test_an_absolute_error_that_an_answer_states_is_allowed_and_no_more():
+    """As fixed point answers: its `error` bounds the error of the mean beside the relative tolerance."""
+
+    @dataclass(frozen=True, slots=True)
+    class FixedPointSum(Sum):
+        error: float = 0.0
+
+    def rounded_to(step, stated):
+        def change(view, answer, weights, updates):
+            if not isinstance(answer, Sum):
+                return answer
+            view._means[answer.name] = np.float32(step) * np.rint(view._means[answer.name] / np.float32(step))
+            error = stated * 0.5 * step * np.sqrt(len(view._means[answer.name]))
+            norm = float(np.linalg.norm(view._means[answer.name]))
+            named = (answer.name, answer.recipient, answer.clients, answer.weight, answer.tolerance)
+            return FixedPointSum(*named, norm, error)
+
+        return Case(Broken(on_sums(change)), draw=lambda rng: float(rng.integers(1, 4)))
+
+    Drive(rounded_to(2**-12, 1.0), tuple(range(5)), seed=3).some_rounds(40)
+    with pytest.raises(NotIdeal, match="counts|off by"):
+        Drive(rounded_to(2**-12, 0.01), tuple(range(5)), seed=3).some_rounds(40)
+    assert Weights({}).of == {}
