@@ -24,8 +24,9 @@ MAX_ITEMS = 2 * MAX_ROSTER
 class Task:
     """Server to client: take part in this session and do this work.
 
-    work: "update" or "gradient". model: name of the model to start from. vector: that model as little-endian float32,
-    empty where clients own it. The session's fields ride along so that the client can check them against its policy.
+    work: "update" or "gradient", or a sketch of either. model: name of the model to start from, or of the work to sketch.
+    vector: that model as little-endian float32, empty where clients own it. The session's fields ride along so that the
+    client can check them against its policy.
     """
 
     kind: ClassVar[int] = 1
@@ -126,7 +127,14 @@ class SealedSeed:
         octets(self.sealed, 48, 48, "sealed seed")
 
 
-Message = Task | Upload | Mean | Advertise | Roster | SealedSeed | MaskedMessage
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Client to server: the work is done, and stays here."""
+
+    kind: ClassVar[int] = 7
+
+
+Message = Task | Upload | Mean | Advertise | Roster | SealedSeed | Ready | MaskedMessage
 _KINDS: Mapping[int, type[Any]] = MappingProxyType({m.kind: m for m in get_args(Message)})
 
 
@@ -243,6 +251,16 @@ def _built(data: bytes, at: int) -> tuple[Any, int]:
     if len(content) != argument:
         raise ValueError("it ends early")
     return (content if major == 2 else content.decode()), at + argument
+
+
+def first_items(data: bytes, count: int) -> tuple[Any, ...]:
+    """The first items of an encoded envelope, from its version on: for whoever looks at frames without taking them in."""
+    _, _, at = _head(data, 0)
+    items = []
+    for _ in range(count):
+        item, at = _built(data, at)
+        items.append(item)
+    return tuple(items)
 
 
 def decode(data: bytes, link: int, max_bytes: int) -> Envelope:
