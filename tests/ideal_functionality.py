@@ -6,12 +6,12 @@ missing answer against the floor, the span check and what was lost. It raises No
 
 To put another protection through it, add a `Case`: its stages (kinds of frames, in order), who must survive, and, where the
 protocol is particular about them, the weights that it takes and how far cosines may be off. An answer's own bounds are used:
-`Sum.tolerance`, `Sum.error` where it has one (bound on the norm of the mean's error, beside the relative one), `Gram.tolerance`.
+`Sum.tolerance`, `Sum.error`, `Gram.tolerance`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 
@@ -50,17 +50,21 @@ class Case:
     """A protection, and how the harness deals with it.
 
     stages: kinds of frames, stage by stage; a client that falls silent at a stage loses its frames of that and all later ones,
-    of either direction. exact: whoever lost a frame has dropped out, and nobody else; otherwise only the protocol knows.
-    survives: (participants, of whom so many lost frames) -> whether a session must still answer. draw: of a weight.
-    samples: most samples of a client. cosine: bound on the error of a cosine.
+    of either direction. exact: whoever lost a frame has dropped out, and nobody else; otherwise whoever lost none is in the
+    answer, and for others only the protocol knows. survives: (clients of a session, of whom so many lost frames) -> whether it
+    must still answer. may_refuse: what else than floor and span allows to refuse these sums. draw: of a weight. samples: most
+    samples of a client. length: coordinates of an update beside one for each client; all are within -0.9 and 0.9. cosine:
+    bound on the error of a cosine.
     """
 
     protection: Protection
     stages: tuple[tuple[str, ...], ...] = (("Task",), ("Upload",))
     exact: bool = True
-    survives: Callable[[int, int], bool] = lambda participants, lost: lost < participants
+    survives: Callable[[int, int], bool] = lambda clients, lost: lost < clients or not clients
+    may_refuse: Callable[["Asked", Mapping[str, Weights]], bool] = lambda asked, weights: False
     draw: Callable[[np.random.Generator], float] = quarters
     samples: int = 32
+    length: int = 24
     cosine: float = 1e-4
 
     @property
@@ -73,13 +77,24 @@ class Case:
 
 @dataclass(eq=False)
 class Asked:
-    """What was asked about one handle so far. reference: `Plain` about its clients. rows: of the sums that were published."""
+    """What was asked about one handle so far. reference: `Plain` about its clients. rows: of the sums that were published.
+
+    weights: of all sums that were asked for, refused ones too. compared: the clients of its Gram matrix, once there is one.
+    """
 
     updates: Updates
     kind: str
     reference: ServerView
     there: Updates
     rows: list[Mapping[int, float]] = field(default_factory=list)
+    weights: list[Weights] = field(default_factory=list)
+    compared: Clients | None = None
+
+
+def counts_overlap(asked: Asked, weights: Mapping[str, Weights]) -> bool:
+    """Whether a sum times samples overlaps with another: where the server lacks the counts, it cannot check their span."""
+    rows = [(w.times_samples, {i for i, a in w.of.items() if a}) for w in (*asked.weights, *weights.values())]
+    return any((a or b) and not one.isdisjoint(other) for (a, one), (b, other) in combinations(rows, 2))
 
 
 class Drive:
@@ -89,8 +104,8 @@ class Drive:
     lost already: "pass", "drop", "replay" or "late".
     """
 
-    def __init__(self, case: Case, clients: Clients, seed: int, length: int = 24) -> None:
-        self.case, self.clients, self.length = case, clients, length + len(clients)
+    def __init__(self, case: Case, clients: Clients, seed: int) -> None:
+        self.case, self.clients, self.length = case, clients, case.length + len(clients)
         self.rng = np.random.default_rng([seed, len(clients)])
         self.seed, self.round = seed, 0
         self.places = {client: place for place, client in enumerate(clients)}
@@ -99,6 +114,7 @@ class Drive:
         self.fates: Mapping[int, int] = {}
         self.frame_fate: Callable[[], str] = lambda: "pass"
         self.lost: set[int] = set()
+        self.disturbed = False
         self.starts: dict[int, np.ndarray] = {}
         initial = np.zeros(self.length, np.float32)
         self.view = case.protection.open(Setup(RUN, initial, clients, self.work, SimulatedEntropy(seed), self.tap))
@@ -127,6 +143,7 @@ class Drive:
         if at is None or client < 0:
             return [frame]
         fate = "drop" if self.fates.get(client, len(self.case.stages)) <= at else self.frame_fate()
+        self.disturbed |= fate != "pass"
         if fate in ("drop", "late"):
             self.lost.add(client)
         return {"pass": [frame], "drop": [], "replay": [frame, frame], "late": [replace(frame, late=True)]}[fate]
@@ -146,28 +163,29 @@ class Drive:
 
     # --- trains -----------------------------------------------------------------------------------------------------------
 
-    def _begin(self, work: Mapping[str, Assignment]) -> int:
-        self.lost = set()
-        for assignment in work.values():
+    def _begin(self, work: Mapping[str, Assignment] | None = None) -> tuple[int, int]:
+        """Before any question: nothing is lost yet. Returns how many faults and disclosures there were."""
+        self.lost, self.disturbed = set(), False
+        for assignment in (work or {}).values():
             self.starts |= dict.fromkeys(assignment.participants, self.view.observe(assignment.model))
-        return len(self.view.faults)
+        return len(self.view.faults), len(self.view.log)
 
     def _silent(self, participants: Clients, faults: int) -> bool:
-        """Whether a session among these may end without an answer."""
+        """Whether a session among these may end without an answer: too much was lost, or the failure is on record."""
         lost = len(self.lost & set(participants))
-        blamed = {fault.blame for fault in self.view.faults[faults:]}
-        return not self.case.survives(len(participants), lost) or (not self.case.exact and bool(blamed))
+        on_record = not self.case.exact and self.disturbed and len(self.view.faults) > faults
+        return not self.case.survives(len(participants), lost) or on_record
 
     def _check_clients(self, what: str, named: Clients, participants: Clients) -> None:
         if tuple(sorted(set(named))) != tuple(named) or not set(named) <= set(participants):
             raise NotIdeal(f"{what} names {named}, of whom some were not asked, or not in order")
         certain = tuple(i for i in participants if i not in self.lost)
-        if (self.case.exact or certain == participants) and named != certain:
+        if not set(certain) <= set(named) or (self.case.exact and named != certain):
             raise NotIdeal(f"{what} names {named}; what arrived came from {certain}")
 
     def train(self, work: Mapping[str, Assignment], kind: str = "update") -> dict[str, Asked]:
         """Train, and check who is said to have survived."""
-        faults = self._begin(work)
+        faults, _ = self._begin(work)
         answered = self.view.train(self.round, work, kind)
         result = {}
         for cluster, assignment in work.items():
@@ -184,13 +202,13 @@ class Drive:
 
     def train_and_sum(self, work: Mapping[str, Assignment], weights: Mapping[str, Weights]) -> dict[str, Sum]:
         """Train and sum at once, and check the sums."""
-        faults, logged = self._begin(work), len(self.view.log)
+        faults, logged = self._begin(work)
         answered = self.view.train_and_sum(self.round, work, weights)
         if set(answered) != set(work):
             raise NotIdeal(f"{set(work)} were to be summed, {set(answered)} answered")
         for cluster, assignment in work.items():
             counted = tuple(i for i in assignment.participants if weights[cluster].of.get(i, 0.0))
-            silent = self._silent(assignment.participants, faults)
+            silent = self._silent(counted, faults)
             self.check_sum(answered[cluster], weights[cluster], counted, "update", silent, logged)
         return {cluster: answer for cluster, answer in answered.items() if isinstance(answer, Sum)}
 
@@ -223,17 +241,18 @@ class Drive:
         ideal = view.sums(updates, {"sum": weights})["sum"]
         if not isinstance(ideal, Sum) or (ideal.clients, answer.recipient) != (answer.clients, self.view.owner):
             raise NotIdeal(f"{what}: about these clients there is {ideal!r}")
-        if abs(answer.weight - ideal.weight) > 1e-12 * sum(map(abs, of.values())):
+        if abs(answer.weight - ideal.weight) > (answer.tolerance + 1e-12) * sum(map(abs, of.values())):
             raise NotIdeal(f"{what} has not the weight {ideal.weight}")
         expected = view.observe(view.advance(INIT, ideal)).astype(np.float64) * ideal.weight
         found = self.view.observe(self.view.advance(INIT, answer)).astype(np.float64) * answer.weight
         scale = sum(abs(a) * float(np.linalg.norm(self.vector(i, self.round, kind))) for i, a in of.items())
-        absolute = float(getattr(answer, "error", 0.0)) * abs(answer.weight)
+        absolute = answer.error * abs(answer.weight)
         allowed = answer.tolerance * scale + absolute + 2 * FLOAT32 * float(np.linalg.norm(expected)) + 1e-12
         seen = {i: found[place] / MARK for i, place in self.places.items()}
-        if allowed >= MARK * min(map(abs, of.values())):
+        tells = allowed < MARK * min(map(abs, of.values()))
+        if not tells and abs(answer.weight) > 0.5 * sum(map(abs, of.values())):
             raise NotIdeal(f"{what}: within its own bounds ({allowed:.3g}) nobody could tell who counted")
-        if wrong := [i for i, a in seen.items() if abs(a - of.get(i, 0.0)) > allowed / MARK]:
+        if wrong := tells and [i for i, a in seen.items() if abs(a - of.get(i, 0.0)) > allowed / MARK]:
             raise NotIdeal(f"{what}: client {wrong[0]} counts {seen[wrong[0]]:.6g} times, not {of.get(wrong[0], 0.0)} times")
         if (off := float(np.linalg.norm(found - expected))) > allowed:
             raise NotIdeal(f"{what} is off by {off:.3g}, and {allowed:.3g} is allowed")
@@ -244,7 +263,7 @@ class Drive:
 
     def sums(self, asked: Asked, weights: Mapping[str, Weights]) -> dict[str, Sum]:
         """Ask for sums; check each of them, and what they tell together with what was published before."""
-        self.lost, faults, logged, floor = set(), len(self.view.faults), len(self.view.log), self.case.floor
+        (faults, logged), floor = self._begin(), self.case.floor
         try:
             asked.reference.sums(asked.there, weights)
             refused = False
@@ -253,31 +272,33 @@ class Drive:
         try:
             answered = self.view.sums(asked.updates, weights)
         except Refused as error:
-            if not refused and not self._silent(asked.updates.clients, faults):
+            if not (refused or self._silent(asked.updates.clients, faults) or self.case.may_refuse(asked, weights)):
                 raise NotIdeal(f"{error}: nothing demands this, with {asked.rows} published and {dict(weights)} asked") from None
             if len(self.view.log) != logged:
                 raise NotIdeal("something was disclosed in spite of a refusal") from None
             return {}
+        finally:
+            asked.weights += weights.values()
         if set(answered) != set(weights):
             raise NotIdeal(f"{set(weights)} were asked for, {set(answered)} answered")
-        silent = self._silent(asked.updates.clients, faults)
-        heard, self.lost = self.lost, self.lost if not self.case.exact else set()
         for name, answer in answered.items():
             of = weights[name].of
             counted = tuple(i for i in asked.updates.clients if of.get(i, 0.0))
-            self.check_sum(answer, weights[name], counted, asked.kind, silent, logged)
+            self.check_sum(answer, weights[name], counted, asked.kind, self._silent(counted, faults), logged)
             if isinstance(answer, Sum):
                 asked.rows.append({i: of[i] * (self.samples[i] if weights[name].times_samples else 1) for i in answer.clients})
-        self.lost = heard
         if reveals_fewer_than(floor, asked.rows) or (refused and self.case.exact):
             raise NotIdeal(f"sums {set(answered)} were published, which with {asked.rows} show fewer than {floor} clients")
         return {name: answer for name, answer in answered.items() if isinstance(answer, Sum)}
 
     def gram(self, asked: Asked) -> None:
         """Ask for the Gram matrix and check it."""
-        self.lost, logged = set(), len(self.view.log)
+        _, logged = self._begin()
         gram = self.view.gram(asked.updates)
         self._check_clients("a Gram matrix", gram.clients, asked.updates.clients)
+        asked.compared = gram.clients
+        if not gram.clients:
+            return
         if not any(set(gram.clients) <= set(entry.about) for entry in self.view.log[logged:]):
             raise NotIdeal("a Gram matrix is not in the disclosure log")
         view, updates = self.plain(gram.clients, self.round, asked.kind)
@@ -312,7 +333,12 @@ class Drive:
         """Compare with updates of an earlier round, and check."""
         remembered, round, kind = stored
         logged = len(self.view.log)
-        found = self.view.cosines(asked.updates, remembered)
+        try:
+            found = self.view.cosines(asked.updates, remembered)
+        except Refused as error:
+            if asked.compared != asked.updates.clients:
+                return
+            raise NotIdeal(f"{error}: nothing demands this") from None
         rows = np.stack([self.vector(i, self.round, asked.kind) for i in asked.updates.clients]).astype(np.float64)
         columns = np.stack([self.vector(i, round, kind) for i in remembered.clients]).astype(np.float64)
         expected = rows @ columns.T / np.outer(np.linalg.norm(rows, axis=1), np.linalg.norm(columns, axis=1))
@@ -378,20 +404,26 @@ class Drive:
                     continue
                 if Functionality.GRAM in gives and rng.random() < 0.7:
                     self.gram(asked)
+                if Functionality.GRAM_REMEMBER in gives:
+                    self.compare_and_remember(asked)
                 for _ in range(int(rng.integers(1, 4))):
                     answers = self.sums(asked, self.some_rows(asked.updates.clients))
                     moved += [self.advance(work[name].model, answer) for answer in answers.values()]
-                if Functionality.GRAM_REMEMBER in gives:
-                    for stored in self.remembered[-2:]:
-                        self.cosines(asked, stored)
-                    if rng.random() < 0.5:
-                        self.remember(
-                            asked, tuple(i for i in asked.updates.clients if rng.random() < 0.6) or asked.updates.clients[:1]
-                        )
         self.models = [INIT, *(self.models[1:] + moved)[-3:]]
         self.remembered = self.remembered[-3:]
         self.view.retire(self.models, [remembered for remembered, *_ in self.remembered])
         self.round += 1
+
+    def compare_and_remember(self, asked: Asked) -> None:
+        """Compare with what is remembered, and remember some of those that can be compared."""
+        if asked.compared is None:
+            self.gram(asked)
+        for stored in self.remembered[-2:]:
+            self.cosines(asked, stored)
+        clients = asked.compared or ()
+        chosen = tuple(i for i in clients if self.rng.random() < 0.6) or clients[:1]
+        if chosen and self.rng.random() < 0.5:
+            self.remember(asked, chosen)
 
     def some_rounds(self, rounds: int) -> None:
         """Rounds without losses, with clients that fall silent at some stage, and with any fate of any frame."""
