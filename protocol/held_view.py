@@ -34,8 +34,8 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One sum to be answered. number: how many were about these updates before. row: its non-zero weights, over at least
-    `floor` clients that hold work.
+    """One sum to be answered. number: its own among all that were asked about these updates. row: its non-zero weights, over
+    at least `floor` clients that hold work.
     """
 
     label: str
@@ -53,6 +53,7 @@ class HeldView(ViewBase):
         super().__init__(setup, owner, floor, ClientSide(setup, Policy(min_cohort=1), None), network)
         self._made: dict[str, Made] = {}
         self._counted: dict[str, set[int]] = {}  # clients in a sum times samples, by the updates' handle
+        self._numbered: dict[str, int] = {}  # questions so far, by the updates' handle: no two have a session in common
         self._promised: dict[int, tuple[str, Task]] = {}  # work that a client does when its result is asked for
 
     # --- by the views based on this one -------------------------------------------------------------------------------
@@ -99,7 +100,14 @@ class HeldView(ViewBase):
 
     def _heard(self, round: int, work: Mapping[str, Assignment], kind: Work, perform: Any) -> dict[str, Updates]:
         for name in [n for n in self._made if f"@{round}/" not in n]:
-            for store in (self._made, self._counted, self.clients.held, self.server.uploads, self.server.published):
+            for store in (
+                self._made,
+                self._counted,
+                self._numbered,
+                self.clients.held,
+                self.server.uploads,
+                self.server.published,
+            ):
                 store.pop(name, None)
         sessions = {c: self._session(round, c, a.participants, kind) for c, a in work.items()}
         parties = {c: Party(SERVER, Hearing(s), server_step) for c, s in sessions.items()}
@@ -109,6 +117,7 @@ class HeldView(ViewBase):
             handles[c] = updates = Updates(f"{c}@{round}/{kind}", c, round, parties[c].state.clients, work[c].members)
             self._made[updates.name] = Made(session.digest, kind, work[c].model)
             self._counted[updates.name] = set()
+            self._numbered[updates.name] = 0
             self.server.published[updates.name] = []
         return handles
 
@@ -140,14 +149,19 @@ class HeldView(ViewBase):
         """The answer to every question, by name: of each cluster one or several, in as few passes as no client is in twice."""
         rows: dict[str, Row] = {}
         questions: dict[str, Question] = {}
+        counted = {updates.name: set(self._counted[updates.name]) for updates, *_ in asked}
         for updates, name, weights, receivers in asked:
             rows[name] = {i: weights.of[i] for i in updates.clients if weights.of.get(i, 0.0) != 0}
-            self._countable(updates, rows, name, weights)
-            number = len(self.server.published[updates.name]) + len(questions)
+            self._countable(updates, rows, name, weights, counted[updates.name])
+            number = self._numbered[updates.name]
+            self._numbered[updates.name] += 1
             questions[name] = Question(f"{name}@{updates.round}", updates, number, rows[name], weights.times_samples, receivers)
         safe: list[str] = []
         for handle in {q.updates.name: q.updates for q in questions.values()}.values():
             safe += self._safe(handle, {n: rows[n] for n, q in questions.items() if q.updates.name == handle.name})
+        for name in safe:  # what was refused, or under the floor, stands in nobody's way
+            if questions[name].times_samples:
+                self._counted[questions[name].updates.name].update(rows[name])
         answered: dict[str, Sum | BelowFloor] = {}
         waiting = [questions[name] for name in safe]
         while waiting:
@@ -160,9 +174,11 @@ class HeldView(ViewBase):
             answered |= {name: found[q.label] for name, q in questions.items() if q in batch and q.label in found}
         return {name: answered.get(name) or self._unsummed(q.label, tuple(sorted(q.row))) for name, q in questions.items()}
 
-    def _countable(self, updates: Updates, rows: Mapping[str, Row], name: str, weights: Weights) -> None:
-        """Raises Refused for a sum times samples that overlaps with another: its weights are secret, so no span is known."""
-        counted = self._counted[updates.name]
+    def _countable(self, updates: Updates, rows: Mapping[str, Row], name: str, weights: Weights, counted: set[int]) -> None:
+        """Raises Refused for a sum times samples that overlaps with another: its weights are secret, so no span is known.
+
+        counted: the clients in sums times samples, those of the same question before this one included; added to.
+        """
         others = [*self.server.published[updates.name], *(row for other, row in rows.items() if other != name)]
         overlap = weights.times_samples and any(not rows[name].keys().isdisjoint(other) for other in others)
         if overlap or not counted.isdisjoint(rows[name]):
