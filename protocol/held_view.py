@@ -52,7 +52,7 @@ class HeldView(ViewBase):
     def __init__(self, setup: Setup, owner: Owner, floor: int, network: InProcess) -> None:
         super().__init__(setup, owner, floor, ClientSide(setup, Policy(min_cohort=1), None), network)
         self._made: dict[str, Made] = {}
-        self._counted: dict[str, set[int]] = {}  # clients in a sum times samples, by the updates' handle
+        self._counted: dict[str, dict[int, bool]] = {}  # whether a client's sums count samples, by the updates' handle
         self._numbered: dict[str, int] = {}  # questions so far, by the updates' handle: no two have a session in common
         self._promised: dict[int, tuple[str, Task]] = {}  # work that a client does when its result is asked for
 
@@ -100,14 +100,8 @@ class HeldView(ViewBase):
 
     def _heard(self, round: int, work: Mapping[str, Assignment], kind: Work, perform: Any) -> dict[str, Updates]:
         for name in [n for n in self._made if f"@{round}/" not in n]:
-            for store in (
-                self._made,
-                self._counted,
-                self._numbered,
-                self.clients.held,
-                self.server.uploads,
-                self.server.published,
-            ):
+            kept = (self._made, self._counted, self._numbered, self.clients.held, self.server.uploads, self.server.published)
+            for store in kept:
                 store.pop(name, None)
         sessions = {c: self._session(round, c, a.participants, kind) for c, a in work.items()}
         parties = {c: Party(SERVER, Hearing(s), server_step) for c, s in sessions.items()}
@@ -116,7 +110,7 @@ class HeldView(ViewBase):
         for c, session in sessions.items():
             handles[c] = updates = Updates(f"{c}@{round}/{kind}", c, round, parties[c].state.clients, work[c].members)
             self._made[updates.name] = Made(session.digest, kind, work[c].model)
-            self._counted[updates.name] = set()
+            self._counted[updates.name] = {}
             self._numbered[updates.name] = 0
             self.server.published[updates.name] = []
         return handles
@@ -149,19 +143,19 @@ class HeldView(ViewBase):
         """The answer to every question, by name: of each cluster one or several, in as few passes as no client is in twice."""
         rows: dict[str, Row] = {}
         questions: dict[str, Question] = {}
-        counted = {updates.name: set(self._counted[updates.name]) for updates, *_ in asked}
+        counted = {updates.name: dict(self._counted[updates.name]) for updates, *_ in asked}
         for updates, name, weights, receivers in asked:
             rows[name] = {i: weights.of[i] for i in updates.clients if weights.of.get(i, 0.0) != 0}
-            self._countable(updates, rows, name, weights, counted[updates.name])
+            _countable(counted[updates.name], rows[name], name, weights)
             number = self._numbered[updates.name]
             self._numbered[updates.name] += 1
             questions[name] = Question(f"{name}@{updates.round}", updates, number, rows[name], weights.times_samples, receivers)
         safe: list[str] = []
         for handle in {q.updates.name: q.updates for q in questions.values()}.values():
             safe += self._safe(handle, {n: rows[n] for n, q in questions.items() if q.updates.name == handle.name})
-        for name in safe:  # what was refused, or under the floor, stands in nobody's way
-            if questions[name].times_samples:
-                self._counted[questions[name].updates.name].update(rows[name])
+        for name in safe:  # a question that is refused, or rests on too few clients, stands in nobody's way
+            q = questions[name]
+            self._counted[q.updates.name].update(dict.fromkeys(q.row, q.times_samples))
         answered: dict[str, Sum | BelowFloor] = {}
         waiting = [questions[name] for name in safe]
         while waiting:
@@ -174,14 +168,12 @@ class HeldView(ViewBase):
             answered |= {name: found[q.label] for name, q in questions.items() if q in batch and q.label in found}
         return {name: answered.get(name) or self._unsummed(q.label, tuple(sorted(q.row))) for name, q in questions.items()}
 
-    def _countable(self, updates: Updates, rows: Mapping[str, Row], name: str, weights: Weights, counted: set[int]) -> None:
-        """Raises Refused for a sum times samples that overlaps with another: its weights are secret, so no span is known.
 
-        counted: the clients in sums times samples, those of the same question before this one included; added to.
-        """
-        others = [*self.server.published[updates.name], *(row for other, row in rows.items() if other != name)]
-        overlap = weights.times_samples and any(not rows[name].keys().isdisjoint(other) for other in others)
-        if overlap or not counted.isdisjoint(rows[name]):
-            raise Refused(f"sum {name} overlaps with another of its updates, and one counts samples, which the server cannot see")
-        if weights.times_samples:
-            counted.update(rows[name])
+def _countable(of: dict[int, bool], row: Row, name: str, weights: Weights) -> None:
+    """Raises Refused for a sum times samples that overlaps with one that is not, or the other way round.
+
+    Positive counts scale the columns of the weights and change no span; between the two kinds, counts that the server does
+    not know could cancel what the weights alone do not. of: whether a client's sums count samples; added to.
+    """
+    if any(of.setdefault(i, weights.times_samples) != weights.times_samples for i in row):
+        raise Refused(f"sum {name} overlaps with another of its updates, and only one of the two counts samples")

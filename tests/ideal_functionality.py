@@ -92,9 +92,9 @@ class Asked:
 
 
 def counts_overlap(asked: Asked, weights: Mapping[str, Weights]) -> bool:
-    """Whether a sum times samples overlaps with another: where the server lacks the counts, it cannot check their span."""
+    """Whether a sum times samples overlaps with one that is not: where the server lacks the counts, it cannot check their span."""
     rows = [(w.times_samples, {i for i, a in w.of.items() if a}) for w in (*asked.weights, *weights.values())]
-    return any((a or b) and not one.isdisjoint(other) for (a, one), (b, other) in combinations(rows, 2))
+    return any(a != b and not one.isdisjoint(other) for (a, one), (b, other) in combinations(rows, 2))
 
 
 class Drive:
