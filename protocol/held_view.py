@@ -144,17 +144,20 @@ class HeldView(ViewBase):
         rows: dict[str, Row] = {}
         questions: dict[str, Question] = {}
         counted = {updates.name: dict(self._counted[updates.name]) for updates, *_ in asked}
-        for updates, name, weights, receivers in asked:
-            rows[name] = {i: weights.of[i] for i in updates.clients if weights.of.get(i, 0.0) != 0}
-            _countable(counted[updates.name], rows[name], name, weights)
-            number = self._numbered[updates.name]
-            self._numbered[updates.name] += 1
-            questions[name] = Question(f"{name}@{updates.round}", updates, number, rows[name], weights.times_samples, receivers)
         safe: list[str] = []
-        for handle in {q.updates.name: q.updates for q in questions.values()}.values():
-            safe += self._safe(handle, {n: rows[n] for n, q in questions.items() if q.updates.name == handle.name})
-        for name in safe:  # a question that is refused, or rests on too few clients, stands in nobody's way
-            q = questions[name]
+        try:
+            for updates, name, weights, receivers in asked:
+                rows[name] = {i: weights.of[i] for i in updates.clients if weights.of.get(i, 0.0) != 0}
+                self._countable(updates, rows, name, weights)
+                number = self._numbered[updates.name]
+                self._numbered[updates.name] += 1
+                label = f"{name}@{updates.round}"
+                questions[name] = Question(label, updates, number, rows[name], weights.times_samples, receivers)
+            for handle in {q.updates.name: q.updates for q in questions.values()}.values():
+                safe += self._safe(handle, {n: rows[n] for n, q in questions.items() if q.updates.name == handle.name})
+        finally:  # a question that is refused, or rests on too few clients, stands in nobody's way
+            self._counted.update(counted)
+        for q in (questions[name] for name in safe):
             self._counted[q.updates.name].update(dict.fromkeys(q.row, q.times_samples))
         answered: dict[str, Sum | BelowFloor] = {}
         waiting = [questions[name] for name in safe]
@@ -168,12 +171,12 @@ class HeldView(ViewBase):
             answered |= {name: found[q.label] for name, q in questions.items() if q in batch and q.label in found}
         return {name: answered.get(name) or self._unsummed(q.label, tuple(sorted(q.row))) for name, q in questions.items()}
 
+    def _countable(self, updates: Updates, rows: Mapping[str, Row], name: str, weights: Weights) -> None:
+        """Raises Refused for a sum times samples that overlaps with one that is not, or the other way round.
 
-def _countable(of: dict[int, bool], row: Row, name: str, weights: Weights) -> None:
-    """Raises Refused for a sum times samples that overlaps with one that is not, or the other way round.
-
-    Positive counts scale the columns of the weights and change no span; between the two kinds, counts that the server does
-    not know could cancel what the weights alone do not. of: whether a client's sums count samples; added to.
-    """
-    if any(of.setdefault(i, weights.times_samples) != weights.times_samples for i in row):
-        raise Refused(f"sum {name} overlaps with another of its updates, and only one of the two counts samples")
+        Positive counts scale the columns of the weights and change no span; between the two kinds, counts that the server does
+        not know could cancel what the weights alone do not.
+        """
+        of = self._counted[updates.name]
+        if any(of.setdefault(i, weights.times_samples) != weights.times_samples for i in rows[name]):
+            raise Refused(f"sum {name} overlaps with another of its updates, and only one of the two counts samples")

@@ -79,7 +79,7 @@ class Case:
 class Asked:
     """What was asked about one handle so far. reference: `Plain` about its clients. rows: of the sums that were published.
 
-    weights: of all sums that were asked for, refused ones too. compared: the clients of its Gram matrix, once there is one.
+    weights: of all sums that were not refused. compared: the clients of its Gram matrix, once there is one.
     """
 
     updates: Updates
@@ -91,10 +91,14 @@ class Asked:
     compared: Clients | None = None
 
 
-def counts_overlap(asked: Asked, weights: Mapping[str, Weights]) -> bool:
-    """Whether a sum times samples overlaps with one that is not: where the server lacks the counts, it cannot check their span."""
+def overlaps(asked: Asked, weights: Mapping[str, Weights]) -> bool:
+    """Whether two sums of one handle have clients in common, but not all, or only one of them counts samples.
+
+    Where the server lacks the counts, nobody can check the span of the latter; clients that check for themselves give one update
+    to sums among the same clients only.
+    """
     rows = [(w.times_samples, {i for i, a in w.of.items() if a}) for w in (*asked.weights, *weights.values())]
-    return any(a != b and not one.isdisjoint(other) for (a, one), (b, other) in combinations(rows, 2))
+    return any((a != b or one != other) and not one.isdisjoint(other) for (a, one), (b, other) in combinations(rows, 2))
 
 
 class Drive:
@@ -165,7 +169,8 @@ class Drive:
 
     def _begin(self, work: Mapping[str, Assignment] | None = None) -> tuple[int, int]:
         """Before any question: nothing is lost yet. Returns how many faults and disclosures there were."""
-        self.lost, self.disturbed = set(), False
+        self.lost = set()
+        self.disturbed &= work is None
         for assignment in (work or {}).values():
             self.starts |= dict.fromkeys(assignment.participants, self.view.observe(assignment.model))
         return len(self.view.faults), len(self.view.log)
@@ -277,10 +282,9 @@ class Drive:
             if len(self.view.log) != logged:
                 raise NotIdeal("something was disclosed in spite of a refusal") from None
             return {}
-        finally:
-            asked.weights += weights.values()
         if set(answered) != set(weights):
             raise NotIdeal(f"{set(weights)} were asked for, {set(answered)} answered")
+        asked.weights += weights.values()
         for name, answer in answered.items():
             of = weights[name].of
             counted = tuple(i for i in asked.updates.clients if of.get(i, 0.0))

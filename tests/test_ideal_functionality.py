@@ -15,7 +15,7 @@ from cloister.protocol.errors import Refused
 from cloister.protocol.masking_graph import solve
 from cloister.protocol.upload_view import UploadView
 
-from .ideal_functionality import Case, Drive, NotIdeal, counts_overlap
+from .ideal_functionality import Case, Drive, NotIdeal, overlaps
 
 CASES = [
     Case(Plain(floor=1)),
@@ -51,7 +51,7 @@ MASKED = [
         (("Task",), ("Ready",), ("Upload",), *SUMMING),
         exact=False,
         survives=unmasked(protection),
-        may_refuse=counts_overlap,
+        may_refuse=overlaps,
         length=200,
         cosine=1.0,
     )
