@@ -37,7 +37,7 @@ class NotIdeal(AssertionError):
 
 def quarters(rng: np.random.Generator) -> float:
     """A weight within -1.5 and 3, exact in binary, often 0."""
-    return float(rng.integers(-6, 13)) / 4 * float(rng.random() < 0.85)
+    return float(rng.integers(-6, 13)) / 4 * float(rng.random() < 0.95)
 
 
 def counts(rng: np.random.Generator) -> float:
@@ -369,21 +369,21 @@ class Drive:
     def some_rows(self, clients: Clients) -> dict[str, Weights]:
         """One to three rows: of everybody, of disjoint groups, of overlapping groups, or of one client."""
         rng = self.rng
-        shape = rng.choice(["all", "disjoint", "overlapping", "one"], p=[0.3, 0.4, 0.2, 0.1])
+        shape = rng.choice(["all", "disjoint", "overlapping", "one"], p=[0.45, 0.3, 0.15, 0.1])
         if shape == "all":
             return {"all": self.some_weights(clients)}
         if shape == "one":
             return {"one": Weights({int(rng.choice(clients)): 1.0})}
-        groups = int(rng.integers(2, 4))
+        groups = 2 + int(rng.random() < 0.3)
         owner = rng.integers(0, groups, len(clients))
         of = [tuple(i for i, g in zip(clients, owner, strict=True) if g == k) for k in range(groups)]
         if shape == "overlapping":
-            of = [tuple(i for i in clients if rng.random() < 0.7) for _ in range(groups)]
+            of = [tuple(i for i in clients if rng.random() < 0.8) for _ in range(groups)]
         return {f"group {k}": self.some_weights(group) for k, group in enumerate(of)}
 
     def some_work(self) -> dict[str, Assignment]:
         """One or two clusters; some members take no part."""
-        rng, names = self.rng, ("a", "b")[: int(self.rng.integers(1, 3))]
+        rng, names = self.rng, ("a", "b")[: 1 + int(self.rng.random() < 0.4)]
         owner = rng.integers(0, len(names), len(self.clients))
         work = {}
         for k, name in enumerate(names):
@@ -432,12 +432,12 @@ class Drive:
     def some_rounds(self, rounds: int) -> None:
         """Rounds without losses, with clients that fall silent at some stage, and with any fate of any frame."""
         for _ in range(rounds):
-            weather = self.rng.choice(["calm", "silent", "stormy"])
-            share = self.rng.choice([0.2, 0.5])
+            weather = self.rng.choice(["calm", "one silent", "many silent", "gusty", "stormy"])
             stages = len(self.case.stages)
-            self.fates = {i: int(self.rng.integers(stages)) for i in self.clients if self.rng.random() < share}
-            self.fates = self.fates if weather == "silent" else {}
-            odds = [0.9, 0.04, 0.03, 0.03] if weather == "stormy" else [1, 0, 0, 0]
+            silent = {"one silent": 1, "many silent": int(self.rng.integers(1, len(self.clients)))}.get(weather, 0)
+            chosen = self.rng.choice(self.clients, silent, replace=False).tolist()
+            self.fates = {i: int(self.rng.integers(stages)) for i in chosen}
+            odds = {"gusty": [0.98, 0.01, 0.005, 0.005], "stormy": [0.9, 0.04, 0.03, 0.03]}.get(weather, [1, 0, 0, 0])
             self.frame_fate = lambda odds=odds: str(self.rng.choice(["pass", "drop", "replay", "late"], p=odds))
             self.one_round()
 

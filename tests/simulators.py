@@ -24,7 +24,7 @@ from cloister.crypto.additive import (
 from cloister.crypto.agreement import AgreementKey
 from cloister.crypto.masks import mask
 from cloister.crypto.shamir import MaskKeyShare, SelfSeedShare, combine
-from cloister.protocol.masked_messages import MaskedInput, MaskKeys, RelayedShares, Reveal, SealedShares
+from cloister.protocol.masked_messages import MaskedInput, MaskKeys, MaskWith, Reveal, SealedShares
 from cloister.protocol.masked_terms import Dealt, sign_of
 from cloister.protocol.messages import decode
 from cloister.protocol.session import SERVER
@@ -54,7 +54,7 @@ def masked_view(play: Play) -> MaskedView:
     plan, dtype = play.plan, play.terms.dtype
     said = [(f.sender, f.receiver, decode(f.data, f.sender, 1 << 24).message) for f in play.network.frames]
     of = {kind: {s: m for s, r, m in said if r == SERVER and type(m) is kind} for kind in (MaskKeys, SealedShares, MaskedInput)}
-    dealers = {r: m.dealers for _, r, m in said if type(m) is RelayedShares}
+    masking = {r: m.neighbours for _, r, m in said if type(m) is MaskWith}
     reveals = [m for _, _, m in said if type(m) is Reveal]
     inputs = {i: np.frombuffer(m.vector, np.dtype(dtype).newbyteorder("<")).astype(dtype) for i, m in of[MaskedInput].items()}
     dealt = {i: Dealt.decode(plan, i, m.dealing) for i, m in of[SealedShares].items()}
@@ -73,7 +73,7 @@ def masked_view(play: Play) -> MaskedView:
         rest = y.copy()
         if i in known_seeds:
             rest -= mask(plan.self_mask_key(i, known_seeds[i]), len(y), dtype)
-        for j in dealers[i]:
+        for j in masking[i]:
             holder, other = (j, i) if j in known_keys else (i, j)
             if holder in known_keys:
                 (key,) = known_keys[holder].agree([(of[MaskKeys][other].mask_public, plan.pair(i, j))], "pair mask")
