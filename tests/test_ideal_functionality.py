@@ -4,6 +4,7 @@ A protection joins by one line in CASES.
 """
 
 from dataclasses import dataclass, replace
+from itertools import combinations_with_replacement
 
 import numpy as np
 import pytest
@@ -86,9 +87,9 @@ def test_random_questions_over_rounds_with_random_losses(case, n):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=str)
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(4))
 def test_many_random_questions_of_many_clients(case, seed):
-    Drive(case, tuple(range(6)), seed).some_rounds(200)
+    Drive(case, tuple(range(6)), seed).some_rounds(100)
     Drive(case, tuple(range(40)), seed).some_rounds(20)
 
 
@@ -123,19 +124,26 @@ def test_masked_sums_are_compared_that_lost_somebody_on_the_way():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [3, 4])
 @pytest.mark.parametrize("case", MASKED, ids=str)
-def test_masked_every_pattern_of_dropouts(case, n):
-    """Over the stages of the sum, and those at which a client does not get or give work, or a sketch: 10^n patterns."""
-    assert Drive(case, tuple(range(n)), seed=0).every_pattern() == (len(case.stages) + 1) ** n
+def test_masked_every_pattern_of_dropouts_of_three_clients(case):
+    """Over the stages of the sum, and those at which a client does not get or give work, or a sketch."""
+    assert Drive(case, tuple(range(3)), seed=0).every_pattern() == (len(case.stages) + 1) ** 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [4, 5])
+def test_masked_every_pattern_of_dropouts_up_to_the_order_of_clients(n):
+    """Who is who matters for signs only, which three clients cover; the masked sum alone has a test of every single pattern."""
+    patterns = combinations_with_replacement(range(len(MASKED[0].stages) + 1), n)
+    Drive(MASKED[0], tuple(range(n)), seed=0).every_pattern(patterns)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", MASKED, ids=str)
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(4))
 def test_masked_many_random_questions(case, seed):
     Drive(case, tuple(range(6)), seed).some_rounds(100)
-    Drive(case, tuple(range(20)), seed).some_rounds(30)
+    Drive(case, tuple(range(20)), seed).some_rounds(15)
 
 
 @pytest.mark.parametrize("kind", SEEDED)
