@@ -12,6 +12,7 @@ from typing import Any, ClassVar, get_args
 from .errors import ProtocolError
 from .masked_messages import MaskedMessage
 from .message_fields import DIGEST_BYTES, integer, octets, text, words
+from .receiver_opened_messages import ReceiverOpenedMessage
 from .session import DEALER, MAX_ID, MAX_ROSTER, RUN_BYTES, VERSION
 
 HEAD_BYTES = 4096 + 5 * MAX_ROSTER
@@ -134,7 +135,7 @@ class Ready:
     kind: ClassVar[int] = 7
 
 
-Message = Task | Upload | Mean | Advertise | Roster | SealedSeed | Ready | MaskedMessage
+Message = Task | Upload | Mean | Advertise | Roster | SealedSeed | Ready | MaskedMessage | ReceiverOpenedMessage
 _KINDS: Mapping[int, type[Any]] = MappingProxyType({m.kind: m for m in get_args(Message)})
 
 

@@ -107,8 +107,8 @@ class ServerView(Protocol):
         """Cosine similarity of new updates (rows) to remembered ones (columns): float64, 0 where a norm is 0."""
         ...
 
-    def advance(self, model: Model, mean: Sum, /) -> Model:
-        """The model moved by the published mean (sum / weight), at its owner."""
+    def advance(self, model: Model, mean: Sum, /, step: float = 1.0) -> Model:
+        """The model moved by step times the published mean (sum / weight), at its owner; step = weight moves it by the sum."""
         ...
 
     def train_alone(self, round: int, models: Mapping[int, Model], /) -> Mapping[int, Model]:
