@@ -414,9 +414,16 @@ class Drive:
                     answers = self.sums(asked, self.some_rows(asked.updates.clients))
                     moved += [self.advance(work[name].model, answer) for answer in answers.values()]
         self.models = [INIT, *(self.models[1:] + moved)[-3:]]
-        self.remembered = self.remembered[-3:]
+        self.remembered = [(self.narrowed(handle), *when) for handle, *when in self.remembered[-3:]]
         self.view.retire(self.models, [remembered for remembered, *_ in self.remembered])
         self.round += 1
+
+    def narrowed(self, remembered: Remembered) -> Remembered:
+        """The handle, or sometimes one on fewer of its clients: the others are then forgotten."""
+        if self.rng.random() < 0.7:
+            return remembered
+        fewer = tuple(i for i in remembered.clients if self.rng.random() < 0.7)
+        return replace(remembered, clients=fewer or remembered.clients)
 
     def compare_and_remember(self, asked: Asked) -> None:
         """Compare with what is remembered, and remember some of those that can be compared."""
