@@ -1,0 +1,148 @@
+"""Attacks that know the rule and search a line for the point that harms it most (ByzFL's optimal ALIE and IPM).
+
+A rule comes in one of three forms, told apart by structure:
+- `weights(gram, rng)`: the weights of a weighted sum, from the Gram matrix (every rule that can run under secure aggregation).
+  A search costs the pass that makes the geometry and small matrices after it. `shift_invariant`, where the rule has it and it
+  is true, says that centred updates will do, which rounds less.
+- `combine(block)`: treats every coordinate alone. The search looks at `SAMPLED` coordinates drawn at random, whose share of the
+  damage estimates the whole.
+- a callable from updates, a sequence of float32 (d,), to the result, float32 (d,): evaluated in full at every point.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..protocol.answers import Vector
+from .geometry import Geometry, Perturbation, geometry
+from .knowledge import Colluding, Insider, Level, forged
+
+SAMPLED = 16_384
+"""Coordinates at which a coordinate-wise rule is tried."""
+
+Damage = Callable[[float], float]
+
+
+def damage_of(rule: Any, shape: Geometry, updates: Sequence[Vector], faulty: int, rng: np.random.Generator) -> Damage:
+    """t -> |R(x_1 .. x_m, u(t) .. u(t)) - mu|^2 with u(t) sent by `faulty` members; -inf where the rule fails or is not finite.
+
+    Raises ValueError for a rule of none of the three forms.
+    """
+    if hasattr(rule, "weights"):
+        found = of_weights(rule, shape, faulty, rng)
+    elif hasattr(rule, "combine"):
+        found = of_coordinates(rule, shape, updates, faulty, rng)
+    elif callable(rule):
+        found = of_vectors(rule, shape, updates, faulty)
+    else:
+        raise ValueError(f"{type(rule).__name__} is no rule: give it weights(gram, rng) or combine(block), or make it callable")
+
+    def damage(t: float) -> float:
+        value = found(t)
+        return value if np.isfinite(value) else -np.inf
+
+    return damage
+
+
+def of_weights(rule: Any, shape: Geometry, faulty: int, rng: np.random.Generator) -> Damage:
+    """In Gram space: all vectors are combinations of x_i - mu, p and mu, whose inner products are known."""
+    m = shape.count
+    seed = int(rng.integers(2**63))
+    combination = np.zeros((m + faulty, m + 2))
+    combination[:m, :m] = np.eye(m)
+    centred = bool(getattr(rule, "shift_invariant", False))
+    combination[:, -1] = 0.0 if centred else 1.0
+
+    def damage(t: float) -> float:
+        combination[m:, -2] = t
+        gram = combination @ shape.basis @ combination.T
+        weights = np.asarray(rule.weights((gram + gram.T) / 2, np.random.default_rng(seed)))
+        moved = weights @ combination
+        moved[-1] = float(weights.sum()) - 1.0
+        return float(moved @ shape.basis @ moved)
+
+    return damage
+
+
+def of_coordinates(rule: Any, shape: Geometry, updates: Sequence[Vector], faulty: int, rng: np.random.Generator) -> Damage:
+    """At a sample of the coordinates."""
+    d = len(shape.mean)
+    chosen = np.arange(d) if d <= SAMPLED else np.sort(rng.choice(d, SAMPLED, replace=False))
+    m = len(updates)
+    rows = np.empty((m + faulty, len(chosen)), np.float32)
+    for row, update in zip(rows, updates, strict=False):
+        row[:] = update[chosen]
+    at = Geometry(shape.mean[chosen], shape.deviation[chosen], shape.perturbation, shape.basis)
+
+    def damage(t: float) -> float:
+        rows[m:] = at.point(t)
+        moved = np.asarray(rule.combine(rows.copy()), dtype=np.float64) - at.mean
+        return float(moved @ moved) * d / len(chosen)
+
+    return damage
+
+
+def of_vectors(rule: Callable[[Sequence[Vector]], Vector], shape: Geometry, updates: Sequence[Vector], faulty: int) -> Damage:
+    """By the rule itself."""
+
+    def damage(t: float) -> float:
+        moved = np.subtract(rule([*updates, *[shape.point(t)] * faulty]), shape.mean, dtype=np.float64)
+        return float(moved @ moved)
+
+    return damage
+
+
+def worst_point(damage: Damage, least: float, most: float, evaluations: int) -> float:
+    """The point of [least, most], 0 < least < most, where the damage is largest among those tried.
+
+    Half of the evaluations are spread geometrically, the others evenly between the neighbours of the best of them. The first
+    of equals is taken.
+    """
+    coarse = np.geomspace(least, most, max(2, (evaluations + 1) // 2))
+    found = [damage(float(t)) for t in coarse]
+    best = int(np.argmax(found))
+    low, high = coarse[max(0, best - 1)], coarse[min(len(coarse) - 1, best + 1)]
+    fine: NDArray[np.float64] = np.linspace(low, high, evaluations - len(coarse) + 2)[1:-1]
+    tried = [*zip(found, coarse, strict=True), *((damage(float(t)), t) for t in fine)]
+    return float(max(tried, key=lambda pair: pair[0])[1])
+
+
+@dataclass(frozen=True, slots=True)
+class LineSearched:
+    """u = mu + t p for the t in [least, most] that harms the adversary's rule most; the same from all members.
+
+    Shejwalkar and Houmansadr's attack tailored to a rule. `optimal_alie` and `optimal_ipm` are the two of ByzFL.
+    """
+
+    perturbation: Perturbation = "sign"
+    least: float = 1e-3
+    most: float = 10.0
+    evaluations: int = 20
+    needs: ClassVar[Level] = Level.INSIDER
+    identical: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not 0 < self.least < self.most or self.evaluations < 4:
+            raise ValueError("a line search needs 0 < least < most and at least 4 evaluations")
+
+    def __call__(self, coalition: Colluding, /) -> Mapping[int, Vector]:
+        if not isinstance(coalition, Insider):
+            raise ValueError("a search against a rule needs an insider's knowledge")
+        shape = geometry(coalition.seen, self.perturbation)
+        rng = coalition.own[min(coalition.own)].rng
+        damage = damage_of(coalition.rule, shape, coalition.seen, coalition.faulty, rng)
+        found = shape.point(worst_point(damage, self.least, self.most, self.evaluations))
+        return forged(coalition, [found.copy() for _ in coalition.own])
+
+
+def optimal_alie(most: float = 10.0, evaluations: int = 20) -> LineSearched:
+    """u = mu - z sd for the worst z."""
+    return LineSearched("deviation", most=most, evaluations=evaluations)
+
+
+def optimal_ipm(most: float = 10.0, evaluations: int = 20) -> LineSearched:
+    """u = -eps mu for the worst eps from 0 to most: t = 1 + eps on the line from mu against itself."""
+    return LineSearched("mean", least=1.0, most=1.0 + most, evaluations=evaluations)
