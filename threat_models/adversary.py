@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from ..fl.corruption import Computers
-from .attack import DataAttack, TrainingAttack, UploadAttack
+from .attack import DataAttack, LoneAttack, TrainingAttack, UploadAttack
 from .coalition import Coalition
 from .knowledge import Level, Randomness
 from .membership import ALWAYS, NEVER, Members, Schedule
@@ -20,6 +20,7 @@ class Adversary:
     """Who is corrupt, what they do, when, and with what knowledge.
 
     members: who. data, local, upload: what happens to a member's data, training and upload, in this order; None for nothing.
+    shown: what a two-faced member sketches where the protocol asks for a sketch; None for what it uploads.
     when: rounds of the attack; members are honest in others. silent: rounds in which members do not answer at all.
     knows: the level, at least what the upload attack needs. rule: what an insider knows of the server. samples: factor on
     the reported number of examples, 1 for the truth. randomness: of each member, or shared by all.
@@ -29,6 +30,7 @@ class Adversary:
     data: DataAttack | None = None
     local: TrainingAttack | None = None
     upload: UploadAttack | None = None
+    shown: LoneAttack | None = None
     when: Schedule = ALWAYS
     silent: Schedule = NEVER
     knows: Level = Level.OWN

@@ -11,7 +11,7 @@ from ..fl.population import Examples
 from ..fl.simulation import seed_of
 from ..protocol.answers import Vector, Work
 from ..protocol.view import LocalJob, LocalWork
-from .attack import DataAttack, TrainingAttack, UploadAttack
+from .attack import DataAttack, LoneAttack, TrainingAttack, UploadAttack
 from .knowledge import Level, Own, Randomness, Situation, colluding
 from .membership import Members, Schedule
 
@@ -27,6 +27,8 @@ class Conduct(Protocol):
     def local(self) -> TrainingAttack | None: ...
     @property
     def upload(self) -> UploadAttack | None: ...
+    @property
+    def shown(self) -> LoneAttack | None: ...
     @property
     def when(self) -> Schedule: ...
     @property
@@ -52,6 +54,17 @@ class Sitting:
     honest: dict[int, LocalWork] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class TwoFacedWork(LocalWork):
+    """The work of a client that sums one vector and sketches another."""
+
+    shown: Vector = field(repr=False)
+
+    @property
+    def sketched(self) -> Vector:
+        return self.shown
+
+
 class Coalition:
     """The clients' computers, some of them corrupt. Implements `fl.corruption.Corrupted`.
 
@@ -64,7 +77,9 @@ class Coalition:
         self._clients = tuple(sorted(computers.clients))
         self._members = conduct.members.everyone(self._clients, computers.seed)
         self._places = {client: place for place, client in enumerate(sorted(self._members))}
-        self._looks_back = any(getattr(a, "looks_back", False) for a in (conduct.data, conduct.local, conduct.upload))
+        self._looks_back = any(
+            getattr(a, "looks_back", False) for a in (conduct.data, conduct.local, conduct.upload, conduct.shown)
+        )
         self._learns = hasattr(conduct.upload, "learn")
         self._colludes = conduct.upload is not None and conduct.upload.needs > Level.OWN
         self._memory: dict[str, Vector] = {}
@@ -136,7 +151,7 @@ class Coalition:
             yield client, work
         elif not self._colludes:
             upload: Any = self._conduct.upload
-            yield client, LocalWork(work.vector if upload is None else upload(own), samples)
+            yield client, self._answer(own, work.vector if upload is None else upload(own))
 
     def _colluded(self, sitting: Sitting, active: bool) -> Iterator[tuple[int, LocalWork]]:
         if not sitting.own:
@@ -149,7 +164,11 @@ class Coalition:
             known = colluding(self._conduct.knows, sitting.own, sitting.honest, self._conduct.rule, self._memory)
             vectors = attack(known)
             for client in sorted(sitting.own):
-                yield client, LocalWork(vectors[client], sitting.own[client].samples)
+                yield client, self._answer(sitting.own[client], vectors[client])
+
+    def _answer(self, own: Own, vector: Vector) -> LocalWork:
+        shown = self._conduct.shown
+        return LocalWork(vector, own.samples) if shown is None else TwoFacedWork(vector, own.samples, shown(own))
 
     def _trained(self, situation: Situation) -> Vector:
         local: Any = self._conduct.local

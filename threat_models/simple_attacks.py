@@ -114,6 +114,16 @@ class NormBounded:
 
 
 @dataclass(frozen=True, slots=True)
+class Honest:
+    """u = own update: what a two-faced member shows, or what comes of poisoned data alone."""
+
+    needs: ClassVar[Level] = Level.OWN
+
+    def __call__(self, own: Own, /) -> Vector:
+        return own.update
+
+
+@dataclass(frozen=True, slots=True)
 class SignFlip:
     """u = -mean of the updates seen, the same from all members (ByzFL's sign flip; inner product manipulation with eps 1)."""
 
