@@ -1,4 +1,4 @@
-"""Collusive attacks that copy one client, or make the aggregate any vector (attacks of groups 5.3 and 5.4), and private noise."""
+"""Collusive attacks that copy one client, or make the aggregate any vector (attacks of groups 5.3 and 5.4)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -7,7 +7,6 @@ from typing import ClassVar
 import numpy as np
 
 from ..protocol.answers import Vector
-from .attack import CollusiveAttack
 from .geometry import mean_of
 from .knowledge import Colluding, Insider, Level, Omniscient, forged
 
@@ -98,32 +97,3 @@ class ArbitraryTarget:
 def back_to_zero(start: Vector, /) -> Vector:
     """The update that makes every parameter 0."""
     return np.negative(start)
-
-
-@dataclass(frozen=True, slots=True)
-class Jittered:
-    """A collusive attack whose members each add private noise of norm `spread` times their vector's: no two are alike.
-
-    Members that all send one vector are at distance 0 from each other, which rules that look at distances or cosines notice
-    or are fooled by for the wrong reason.
-    """
-
-    attack: CollusiveAttack
-    spread: float
-    identical: ClassVar[bool] = False
-
-    @property
-    def needs(self) -> Level:
-        return self.attack.needs
-
-    def learn(self, coalition: Colluding, /) -> Mapping[str, Vector]:
-        learn = getattr(self.attack, "learn", None)
-        return coalition.memory if learn is None else learn(coalition)
-
-    def __call__(self, coalition: Colluding, /) -> Mapping[int, Vector]:
-        found: dict[int, Vector] = {}
-        for member, vector in self.attack(coalition).items():
-            noise = coalition.own[member].rng.standard_normal(len(vector), dtype=np.float32)
-            noise *= np.float32(self.spread * float(np.linalg.norm(vector)) / float(np.linalg.norm(noise)))
-            found[member] = vector + noise
-        return found
