@@ -109,13 +109,13 @@ class CloakedCollusion:
     needs: ClassVar[Level] = Level.OWN
 
     def __post_init__(self) -> None:
-        if self.k**2 + self.a**2 > 1:
+        if self.k**2 + self.a**2 > 1 + 1e-9:
             raise ValueError(f"k^2 + a^2 is at most 1, not {self.k**2 + self.a**2}")
 
     def __call__(self, own: Own, /) -> Vector:
         noise = unit(own.rng.standard_normal(len(own.update), dtype=np.float32))
         mixed = np.float32(self.k) * unit(own.update) + np.float32(self.a) * agreed_direction(own)
-        mixed += np.float32(sqrt(1 - self.k**2 - self.a**2)) * noise
+        mixed += np.float32(sqrt(max(0.0, 1 - self.k**2 - self.a**2))) * noise
         return np.float32(self.rho * float(np.linalg.norm(own.update))) * mixed
 
 

@@ -48,7 +48,10 @@ def conjugate_gradients(apply: Callable[[Column], Column], right: Column) -> Col
         if square <= goal:
             return x
         applied = apply(direction)
-        length = square / float(direction @ applied)
+        curvature = float(direction @ applied)
+        if not curvature > 0:
+            break
+        length = square / curvature
         x += length * direction
         residual -= length * applied
         square, before = float(residual @ residual), square
