@@ -289,7 +289,46 @@ class Trimmed:
         return np.sort(block, axis=0)[self.b : -self.b].mean(axis=0)
 
 
-@pytest.mark.parametrize("rule", [MultiKrum(3), MultiKrum(3, shift_invariant=False), Clipped(5.0), Clipped(50.0), Trimmed(3)])
+@dataclass(frozen=True)
+class Nearest:
+    """A step: every row becomes the mean of the `count` rows nearest to it."""
+
+    count: int
+    shift_invariant: bool = True
+
+    def mixing(self, gram: Matrix, rng: np.random.Generator) -> Matrix:
+        square = np.diagonal(gram)[:, None] + np.diagonal(gram)[None] - 2 * gram
+        mixing = np.zeros_like(gram)
+        np.put_along_axis(mixing, np.argsort(square, axis=1, kind="stable")[:, : self.count], 1 / self.count, axis=1)
+        return mixing
+
+
+@dataclass(frozen=True)
+class Stepped:
+    """A coordinate-wise rule behind a step."""
+
+    steps: tuple[Nearest, ...]
+    rule: Trimmed
+
+    def weights(self, gram: Matrix, rng: np.random.Generator) -> Matrix:
+        raise ValueError("no function of a Gram matrix")
+
+    def combine_all(self, rows: Matrix) -> Vector:
+        mixing = self.steps[0].mixing(rows @ rows.T, np.random.default_rng(0))
+        return self.rule.combine((mixing @ rows).astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        MultiKrum(3),
+        MultiKrum(3, shift_invariant=False),
+        Clipped(5.0),
+        Clipped(50.0),
+        Trimmed(3),
+        Stepped((Nearest(8),), Trimmed(3)),
+    ],
+)
 @pytest.mark.parametrize("perturbation", ["mean", "sign", "deviation"])
 def test_damage_in_gram_space_is_the_damage_of_the_vectors(rule: Any, perturbation: Any) -> None:
     updates = gaussian(12, 400, 3)
@@ -299,7 +338,11 @@ def test_damage_in_gram_space_is_the_damage_of_the_vectors(rule: Any, perturbati
     p = PERTURBATIONS[perturbation](mean, deviation)  # type: ignore[arg-type]
     for t in (0.01, 0.5, 1.0, 3.0, 20.0):
         sent = [(mean + t * p).astype(np.float32)] * 3
-        result = rule.combine(np.stack([*updates[3:], *sent])) if isinstance(rule, Trimmed) else rule([*updates[3:], *sent])
+        rows = [*updates[3:], *sent]
+        if isinstance(rule, Stepped):
+            result = rule.combine_all(np.stack(rows).astype(np.float64))
+        else:
+            result = rule.combine(np.stack(rows)) if isinstance(rule, Trimmed) else rule(rows)
         assert damage(t) == pytest.approx(float(((result - mean) ** 2).sum()), rel=1e-3, abs=1e-4)
 
 

@@ -5,7 +5,7 @@ A rule comes in one of three forms, told apart by structure:
   A search costs the pass that makes the geometry and small matrices after it. `shift_invariant`, where the rule has it and it
   is true, says that centred updates will do, which rounds less.
 - `combine(block)`: treats every coordinate alone. The search looks at `SAMPLED` coordinates drawn at random, whose share of the
-  damage estimates the whole.
+  damage estimates the whole. Such a rule may stand behind `steps`, each with `mixing(gram, rng)`, as its `rule`.
 - a callable from updates, a sequence of float32 (d,), to the result, float32 (d,): evaluated in full at every point.
 """
 
@@ -31,55 +31,83 @@ def damage_of(rule: Any, shape: Geometry, updates: Sequence[Vector], faulty: int
 
     Raises ValueError for a rule of none of the three forms.
     """
-    if hasattr(rule, "weights"):
+    behind: Any = rule
+    steps: list[Any] = []
+    while hasattr(behind, "steps"):
+        behind, steps = behind.rule, [*steps, *behind.steps]
+    if hasattr(behind, "combine"):
+        found = of_coordinates(behind, steps, shape, updates, faulty, rng)
+    elif hasattr(behind, "weights"):
         found = of_weights(rule, shape, faulty, rng)
-    elif hasattr(rule, "combine"):
-        found = of_coordinates(rule, shape, updates, faulty, rng)
     elif callable(rule):
         found = of_vectors(rule, shape, updates, faulty)
     else:
         raise ValueError(f"{type(rule).__name__} is no rule: give it weights(gram, rng) or combine(block), or make it callable")
 
     def damage(t: float) -> float:
-        value = found(t)
+        try:
+            value = found(t)
+        except ValueError:  # too few updates for the rule
+            return -np.inf
         return value if np.isfinite(value) else -np.inf
 
     return damage
 
 
+class Grams:
+    """The Gram matrix of x_1 .. x_m, u(t) .. u(t) for every t: all are combinations of x_i - mu, p and mu.
+
+    centred: of the vectors less mu, which rounds less.
+    """
+
+    def __init__(self, shape: Geometry, faulty: int, centred: bool) -> None:
+        m = shape.count
+        self._basis = shape.basis
+        self._clean = m
+        self.combination = np.zeros((m + faulty, m + 2))
+        self.combination[:m, :m] = np.eye(m)
+        self.combination[:, -1] = 0.0 if centred else 1.0
+
+    def at(self, t: float) -> NDArray[np.float64]:
+        self.combination[self._clean :, -2] = t
+        gram = self.combination @ self._basis @ self.combination.T
+        return np.asarray((gram + gram.T) / 2)
+
+
 def of_weights(rule: Any, shape: Geometry, faulty: int, rng: np.random.Generator) -> Damage:
-    """In Gram space: all vectors are combinations of x_i - mu, p and mu, whose inner products are known."""
-    m = shape.count
+    """In Gram space."""
     seed = int(rng.integers(2**63))
-    combination = np.zeros((m + faulty, m + 2))
-    combination[:m, :m] = np.eye(m)
-    centred = bool(getattr(rule, "shift_invariant", False))
-    combination[:, -1] = 0.0 if centred else 1.0
+    grams = Grams(shape, faulty, bool(getattr(rule, "shift_invariant", False)))
 
     def damage(t: float) -> float:
-        combination[m:, -2] = t
-        gram = combination @ shape.basis @ combination.T
-        weights = np.asarray(rule.weights((gram + gram.T) / 2, np.random.default_rng(seed)))
-        moved = weights @ combination
+        weights = np.asarray(rule.weights(grams.at(t), np.random.default_rng(seed)))
+        moved = weights @ grams.combination
         moved[-1] = float(weights.sum()) - 1.0
         return float(moved @ shape.basis @ moved)
 
     return damage
 
 
-def of_coordinates(rule: Any, shape: Geometry, updates: Sequence[Vector], faulty: int, rng: np.random.Generator) -> Damage:
-    """At a sample of the coordinates."""
-    d = len(shape.mean)
+def of_coordinates(
+    rule: Any, steps: Sequence[Any], shape: Geometry, updates: Sequence[Vector], faulty: int, rng: np.random.Generator
+) -> Damage:
+    """At a sample of the coordinates, after the steps' mixing of the rows."""
+    d, m = len(shape.mean), len(updates)
     chosen = np.arange(d) if d <= SAMPLED else np.sort(rng.choice(d, SAMPLED, replace=False))
-    m = len(updates)
     rows = np.empty((m + faulty, len(chosen)), np.float32)
     for row, update in zip(rows, updates, strict=False):
         row[:] = update[chosen]
     at = Geometry(shape.mean[chosen], shape.deviation[chosen], shape.perturbation, shape.basis)
+    seed = int(rng.integers(2**63))
+    grams = Grams(shape, faulty, all(bool(getattr(step, "shift_invariant", False)) for step in steps))
 
     def damage(t: float) -> float:
         rows[m:] = at.point(t)
-        moved = np.asarray(rule.combine(rows.copy()), dtype=np.float64) - at.mean
+        drawn, gram, mixed = np.random.default_rng(seed), grams.at(t), rows.copy()
+        for step in steps:
+            mixing = np.asarray(step.mixing(gram, drawn))
+            gram, mixed = mixing @ gram @ mixing.T, mixing.astype(np.float32) @ mixed
+        moved = np.asarray(rule.combine(mixed), dtype=np.float64) - at.mean
         return float(moved @ moved) * d / len(chosen)
 
     return damage
