@@ -194,6 +194,7 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
         "below_floor": [row for line in folder.read("metrics.jsonl") for row in line["below_floor"]],
         "faults": len(faults),
         "unplaced": sorted(groups.keys() - placed.keys()),
+        **({} if simulation.corrupted is None else {"corrupt": sorted(simulation.corrupted.members)}),
         **_generality(simulation),
         "versions": versions(),
         "machine": machine(),

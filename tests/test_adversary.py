@@ -340,6 +340,8 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(adversary: Adversary, tm
         pass
     losses = [[json.loads(line)["loss"] for line in (f / "metrics.jsonl").read_text().splitlines()] for f in (whole, parts)]
     assert losses[0] == losses[1]
+    corrupt = json.loads((parts / "summary.json").read_text())["corrupt"]
+    assert corrupt == sorted(adversary.members.everyone(range(10), SMALL.seed))
 
 
 def test_the_description_names_the_attack_and_its_fields_can_be_set() -> None:

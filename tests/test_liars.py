@@ -109,6 +109,22 @@ def test_two_faced_clients_show_honest_similarities_and_sum_a_poison_under_maske
     assert np.linalg.norm(poisoned - clean) > 0.01
 
 
+def test_a_member_that_knows_the_seed_hides_its_poison_in_the_kernel_under_masked() -> None:
+    held: list[Any] = []  # the run's sketch, which every client of it can draw
+    attack = KernelPoison(lambda known: held[0], MinusGradient(10))
+    algorithm = CFL(thresholds=ScaleFree(eps1=0.01, eps2=0.1))
+    scenario = replace(SMALL, algorithm=algorithm, protection=Masked(floor=2, sketch=256))
+    simulation = Simulation(replace(scenario, adversary=Adversary(members=Fixed((0, 1, 2, 3)), upload=attack)), None)
+    view: Any = simulation.view
+    held.append(view._sketch(b"any session: the sketch is of the run"))
+    simulation.step()
+    honest, clean = played(None)
+    assert np.allclose(simulation.state.measured["0"].similarity, honest, atol=1e-5)
+    moved = simulation.vectors()[0] - clean
+    _, openly = played(Adversary(members=Fixed((0, 1, 2, 3)), upload=MinusGradient(10)))
+    assert moved @ (openly - clean) > 0.5 * np.sum((openly - clean) ** 2)  # 1 - 256 / 610 of it
+
+
 def test_without_sketches_there_is_one_face() -> None:
     adversary = Adversary(members=Fixed((0, 1)), upload=MinusGradient(), shown=Honest())
     one, two = (

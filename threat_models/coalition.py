@@ -1,5 +1,6 @@
 """The harness: the clients' computers with members of an adversary among them. It alone decides what an attack is told."""
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -181,22 +182,20 @@ class Coalition:
         round, seed = jobs[0].round, self._computers.seed
         if self._looks_back and round != self._round:
             self._round, self._earlier, self._lately = round, self._lately or self._earlier, []
-        starts: list[Vector] = []
-        clients: list[list[int]] = []
+        digests = {id(job.start): b"" for job in jobs}
+        starts: dict[bytes, Vector] = {}
+        clients: dict[bytes, list[int]] = {}
         for job in jobs:
-            for k, start in enumerate(starts):
-                if start is job.start or np.array_equal(start, job.start):
-                    clients[k].append(job.client)
-                    break
-            else:
-                starts.append(job.start)
-                clients.append([job.client])
+            digest = digests[id(job.start)] or hashlib.blake2b(np.ascontiguousarray(job.start).data).digest()
+            digests[id(job.start)] = digest
+            starts.setdefault(digest, job.start)
+            clients.setdefault(digest, []).append(job.client)
         found: dict[int, Sitting] = {}
-        for start, of_session in zip(starts, clients, strict=True):
-            roster = tuple(sorted(of_session))
+        for digest, start in starts.items():
+            roster = tuple(sorted(clients[digest]))
             members = self._conduct.members.among(self._clients, roster, round, seed)
             sitting = Sitting(roster, members, self._nearest(start))
-            if self._looks_back and members and not any(start is s or np.array_equal(start, s) for s in self._lately):
+            if self._looks_back and members and not any(np.array_equal(start, other) for other in self._lately):
                 self._lately.append(start)
             found |= dict.fromkeys(roster, sitting)
         return found
