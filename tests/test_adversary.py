@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from cloister.fl.algorithms.cfl import CFL, ScaleFree
 from cloister.fl.corruption import Computers
 from cloister.fl.experiment import run
 from cloister.fl.population import Client, Examples
@@ -309,6 +310,39 @@ def test_minus_gradient_from_half_of_equal_clients_leaves_the_mean_of_the_differ
     attacked.step()
     expected = start + (sum(updates[i] for i in range(3, 10)) - sum(updates[i] for i in range(3))) / 10
     assert np.allclose(attacked.vectors()[0], expected, atol=1e-6)
+
+
+def test_a_lie_about_samples_moves_the_weighted_mean_by_as_much() -> None:
+    clean = Simulation(SMALL, None)
+    start = clean.vectors()[0]
+    works = dict(clean._work([LocalJob(i, 0, "update", start) for i in range(10)]))
+    algorithm = replace(SMALL.algorithm, by_samples=True)  # type: ignore[type-var]
+    adversary = Adversary(members=Fixed((0,)), upload=MinusGradient(), samples=20.0)
+    attacked = Simulation(replace(SMALL, algorithm=algorithm, adversary=adversary), None)
+    attacked.step()
+    weights = {i: w.samples * (20 if i == 0 else 1) for i, w in works.items()}
+    moved = sum(weights[i] * (-w.vector if i == 0 else w.vector) for i, w in works.items()) / sum(weights.values())
+    assert np.allclose(attacked.vectors()[0], start + moved, atol=1e-6)
+
+
+def test_a_lie_beyond_what_secure_aggregation_admits_is_recorded() -> None:
+    algorithm = replace(SMALL.algorithm, by_samples=True)  # type: ignore[type-var]
+    adversary = Adversary(members=Fixed((0,)), samples=1e6)
+    simulation = Simulation(replace(SMALL, algorithm=algorithm, adversary=adversary, protection=Masked()), None)
+    simulation.step()
+    assert [(f.blame, f.rejected) for f in simulation.view.faults] == [(0, True)]
+
+
+def test_what_replaces_updates_replaces_gradients_too() -> None:
+    algorithm = CFL(thresholds=ScaleFree(0.01, 0.1), similarity="gradient")
+    seen = []
+    for adversary in (None, Adversary(members=Fixed((0, 1)), upload=MinusGradient())):
+        simulation = Simulation(replace(SMALL, algorithm=algorithm, adversary=adversary), None)
+        simulation.step()
+        seen.append(simulation.state.measured["0"].similarity)
+    signs = np.ones(10)
+    signs[:2] = -1
+    assert np.allclose(seen[1], seen[0] * np.outer(signs, signs), atol=1e-6)
 
 
 @pytest.mark.parametrize("protection", [Permuted(), Masked()])

@@ -6,12 +6,14 @@ from itertools import pairwise
 from math import acos, cos, pi, sin
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import pytest
 import torch
 
 from cloister.fl.simulation import Simulation
 from cloister.fl.vector import load_vector
+from cloister.protocol import Masked, Permuted, Plain
 from cloister.protocol.view import LocalJob
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.cluster_attacks import (
@@ -36,6 +38,7 @@ from cloister.threat_models.cluster_timing import (
 )
 from cloister.threat_models.knowledge import Level
 from cloister.threat_models.membership import Fixed
+from cloister.threat_models.simple_attacks import MinusGradient
 
 from .coalition_sample import SMALL, coalition, gaussian, own, situation
 
@@ -116,6 +119,31 @@ def test_cloaked_members_resemble_each_other_less_than_without_private_noise() -
     assert cosine(cloaked[0], cloaked[1]) < cosine(bare[0], bare[1]) - 0.3
 
 
+def loyal_only_communities(uploads: list[Vector], faulty: int, seed: int) -> int:
+    """How many of Louvain's communities on 1 + cosine hold no member, as FLIC clusters."""
+    rows = np.stack([unit(u) for u in uploads]).astype(np.float64)
+    similarity = 1 + rows @ rows.T
+    np.fill_diagonal(similarity, 0.0)
+    found = nx.community.louvain_communities(nx.from_numpy_array(similarity), seed=seed)
+    return sum(min(community) >= faulty for community in found)
+
+
+@pytest.mark.parametrize("cosine_of_clients", [0.05, 0.2, 0.5])
+@pytest.mark.parametrize("seed", range(2))
+def test_flic_separates_open_collusion_and_minus_gradient_but_not_cloaked_collusion(cosine_of_clients: float, seed: int) -> None:
+    n, faulty, d = 100, 30, 4_000
+    rng = np.random.default_rng(seed)
+    common, *private = (unit(v) for v in rng.standard_normal((n + 1, d)).astype(np.float32))
+    c = cosine_of_clients
+    honest = [np.float32(np.sqrt(c)) * common + np.float32(np.sqrt(1 - c)) * p for p in private]
+    cloaked, open_collusion = CloakedCollusion(k=0.8, a=0.2), CloakedCollusion(k=0.8, a=0.6)  # the second has no private noise
+    found = {
+        attack: loyal_only_communities([attack(own(u, i)) if i < faulty else u for i, u in enumerate(honest)], faulty, seed)
+        for attack in (MinusGradient(), open_collusion, cloaked)
+    }
+    assert found == {MinusGradient(): 1, open_collusion: 1, cloaked: 0}
+
+
 # --- bridge and capture -----------------------------------------------------------------------------------------------
 
 
@@ -187,11 +215,15 @@ def test_a_server_that_keeps_the_latest_update_holds_an_honest_one_after_a_last_
         assert differing == (set() if t == 2 else {0, 1, 2})
 
 
-def test_late_members_leave_no_trace_before_they_come() -> None:
-    simulation = Simulation(replace(SMALL, adversary=late_assignment(Fixed((0, 1)), until=2)), None)
+@pytest.mark.parametrize("protection", [Plain(), Permuted(), Masked()])
+def test_late_members_leave_no_trace_before_they_come(protection: Any) -> None:
+    adversary = late_assignment(Fixed((0, 1)), until=1)
+    simulation = Simulation(replace(SMALL, adversary=adversary, protection=protection), None)
     simulation.step()
-    about = {i for entry in simulation.view.log for i in entry.about}
-    assert about == set(range(2, 10))
+    answered = {i for entry in simulation.view.log for i in entry.about}
+    assert answered == set(range(2, 10))
+    simulation.step()
+    assert {i for entry in simulation.view.log for i in entry.about} == set(range(10))
 
 
 # --- reports ----------------------------------------------------------------------------------------------------------
