@@ -13,7 +13,15 @@ from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.collusion import ALIE, IPM, FangKrum, FangTrim, MinMax, MinSum, largest_hidden_z
 from cloister.threat_models.geometry import PERTURBATIONS, geometry
 from cloister.threat_models.knowledge import Insider, Level
-from cloister.threat_models.line_search import LineSearched, damage_of, optimal_alie, optimal_ipm, worst_point
+from cloister.threat_models.line_search import (
+    LineSearched,
+    WithExtra,
+    damage_of,
+    last_aggregate,
+    optimal_alie,
+    optimal_ipm,
+    worst_point,
+)
 from cloister.threat_models.membership import Fixed
 from cloister.threat_models.simple_attacks import (
     GaussianNoise,
@@ -344,6 +352,49 @@ def test_damage_in_gram_space_is_the_damage_of_the_vectors(rule: Any, perturbati
         else:
             result = rule.combine(np.stack(rows)) if isinstance(rule, Trimmed) else rule(rows)
         assert damage(t) == pytest.approx(float(((result - mean) ** 2).sum()), rel=1e-3, abs=1e-4)
+
+
+@dataclass(frozen=True)
+class CentredClipping:
+    """v + mean of (x_i - v) cut to tau, with v the extra row."""
+
+    tau: float
+
+    def weights_with(self, gram: Matrix, rng: np.random.Generator) -> Matrix:
+        n = len(gram) - 1
+        square = np.diagonal(gram)[:n] - 2 * gram[:n, n] + gram[n, n]
+        cut = np.minimum(1, self.tau / np.sqrt(np.maximum(square, 1e-30))) / n
+        return np.append(cut, 1 - cut.sum())
+
+    def directly(self, updates: Sequence[Vector], v: Vector) -> Matrix:
+        moved = [(x.astype(np.float64) - v) * min(1, self.tau / np.linalg.norm(x - v)) for x in updates]
+        return np.asarray(v + np.mean(moved, axis=0))
+
+
+@pytest.mark.parametrize("tau", [3.0, 15.0, 1e6])
+def test_damage_to_a_rule_that_remembers_is_that_of_the_vectors(tau: float) -> None:
+    updates = gaussian(12, 400, 3)
+    known = own(updates[0], start=updates[1], previous=updates[2])
+    assert np.array_equal(last_aggregate(known), updates[1] - updates[2])
+    v = last_aggregate(known)
+    shape = geometry(updates[3:], "deviation", v)
+    rule = CentredClipping(tau)
+    damage = damage_of(WithExtra(rule, last_aggregate), shape, updates[3:], 3, np.random.default_rng(0))
+    mean, deviation = moments(updates[3:])
+    for t in (0.1, 1.0, 10.0):
+        result = rule.directly([*updates[3:], *[(mean - t * deviation).astype(np.float32)] * 3], v)
+        assert damage(t) == pytest.approx(float(((result - mean) ** 2).sum()), rel=1e-3)
+    with pytest.raises(ValueError, match="extra"):
+        damage_of(WithExtra(rule, last_aggregate), geometry(updates[3:], "deviation"), updates[3:], 3, np.random.default_rng(0))
+
+
+def test_a_search_against_a_rule_that_remembers_runs_from_the_knowledge_of_an_insider() -> None:
+    updates = gaussian(12, 610, 1)
+    rule = WithExtra(CentredClipping(5.0), last_aggregate)
+    first = only(optimal_alie()(coalition(updates, 3, Level.INSIDER, rule=rule)))
+    later = only(optimal_alie()(coalition(updates, 3, Level.INSIDER, rule=rule, previous=10 * updates[5])))
+    assert np.isfinite(first).all()
+    assert np.isfinite(later).all()
 
 
 def test_the_damage_of_a_plain_callable_is_evaluated_in_full_and_a_failing_point_never_wins() -> None:

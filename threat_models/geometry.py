@@ -31,18 +31,14 @@ class Geometry:
     """Updates x_1 .. x_m about their mean, and the perturbation p.
 
     mean, deviation: float32 (d,), the deviation without Bessel's correction. basis: float64 (m + 2, m + 2), inner products of
-    x_1 - mu, ..., x_m - mu, p and mu, in this order.
+    x_1 - mu, ..., x_m - mu, p and mu, in this order; (m + 3, m + 3) where there is an extra vector, which stands before p.
     """
 
     mean: Vector = field(repr=False)
     deviation: Vector = field(repr=False)
     perturbation: Perturbation
     basis: Matrix = field(repr=False)
-
-    @property
-    def count(self) -> int:
-        """How many updates there are, m."""
-        return len(self.basis) - 2
+    count: int
 
     @property
     def to_mean(self) -> Matrix:
@@ -73,24 +69,30 @@ class Geometry:
         return step
 
 
-def geometry(updates: Sequence[Vector], perturbation: Perturbation) -> Geometry:
-    """One pass over the updates, float32 (d,) each, in blocks of coordinates: float32 products, accumulated in float64."""
+def geometry(updates: Sequence[Vector], perturbation: Perturbation, extra: Vector | None = None) -> Geometry:
+    """One pass over the updates, float32 (d,) each, in blocks of coordinates: float32 products, accumulated in float64.
+
+    extra: one more vector, float32 (d,), that is not an update.
+    """
     m, d = len(updates), len(updates[0])
     mean, deviation = np.empty(d, np.float32), np.empty(d, np.float32)
-    basis = np.zeros((m + 2, m + 2))
+    size = m + 2 + (extra is not None)
+    basis = np.zeros((size, size))
     share = np.full(m, 1 / m, np.float32)
     for start in range(0, d, BLOCK):
-        rows = np.empty((m + 2, min(BLOCK, d - start)), np.float32)
+        rows = np.empty((size, min(BLOCK, d - start)), np.float32)
         part = slice(start, start + rows.shape[1])
         for row, update in zip(rows, updates, strict=False):
             row[:] = update[part]
         mean[part] = share @ rows[:m]
         rows[:m] -= mean[part]
         deviation[part] = np.sqrt(np.einsum("ij,ij->j", rows[:m], rows[:m]) / m)
-        rows[m] = PERTURBATIONS[perturbation](mean[part], deviation[part])
-        rows[m + 1] = mean[part]
+        if extra is not None:
+            rows[m] = extra[part]
+        rows[-2] = PERTURBATIONS[perturbation](mean[part], deviation[part])
+        rows[-1] = mean[part]
         basis += rows @ rows.T
-    return Geometry(mean, deviation, perturbation, (basis + basis.T) / 2)
+    return Geometry(mean, deviation, perturbation, (basis + basis.T) / 2, m)
 
 
 def mean_of(updates: Sequence[Vector]) -> Vector:

@@ -1,11 +1,13 @@
 """Attacks that know the rule and search a line for the point that harms it most (ByzFL's optimal ALIE and IPM).
 
-A rule comes in one of three forms, told apart by structure:
+A rule comes in one of four forms, told apart by structure:
 - `weights(gram, rng)`: the weights of a weighted sum, from the Gram matrix (every rule that can run under secure aggregation).
   A search costs the pass that makes the geometry and small matrices after it. `shift_invariant`, where the rule has it and it
   is true, says that centred updates will do, which rounds less.
 - `combine(block)`: treats every coordinate alone. The search looks at `SAMPLED` coordinates drawn at random, whose share of the
   damage estimates the whole. Such a rule may stand behind `steps`, each with `mixing(gram, rng)`, as its `rule`.
+- `WithExtra(rule, row)`: a rule with `weights_with(gram, rng)`, whose last row is a vector that is no update, such as the result
+  of the round before (centred clipping) or a root update (FLTrust).
 - a callable from updates, a sequence of float32 (d,), to the result, float32 (d,): evaluated in full at every point.
 """
 
@@ -18,7 +20,7 @@ from numpy.typing import NDArray
 
 from ..protocol.answers import Vector
 from .geometry import Geometry, Perturbation, geometry
-from .knowledge import Colluding, Insider, Level, forged
+from .knowledge import Colluding, Insider, Level, Own, forged
 
 SAMPLED = 16_384
 """Coordinates at which a coordinate-wise rule is tried."""
@@ -26,16 +28,31 @@ SAMPLED = 16_384
 Damage = Callable[[float], float]
 
 
+@dataclass(frozen=True, slots=True)
+class WithExtra:
+    """A rule with the extra vector that it is given, as an insider knows it."""
+
+    rule: Any
+    row: Callable[[Own], Vector]
+
+
+def last_aggregate(own: Own) -> Vector:
+    """What the global model changed by since members last opened it: 0 at first."""
+    return np.zeros_like(own.start) if own.previous is None else own.start - own.previous
+
+
 def damage_of(rule: Any, shape: Geometry, updates: Sequence[Vector], faulty: int, rng: np.random.Generator) -> Damage:
     """t -> |R(x_1 .. x_m, u(t) .. u(t)) - mu|^2 with u(t) sent by `faulty` members; -inf where the rule fails or is not finite.
 
-    Raises ValueError for a rule of none of the three forms.
+    Raises ValueError for a rule of none of the four forms.
     """
-    behind: Any = rule
+    behind: Any = rule.rule if isinstance(rule, WithExtra) else rule
     steps: list[Any] = []
     while hasattr(behind, "steps"):
         behind, steps = behind.rule, [*steps, *behind.steps]
-    if hasattr(behind, "combine"):
+    if isinstance(rule, WithExtra):
+        found = of_weights_with(rule.rule, shape, faulty, rng)
+    elif hasattr(behind, "combine"):
         found = of_coordinates(behind, steps, shape, updates, faulty, rng)
     elif hasattr(behind, "weights"):
         found = of_weights(rule, shape, faulty, rng)
@@ -64,7 +81,7 @@ class Grams:
         m = shape.count
         self._basis = shape.basis
         self._clean = m
-        self.combination = np.zeros((m + faulty, m + 2))
+        self.combination = np.zeros((m + faulty, len(shape.basis)))
         self.combination[:m, :m] = np.eye(m)
         self.combination[:, -1] = 0.0 if centred else 1.0
 
@@ -82,7 +99,28 @@ def of_weights(rule: Any, shape: Geometry, faulty: int, rng: np.random.Generator
     def damage(t: float) -> float:
         weights = np.asarray(rule.weights(grams.at(t), np.random.default_rng(seed)))
         moved = weights @ grams.combination
-        moved[-1] = float(weights.sum()) - 1.0
+        moved[-1] = float(weights.sum()) - 1.0  # right for centred vectors too: less mu, plus sum w mu
+        return float(moved @ shape.basis @ moved)
+
+    return damage
+
+
+def of_weights_with(rule: Any, shape: Geometry, faulty: int, rng: np.random.Generator) -> Damage:
+    """In Gram space, with the extra vector as the last row. Raises ValueError for a geometry without one."""
+    if len(shape.basis) != shape.count + 3:
+        raise ValueError("the geometry lacks the extra vector of the rule")
+    seed = int(rng.integers(2**63))
+    grams = Grams(shape, faulty, False)
+    extra = np.zeros((1, len(shape.basis)))
+    extra[0, shape.count] = 1.0
+
+    def damage(t: float) -> float:
+        gram = grams.at(t)
+        across = grams.combination @ shape.basis @ extra.T
+        gram = np.block([[gram, across], [across.T, extra @ shape.basis @ extra.T]])
+        weights = np.asarray(rule.weights_with(gram, np.random.default_rng(seed)))
+        moved = weights[:-1] @ grams.combination + weights[-1] * extra[0]
+        moved[-1] -= 1.0
         return float(moved @ shape.basis @ moved)
 
     return damage
@@ -97,7 +135,7 @@ def of_coordinates(
     rows = np.empty((m + faulty, len(chosen)), np.float32)
     for row, update in zip(rows, updates, strict=False):
         row[:] = update[chosen]
-    at = Geometry(shape.mean[chosen], shape.deviation[chosen], shape.perturbation, shape.basis)
+    at = Geometry(shape.mean[chosen], shape.deviation[chosen], shape.perturbation, shape.basis, m)
     seed = int(rng.integers(2**63))
     grams = Grams(shape, faulty, all(bool(getattr(step, "shift_invariant", False)) for step in steps))
 
@@ -151,6 +189,7 @@ class LineSearched:
     evaluations: int = 20
     needs: ClassVar[Level] = Level.INSIDER
     identical: ClassVar[bool] = True
+    looks_back: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not 0 < self.least < self.most or self.evaluations < 4:
@@ -159,8 +198,9 @@ class LineSearched:
     def __call__(self, coalition: Colluding, /) -> Mapping[int, Vector]:
         if not isinstance(coalition, Insider):
             raise ValueError("a search against a rule needs an insider's knowledge")
-        shape = geometry(coalition.seen, self.perturbation)
-        rng = coalition.own[min(coalition.own)].rng
+        first = coalition.own[min(coalition.own)]
+        extra = coalition.rule.row(first) if isinstance(coalition.rule, WithExtra) else None
+        shape, rng = geometry(coalition.seen, self.perturbation, extra), first.rng
         damage = damage_of(coalition.rule, shape, coalition.seen, coalition.faulty, rng)
         found = shape.point(worst_point(damage, self.least, self.most, self.evaluations))
         return forged(coalition, [found.copy() for _ in coalition.own])
