@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from ..crypto.fixed_point import FixedPoint
-from .answers import Functionality, Remembered, Snapshot, Sum, Traffic
+from .answers import Functionality, Remembered, Snapshot, Sum, Traffic, Updates, Weights
 from .errors import Refused
 from .group_seed import PROTOCOL as SEED_EXCHANGE
 from .group_seed import agree
@@ -22,12 +22,13 @@ from .in_process import Fault
 from .masked_input import InputTerms, beyond
 from .masked_server import Advertising, Failed, Summed, propose, server_step
 from .masked_sum import Members, max_bytes
-from .masked_terms import PROTOCOL, Plan, Policy, Terms
+from .masked_terms import PROTOCOL, Plan, Policy, Terms, encode_weights
 from .masking_graph import Parameters, solve
 from .messages import Task
-from .roles import Deadline, Effect, Party, Worked
+from .roles import Deadline, Party, Worked
 from .session import SERVER, Session
 from .sketch_view import Keys, SketchSecret, SketchView
+from .span import Row
 from .uploads import to_bytes
 from .view import LocalWork, Setup
 from .view_base import unused
@@ -81,6 +82,7 @@ class MaskedView(SketchView):
         secret = SketchSecret(seed, setup.run, how.keys, d, min(how.sketch, max(d // 2, 1)))
         before = Traffic(network.messages, network.bytes_up, network.bytes_down)
         super().__init__(setup, "server", how.floor, secret, before)
+        self.add_costs(network)
         self._how = how
         members = Members.enrol(session.roster, setup.entropy)
         policy = Policy(min_cohort=how.floor, min_survivors=how.floor)
@@ -93,7 +95,9 @@ class MaskedView(SketchView):
     def _sum(self, questions: Sequence[Question]) -> Mapping[str, Sum]:
         """One masked sum for each question, all in one pass."""
         asked = {q.label: (q, self._inputs(q)) for q in questions}
-        plans = {label: self._plan(q, inputs) for label, (q, inputs) in asked.items()}
+        with self._network.timed(SERVER):
+            plans = {label: self._plan(q, inputs) for label, (q, inputs) in asked.items()}
+            proposals = [(SERVER, send) for plan in plans.values() for send in propose(plan)]
         servers = {label: Party(SERVER, Advertising(plan), server_step) for label, plan in plans.items()}
         label_of = {client: q.label for q in questions for client in q.row}
 
@@ -101,23 +105,30 @@ class MaskedView(SketchView):
             names = {client: asked[label_of[client]][0].updates.name for client, _ in tasks}
             for client, work in self._results(names):
                 question, inputs = asked[label_of[client]]
-                if (reason := inputs.unfit(work)) is not None:
+                with self._network.timed(client):
+                    reason = inputs.unfit(work)
+                    ring = inputs.encode(work, question.row[client]) if reason is None else None
+                if reason is not None:
                     self._reject([client], reason)
                     continue
-                with self._network.timed(client):
-                    ring = inputs.encode(work, question.row[client])
                 yield client, Worked(ring, 1)
 
         for label, client in ((q.label, i) for q in questions for i in q.row):
             self._maskers[client].state = replace(self._maskers[client].state, model=plans[label].terms.model)
         self._network.allow(max(max_bytes(plan.terms) for plan in plans.values()))
-        opening: Iterator[tuple[int, Effect]] = ((SERVER, send) for plan in plans.values() for send in propose(plan))
         sessions = {plan.session.digest: servers[label] for label, plan in plans.items()}
-        self._network.run(self._maskers, sessions, opening, perform, self._learn)
+        self._network.run(self._maskers, sessions, proposals, perform, self._learn)
         for client in label_of:
             self._maskers[client].handle(Deadline())
         found = {label: self._read(q, inputs, servers[label].state) for label, (q, inputs) in asked.items()}
         return {label: answer for label, answer in found.items() if answer is not None}
+
+    def _countable(self, updates: Updates, rows: Mapping[str, Row], name: str, weights: Weights) -> None:
+        """Clients give one update to sums among the same clients only (masked_span.py): others are refused here."""
+        super()._countable(updates, rows, name, weights)
+        for other in [*self.server.published[updates.name], *rows.values()]:
+            if other.keys() != rows[name].keys() and not other.keys().isdisjoint(rows[name]):
+                raise Refused(f"sum {name} overlaps with a sum of the same updates over other clients; clients would not answer")
 
     def _inputs(self, question: Question) -> InputTerms:
         how = self._how
@@ -136,9 +147,10 @@ class MaskedView(SketchView):
         name = f"{PROTOCOL}/{made.kind}/{question.number}"
         session = Session(name, self._setup.run, updates.round, updates.cluster, roster, self._how.floor)
         model = hashlib.sha256(to_bytes(self.server.models[made.model.name])).digest()
-        seed = self._setup.entropy.secret(f"masking graph {session.digest.hex()}", 32)
+        seed = self._setup.entropy.secret(f"masking graph {made.session.hex()}", 32)  # one for all sums of the same updates
+        row = (made.session, encode_weights(roster, question.row), int(question.times_samples))
         size = (self._how.ring_bits, inputs.length(len(self._setup.initial)), inputs.fixed.bits, self._how.clip, 1)
-        terms = Terms(*size, graph.neighbours, graph.threshold, seed, model)
+        terms = Terms(*size, graph.neighbours, graph.threshold, seed, model, *row)
         return Plan.of(session, terms, self._enrolled)
 
     def _read(self, question: Question, inputs: InputTerms, ended: Summed | Failed) -> Sum | None:
@@ -153,7 +165,8 @@ class MaskedView(SketchView):
         self._network.faults += [Fault(i, "a share that was not the one it was dealt") for i in ended.bad]
         weights = np.array([question.row[i] for i in ended.clients])
         try:
-            total = inputs.decode(ended.total, weights)
+            with self._network.timed(SERVER):
+                total = inputs.decode(ended.total, weights)
         except ValueError as error:
             self._network.faults.append(Fault(SERVER, f"the masked sum {question.label} cannot be read: {error}"))
             return None
@@ -179,7 +192,9 @@ class MaskedView(SketchView):
     def restore(self, snapshot: Snapshot, remembered: Iterable[Remembered], /) -> None:
         super().restore(snapshot, remembered)
         for i, masker in self._maskers.items():
-            masker.state = replace(masker.state, next_round=dict(snapshot.next_round.get(i, {})))
+            spent = snapshot.next_round.get(i, {})
+            sums = {name: round for name, round in spent.items() if name.startswith(PROTOCOL)}
+            masker.state = replace(masker.state, next_round=sums)
 
 
 @lru_cache(maxsize=256)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, get_args
 from .errors import ProtocolError
 from .masked_messages import MaskedMessage
 from .message_fields import DIGEST_BYTES, integer, octets, text, words
+from .receiver_opened_messages import ReceiverOpenedMessage
 from .session import DEALER, MAX_ID, MAX_ROSTER, RUN_BYTES, VERSION
 
 HEAD_BYTES = 4096 + 5 * MAX_ROSTER
@@ -134,7 +135,7 @@ class Ready:
     kind: ClassVar[int] = 7
 
 
-Message = Task | Upload | Mean | Advertise | Roster | SealedSeed | Ready | MaskedMessage
+Message = Task | Upload | Mean | Advertise | Roster | SealedSeed | Ready | MaskedMessage | ReceiverOpenedMessage
 _KINDS: Mapping[int, type[Any]] = MappingProxyType({m.kind: m for m in get_args(Message)})
 
 
@@ -251,6 +252,16 @@ def _built(data: bytes, at: int) -> tuple[Any, int]:
     if len(content) != argument:
         raise ValueError("it ends early")
     return (content if major == 2 else content.decode()), at + argument
+
+
+def first_items(data: bytes, count: int) -> tuple[Any, ...]:
+    """The first items of an encoded envelope, from its version on: for whoever looks at frames without taking them in."""
+    _, _, at = _head(data, 0)
+    items = []
+    for _ in range(count):
+        item, at = _built(data, at)
+        items.append(item)
+    return tuple(items)
 
 
 def decode(data: bytes, link: int, max_bytes: int) -> Envelope:

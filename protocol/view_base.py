@@ -8,7 +8,23 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import astuple, replace
 from itertools import chain, count
 
-from .answers import Assignment, BelowFloor, Model, Owner, Remembered, Snapshot, Sum, Traffic, Updates, Vector, Weights, Work
+import numpy as np
+
+from .answers import (
+    Assignment,
+    BelowFloor,
+    Cost,
+    Model,
+    Owner,
+    Remembered,
+    Snapshot,
+    Sum,
+    Traffic,
+    Updates,
+    Vector,
+    Weights,
+    Work,
+)
 from .disclosure import Disclosure
 from .disclosure import Party as Recipient
 from .errors import Refused
@@ -51,6 +67,14 @@ class ViewBase:
     def traffic(self) -> Traffic:
         return Traffic(self._network.messages, self._network.bytes_up, self._network.bytes_down)
 
+    def add_costs(self, earlier: InProcess) -> None:
+        """Count what parties spent on an earlier network of this run, whose totals the view began with."""
+        self._network.add_costs(earlier)
+
+    @property
+    def costs(self) -> Mapping[int, Cost]:
+        return self._network.costs
+
     @property
     def _models(self) -> dict[str, Vector]:
         return (self.server if self._owner == "server" else self.clients).models
@@ -77,8 +101,10 @@ class ViewBase:
         def opening() -> Iterator[tuple[int, Effect]]:
             for cluster, session in sessions.items():
                 model = work[cluster].model.name
-                vector = to_bytes(self.server.models[model]) if self._owner == "server" else b""
-                yield from ((SERVER, effect) for effect in invite(session, kind, model, vector))
+                with self._network.timed(SERVER):
+                    vector = to_bytes(self.server.models[model]) if self._owner == "server" else b""
+                    tasks = invite(session, kind, model, vector)
+                yield from ((SERVER, task) for task in tasks)
 
         by_digest = {session.digest: parties[c] for c, session in sessions.items()}
         self._network.run(self.clients.parties, by_digest, opening(), perform, self._learn)
@@ -105,7 +131,9 @@ class ViewBase:
         """The names of the rows that reach the floor. Raises Refused if, with what was published, they would show too few."""
         published = self.server.published[updates.name]
         safe = {name: row for name, row in rows.items() if len(row) >= max(self._floor, 1)}
-        if reveals_fewer_than(self._floor, [*published, *safe.values()]):
+        with self._network.timed(SERVER):
+            revealing = reveals_fewer_than(self._floor, [*published, *safe.values()])
+        if revealing:
             raise Refused(
                 f"sums {', '.join(safe)} of round {updates.round} are refused: together with what was published about the same"
                 f" updates they would show a combination of fewer than {self._floor} clients"
@@ -117,8 +145,9 @@ class ViewBase:
         self.below_floor.append(BelowFloor(name, clients, self._floor))
         return self.below_floor[-1]
 
-    def advance(self, model: Model, mean: Sum, /) -> Model:
-        moved = self._models[model.name] + self._means[mean.name]
+    def advance(self, model: Model, mean: Sum, /, step: float = 1.0) -> Model:
+        with self._network.timed(*((SERVER,) if self._owner == "server" else mean.clients)):
+            moved = self._models[model.name] + np.float32(step) * self._means[mean.name]
         name = unused(mean.name, self._models)
         self._models[name] = moved
         return Model(name)
@@ -135,15 +164,33 @@ class ViewBase:
             self.clients.models[trained[client].name] = self.observe(models[client]) + result.vector
         return trained
 
+    # --- memory -------------------------------------------------------------------------------------------------------
+
+    def _remember(self, updates: Updates, rows: Mapping[int, Vector]) -> Remembered:
+        """Keep these rows of the updates' clients."""
+        name = unused(f"{updates.name}/kept", self.server.remembered)
+        self.server.remembered[name] = dict(sorted(rows.items()))
+        return Remembered(name, tuple(sorted(rows)))
+
+    def _recalled(self, remembered: Remembered) -> list[Vector]:
+        """The kept rows of the handle's clients, in their order. Raises Refused if they are gone."""
+        rows = self.server.remembered.get(remembered.name, {})
+        if any(i not in rows for i in remembered.clients):
+            raise Refused(f"the remembered updates {remembered.name} are gone; keep their handle when retiring")
+        return [rows[i] for i in remembered.clients]
+
     # --- keeping and forgetting ---------------------------------------------------------------------------------------
 
     def retire(self, models: Iterable[Model], remembered: Iterable[Remembered], /) -> None:
-        names, kept = {m.name for m in models}, {r.name for r in remembered}
+        names, kept = {m.name for m in models}, {r.name: set(r.clients) for r in remembered}
         for store in (self.server.models, self.clients.models):
             for name in store.keys() - names:
                 del store[name]
-        for name in self.server.remembered.keys() - kept:
-            del self.server.remembered[name]
+        self.server.remembered = {
+            name: {i: row for i, row in rows.items() if i in kept[name]}
+            for name, rows in self.server.remembered.items()
+            if name in kept
+        }
         self._forget_round()
 
     def _forget_round(self) -> None:
@@ -155,14 +202,16 @@ class ViewBase:
 
     def save(self) -> Snapshot:
         next_round = {i: dict(p.state.next_round) for i, p in self.clients.parties.items()}
-        remembered = {name: rows for name, (_, rows) in self.server.remembered.items()}
+        remembered = {name: np.stack(list(rows.values())) for name, rows in self.server.remembered.items() if rows}
         return Snapshot({**self.server.models, **self.clients.models}, remembered, next_round, self.traffic)
 
     def restore(self, snapshot: Snapshot, remembered: Iterable[Remembered], /) -> None:
         self._forget_round()
         self._models.clear()
         self._models.update(snapshot.models)
-        self.server.remembered = {r.name: (r.clients, snapshot.remembered[r.name]) for r in remembered}
+        self.server.remembered = {
+            r.name: dict(zip(r.clients, snapshot.remembered[r.name], strict=True)) for r in remembered if r.clients
+        }
         for i, party in self.clients.parties.items():
             party.state = replace(party.state, next_round=dict(snapshot.next_round.get(i, {})))
         self._network.messages, self._network.bytes_up, self._network.bytes_down = astuple(snapshot.traffic)
