@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, ClassVar, get_args
 
+from .encrypted_messages import EncryptedMessage
 from .errors import ProtocolError
 from .masked_messages import MaskedMessage
 from .message_fields import DIGEST_BYTES, integer, octets, text, words
@@ -126,7 +127,7 @@ class SealedSeed:
         octets(self.sealed, 48, 48, "sealed seed")
 
 
-Message = Task | Upload | Mean | Advertise | Roster | SealedSeed | MaskedMessage
+Message = Task | Upload | Mean | Advertise | Roster | SealedSeed | MaskedMessage | EncryptedMessage
 _KINDS: Mapping[int, type[Any]] = MappingProxyType({m.kind: m for m in get_args(Message)})
 
 
