@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..crypto.ckks import MOST_DIGITS, EncryptingContext, InvalidCiphertext, SecretContext
 from ..crypto.projection import TwoStage
@@ -35,19 +36,18 @@ from .session import SERVER, Session
 SUM, SKETCH, SCORES = "encrypted sum", "encrypted sketch", "encrypted scores"
 MOST_SPENT = 4096
 """Answers of one client in one round."""
-Values = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What a client insists on. keys: whether sketches of different rounds may meet under one key of the run.
+    """What a client insists on. min_cohort, min_threshold: of sums. keys: "run" where sketches of different rounds may meet.
 
     digits: the most decimals of a score that it hands out.
     """
 
     min_cohort: int = 3
     min_threshold: int = 3
-    keys: Literal["round", "run"] = "round"
+    keys: Literal["run", "session"] = "session"
     digits: int = 4
 
 
@@ -55,7 +55,7 @@ class Policy:
 class Idle:
     """A client between sessions. seed: what the clients share and the server lacks (group_seed.py).
 
-    sketch: the secret sketch of a comparison by its context, drawn from the seed. length: coordinates of an update.
+    sketch: the secret sketch by session digest, drawn from the seed. length: coordinates of an update.
     round: the latest that it took part in; spent: what it answered there, (kind of answer, session digest).
     """
 
@@ -116,7 +116,7 @@ def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             summand = state.weighting.summand(state.idle.me, vector, samples)
             return state.idle, (_send(state, EncryptedInput(state.key.encrypt(summand).to_bytes())),)
         case Sketching(), Worked(vector=vector):
-            sketch = state.key.encrypt(encodable(state.idle, state.session, vector))
+            sketch = state.key.encrypt(sketch_of(state.idle, state.session.digest, vector))
             return state.idle, (_send(state, EncryptedInput(sketch.to_bytes())),)
         case ((Summing() | Sketching()), Deadline()):
             return state.idle, ()
@@ -128,15 +128,9 @@ def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
 
 
-def encodable(idle: Idle, session: Session, vector: Any) -> Any:
-    """The sketch that a client encrypts in this session: float64, shape (k,)."""
-    sketch = idle.sketch(sketch_context(idle, session))
-    return carrying(sketch.apply(vector), float(np.linalg.norm(vector.astype(np.float64))))
-
-
-def sketch_context(idle: Idle, session: Session) -> bytes:
-    """What the seed of the secret sketch is bound to: the run, or the session of the round."""
-    return idle.run if idle.policy.keys == "run" else session.digest
+def sketch_of(idle: Idle, session: bytes, vector: NDArray[np.float32]) -> NDArray[np.float64]:
+    """What a client encrypts in the session with this digest: float64, shape (k,)."""
+    return carrying(idle.sketch(session).apply(vector), float(np.linalg.norm(vector.astype(np.float64))))
 
 
 def _send(state: Summing | Sketching, message: EncryptedInput) -> Send:
@@ -155,7 +149,7 @@ def _joined(
     except ValueError as error:
         raise ProtocolError(f"a message without a valid session: {error}", SERVER) from None
     kind = type(asked).__name__
-    cohorts = protocol != KEY
+    cohorts = protocol == SUM
     problems = {
         "a message under another session's digest": session.digest != digest,
         "a session of another run": session.run != state.run,
@@ -215,7 +209,7 @@ def _begin_sum(state: Idle, digest: bytes, request: SumRequest) -> tuple[Summing
 
 def _begin_sketch(state: Idle, digest: bytes, request: SketchRequest) -> tuple[Sketching, tuple[Effect, ...]]:
     idle, session, spent = _joined(state, digest, request, SKETCH)
-    if request.length != state.sketch(sketch_context(state, session)).k:
+    if request.length != state.sketch(digest).k:
         raise ProtocolError(f"a sketch of {request.length} coordinates is not the one agreed on", SERVER)
     key = checked_public(state.seed, state.key("products", session), request.holder, request.encrypting, request.tag)
     return Sketching(idle, session, key), (spent, Perform(_task(session)))
@@ -232,15 +226,9 @@ def _open_sum(state: Idle, digest: bytes, total: EncryptedSum) -> tuple[Idle, tu
     key = opened_secret(state.seed, state.key("sums", session), total.holder, total.public, total.sealed)
     try:
         values = key.decrypt(key.read(total.ciphertexts, total.length + 2)).rounded(MOST_DIGITS)
-        found = opened(values, weighting)
-    except (InvalidCiphertext, ValueError, OverflowError) as error:
+        found = opened(values, weighting, total.alive)
+    except ValueError as error:
         raise ProtocolError(f"an encrypted sum that cannot be used: {error}", SERVER) from None
-    if found.count != len(total.alive):
-        raise ProtocolError(f"a sum of {found.count} clients where {len(total.alive)} are said to be in it", SERVER)
-    if not weighting.times_samples and abs(found.weight - weighting.total(total.alive)) > 1e-5 * weighting.unit * found.count:
-        raise ProtocolError("a sum of other weights than were asked for", SERVER)
-    if not np.isfinite(found.mean).all():
-        raise ProtocolError("a sum that is not finite", SERVER)
     learned = Learned(session.cluster, digest, found.mean.astype("<f4", copy=False).tobytes())
     return idle, (spent, learned, Send(Envelope(digest, state.me, SERVER, SumOpened(struct.pack(">d", found.weight)))))
 
@@ -267,12 +255,13 @@ def _open_scores(state: Idle, digest: bytes, request: ScoreRequest) -> tuple[Idl
     )
 
 
-def scores_of(values: Any, rows: int, columns: int, digits: int) -> RoundedScores:
+def scores_of(values: NDArray[np.float64], rows: int, columns: int, digits: int) -> RoundedScores:
     """Rounded norms and cosines from opened products in the order of `ScoreRequest`."""
     if columns:
         own, other, pairs = values[:rows], values[rows : rows + columns], values[rows + columns :].reshape(rows, columns)
-        grid = np.broadcast_arrays(own[:, None], other[None, :])
-        return RoundedScores(b"", rounded_cosines(pairs, *grid, digits).astype("<i4").tobytes())
+        grid = np.ones((rows, columns))
+        cosines = rounded_cosines(pairs, own[:, None] * grid, other[None, :] * grid, digits)
+        return RoundedScores(b"", cosines.astype("<i4").tobytes())
     at = np.triu_indices(rows)
     square = np.zeros((rows, rows))
     square[at] = values

@@ -25,7 +25,7 @@ from .roles import Awaiting, Deadline, Effect, Event, Received, Send
 from .session import SERVER, Session
 
 PROTOCOL = "encrypted key"
-TRIES = 3
+TRIES = 8
 """Clients that are asked, one after the other, before a session fails."""
 Purpose = Literal["sums", "products"]
 PARAMETERS: Mapping[str, Parameters] = MappingProxyType({"sums": SUMS, "products": PRODUCTS})

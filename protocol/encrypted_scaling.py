@@ -86,40 +86,55 @@ class Weighting:
         w = self.of[client] / self.unit * (samples if self.times_samples else 1)
         return np.concatenate([SCALE * w * vector.astype(np.float64), [RIDING * w, RIDING]])
 
-    def total(self, clients: tuple[int, ...]) -> float:
-        """The total weight of these clients, sum a_i, rounded as an opened one is, where samples do not count."""
-        return self.rounded(math.fsum(self.of[i] / self.unit for i in clients))
+    def total(self, clients: tuple[int, ...], opened: float) -> float:
+        """The total weight of these clients, given what rode along, in units of max |a|.
 
-    def rounded(self, total: float) -> float:
-        """A total weight, given in units of max |a|, rounded and times the unit."""
-        return round(total, WEIGHT_DIGITS) * self.unit
+        Public weights give it exactly, and what rode along must agree; where samples count, it is rounded to WEIGHT_DIGITS.
+        Raises ValueError.
+        """
+        if self.times_samples:
+            return round(opened, WEIGHT_DIGITS) * self.unit
+        exact = math.fsum(self.of[i] for i in clients)
+        if not abs(opened - exact / self.unit) < 1e-6 * len(clients):
+            raise ValueError("a sum of other weights than were asked for")
+        return exact
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An opened sum. mean: float32 (d,). weight: rounded total weight. count: clients in it."""
+    """An opened sum. mean: float32 (d,). weight: the total weight."""
 
     mean: Vector = field(repr=False)
     weight: float
-    count: int
 
 
-def opened(values: Values, weighting: Weighting) -> Opened:
-    """The mean in a decrypted sum, float64 (d + 2,). Raises ValueError where its total weight is 0."""
-    weight = weighting.rounded(float(values[-2]) / RIDING)
+def opened(values: Values, weighting: Weighting, alive: tuple[int, ...]) -> Opened:
+    """The mean in a decrypted sum, float64 (d + 2,), of these clients.
+
+    Raises ValueError if not as many clients are in the sum, or of another weight, or if the weight is 0.
+    """
+    if not np.isfinite(values).all():
+        raise ValueError("a sum that is not finite")
+    count = round(float(values[-1]) / RIDING)
+    if count != len(alive):
+        raise ValueError(f"a sum of {count} clients where {len(alive)} are said to be in it")
+    weight = weighting.total(alive, float(values[-2]) / RIDING)
     if weight == 0:
-        raise ValueError("the total weight of the sum is 0")
-    mean = (values[:-2] / (SCALE * (weight / weighting.unit))).astype(np.float32)
-    return Opened(mean, weight, round(float(values[-1]) / RIDING))
+        raise ValueError("a sum whose total weight is 0")
+    with np.errstate(over="ignore"):
+        mean = (values[:-2] / (SCALE * (weight / weighting.unit))).astype(np.float32)
+    if not np.isfinite(mean).all():
+        raise ValueError("a mean that is not finite")
+    return Opened(mean, weight)
 
 
 def sum_tolerance(d: int) -> float:
-    """Bound on |error of the sum| / sum_i |w_i| |x_i|, from arithmetic in float64 and one rounding of a weight."""
+    """Bound on |error of the sum| / sum_i |w_i| |x_i|, from the arithmetic of the encryption in float64."""
     return RELATIVE_ERROR * math.sqrt(min(d + 2, SLOTS) * math.ceil((d + 2) / SLOTS))
 
 
 def mean_error(d: int, clients: int, weights: float, weight: float) -> float:
-    """Bound on the l2 norm of a further error of the mean, from encryption. weights: sum |w_i|; weight: |sum w_i|."""
+    """Bound on the l2 norm of a further error of the mean, from encryption. weights: sum |w_i|; weight: |sum w_i|; not 0."""
     riding = RELATIVE_ERROR * RIDING / SCALE * weights / weight
     return math.sqrt(d) * (clients * VALUE_ERROR / SCALE / weight + riding)
 

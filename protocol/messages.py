@@ -128,6 +128,13 @@ class SealedSeed:
         octets(self.sealed, 48, 48, "sealed seed")
 
 
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Client to server: the work is done, and stays here."""
+
+    kind: ClassVar[int] = 7
+
+
 Message = Task | Upload | Mean | Advertise | Roster | SealedSeed | Ready | MaskedMessage | EncryptedMessage
 _KINDS: Mapping[int, type[Any]] = MappingProxyType({m.kind: m for m in get_args(Message)})
 
