@@ -179,7 +179,9 @@ class MaskedView(SketchView):
     def restore(self, snapshot: Snapshot, remembered: Iterable[Remembered], /) -> None:
         super().restore(snapshot, remembered)
         for i, masker in self._maskers.items():
-            masker.state = replace(masker.state, next_round=dict(snapshot.next_round.get(i, {})))
+            spent = snapshot.next_round.get(i, {})
+            sums = {name: round for name, round in spent.items() if name.startswith(PROTOCOL)}
+            masker.state = replace(masker.state, next_round=sums)
 
 
 @lru_cache(maxsize=256)
