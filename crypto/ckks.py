@@ -293,7 +293,15 @@ class SecretContext:
 
     def public(self) -> PublicContext:
         """The public half, rebuilt from bytes so that it shares nothing with the secret key."""
-        return PublicContext.from_bytes(PublicContext(self.parameters, self._context).to_bytes(), self.parameters)
+        return PublicContext.from_bytes(self.public_bytes(), self.parameters)
+
+    def public_bytes(self) -> bytes:
+        """The bytes of the public half, with the keys that products need."""
+        return _serialised(self._context, products=self.parameters.multiplies)
+
+    def encrypting_bytes(self) -> bytes:
+        """The bytes of the public key alone."""
+        return _serialised(self._context, products=False)
 
     def secret_bytes(self) -> bytes:
         """The secret key, for sealing to another key holder. Whoever has these bytes reads every ciphertext."""

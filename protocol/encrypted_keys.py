@@ -73,10 +73,9 @@ def sealed_secret(seed: bytes, context: bytes, secret: bytes) -> bytes:
 
 def offer(seed: bytes, name: KeyName, me: int, secret: SecretContext) -> OfferedKey:
     """A client's fresh key, for the server to relay."""
-    public = secret.public()
-    encrypting = public.encrypting().to_bytes()
+    encrypting = secret.encrypting_bytes()
     context = name.context(me, hash_of(encrypting))
-    evaluating = public.to_bytes() if name.parameters.multiplies else b""
+    evaluating = secret.public_bytes() if name.parameters.multiplies else b""
     return OfferedKey(encrypting, evaluating, tag_of(seed, context), sealed_secret(seed, context, secret.secret_bytes()))
 
 

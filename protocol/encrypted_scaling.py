@@ -163,8 +163,9 @@ def rounded_cosines(products: Values, left: Values, right: Values, digits: int) 
     least = (MIDDLE + PER_LOG * math.log(LEAST_NORM)) / 2
     lengths = np.sqrt(np.maximum(left, 0)) * np.sqrt(np.maximum(right, 0))
     known = (left > least**2) & (right > least**2)
-    cosines = np.divide(products, lengths, out=np.zeros_like(products), where=known)
-    return np.round(np.clip(cosines, -1, 1) * 10**digits).astype(np.int32)
+    cosines: Values = np.divide(products, lengths, out=np.zeros_like(products), where=known)
+    units: Values = np.round(np.clip(cosines, -1, 1) * 10**digits)
+    return units.astype(np.int32)
 
 
 def norms_of(logarithms: NDArray[np.int32], digits: int) -> Values:

@@ -77,6 +77,7 @@ class EncryptedServer(ServerSide):
         self.keys: dict[KeyName, RelayedKey] = {}
         self.sketches: dict[str, Mapping[int, Ciphertexts]] = {}
         self.kept: dict[str, tuple[Clients, tuple[Ciphertexts, ...]]] = {}
+        self.scores: dict[str, encrypted_scores.Compared] = {}
 
 
 class EncryptedView(HeldView):
@@ -200,19 +201,25 @@ class EncryptedView(HeldView):
     def gram(self, updates: Updates, /) -> Gram:
         sketches = self._sketches(updates)
         clients, digits = tuple(sketches), self._how.digits
-        tolerance = DEVIATIONS * self._sketch(b"").error + score_tolerance(digits) if clients else 0.0
         if not clients:
-            return Gram((), np.zeros((0, 0)), tolerance)
+            return Gram((), np.zeros((0, 0)), 0.0)
         found = self._scores(updates, updates.name, list(sketches.values()), [])
         size = len(clients) * (len(clients) + 1) // 2
         words = f"inner products of sketches and norms of the updates, as cosines and logarithms of {digits} decimals"
         self._disclose(updates.round, "server", "gram", clients, size, words)
-        return Gram(clients, found.cosines * np.outer(found.norms, found.norms), tolerance)
+        error = self._sketch(self._sketch_session(updates).digest).error
+        matrix = found.cosines * np.outer(found.norms, found.norms)
+        return Gram(clients, matrix, DEVIATIONS * error + score_tolerance(digits))
+
+    def _sketch_session(self, updates: Updates) -> Session:
+        return Session(SKETCH, self._setup.run, updates.round, updates.name, updates.clients, 1)
 
     def _scores(
         self, updates: Updates, label: str, rows: Sequence[Ciphertexts], columns: Sequence[Ciphertexts]
     ) -> encrypted_scores.Compared:
-        """Have one client of the updates open the products of these sketches. Raises ProtocolError if nobody does."""
+        """Have one client of the updates open the products of these sketches, once. Raises ProtocolError if nobody does."""
+        if label in self.server.scores:
+            return self.server.scores[label]
         roster = tuple(self._sketches(updates))
         key = self._sketch_key(updates.round, updates.name, roster)
         session = Session(SCORES, self._setup.run, updates.round, label, roster, 1)
@@ -225,6 +232,7 @@ class EncryptedView(HeldView):
         words = "one of them opens the inner products of encrypted sketches, unrounded"
         self._disclose(updates.round, "clients", "gram", roster, count, words)
         if isinstance(server.state, encrypted_scores.Compared):
+            self.server.scores[label] = server.state
             return server.state
         self._failed(server.state, f"the scores {label}")
         raise ProtocolError(f"no client opened the inner products of {label}", roster[0])
@@ -235,7 +243,7 @@ class EncryptedView(HeldView):
         if updates.name in self.server.sketches:
             return self.server.sketches[updates.name]
         key = self._sketch_key(updates.round, updates.name, updates.clients)
-        session = Session(SKETCH, self._setup.run, updates.round, updates.name, updates.clients, 1)
+        session = self._sketch_session(updates)
         state = encrypted_scores.Collecting(session, key, self._sketch(session.digest).k)
         server = Party(SERVER, state, encrypted_scores.server_step)
 
@@ -296,7 +304,10 @@ class EncryptedView(HeldView):
 
     def _forget_round(self) -> None:
         super()._forget_round()
+        self._made.clear()
+        self._counted.clear()
         self.server.sketches.clear()
+        self.server.scores.clear()
         self.server.keys = {name: key for name, key in self.server.keys.items() if name.name == "all"}
 
     def save(self) -> Snapshot:
