@@ -49,7 +49,10 @@ def check(play, end, weights, times_samples=False):
 # --- the ideal functionality ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fates", list(product([None, "OfferedKey", "EncryptedInput", "SumOpened"], repeat=3)), ids=str)
+FATES = set(product([None, "OfferedKey", "EncryptedInput"], repeat=3)) | set(product([None, "SumOpened"], repeat=3))
+
+
+@pytest.mark.parametrize("fates", sorted(FATES, key=str), ids=str)
 def test_every_pattern_of_dropouts_among_three_ends_in_the_sum_of_the_survivors_or_in_a_stated_end(fates):
     play = Play(3, losing(dict(zip((1, 3, 5), fates, strict=True))))
     end = play.sum()
@@ -72,7 +75,7 @@ def test_every_pattern_of_dropouts_among_three_ends_in_the_sum_of_the_survivors_
     assert not play.network.faults
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_sampled_dropouts_of_eight_with_weights_and_samples(seed):
     rng = np.random.default_rng(seed)
     kinds = rng.choice([None, None, None, "OfferedKey", "EncryptedInput", "SumOpened"], size=8)
