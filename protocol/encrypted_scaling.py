@@ -177,4 +177,4 @@ def norms_of(logarithms: NDArray[np.int32], digits: int) -> Values:
 def score_tolerance(digits: int) -> float:
     """Bound on |error of an entry of G| / (norm_i norm_j) from rounding and encryption, beside that of the sketch."""
     half = 0.5 * 10.0**-digits + SCORE_ERROR
-    return half + 2 * half * (1 + half)
+    return (1 + half) * math.exp(2 * half) - 1

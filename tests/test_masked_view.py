@@ -1,6 +1,6 @@
 """The view of secure aggregation: what it answers under every loss, what it refuses, and what its server never holds."""
 
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -121,20 +121,36 @@ def test_small_and_differing_sums_are_refused():
     assert isinstance(view.sums(updates, {"pair": Weights({1: 1.0, 2: 1.0})})["pair"], BelowFloor)
     everyone = dict.fromkeys(MEMBERS, 1.0)
     check(view, view.sums(updates, {"all": Weights(everyone)})["all"], everyone)
-    with pytest.raises(Refused, match="fewer than 3 clients"):
+    with pytest.raises(Refused, match="over other clients"):
         view.sums(updates, {"but one": Weights(dict.fromkeys(MEMBERS[1:], 1.0))})
     other = {i: float(i) ** 2 for i in MEMBERS}
     check(view, view.sums(updates, {"other": Weights(other)})["other"], other)
 
 
-def test_a_counted_sum_overlaps_with_nothing():
-    everyone = dict.fromkeys(MEMBERS, 1.0)
+def test_sums_that_overlap_are_of_one_kind_and_over_the_same_clients():
+    everyone, other = dict.fromkeys(MEMBERS, 1.0), {i: float(i) for i in MEMBERS}
     for first, second in ((True, False), (False, True), (True, True)):
         view = open_view()
         updates = view.train(0, root())["root"]
         view.sums(updates, {"a": Weights(everyone, first)})
+        if first == second:
+            check(view, view.sums(updates, {"b": Weights(other, second)})["b"], other, second)
+            continue
         with pytest.raises(Refused, match="counts samples"):
-            view.sums(updates, {"b": Weights({i: float(i) for i in MEMBERS}, second)})
+            view.sums(updates, {"b": Weights(other, second)})
+    with pytest.raises(Refused, match="over other clients"):
+        view.sums(updates, {"b": Weights({1: 1.0, 2: 2.0, 3: 3.0}, times_samples=True)})
+
+
+def test_clients_themselves_refuse_a_second_survivor_set_for_the_same_updates():
+    gone = set()
+    view = open_view(tap=lambda frame: [] if frame.kind == "MaskedInput" and frame.sender in gone else [frame])
+    updates = view.train(0, root())["root"]
+    everyone, other = dict.fromkeys(MEMBERS, 1.0), {i: float(i) for i in MEMBERS}
+    check(view, view.sums(updates, {"a": Weights(everyone)})["a"], everyone)
+    gone.add(1)
+    assert isinstance(view.sums(updates, {"b": Weights(other)})["b"], BelowFloor)
+    assert any("survivor set" in fault.reason for fault in view.faults)
 
 
 def test_what_exceeds_the_public_bounds_sits_out_and_is_recorded():
@@ -322,3 +338,19 @@ def test_losses_at_two_stages_at_once(pair):
         check(view, answer, weights)
     else:
         assert view.faults
+
+
+def test_a_narrowed_handle_keeps_the_others_no_longer():
+    view = open_view()
+    first = view.train(0, root())["root"]
+    kept = view.remember(first, (1, 3, 5))
+    few = replace(kept, clients=(3,))
+    view.retire([Model("init")], [few])
+    second = view.train(1, root())["root"]
+    assert view.cosines(second, few).shape == (7, 1)
+    assert set(view.server.remembered[kept.name]) == {3}
+    with pytest.raises(Refused, match="are gone"):
+        view.cosines(second, kept)
+    again = open_view()
+    again.restore(view.save(), [few])
+    assert np.array_equal(again.server.remembered[kept.name][3], view.server.remembered[kept.name][3])
