@@ -5,6 +5,7 @@ members open it. Inner products are of encrypted secret sketches: one client ope
 Whoever has the seed that all clients share opens every ciphertext: server and any one client together read every update.
 """
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -76,7 +77,7 @@ class EncryptedServer(ServerSide):
         super().__init__()
         self.keys: dict[KeyName, RelayedKey] = {}
         self.sketches: dict[str, Mapping[int, Ciphertexts]] = {}
-        self.kept: dict[str, tuple[Clients, tuple[Ciphertexts, ...]]] = {}
+        self.kept: dict[str, Mapping[int, Ciphertexts]] = {}
         self.scores: dict[str, encrypted_scores.Compared] = {}
 
 
@@ -99,7 +100,7 @@ class EncryptedView(HeldView):
         policy = Policy(how.floor, how.floor, how.keys, how.digits)
         self._holders = {i: Party(i, Idle(i, setup.run, policy, seed, self._sketch, d), client_step) for i in session.roster}
         self._opened: dict[bytes, NDArray[np.float32]] = {}  # at the clients: means by session digest
-        self._remembered: dict[str, NDArray[np.float32]] = {}  # at the clients: what they encrypted, to encrypt it again
+        self._remembered: dict[str, dict[int, NDArray[np.float32]]] = {}  # at the clients: what they encrypted, to do it again
         network.allow(PRODUCTS.context_bytes + PRODUCTS.encrypting_bytes + SEALED_BYTES + HEAD_BYTES)
         network.allow(-(-(d + 2) // SUMS.slots) * (SUMS.ciphertext_bytes + 4) + SEALED_BYTES + HEAD_BYTES)
 
@@ -261,23 +262,26 @@ class EncryptedView(HeldView):
         self._needs_one_key()
         sketches, chosen = self._sketches(updates), tuple(sorted(clients))
         self._all_there(updates, sketches, chosen)
-        name = f"{updates.name}/{len(self.server.kept)}"
-        self.server.kept[name] = chosen, tuple(sketches[i] for i in chosen)
-        held, session = self.clients.held[updates.name], b""
-        idle = next(iter(self._holders.values())).state
-        self._remembered[name] = np.stack([sketch_of(idle, session, held[i].vector).astype(np.float32) for i in chosen])
+        name = unused(f"{updates.name}/kept", self.server.kept)
+        self.server.kept[name] = {i: sketches[i] for i in chosen}
+        held, digest = self.clients.held[updates.name], self._sketch_session(updates).digest
+        self._remembered[name] = {i: sketch_of(self._holders[i].state, digest, held[i].vector).astype(np.float32) for i in chosen}
         return Remembered(name, chosen)
 
     def cosines(self, updates: Updates, remembered: Remembered, /) -> NDArray[np.float64]:
         self._needs_one_key()
-        if remembered.name not in self.server.kept:
+        kept = self.server.kept.get(remembered.name, {})
+        if any(i not in kept for i in remembered.clients):
             raise Refused(f"the remembered updates {remembered.name} are gone; keep their handle when retiring")
-        clients, columns = self.server.kept[remembered.name]
+        columns = [kept[i] for i in remembered.clients]
         sketches = self._sketches(updates)
         self._all_there(updates, sketches, updates.clients)
         rows = [sketches[i] for i in updates.clients]
-        found = self._scores(updates, f"{updates.name} to {remembered.name}", rows, columns)
-        about = tuple(sorted({*updates.clients, *clients}))
+        if not rows or not columns:
+            return np.zeros((len(rows), len(columns)))
+        label = f"{updates.name} to {','.join(map(str, remembered.clients))} of {remembered.name}"
+        found = self._scores(updates, label if len(label) <= 256 else hashlib.sha256(label.encode()).hexdigest(), rows, columns)
+        about = tuple(sorted({*updates.clients, *remembered.clients}))
         words = f"cosines of sketches with those of earlier rounds, of {self._how.digits} decimals"
         self._disclose(updates.round, "server", "gram(remember)", about, found.cosines.size, words)
         return found.cosines
@@ -298,9 +302,9 @@ class EncryptedView(HeldView):
     def retire(self, models: Iterable[Model], remembered: Iterable[Remembered], /) -> None:
         handles = list(remembered)
         super().retire(models, handles)
-        kept = {r.name for r in handles}
-        self.server.kept = {name: what for name, what in self.server.kept.items() if name in kept}
-        self._remembered = {name: rows for name, rows in self._remembered.items() if name in kept}
+        kept = {r.name: r.clients for r in handles}
+        self.server.kept = {n: {i: rows[i] for i in kept[n] if i in rows} for n, rows in self.server.kept.items() if n in kept}
+        self._remembered = {n: {i: rows[i] for i in kept[n] if i in rows} for n, rows in self._remembered.items() if n in kept}
 
     def _forget_round(self) -> None:
         super()._forget_round()
@@ -311,7 +315,8 @@ class EncryptedView(HeldView):
         self.server.keys = {name: key for name, key in self.server.keys.items() if name.name == "all"}
 
     def save(self) -> Snapshot:
-        return replace(super().save(), remembered=dict(self._remembered))
+        rows = {name: np.stack(list(kept.values())) for name, kept in self._remembered.items() if kept}
+        return replace(super().save(), remembered=rows)
 
     def restore(self, snapshot: Snapshot, remembered: Iterable[Remembered], /) -> None:
         """Continue from a snapshot. What is remembered is encrypted again, under the key of this run of the program."""
@@ -319,11 +324,10 @@ class EncryptedView(HeldView):
         for i, party in self._holders.items():
             latest = max(snapshot.next_round.get(i, {}).values(), default=0)
             party.state = replace(party.state, round=latest, spent=frozenset())
-        self._remembered = {r.name: np.asarray(snapshot.remembered[r.name]) for r in handles}
+        self._remembered = {r.name: dict(zip(r.clients, snapshot.remembered[r.name], strict=True)) for r in handles if r.clients}
         self.server.kept = {}
-        if handles:
-            key = self._sketch_key(0, "all", self._everybody)
-            for r in handles:
-                rows = [key.public.read(key.public.encrypt(row).to_bytes(), len(row)) for row in self._remembered[r.name]]
-                self.server.kept[r.name] = r.clients, tuple(rows)
+        if self._remembered:
+            public = self._sketch_key(0, "all", self._everybody).public
+            for name, rows in self._remembered.items():
+                self.server.kept[name] = {i: public.read(public.encrypt(row).to_bytes(), len(row)) for i, row in rows.items()}
         super().restore(snapshot, [])

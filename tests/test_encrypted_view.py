@@ -1,5 +1,7 @@
 """The view under a key that clients share: what it answers under every loss, what it refuses, and what its server never holds."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -290,3 +292,17 @@ def test_parameters_that_make_no_sense_are_refused_and_the_floor_holds_in_client
             Encrypted(**bad)
     assert open_view(Encrypted(floor=4))._holders[1].state.policy.min_cohort == 4
     assert Encrypted().gives == Plain().gives - {Functionality.COORDINATES}
+
+
+def test_a_handle_with_fewer_clients_compares_and_keeps_only_those():
+    view = open_view()
+    first = view.train(0, root())["root"]
+    kept = view.remember(first, (1, 3, 5))
+    fewer = replace(kept, clients=(3, 5))
+    view.retire([Model("init")], [fewer])
+    second = view.train(1, root())["root"]
+    assert view.cosines(second, fewer).shape == (5, 2)
+    with pytest.raises(Refused, match="are gone"):
+        view.cosines(second, kept)
+    assert set(view.save().remembered) == {kept.name}
+    assert len(view.save().remembered[kept.name]) == 2
