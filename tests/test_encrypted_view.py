@@ -6,6 +6,14 @@ import numpy as np
 import pytest
 
 from cloister.crypto.entropy import SimulatedEntropy
+from cloister.fl.algorithms.cfl import CFL, ScaleFree
+from cloister.fl.algorithms.fedavg import FedAvg
+from cloister.fl.data import Digits
+from cloister.fl.models import Mlp
+from cloister.fl.partition import LabelSwap
+from cloister.fl.scenario import Scenario
+from cloister.fl.simulation import Simulation
+from cloister.fl.training import Training
 from cloister.protocol import Encrypted, Plain, encrypted_client
 from cloister.protocol.answers import Assignment, BelowFloor, Functionality, Model, Sum, Weights
 from cloister.protocol.disclosure import totals
@@ -306,3 +314,30 @@ def test_a_handle_with_fewer_clients_compares_and_keeps_only_those():
         view.cosines(second, kept)
     assert set(view.save().remembered) == {kept.name}
     assert len(view.save().remembered[kept.name]) == 2
+
+
+def played(protection, algorithm, rounds):
+    scenario = Scenario(
+        name="small",
+        data=Digits(),
+        partition=LabelSwap(clients=6, groups=2, pairs=((1, 7), (3, 8)), shared_test=True),
+        model=Mlp(hidden=(16,)),
+        training=Training(epochs=3, batch=10, lr=0.1),
+        algorithm=algorithm,
+        protection=protection,
+        rounds=rounds,
+    )
+    simulation = Simulation(scenario, None)
+    for _ in range(rounds):
+        simulation.step()
+    return simulation
+
+
+@pytest.mark.parametrize(
+    "algorithm", [FedAvg(), CFL(thresholds=ScaleFree(eps1=0.4, eps2=0.74), patience=1)], ids=["FedAvg", "CFL"]
+)
+def test_algorithms_run_as_under_plain_where_the_similarities_allow_one_answer(algorithm):
+    ours, plain = (played(protection, algorithm, 3) for protection in (Encrypted(k=2048, floor=2), Plain(floor=2)))
+    assert not ours.view.faults
+    for mine, others in zip(ours.state.models, plain.state.models, strict=True):
+        assert np.abs(ours.view.observe(mine) - plain.view.observe(others)).max() < 1e-6
