@@ -90,6 +90,7 @@ class EncryptedView(HeldView):
         session = Session(SEED_EXCHANGE, setup.run, 0, "all", tuple(sorted(setup.clients)), len(setup.clients))
         seed, exchanged = agree(session, setup.entropy, setup.tap)
         network = InProcess(setup.tap, max_bytes=HEAD_BYTES)
+        network.add_costs(exchanged)
         network.messages, network.bytes_up, network.bytes_down = exchanged.messages, exchanged.bytes_up, exchanged.bytes_down
         super().__init__(setup, "clients", how.floor, network)
         self.server = EncryptedServer()
@@ -230,8 +231,8 @@ class EncryptedView(HeldView):
         self._network.allow(count * (PRODUCTS.ciphertext_bytes + 16) + SEALED_BYTES + HEAD_BYTES)
         server = Party(SERVER, state, encrypted_scores.server_step)
         self._run({session.digest: server}, encrypted_scores.ask(state))
-        words = "one of them opens the inner products of encrypted sketches, unrounded"
-        self._disclose(updates.round, "clients", "gram", roster, count, words)
+        words = "one of the clients opens the inner products of encrypted sketches, unrounded"
+        self._disclose(updates.round, "key holder", "gram", roster, count, words)
         if isinstance(server.state, encrypted_scores.Compared):
             self.server.scores[label] = server.state
             return server.state
@@ -245,6 +246,8 @@ class EncryptedView(HeldView):
             return self.server.sketches[updates.name]
         key = self._sketch_key(updates.round, updates.name, updates.clients)
         session = self._sketch_session(updates)
+        with self._network.timed(*updates.clients):  # each draws it for itself; here one draws it for all
+            self._sketch(session.digest)
         state = encrypted_scores.Collecting(session, key, self._sketch(session.digest).k)
         server = Party(SERVER, state, encrypted_scores.server_step)
 

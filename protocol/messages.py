@@ -13,6 +13,7 @@ from .encrypted_messages import EncryptedMessage
 from .errors import ProtocolError
 from .masked_messages import MaskedMessage
 from .message_fields import DIGEST_BYTES, integer, octets, text, words
+from .receiver_opened_messages import ReceiverOpenedMessage
 from .session import DEALER, MAX_ID, MAX_ROSTER, RUN_BYTES, VERSION
 
 HEAD_BYTES = 4096 + 5 * MAX_ROSTER
@@ -135,7 +136,9 @@ class Ready:
     kind: ClassVar[int] = 7
 
 
-Message = Task | Upload | Mean | Advertise | Roster | SealedSeed | Ready | MaskedMessage | EncryptedMessage
+Message = (
+    Task | Upload | Mean | Advertise | Roster | SealedSeed | Ready | MaskedMessage | ReceiverOpenedMessage | EncryptedMessage
+)
 _KINDS: Mapping[int, type[Any]] = MappingProxyType({m.kind: m for m in get_args(Message)})
 
 
