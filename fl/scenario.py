@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from ..crypto.orthonormal import HadamardRotation, SignedPermutation
+from ..protocol.encrypted_view import Encrypted
 from ..protocol.in_process import Tap
 from ..protocol.masked_view import Masked
 from ..protocol.permuted import Permuted
@@ -28,6 +29,7 @@ PROTECTIONS: tuple[Protection, ...] = (
     Permuted(SignedPermutation),
     Permuted(HadamardRotation),
     Masked(),
+    Encrypted(),
 )
 """What an error lists when a protection does not fit an algorithm."""
 
