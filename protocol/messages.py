@@ -13,6 +13,7 @@ from .errors import ProtocolError
 from .masked_messages import MaskedMessage
 from .message_fields import DIGEST_BYTES, integer, octets, text, words
 from .session import DEALER, MAX_ID, MAX_ROSTER, RUN_BYTES, VERSION
+from .two_server_messages import TwoServerMessage
 
 HEAD_BYTES = 4096 + 5 * MAX_ROSTER
 """Room for everything in a message but its vector."""
@@ -126,7 +127,7 @@ class SealedSeed:
         octets(self.sealed, 48, 48, "sealed seed")
 
 
-Message = Task | Upload | Mean | Advertise | Roster | SealedSeed | MaskedMessage
+Message = Task | Upload | Mean | Advertise | Roster | SealedSeed | MaskedMessage | TwoServerMessage
 _KINDS: Mapping[int, type[Any]] = MappingProxyType({m.kind: m for m in get_args(Message)})
 
 
