@@ -10,8 +10,10 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from ..crypto.orthonormal import HadamardRotation, SignedPermutation
 from ..protocol.in_process import Tap
+from ..protocol.masked_view import Masked
 from ..protocol.permuted import Permuted
 from ..protocol.plain import Plain
+from ..protocol.two_server_view import TwoServer
 from ..protocol.view import Protection, check_composition
 from .algorithms.algorithm import Algorithm
 from .data import Loader
@@ -20,7 +22,14 @@ from .models import ModelFactory
 from .partition import Partition
 from .training import Executor, Training
 
-PROTECTIONS: tuple[Protection, ...] = (Plain(), Permuted(), Permuted(SignedPermutation), Permuted(HadamardRotation))
+PROTECTIONS: tuple[Protection, ...] = (
+    Plain(),
+    Permuted(),
+    Permuted(SignedPermutation),
+    Permuted(HadamardRotation),
+    Masked(),
+    TwoServer(),
+)
 """What an error lists when a protection does not fit an algorithm."""
 
 

@@ -4,14 +4,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from math import isfinite
-from typing import Literal
+from types import MappingProxyType
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 Vector = NDArray[np.float32]
 Owner = Literal["server", "clients"]
-Work = Literal["update", "gradient"]
+Work = Literal["update", "gradient", "update sketch", "gradient sketch"]
+SKETCHES: Mapping[Work, Work] = MappingProxyType({"update sketch": "update", "gradient sketch": "gradient"})
+"""Work that is a sketch of other work, which the client holds."""
 
 
 class Functionality(StrEnum):
@@ -80,8 +83,8 @@ class Sum:
     """sum_i a_i delta_i over the surviving clients, as a handle; `weight` is sum_i a_i (n_i) over the same clients.
 
     recipient: who can open it. tolerance: bound on |error of the sum| / sum_i |a_i| |delta_i|, beside one rounding to
-    float32. norm: norm of the mean sum / weight where the server can tell (it holds the mean, or an orthonormal transform
-    of it), else None.
+    float32. error: bound on the l2 norm of a further error of the mean sum / weight, from fixed point.
+    norm: norm of the mean where the server can tell (it holds the mean, or an orthonormal transform of it), else None.
     """
 
     name: str
@@ -90,6 +93,7 @@ class Sum:
     weight: float
     tolerance: float
     norm: float | None = None
+    error: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +109,7 @@ class BelowFloor:
 class Gram:
     """Inner products of the survivors' updates: float64, shape (clients, clients), rows in the order of `clients`.
 
-    tolerance: bound on |error of entry i, j| / (norm_i norm_j).
+    tolerance: bound on |error of entry i, j| / (norm_i norm_j); of sketches, six standard deviations of it.
     """
 
     clients: tuple[int, ...]
@@ -124,9 +128,11 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """models: float32 (d,) by name. remembered: float32 (clients, length) by name. next_round: per client and kind of work."""
+    """models: float32 (d,) by name. remembered: by name, float32 (clients, length), or shares and keys as uint64.
+
+    next_round: per party and kind of work."""
 
     models: Mapping[str, Vector]
-    remembered: Mapping[str, Vector]
+    remembered: Mapping[str, NDArray[Any]]
     next_round: Mapping[int, Mapping[str, int]]
     traffic: Traffic

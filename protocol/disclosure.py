@@ -4,14 +4,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-Party = Literal["server", "clients"]
+Party = Literal["server", "clients", "second server", "dealer"]
+
+_ALWAYS: tuple[Party, ...] = ("server", "clients")
 
 
 @dataclass(frozen=True, slots=True)
 class Disclosure:
     """One answer of a view, from the side of whoever received it.
 
-    round: counted from 0. recipient: the server, or the clients of a cluster. what: name of the functionality.
+    round: counted from 0. recipient: the server, the clients of a cluster, or a helper. what: name of the functionality.
     about: client ids that the answer depends on. scalars: numbers disclosed. bytes: their size on the wire or in memory.
     words: one sentence for a reader.
     """
@@ -37,5 +39,5 @@ def totals(log: Iterable[Disclosure]) -> Mapping[Party, list[dict[str, Any]]]:
         row["scalars"] += entry.scalars
         row["bytes"] += entry.bytes
         row["times"] += 1
-    parties: tuple[Party, ...] = ("server", "clients")
+    parties: list[Party] = [*dict.fromkeys([*_ALWAYS, *(entry for entry, _, _ in sums)])]
     return {party: [row for (who, _, _), row in sums.items() if who == party] for party in parties}

@@ -130,6 +130,10 @@ class InProcess:
             for client, _ in tasks:
                 clients[client].handle(Deadline())
 
+    def allow(self, max_bytes: int) -> None:
+        """Let messages be as large as this, if they may not already."""
+        self._max_bytes = max(self._max_bytes, max_bytes)
+
     @contextmanager
     def timed(self, party: int) -> Iterator[None]:
         """Count the CPU seconds of what runs inside as the party's."""

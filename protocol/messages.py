@@ -25,8 +25,9 @@ MAX_ITEMS = 2 * MAX_ROSTER
 class Task:
     """Server to client: take part in this session and do this work.
 
-    work: "update" or "gradient". model: name of the model to start from. vector: that model as little-endian float32,
-    empty where clients own it. The session's fields ride along so that the client can check them against its policy.
+    work: "update" or "gradient", or a sketch of either. model: name of the model to start from, or of the work to sketch.
+    vector: that model as little-endian float32, empty where clients own it. The session's fields ride along so that the
+    client can check them against its policy.
     """
 
     kind: ClassVar[int] = 1
@@ -127,7 +128,14 @@ class SealedSeed:
         octets(self.sealed, 48, 48, "sealed seed")
 
 
-Message = Task | Upload | Mean | Advertise | Roster | SealedSeed | MaskedMessage | TwoServerMessage
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Client to server: the work is done, and stays here."""
+
+    kind: ClassVar[int] = 7
+
+
+Message = Task | Upload | Mean | Advertise | Roster | SealedSeed | Ready | MaskedMessage | TwoServerMessage
 _KINDS: Mapping[int, type[Any]] = MappingProxyType({m.kind: m for m in get_args(Message)})
 
 

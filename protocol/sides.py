@@ -11,7 +11,7 @@ from .answers import Owner, Vector
 from .roles import Party
 from .span import Row
 from .uploads import Collected, Idle, Policy, client_step
-from .view import Setup
+from .view import LocalWork, Setup
 
 SharedTransform = Callable[[bytes], Transform]
 """The transform of a session, by the session's digest. Clients hold it; the server does not."""
@@ -29,13 +29,16 @@ class ServerSide:
 
 
 class ClientSide:
-    """What the clients hold: their roles, the shared transform, and the models if they own them (one copy for all)."""
+    """What the clients hold: their roles, the shared transform, the models if they own them (one copy for all), and, where the
+    server does not get them, their own updates: by the updates' handle, each client's own.
+    """
 
-    def __init__(self, setup: Setup, policy: Policy, transform: SharedTransform) -> None:
+    def __init__(self, setup: Setup, policy: Policy, transform: SharedTransform | None) -> None:
         self.transform = transform
         self.parties = {i: Party(i, Idle(i, setup.run, policy, transform), client_step) for i in setup.clients}
         self.models: dict[str, Vector] = {}
         self.means: dict[str, Vector] = {}
+        self.held: dict[str, dict[int, LocalWork]] = {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,13 @@ Collected. The second server's side is in second_server.py.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..crypto.additive import share
 from ..crypto.entropy import Entropy
-from .answers import Work
 from .errors import ProtocolError
 from .messages import Envelope, Task
 from .roles import Awaiting, Deadline, Effect, Event, Perform, Persist, Received, Send, Worked
@@ -23,6 +22,8 @@ from .two_server_terms import PROTOCOL, Terms, TooLarge
 from .uploads import Policy, invite
 
 Words = NDArray[np.uint64]
+KINDS = ("update", "gradient")
+"""Kinds of work whose results are shared."""
 
 
 def to_words(words: Words) -> bytes:
@@ -91,7 +92,7 @@ def admitted(envelope: Envelope, task: Task, run: bytes, policy: Policy, next_ro
         "a task under another session's digest": session.digest != envelope.session,
         "a task of another run": task.run != run,
         "a task of another protocol": task.protocol != f"{PROTOCOL}/{task.work}",
-        "a task of an unknown kind of work": task.work not in get_args(Work),
+        "a task of an unknown kind of work": task.work not in KINDS,
         "a task for a round already answered": task.round < next_round.get(task.work, 0),
         f"a cohort under the policy's {policy.min_cohort}": len(task.roster) < policy.min_cohort,
         f"a threshold under the policy's {policy.min_threshold}": task.threshold < policy.min_threshold,

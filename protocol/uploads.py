@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..crypto.orthonormal import Transform
-from .answers import Work
+from .answers import SKETCHES, Work
 from .errors import ProtocolError
-from .messages import Envelope, Mean, Task, Upload
+from .messages import Envelope, Mean, Ready, Task, Upload
 from .roles import Deadline, Effect, Event, Learned, Perform, Persist, Received, Send, Worked
 from .session import SERVER, Session
 
@@ -43,12 +43,15 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """A client between sessions. next_round: the earliest round it still answers, per kind of work; never answers twice."""
+    """A client between sessions. next_round: the earliest round it still answers, per kind of work; never answers twice.
+
+    transform: of what it uploads, by session digest; None for a client that keeps its work to itself and says `Ready`.
+    """
 
     me: int
     run: bytes
     policy: Policy
-    transform: Callable[[bytes], Transform] = field(repr=False)
+    transform: Callable[[bytes], Transform] | None = field(repr=False)
     next_round: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -69,9 +72,7 @@ def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             stored = Persist(f"next round {task.work}", (task.round + 1).to_bytes(4, "big"))
             return Working(idle, session), (stored, Perform(task))
         case Working(), Worked():
-            transformed = state.idle.transform(state.session.digest).apply(event.vector)
-            upload = Upload(to_bytes(transformed), event.samples)
-            return state.idle, (Send(Envelope(state.session.digest, state.idle.me, SERVER, upload)),)
+            return state.idle, (Send(Envelope(state.session.digest, state.idle.me, SERVER, _answer(state, event))),)
         case Working(), Deadline():
             return state.idle, ()
         case Idle(), Deadline():
@@ -79,7 +80,10 @@ def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
         case ((Idle() | Working()), Received(Envelope(message=Mean() as mean, sender=sender) as envelope)):
             if sender != SERVER:
                 raise ProtocolError("only the server publishes means", sender)
-            length = (state if isinstance(state, Idle) else state.idle).transform(envelope.session).length
+            transform = (state if isinstance(state, Idle) else state.idle).transform
+            if transform is None:
+                raise ProtocolError("a mean where the server keeps the model", sender)
+            length = transform(envelope.session).length
             if len(mean.vector) != 4 * length:
                 raise ProtocolError(f"a mean of {len(mean.vector)} bytes where {4 * length} belong", sender)
             return state, (Learned(mean.name, envelope.session, mean.vector),)
@@ -87,6 +91,14 @@ def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)
         case _:
             raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
+
+
+def _answer(state: Working, work: Worked) -> Upload | Ready:
+    if state.session.protocol.removeprefix(f"{PROTOCOL}/") in SKETCHES:
+        return Upload(to_bytes(work.vector), 1)
+    if state.idle.transform is None:
+        return Ready()
+    return Upload(to_bytes(state.idle.transform(state.session.digest).apply(work.vector)), work.samples)
 
 
 def _checked(state: Idle, envelope: Envelope, task: Task) -> Session:
@@ -100,6 +112,7 @@ def _checked(state: Idle, envelope: Envelope, task: Task) -> Session:
         "a task of another run": task.run != state.run,
         "a task of another protocol": task.protocol != f"{PROTOCOL}/{task.work}",
         "a task of an unknown kind of work": task.work not in get_args(Work),
+        "a sketch of work that is uploaded": task.work in SKETCHES and state.transform is not None,
         "a task for others": state.me not in task.roster,
         "a task for a round already answered": task.round < state.next_round.get(task.work, 0),
         f"a cohort under the policy's {state.policy.min_cohort}": len(task.roster) < state.policy.min_cohort,
@@ -128,6 +141,22 @@ class Collected:
     session: Session
     received: Mapping[int, tuple[Vector, int]] = field(repr=False)
     rejected: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Hearing:
+    """The server while clients that keep their work to themselves say that they have it."""
+
+    session: Session
+    clients: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """The server after the deadline: who holds work, ascending."""
+
+    session: Session
+    clients: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +217,13 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             return Collected(state.session, dict(sorted(state.received.items())), state.rejected), ()
         case Summing(), Deadline():
             return Summed(state.session, state.total, state.weight, tuple(sorted(state.clients)), state.rejected), ()
-        case ((Collected() | Summed()), Received(Envelope(message=Upload(), sender=client))):
+        case Hearing(), Received(Envelope(message=Ready(), sender=client)):
+            if client not in state.session.roster or client in state.clients:
+                raise ProtocolError("work from outside the roster, or a second time", client)
+            return replace(state, clients=(*state.clients, client)), ()
+        case Hearing(), Deadline():
+            return Heard(state.session, tuple(sorted(state.clients))), ()
+        case ((Collected() | Summed() | Heard()), Received(Envelope(message=(Upload() | Ready()), sender=client))):
             raise ProtocolError("an upload after the deadline", client)
         case _, Received(envelope):
             raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)

@@ -18,7 +18,7 @@ from cloister.protocol import Permuted
 from cloister.protocol.answers import Assignment, Model, Weights
 from cloister.protocol.errors import ProtocolError
 from cloister.protocol.group_seed import agree
-from cloister.protocol.messages import Advertise, Envelope, Mean, Roster, SealedSeed, Task, Upload, decode, encode
+from cloister.protocol.messages import Advertise, Envelope, Mean, Ready, Roster, SealedSeed, Task, Upload, decode, encode
 from cloister.protocol.session import SERVER, Session
 from cloister.protocol.view import LocalWork, Setup
 
@@ -79,8 +79,9 @@ MESSAGES = {
     "advertise": Advertise(bytes(range(32)), bytes(range(64))),
     "roster": Roster((bytes(32), b"\x01" * 32), (bytes(64), b"\x01" * 64)),
     "sealed seed": SealedSeed(5, bytes(32), bytes(64), bytes(48)),
+    "ready": Ready(),
 }
-TO_SERVER = (Upload, Advertise, SealedSeed)
+TO_SERVER = (Upload, Advertise, SealedSeed, Ready)
 
 
 def envelope(message):
@@ -119,7 +120,7 @@ def broken_messages():
         "a session of 31 bytes": with_item(1, bytes(31)),
         "a sender below the dealer": with_item(2, -4),
         "a receiver out of range": with_item(3, 2**31),
-        "an unknown kind": with_item(4, 7),
+        "an unknown kind": with_item(4, 99),
         "a field too few": cbor2.dumps(items[:-1], canonical=True),
         "a field too many": cbor2.dumps([*items, 1], canonical=True),
         "an empty vector": with_item(5, b""),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cloister.protocol import messages as messages_module
 from cloister.protocol.errors import ProtocolError
-from cloister.protocol.messages import Advertise, Envelope, Mean, Roster, SealedSeed, Task, Upload, decode, encode
+from cloister.protocol.messages import Advertise, Envelope, Mean, Ready, Roster, SealedSeed, Task, Upload, decode, encode
 from cloister.protocol.session import MAX_ID, MAX_ROSTER, SERVER, Session
 
 LINK = 7
@@ -54,6 +54,7 @@ messages = {
     Advertise: st.builds(Advertise, octets[32], octets[64]),
     Roster: rosters,
     SealedSeed: st.builds(SealedSeed, ids, octets[32], octets[64], octets[48]),
+    Ready: st.just(Ready()),
 }
 envelopes = st.builds(Envelope, octets[32], parties, parties, st.one_of(*messages.values()))
 
@@ -65,6 +66,7 @@ EXAMPLES = [
     Advertise(bytes(32), bytes(64)),
     Roster((bytes(32),) * 2, (bytes(64),) * 2),
     SealedSeed(4, bytes(32), bytes(64), bytes(48)),
+    Ready(),
 ]
 
 
@@ -103,7 +105,7 @@ def test_the_encoding_is_the_list_of_version_session_parties_kind_and_fields():
     for message in EXAMPLES:
         body = [list(v) if isinstance(v, tuple) else v for v in (getattr(message, f.name) for f in fields(message))]
         assert items_of(message) == [1, bytes(32), SERVER, LINK, message.kind, *body]
-    assert sorted(m.kind for m in EXAMPLES) == [1, 2, 3, 4, 5, 6]
+    assert sorted(m.kind for m in EXAMPLES) == [1, 2, 3, 4, 5, 6, 7]
 
 
 def test_known_bytes_of_an_upload():

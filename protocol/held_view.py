@@ -1,0 +1,171 @@
+"""Views under which clients keep their updates: after `train` the server knows who holds work, and nothing about it.
+
+Everything else it has to ask for. A view that is based on this one adds by what protocol a sum is answered, and by what
+protocol inner products are.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .answers import Assignment, BelowFloor, Model, Owner, Sum, Updates, Weights, Work
+from .errors import Refused
+from .in_process import InProcess
+from .messages import Task
+from .roles import Party, Worked
+from .session import SERVER
+from .sides import ClientSide
+from .span import Row
+from .uploads import Hearing, Policy, server_step, usable
+from .view import LocalWork, Setup
+from .view_base import UNUSABLE, Clients, ViewBase
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """How updates came to be. session: digest of the session of work. model: what the clients started from."""
+
+    session: bytes
+    kind: Work
+    model: Model
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One sum to be answered. number: how many were about these updates before. row: its non-zero weights, over at least
+    `floor` clients that hold work.
+    """
+
+    label: str
+    updates: Updates
+    number: int
+    row: Row
+    times_samples: bool
+    receivers: Clients
+
+
+class HeldView(ViewBase):
+    """Clients train, hold what they have, and say so."""
+
+    def __init__(self, setup: Setup, owner: Owner, floor: int, network: InProcess) -> None:
+        super().__init__(setup, owner, floor, ClientSide(setup, Policy(min_cohort=1), None), network)
+        self._made: dict[str, Made] = {}
+        self._counted: dict[str, set[int]] = {}  # clients in a sum times samples, by the updates' handle
+        self._promised: dict[int, tuple[str, Task]] = {}  # work that a client does when its result is asked for
+
+    # --- by the views based on this one -------------------------------------------------------------------------------
+
+    def _sum(self, questions: Sequence[Question]) -> Mapping[str, Sum]:
+        """The sums that could be computed, by label. No client is in two questions."""
+        raise NotImplementedError
+
+    def _unfit(self, work: LocalWork) -> str | None:
+        """Why a client cannot take part with this work, or None."""
+        return None if usable(work.vector) else UNUSABLE
+
+    # --- work ---------------------------------------------------------------------------------------------------------
+
+    def train(self, round: int, work: Mapping[str, Assignment], kind: Work = "update", /) -> Mapping[str, Updates]:
+        results: dict[int, LocalWork] = {}
+
+        def perform(tasks: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
+            for client, result in self._fit(tasks, kind):
+                results[client] = result
+                yield client, Worked(result.vector, result.samples)
+
+        handles = self._heard(round, work, kind, perform)
+        for updates in handles.values():
+            self.clients.held[updates.name] = {i: results[i] for i in updates.clients}
+        return {cluster: updates for cluster, updates in handles.items() if updates.clients}
+
+    def train_and_sum(
+        self, round: int, work: Mapping[str, Assignment], weights: Mapping[str, Weights], /
+    ) -> Mapping[str, Sum | BelowFloor]:
+        """Clients take the model now, and work when the sum asks for their input: no update outlives its input."""
+        promised: dict[int, Task] = {}
+
+        def perform(tasks: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
+            promised.update(tasks)
+            return ((client, Worked(np.zeros(0, np.float32), 1)) for client, _ in tasks)
+
+        handles = self._heard(round, work, "update", perform)
+        self._promised = {i: (u.name, promised[i]) for u in handles.values() for i in u.clients}
+        try:
+            return self._answers([(handles[c], c, weights[c], weights[c].members or work[c].members) for c in work])
+        finally:
+            self._promised = {}
+
+    def _heard(self, round: int, work: Mapping[str, Assignment], kind: Work, perform: Any) -> dict[str, Updates]:
+        for name in [n for n in self._made if f"@{round}/" not in n]:
+            for store in (self._made, self._counted, self.clients.held, self.server.uploads, self.server.published):
+                store.pop(name, None)
+        sessions = {c: self._session(round, c, a.participants, kind) for c, a in work.items()}
+        parties = {c: Party(SERVER, Hearing(s), server_step) for c, s in sessions.items()}
+        self._play(work, kind, sessions, parties, perform)
+        handles = {}
+        for c, session in sessions.items():
+            handles[c] = updates = Updates(f"{c}@{round}/{kind}", c, round, parties[c].state.clients, work[c].members)
+            self._made[updates.name] = Made(session.digest, kind, work[c].model)
+            self._counted[updates.name] = set()
+            self.server.published[updates.name] = []
+        return handles
+
+    def _fit(self, tasks: Sequence[tuple[int, Task]], kind: Work) -> Iterator[tuple[int, LocalWork]]:
+        for client, result in self._worked(tasks, kind):
+            if (reason := self._unfit(result)) is None:
+                yield client, result
+            else:
+                self._reject([client], reason)
+
+    def _results(self, of: Mapping[int, str]) -> Iterator[tuple[int, LocalWork]]:
+        """What clients hold under the names of their updates, or do now, as it comes."""
+        promised = [(i, self._promised[i][1]) for i in of if i in self._promised]
+        yield from ((i, self.clients.held[name][i]) for i, name in of.items() if i not in self._promised)
+        yield from self._fit(promised, "update") if promised else ()
+
+    # --- sums ---------------------------------------------------------------------------------------------------------
+
+    def sums(self, updates: Updates, weights: Mapping[str, Weights], /) -> Mapping[str, Sum | BelowFloor]:
+        self._known(updates)
+        return self._answers([(updates, name, asked, asked.members or updates.members) for name, asked in weights.items()])
+
+    def _known(self, updates: Updates) -> Made:
+        if updates.name not in self._made:
+            raise Refused(f"the updates of {updates.name} are gone; ask in the round that collected them, or remember them")
+        return self._made[updates.name]
+
+    def _answers(self, asked: Sequence[tuple[Updates, str, Weights, Clients]]) -> dict[str, Sum | BelowFloor]:
+        """The answer to every question, by name: of each cluster one or several, in as few passes as no client is in twice."""
+        rows: dict[str, Row] = {}
+        questions: dict[str, Question] = {}
+        for updates, name, weights, receivers in asked:
+            rows[name] = {i: weights.of[i] for i in updates.clients if weights.of.get(i, 0.0) != 0}
+            self._countable(updates, rows, name, weights)
+            number = len(self.server.published[updates.name]) + len(questions)
+            questions[name] = Question(f"{name}@{updates.round}", updates, number, rows[name], weights.times_samples, receivers)
+        safe: list[str] = []
+        for handle in {q.updates.name: q.updates for q in questions.values()}.values():
+            safe += self._safe(handle, {n: rows[n] for n, q in questions.items() if q.updates.name == handle.name})
+        answered: dict[str, Sum | BelowFloor] = {}
+        waiting = [questions[name] for name in safe]
+        while waiting:
+            batch: list[Question] = []
+            for question in waiting:
+                if all(question.row.keys().isdisjoint(other.row) for other in batch):
+                    batch.append(question)
+            waiting = [question for question in waiting if question not in batch]
+            found = self._sum(batch)
+            answered |= {name: found[q.label] for name, q in questions.items() if q in batch and q.label in found}
+        return {name: answered.get(name) or self._unsummed(q.label, tuple(sorted(q.row))) for name, q in questions.items()}
+
+    def _countable(self, updates: Updates, rows: Mapping[str, Row], name: str, weights: Weights) -> None:
+        """Raises Refused for a sum times samples that overlaps with another: its weights are secret, so no span is known."""
+        counted = self._counted[updates.name]
+        others = [*self.server.published[updates.name], *(row for other, row in rows.items() if other != name)]
+        overlap = weights.times_samples and any(not rows[name].keys().isdisjoint(other) for other in others)
+        if overlap or not counted.isdisjoint(rows[name]):
+            raise Refused(f"sum {name} overlaps with another of its updates, and one counts samples, which the server cannot see")
+        if weights.times_samples:
+            counted.update(rows[name])

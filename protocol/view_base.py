@@ -1,0 +1,186 @@
+"""What all server views share: the two sides of a run, models and means at their owner, the log, the floor and the span.
+
+A view adds how updates are collected and how sums and inner products are computed. The server's side and the clients' side
+are two objects: what the server's side holds is what a curious server holds.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, replace
+from itertools import chain, count
+
+from .answers import Assignment, BelowFloor, Model, Owner, Remembered, Snapshot, Sum, Traffic, Updates, Vector, Weights, Work
+from .disclosure import Disclosure
+from .disclosure import Party as Recipient
+from .errors import Refused
+from .in_process import Fault, InProcess
+from .messages import Task
+from .roles import Effect, Learned, Party, Worked
+from .session import SERVER, Session
+from .sides import ClientSide, ServerSide
+from .span import Row, reveals_fewer_than
+from .uploads import PROTOCOL, from_bytes, invite, to_bytes, usable
+from .view import LocalJob, LocalWork, Setup
+
+Clients = tuple[int, ...]
+UNUSABLE = "the vector is not finite, or too large to compare"
+
+
+class ViewBase:
+    """The bookkeeping of a view. floor: fewest clients in a published sum. network: carries every message of the run."""
+
+    def __init__(self, setup: Setup, owner: Owner, floor: int, clients: ClientSide, network: InProcess) -> None:
+        self.server = ServerSide()
+        self.clients = clients
+        self.below_floor: list[BelowFloor] = []
+        self.log: list[Disclosure] = []
+        self._setup = setup
+        self._owner: Owner = owner
+        self._floor = floor
+        self._network = network
+        self._models["init"] = setup.initial
+
+    @property
+    def owner(self) -> Owner:
+        return self._owner
+
+    @property
+    def faults(self) -> list[Fault]:
+        return self._network.faults
+
+    @property
+    def traffic(self) -> Traffic:
+        return Traffic(self._network.messages, self._network.bytes_up, self._network.bytes_down)
+
+    @property
+    def _models(self) -> dict[str, Vector]:
+        return (self.server if self._owner == "server" else self.clients).models
+
+    @property
+    def _means(self) -> dict[str, Vector]:
+        return (self.server if self._owner == "server" else self.clients).means
+
+    # --- work ---------------------------------------------------------------------------------------------------------
+
+    def _session(self, round: int, cluster: str, roster: Clients, kind: Work) -> Session:
+        return Session(f"{PROTOCOL}/{kind}", self._setup.run, round, cluster, roster, 1)
+
+    def _play(
+        self,
+        work: Mapping[str, Assignment],
+        kind: Work,
+        sessions: Mapping[str, Session],
+        parties: Mapping[str, Party],
+        perform: Callable[[list[tuple[int, Task]]], Iterator[tuple[int, Worked]]],
+    ) -> None:
+        """Invite the participants of every session, let them perform, and play to the deadline."""
+
+        def opening() -> Iterator[tuple[int, Effect]]:
+            for cluster, session in sessions.items():
+                model = work[cluster].model.name
+                vector = to_bytes(self.server.models[model]) if self._owner == "server" else b""
+                yield from ((SERVER, effect) for effect in invite(session, kind, model, vector))
+
+        by_digest = {session.digest: parties[c] for c, session in sessions.items()}
+        self._network.run(self.clients.parties, by_digest, opening(), perform, self._learn)
+
+    def _worked(self, tasks: Sequence[tuple[int, Task]], kind: Work) -> Iterator[tuple[int, LocalWork]]:
+        """The clients' results, each from the model in its task, or from the model that clients hold under its name."""
+        starts: dict[str, Vector] = {}
+        jobs = []
+        for client, task in tasks:
+            if task.model not in starts:
+                starts[task.model] = from_bytes(task.vector) if task.vector else self.clients.models[task.model]
+            jobs.append(LocalJob(client, task.round, kind, starts[task.model]))
+        yield from self._setup.workers(jobs)
+
+    def _learn(self, client: int, effect: Learned) -> None:
+        raise ValueError("no sum is published to clients under this protection")
+
+    def _reject(self, clients: Iterable[int], reason: str = UNUSABLE) -> None:
+        self._network.faults += [Fault(i, reason, True) for i in clients]
+
+    # --- sums ---------------------------------------------------------------------------------------------------------
+
+    def _safe(self, updates: Updates, rows: Mapping[str, Row]) -> list[str]:
+        """The names of the rows that reach the floor. Raises Refused if, with what was published, they would show too few."""
+        published = self.server.published[updates.name]
+        safe = {name: row for name, row in rows.items() if len(row) >= max(self._floor, 1)}
+        if reveals_fewer_than(self._floor, [*published, *safe.values()]):
+            raise Refused(
+                f"sums {', '.join(safe)} of round {updates.round} are refused: together with what was published about the same"
+                f" updates they would show a combination of fewer than {self._floor} clients"
+            )
+        published.extend(safe.values())
+        return list(safe)
+
+    def _unsummed(self, name: str, clients: Clients) -> BelowFloor:
+        self.below_floor.append(BelowFloor(name, clients, self._floor))
+        return self.below_floor[-1]
+
+    def advance(self, model: Model, mean: Sum, /) -> Model:
+        moved = self._models[model.name] + self._means[mean.name]
+        name = unused(mean.name, self._models)
+        self._models[name] = moved
+        return Model(name)
+
+    def train_alone(self, round: int, models: Mapping[int, Model], /) -> Mapping[int, Model]:
+        jobs = [LocalJob(i, round, "update", self.observe(models[i])) for i in sorted(models)]
+        trained = {}
+        for client, result in self._setup.workers(jobs):
+            if not usable(result.vector):
+                self._reject([client])
+                trained[client] = models[client]
+                continue
+            trained[client] = Model(f"client {client}@{round}")
+            self.clients.models[trained[client].name] = self.observe(models[client]) + result.vector
+        return trained
+
+    # --- keeping and forgetting ---------------------------------------------------------------------------------------
+
+    def retire(self, models: Iterable[Model], remembered: Iterable[Remembered], /) -> None:
+        names, kept = {m.name for m in models}, {r.name for r in remembered}
+        for store in (self.server.models, self.clients.models):
+            for name in store.keys() - names:
+                del store[name]
+        for name in self.server.remembered.keys() - kept:
+            del self.server.remembered[name]
+        self._forget_round()
+
+    def _forget_round(self) -> None:
+        for store in (self.server.means, self.clients.means, self.server.uploads, self.server.published, self.clients.held):
+            store.clear()
+
+    def observe(self, model: Model, /) -> Vector:
+        return self.clients.models[model.name] if model.name in self.clients.models else self.server.models[model.name]
+
+    def save(self) -> Snapshot:
+        next_round = {i: dict(p.state.next_round) for i, p in self.clients.parties.items()}
+        remembered = {name: rows for name, (_, rows) in self.server.remembered.items()}
+        return Snapshot({**self.server.models, **self.clients.models}, remembered, next_round, self.traffic)
+
+    def restore(self, snapshot: Snapshot, remembered: Iterable[Remembered], /) -> None:
+        self._forget_round()
+        self._models.clear()
+        self._models.update(snapshot.models)
+        self.server.remembered = {r.name: (r.clients, snapshot.remembered[r.name]) for r in remembered}
+        for i, party in self.clients.parties.items():
+            party.state = replace(party.state, next_round=dict(snapshot.next_round.get(i, {})))
+        self._network.messages, self._network.bytes_up, self._network.bytes_down = astuple(snapshot.traffic)
+
+    def _disclose(self, round: int, to: Recipient, what: str, about: Clients, scalars: int, words: str) -> None:
+        width = 8 if what.startswith("gram") else 4
+        self.log.append(Disclosure(round, to, what, about, scalars, width * scalars, words))
+
+
+def asked(weights: Mapping[str, Weights], samples: Mapping[int, int]) -> dict[str, dict[int, float]]:
+    """The non-zero weights of every sum over the clients in `samples`, times their numbers of samples where asked."""
+    found: dict[str, dict[int, float]] = {}
+    for name, row in weights.items():
+        of = {i: row.of[i] * (n if row.times_samples else 1) for i, n in samples.items() if i in row.of}
+        found[name] = {i: a for i, a in of.items() if a != 0}
+    return found
+
+
+def unused(name: str, taken: Collection[str]) -> str:
+    """The name, or with a number behind it if it is taken."""
+    return next(n for n in chain([name], (f"{name}#{k}" for k in count(2))) if n not in taken)
