@@ -37,15 +37,15 @@ from .two_server_upload import from_words, to_words
 
 @dataclass(frozen=True, slots=True)
 class AskingGram:
-    """Waiting for the second server's half of the coin and for the triple. shares: of the rows, in their order."""
+    """Waiting for the second server's half of the coin, and then for the triple. shares: of the rows, in their order."""
 
     terms: Terms
+    number: int
     question: bytes
     shares: tuple[Words, ...] = field(repr=False)
     coin: bytes = field(repr=False)
     salt: bytes = field(repr=False)
     other: bytes | None = None
-    triple: ExplicitTriple | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +86,10 @@ class SumAnswered:
 
 @dataclass(frozen=True, slots=True)
 class Unanswered:
-    """The end without an answer. waited_for: the parties that did not do their part, or whose refusal the driver recorded."""
+    """The end without an answer. waited_for: the party whose word was missing: it is silent, or refused and said why."""
 
     question: bytes
-    waited_for: tuple[int, ...]
+    waited_for: int
 
 
 def _listed(rows: Sequence[Row]) -> tuple[tuple[bytes, ...], tuple[int, ...], tuple[int, ...]]:
@@ -107,10 +107,7 @@ def ask_gram(
     coin = entropy.secret(f"two servers coin 1 {question.hex()}", 32)
     salt = entropy.secret(f"two servers salt {question.hex()}", SALT_BYTES)
     request = replace(blank, commitment=commit(coin, salt, question))
-    return AskingGram(terms, question, tuple(shares), coin, salt), (
-        _send(question, SECOND_SERVER, request),
-        _send(question, DEALER, TripleRequest(number, len(rows))),
-    )
+    return AskingGram(terms, number, question, tuple(shares), coin, salt), (_send(question, SECOND_SERVER, request),)
 
 
 def ask_sum(
@@ -134,15 +131,15 @@ def asking_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     match state, event:
         case AskingGram(other=None), Received(Envelope(message=Coin(coin=coin), sender=sender)):
             _expect(sender, SECOND_SERVER)
-            return _open(replace(state, other=coin))
-        case AskingGram(triple=None), Received(Envelope(message=ExplicitTriple() as triple, sender=sender)):
+            request = TripleRequest(state.number, len(state.shares))
+            return replace(state, other=coin), (_send(state.question, DEALER, request),)
+        case AskingGram(other=bytes() as other), Received(Envelope(message=ExplicitTriple() as triple, sender=sender)):
             _expect(sender, DEALER)
             if len(triple.square) != 8 * len(state.shares) ** 2:
                 raise ProtocolError(f"a square of {len(triple.square)} bytes", sender)
-            return _open(replace(state, triple=triple))
+            return _open(state, other, triple)
         case AskingGram(), Deadline():
-            waited = (SECOND_SERVER,) * (state.other is None) + (DEALER,) * (state.triple is None)
-            return Unanswered(state.question, waited), ()
+            return Unanswered(state.question, SECOND_SERVER if state.other is None else DEALER), ()
         case Opened(), Received(Envelope(message=GramAnswer() as answer, sender=sender)):
             _expect(sender, SECOND_SERVER)
             return _reveal(state, answer), ()
@@ -153,7 +150,7 @@ def asking_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             total = weighted(state.weights, state.shares, state.terms.length) + from_words(vector)
             return SumAnswered(state.question, total.view(np.int64)), ()
         case ((Opened() | AskingSum()), Deadline()):
-            return Unanswered(state.question, (SECOND_SERVER,)), ()
+            return Unanswered(state.question, SECOND_SERVER), ()
         case ((GramAnswered() | SumAnswered() | Unanswered()), Deadline()):
             return state, ()
         case _, Received(envelope):
@@ -171,15 +168,13 @@ def _expect(sender: int, expected: int) -> None:
         raise ProtocolError("an answer from a party that was not asked", sender)
 
 
-def _open(state: AskingGram) -> tuple[AskingGram | Opened, tuple[Effect, ...]]:
+def _open(state: AskingGram, other: bytes, dealt: ExplicitTriple) -> tuple[Opened, tuple[Effect, ...]]:
     """With coin and triple: project the shares, mask them, and open this half of the coin."""
-    if state.other is None or state.triple is None:
-        return state, ()
     count = len(state.shares)
-    projection = state.terms.project(projection_key(state.question, state.coin, state.other))
+    projection = state.terms.project(projection_key(state.question, state.coin, other))
     rows = AdditiveShare(0, projected(state.terms, projection, state.shares, count))
-    square = from_words(state.triple.square).reshape(count, count)
-    triple = keyed_triple(0, state.triple.mask, square, state.terms.columns)
+    square = from_words(dealt.square).reshape(count, count)
+    triple = keyed_triple(0, dealt.mask, square, state.terms.columns)
     mine = difference(rows, triple)
     opening = Opening(state.coin, state.salt, to_words(mine.values))
     return Opened(state.terms, state.question, mine, triple), (_send(state.question, SECOND_SERVER, opening),)

@@ -24,7 +24,9 @@ Words = NDArray[np.uint64]
 PROTOCOL = "two servers"
 DEVIATIONS = 6
 """The stated tolerance of a projected inner product, in its standard deviations."""
-_MOST_BITS, _FEWEST_BITS = 31, 8
+COARSEST = 2.0**-8
+"""Fixed point that may lose more than this share of max_norm is refused."""
+_MOST_BITS = 31
 _TOP = 2**63 - 1
 
 
@@ -37,7 +39,7 @@ class Terms:
     """length: coordinates d of an update. width: k, to which Gram questions project (no projection where d <= k).
 
     max_norm: largest norm of an update. floor: fewest clients that sums may show. Raises ValueError, which says what to
-    change, if no fixed point of at least 8 bits is proved not to wrap.
+    change, if no fixed point that is proved not to wrap is fine enough.
     """
 
     length: int
@@ -54,8 +56,8 @@ class Terms:
             raise ValueError(f"max_norm is within 2^-100 and 2^100, not {self.max_norm}")
         if self.floor < 2:
             raise ValueError("the floor is at least 2: a sum of one client is its update")
-        if self.bits < _FEWEST_BITS:
-            raise ValueError(f"a width of {self.width} leaves {self.bits} bits; choose a larger one")
+        if not self.bits or self.rounding > self.max_norm * COARSEST:
+            raise ValueError(f"a width of {self.width} leaves {self.bits} bits to {self.length} coordinates; choose a larger one")
 
     @property
     def projected(self) -> bool:
@@ -163,7 +165,7 @@ class Terms:
         total = math.fsum(abs(a) for a in some.values()) if some else 0.0
         if not 0 < total < math.inf or room < len(some):
             raise ValueError("weights of a sum add up to a positive finite number, over not too many clients")
-        unit = math.ldexp(1.0, max(math.frexp(total / room)[1], -1000))
+        unit = math.ldexp(1.0, math.frexp(max(total / room, 2.0**-1000))[1])
         return {i: round(a / unit) or (1 if a > 0 else -1) for i, a in some.items()}, unit
 
     def sum_error(self, weights: Mapping[int, float], whole: Mapping[int, int], unit: float) -> float:
@@ -181,7 +183,7 @@ class Terms:
         t, lost = self.deviation, bool((diagonal <= 0).any())
         least = math.sqrt(float(diagonal[diagonal > 0].min()) / (1 + t)) - self.rounding if (diagonal > 0).any() else math.inf
         r = self.rounding / least if least > 0 else math.inf
-        return max(t + (1 + t) * (2 * r + r * r) + 2.0**-50, 1.0 if lost else 0.0)
+        return max(t + (1 + t) * (2 * r + r * r) + 2.0**-50, 1.0 + 2.0**-40 if lost else 0.0)
 
     def project(self, key: bytes) -> RingProjection | None:
         """The projection of a question, None where there is none."""

@@ -46,7 +46,7 @@ class TwoServer:
     floor: int = 3
 
     def __post_init__(self) -> None:
-        Terms(self.k, self.k, self.max_norm, self.floor)
+        Terms(1, self.k, self.max_norm, self.floor)
 
     @property
     def gives(self) -> frozenset[Functionality]:
@@ -152,7 +152,7 @@ class TwoServerView(ViewBase):
         source = collected.session.digest
         ended = sums(self._network, self._parties, terms, self._setup.run, self._next_question(), source, weights)
         if isinstance(ended, Unanswered):
-            self._network.faults += [Fault(party, f"the sum {label} was not answered") for party in ended.waited_for]
+            self._network.faults.append(Fault(ended.waited_for, f"the sum {label} was not answered"))
             return None
         total = terms.decode(ended.total, unit)
         most = math.fsum(abs(q) for q in whole.values()) * unit * terms.radius * terms.step
@@ -232,8 +232,7 @@ class TwoServerView(ViewBase):
         for row in rows:
             self._products[row] = self._products.get(row, 0) + count
         if isinstance(ended, Unanswered):
-            blame = next(iter(ended.waited_for), SECOND_SERVER)
-            raise ProtocolError(f"the Gram matrix of {updates.name} was not answered", blame)
+            raise ProtocolError(f"the Gram matrix of {updates.name} was not answered", ended.waited_for)
         about = tuple(sorted({client for _, client in rows}))
         self._disclose(updates.round, "server", what, about, count * (count + 1) // 2, words)
         self._disclose(updates.round, "second server", what, about, 0, "whose inner products were asked for, and none of them")
