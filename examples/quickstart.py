@@ -1,7 +1,7 @@
 """Clustered federated learning on handwritten digits: 24 clients in 3 hidden groups, and a server that must find them.
 
-Each group has swapped a different pair of digits, so no single model can serve all. The updates reach the server under a
-permutation that only the clients know. Run it:  cloister run examples/quickstart.py
+Each group has swapped a different pair of digits, so no single model can serve all. The server never sees an update: it learns
+sums, by secure aggregation, and noisy similarities, from secret sketches. Run it:  cloister run examples/quickstart.py
 """
 
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
@@ -10,7 +10,7 @@ from cloister.fl.models import Mlp
 from cloister.fl.partition import LabelSwap
 from cloister.fl.scenario import Scenario
 from cloister.fl.training import Training
-from cloister.protocol import Permuted
+from cloister.protocol import Masked
 
 scenario = Scenario(
     name="quickstart",
@@ -19,6 +19,6 @@ scenario = Scenario(
     model=Mlp(hidden=(64,)),
     training=Training(epochs=3, batch=10, lr=0.1),
     algorithm=CFL(thresholds=ScaleFree(eps1=0.4, eps2=0.74), patience=8),
-    protection=Permuted(),
+    protection=Masked(),
     rounds=60,
 )

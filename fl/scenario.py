@@ -126,13 +126,16 @@ def _tuple(kind: Any, value: Any) -> Any:
 
 
 def described(value: Any) -> Any:
-    """The scenario as plain JSON values, type names included: what a run folder records and a resumed run compares."""
+    """The scenario as plain JSON values, type names included: what a run folder records and a resumed run compares.
+
+    Fields that do not count when values are compared are left out.
+    """
     if isinstance(value, float) and not isfinite(value):
         return str(value)  # JSON has no word for it
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if is_dataclass(value) and not isinstance(value, type):
-        return {"type": type(value).__name__, **{f.name: described(getattr(value, f.name)) for f in fields(value)}}
+        return {"type": type(value).__name__, **{f.name: described(getattr(value, f.name)) for f in fields(value) if f.compare}}
     if isinstance(value, Mapping):
         return {str(k): described(v) for k, v in value.items()}
     if isinstance(value, list | tuple | set | frozenset):

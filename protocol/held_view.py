@@ -52,7 +52,7 @@ class HeldView(ViewBase):
     def __init__(self, setup: Setup, owner: Owner, floor: int, network: InProcess) -> None:
         super().__init__(setup, owner, floor, ClientSide(setup, Policy(min_cohort=1), None), network)
         self._made: dict[str, Made] = {}
-        self._counted: dict[str, set[int]] = {}  # clients in a sum times samples, by the updates' handle
+        self._counted: dict[str, dict[int, bool]] = {}  # whether a client's sums count samples, by the updates' handle
         self._promised: dict[int, tuple[str, Task]] = {}  # work that a client does when its result is asked for
 
     # --- by the views based on this one -------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ class HeldView(ViewBase):
         for c, session in sessions.items():
             handles[c] = updates = Updates(f"{c}@{round}/{kind}", c, round, parties[c].state.clients, work[c].members)
             self._made[updates.name] = Made(session.digest, kind, work[c].model)
-            self._counted[updates.name] = set()
+            self._counted[updates.name] = {}
             self.server.published[updates.name] = []
         return handles
 
@@ -161,11 +161,11 @@ class HeldView(ViewBase):
         return {name: answered.get(name) or self._unsummed(q.label, tuple(sorted(q.row))) for name, q in questions.items()}
 
     def _countable(self, updates: Updates, rows: Mapping[str, Row], name: str, weights: Weights) -> None:
-        """Raises Refused for a sum times samples that overlaps with another: its weights are secret, so no span is known."""
-        counted = self._counted[updates.name]
-        others = [*self.server.published[updates.name], *(row for other, row in rows.items() if other != name)]
-        overlap = weights.times_samples and any(not rows[name].keys().isdisjoint(other) for other in others)
-        if overlap or not counted.isdisjoint(rows[name]):
-            raise Refused(f"sum {name} overlaps with another of its updates, and one counts samples, which the server cannot see")
-        if weights.times_samples:
-            counted.update(rows[name])
+        """Raises Refused for a sum times samples that overlaps with one that is not, or the other way round.
+
+        Positive counts scale the columns of the weights and change no span; between the two kinds, counts that the server does
+        not know could cancel what the weights alone do not.
+        """
+        of = self._counted[updates.name]
+        if any(of.setdefault(i, weights.times_samples) != weights.times_samples for i in rows[name]):
+            raise Refused(f"sum {name} overlaps with another of its updates, and only one of the two counts samples")

@@ -15,7 +15,7 @@ _MAX_DEALING = COMMITTED_BYTES * MAX_ROSTER
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Server to client: take part in this session on these terms (see `Terms`). clip: a binary64, big-endian."""
+    """Server to client: take part in this session on these terms (see `Terms`). clip, weights: binary64, big-endian."""
 
     kind: ClassVar[int] = 20
     protocol: str
@@ -33,6 +33,9 @@ class Proposal:
     share_threshold: int
     graph_seed: bytes
     model: bytes
+    update: bytes
+    weights: bytes
+    times_samples: int
 
     def __post_init__(self) -> None:
         text(self.protocol, 64, "protocol")
@@ -50,6 +53,9 @@ class Proposal:
         integer(self.share_threshold, 1, MAX_ROSTER, "share threshold")
         octets(self.graph_seed, 32, 32, "graph seed")
         octets(self.model, DIGEST_BYTES, DIGEST_BYTES, "model")
+        octets(self.update, DIGEST_BYTES, DIGEST_BYTES, "update")
+        octets(self.weights, 0, 8 * MAX_ROSTER, "weights")
+        integer(self.times_samples, 0, 1, "times samples")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +118,28 @@ class RelayedShares:
         clients(self.dealers, 1, "dealers")
         each(self.dealings, len(self.dealers), COMMITTED_BYTES, _MAX_DEALING, "dealings")
         each(self.sealed, len(self.dealers), SEALED_SHARES_BYTES, SEALED_SHARES_BYTES, "sealed shares")
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """Client to server: of the neighbours that shared, those whose shares are good."""
+
+    kind: ClassVar[int] = 30
+    dealers: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        clients(self.dealers, 0, "dealers")
+
+
+@dataclass(frozen=True, slots=True)
+class MaskWith:
+    """Server to client: the neighbours to mask with."""
+
+    kind: ClassVar[int] = 31
+    neighbours: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        clients(self.neighbours, 1, "neighbours")
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +213,8 @@ MaskedMessage = (
     | NeighbourKeys
     | SealedShares
     | RelayedShares
+    | Accepted
+    | MaskWith
     | MaskedInput
     | Survivors
     | SurvivorSignature

@@ -43,9 +43,9 @@ class Members:
 
 
 def max_bytes(terms: Terms) -> int:
-    """The largest message of a session: an input, or the shares of all neighbours of one client."""
+    """The largest message of a session: an input, the shares of all neighbours of one client, or a proposal with weights."""
     shares = terms.neighbours * (68 * terms.neighbours + SEALED_SHARES_BYTES + 16)
-    return HEAD_BYTES + max(terms.input_bytes, shares)
+    return HEAD_BYTES + max(terms.input_bytes, shares, len(terms.weights))
 
 
 def masked_sum(

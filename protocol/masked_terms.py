@@ -6,7 +6,7 @@ Spec: specs/masked_sum.md, sections Terms and Keys.
 import hashlib
 import math
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Self, cast
 
@@ -23,6 +23,8 @@ from .masking_graph import MaskingGraph, masking_graph
 from .session import Session
 
 PROTOCOL = "masked sum"
+NO_UPDATE = bytes(32)
+"""What the inputs are called where they are not the held updates of a work session."""
 Ring = NDArray[np.uint32] | NDArray[np.uint64]
 
 
@@ -32,7 +34,9 @@ class Terms:
 
     ring_bits, bits, clip, max_weight: as in `FixedPoint`, which proves that no sum wraps around. length: ring elements of an
     input, its weight included. neighbours, threshold: k and t of the masking graph. graph_seed, model: 32 bytes; model is the
-    SHA-256 of the model that the inputs belong to.
+    SHA-256 of the model that the inputs belong to. update: digest of the work session whose held updates are the inputs.
+    weights: what each client multiplies its update by, big-endian binary64 in the roster's order (see `encode_weights`); empty
+    where all are 1. times_samples: 1 where each client also multiplies by its sample count, which stays its secret.
     """
 
     ring_bits: int
@@ -44,6 +48,9 @@ class Terms:
     threshold: int
     graph_seed: bytes
     model: bytes
+    update: bytes = NO_UPDATE
+    weights: bytes = b""
+    times_samples: int = 0
 
     @property
     def dtype(self) -> type[np.uint32] | type[np.uint64]:
@@ -65,10 +72,10 @@ class Terms:
     @property
     def digest(self) -> bytes:
         """SHA-256 of the deterministic CBOR of the fields, clip as 8 bytes."""
-        fields = (self.ring_bits, self.length, self.bits, struct.pack(">d", self.clip), self.max_weight)
-        return hashlib.sha256(
-            cbor2.dumps([*fields, self.neighbours, self.threshold, self.graph_seed, self.model], canonical=True)
-        ).digest()
+        size = (self.ring_bits, self.length, self.bits, struct.pack(">d", self.clip), self.max_weight)
+        graph = (self.neighbours, self.threshold, self.graph_seed)
+        what = (self.model, self.update, self.weights, self.times_samples)
+        return hashlib.sha256(cbor2.dumps([*size, *graph, *what], canonical=True)).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +97,12 @@ class Plan:
         FixedPoint(terms.ring_bits, terms.bits, terms.clip, len(session.roster), terms.max_weight)
         if not 1 <= terms.threshold <= terms.neighbours:
             raise ValueError(f"threshold {terms.threshold} does not fit {terms.neighbours} neighbours")
+        if len(terms.update) != 32 or terms.times_samples not in (0, 1):
+            raise ValueError("an update is named by 32 bytes, and times_samples is 0 or 1")
+        if len(terms.weights) not in (0, 8 * len(session.roster)):
+            raise ValueError(f"{len(terms.weights)} bytes of weights are not 8 for each client on the roster")
+        if not np.isfinite(np.frombuffer(terms.weights, ">f8")).all():
+            raise ValueError("a weight is not finite")
         graph = masking_graph(terms.graph_seed, session.roster, terms.neighbours)
         binding = hashlib.sha256(b"cloister/v1/masked sum" + session.digest + terms.digest).digest()
         return cls(session, terms, enrolled, graph, binding)
@@ -101,14 +114,21 @@ class Plan:
         session = Session(p.protocol, p.run, p.round, p.cluster, p.roster, p.threshold)
         (clip,) = struct.unpack(">d", p.clip)
         size = (p.ring_bits, p.length, p.bits, clip, p.max_weight)
-        return cls.of(session, Terms(*size, p.neighbours, p.share_threshold, p.graph_seed, p.model), enrolled)
+        what = (p.model, p.update, p.weights, p.times_samples)
+        return cls.of(session, Terms(*size, p.neighbours, p.share_threshold, p.graph_seed, *what), enrolled)
 
     @property
     def proposal(self) -> Proposal:
         s, t = self.session, self.terms
         head = (s.protocol, s.run, s.round, s.cluster, s.roster, s.threshold)
         size = (t.ring_bits, t.length, t.bits, struct.pack(">d", t.clip), t.max_weight)
-        return Proposal(*head, *size, t.neighbours, t.threshold, t.graph_seed, t.model)
+        what = (t.model, t.update, t.weights, t.times_samples)
+        return Proposal(*head, *size, t.neighbours, t.threshold, t.graph_seed, *what)
+
+    def row(self, alive: Collection[int]) -> dict[int, float]:
+        """What the sum of these survivors is a sum of: the weight of each client's update."""
+        living = frozenset(alive)
+        return {i: w for i, w in decode_weights(self.session.roster, self.terms.weights).items() if i in living}
 
     def pair(self, a: int, b: int) -> bytes:
         """The context of the key behind the mask that two clients share."""
@@ -137,6 +157,17 @@ def masked(vector: Ring, signed_keys: Iterable[tuple[bytes, int]]) -> Ring:
     result = vector.copy()
     add_masks(cast(NDArray[np.uint32], result), signed_keys)  # either ring; the type variable takes no union
     return result
+
+
+def encode_weights(roster: tuple[int, ...], weights: Mapping[int, float]) -> bytes:
+    """The `weights` of terms: 8 bytes for each client on the roster; one that is not in the mapping has weight 0."""
+    return struct.pack(f">{len(roster)}d", *(weights.get(client, 0.0) for client in roster))
+
+
+def decode_weights(roster: tuple[int, ...], weights: bytes) -> dict[int, float]:
+    """The weight of each client on the roster."""
+    values = np.frombuffer(weights, ">f8").tolist() or [1.0] * len(roster)
+    return dict(zip(roster, values, strict=True))
 
 
 def survivors_digest(alive: tuple[int, ...]) -> bytes:
@@ -169,11 +200,13 @@ class Policy:
     def problems(self, session: Session, terms: Terms) -> tuple[str, ...]:
         """Why a client with this policy takes no part; empty if it does."""
         doubtful = terms.neighbours + self.corrupt_neighbours
+        weighted = np.count_nonzero(np.frombuffer(terms.weights, ">f8")) if terms.weights else len(session.roster)
         found = {
             f"a cohort under the policy's {self.min_cohort}": len(session.roster) < self.min_cohort,
             f"a sum of fewer than the policy's {self.min_survivors}": session.threshold < self.min_survivors,
             f"a share threshold under the policy's {self.min_threshold}": terms.threshold < self.min_threshold,
             f"a share threshold of {terms.threshold}, which two survivor sets can reach": 2 * terms.threshold <= doubtful,
+            f"weights for fewer than the policy's {self.min_survivors}": weighted < self.min_survivors,
             "a clip outside the policy's": not self.clips[0] <= terms.clip <= self.clips[1],
             f"levels of fewer than the policy's {self.min_bits} bits": terms.bits < self.min_bits,
             "a ring that the policy does not allow": terms.ring_bits not in self.ring_bits,

@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from ..crypto.fixed_point import FixedPoint
-from .answers import Functionality, Remembered, Snapshot, Sum, Traffic
+from .answers import Functionality, Remembered, Snapshot, Sum, Traffic, Updates, Weights
 from .errors import Refused
 from .group_seed import PROTOCOL as SEED_EXCHANGE
 from .group_seed import agree
@@ -22,12 +22,13 @@ from .in_process import Fault
 from .masked_input import InputTerms, beyond
 from .masked_server import Advertising, Failed, Summed, propose, server_step
 from .masked_sum import Members, max_bytes
-from .masked_terms import PROTOCOL, Plan, Policy, Terms
+from .masked_terms import PROTOCOL, Plan, Policy, Terms, encode_weights
 from .masking_graph import Parameters, solve
 from .messages import Task
 from .roles import Deadline, Effect, Party, Worked
 from .session import SERVER, Session
 from .sketch_view import Keys, SketchSecret, SketchView
+from .span import Row
 from .uploads import to_bytes
 from .view import LocalWork, Setup
 from .view_base import unused
@@ -119,6 +120,13 @@ class MaskedView(SketchView):
         found = {label: self._read(q, inputs, servers[label].state) for label, (q, inputs) in asked.items()}
         return {label: answer for label, answer in found.items() if answer is not None}
 
+    def _countable(self, updates: Updates, rows: Mapping[str, Row], name: str, weights: Weights) -> None:
+        """Clients give one update to sums among the same clients only (masked_span.py): others are refused here."""
+        super()._countable(updates, rows, name, weights)
+        for other in [*self.server.published[updates.name], *rows.values()]:
+            if other.keys() != rows[name].keys() and not other.keys().isdisjoint(rows[name]):
+                raise Refused(f"sum {name} overlaps with a sum of the same updates over other clients; clients would not answer")
+
     def _inputs(self, question: Question) -> InputTerms:
         how = self._how
         largest = max(abs(a) for a in question.row.values())
@@ -136,9 +144,10 @@ class MaskedView(SketchView):
         name = f"{PROTOCOL}/{made.kind}/{question.number}"
         session = Session(name, self._setup.run, updates.round, updates.cluster, roster, self._how.floor)
         model = hashlib.sha256(to_bytes(self.server.models[made.model.name])).digest()
-        seed = self._setup.entropy.secret(f"masking graph {session.digest.hex()}", 32)
+        seed = self._setup.entropy.secret(f"masking graph {made.session.hex()}", 32)  # one for all sums of the same updates
+        row = (made.session, encode_weights(roster, question.row), int(question.times_samples))
         size = (self._how.ring_bits, inputs.length(len(self._setup.initial)), inputs.fixed.bits, self._how.clip, 1)
-        terms = Terms(*size, graph.neighbours, graph.threshold, seed, model)
+        terms = Terms(*size, graph.neighbours, graph.threshold, seed, model, *row)
         return Plan.of(session, terms, self._enrolled)
 
     def _read(self, question: Question, inputs: InputTerms, ended: Summed | Failed) -> Sum | None:
@@ -179,7 +188,9 @@ class MaskedView(SketchView):
     def restore(self, snapshot: Snapshot, remembered: Iterable[Remembered], /) -> None:
         super().restore(snapshot, remembered)
         for i, masker in self._maskers.items():
-            masker.state = replace(masker.state, next_round=dict(snapshot.next_round.get(i, {})))
+            spent = snapshot.next_round.get(i, {})
+            sums = {name: round for name, round in spent.items() if name.startswith(PROTOCOL)}
+            masker.state = replace(masker.state, next_round=sums)
 
 
 @lru_cache(maxsize=256)

@@ -254,6 +254,16 @@ def _built(data: bytes, at: int) -> tuple[Any, int]:
     return (content if major == 2 else content.decode()), at + argument
 
 
+def first_items(data: bytes, count: int) -> tuple[Any, ...]:
+    """The first items of an encoded envelope, from its version on: for whoever looks at frames without taking them in."""
+    _, _, at = _head(data, 0)
+    items = []
+    for _ in range(count):
+        item, at = _built(data, at)
+        items.append(item)
+    return tuple(items)
+
+
 def decode(data: bytes, link: int, max_bytes: int) -> Envelope:
     """The envelope in `data`, which came over the link of party `link`. Allocates no more than a few times `max_bytes`.
 

@@ -10,7 +10,7 @@ from cloister.protocol.messages import Envelope, decode, encode
 from cloister.protocol.session import Session
 
 RUN, MODEL = bytes(range(16)), bytes(range(32))
-KINDS = ("MaskKeys", "SealedShares", "MaskedInput", "SurvivorSignature", "Reveal")
+KINDS = ("MaskKeys", "SealedShares", "Accepted", "MaskedInput", "SurvivorSignature", "Reveal")
 """What a client sends, stage by stage."""
 LOOSE = Policy(min_cohort=2)
 

@@ -67,6 +67,7 @@ class Stage:
         """All clients have sent their inputs, and wait for the survivor set."""
         self.stage()
         self.stage()
+        self.stage()
         self.stage(inputs_from)
         return self
 
@@ -360,15 +361,20 @@ def test_a_key_of_low_order_blames_its_client():
     assert play.blamed() == {3}
 
 
+LISTS = {"Proposal", "Accepted", "MaskWith", "MaskedInput", "Survivors"}
+"""Messages whose content is the same in both sessions, or binds to nothing: in another envelope they are another message."""
+
+
 def test_messages_of_another_session_are_dead():
     """The same clients, run, round and secrets under another cluster's name: every frame of it is replayed and refused."""
     old = Play(4, record=True)
     old.run()
     names = {}
+    assert {frame.kind for frame in old.network.frames} > LISTS
     for frame in old.network.frames:
         names.setdefault((frame.kind, frame.sender, frame.receiver), frame)
 
-    for kind in {frame.kind for frame in old.network.frames} - {"Proposal", "MaskedInput", "Survivors"}:
+    for kind in {frame.kind for frame in old.network.frames} - LISTS:
 
         def replay(message, frame):
             past = names[(frame.kind, frame.sender, frame.receiver)]
@@ -406,7 +412,7 @@ def test_secrets_do_not_follow_from_ranks_or_public_keys():
 # --- dropouts and sizes -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("stage", [0, 1])
+@pytest.mark.parametrize("stage", [0, 1, 2])
 def test_dropouts_in_the_setup_or_share_stage_do_not_abort(stage):
     """Flower 1.41.0 aborts the round."""
     play = Play(6, losing({3: stage}))
@@ -419,7 +425,7 @@ def test_1100_clients_sum_right():
     play = Play(1100, neighbours=4, length=2, bits=16, max_weight=59)
     assert play.terms.largest * 1100 > 2**31
     play.vectors = {i: np.full(2, play.terms.largest - 1, np.uint32) for i in play.roster}
-    play.tap = losing({3: 2, 777: 2, 1001: 1})
+    play.tap = losing({3: 3, 777: 2, 1001: 1})
     end = play.run()
     assert len(end.clients) == 1097
     assert end.total.tolist() == [1097 * (play.terms.largest - 1)] * 2
@@ -445,7 +451,7 @@ def test_bad_shares_are_named_and_do_not_sink_the_round(at):
             message, seeds=tuple(flipped(s, at) for s in message.seeds), keys=tuple(flipped(s, at) for s in message.keys)
         )
 
-    lost = losing({13: 2})
+    lost = losing({13: 3})
     cheat = changing("Reveal", bad, senders={3})
     play = Play(7, lambda f: [g for x in lost(f) for g in cheat(x)], threshold=2)
     end = play.run()
@@ -473,8 +479,8 @@ def test_shares_that_were_dealt_badly_are_left_out_and_the_others_do():
     assert end.bad == ()
 
 
-def test_a_dealer_whose_commitments_are_to_nothing_is_named():
-    """Its holders find out and hand in nothing for it; the failure names the client that could not be opened."""
+def test_a_dealer_whose_commitments_are_to_nothing_is_left_out():
+    """Its holders find out before they mask, and the sum is that of the others."""
 
     def rubbish(message, frame):
         dealing = message.dealing[:16] + bytes(len(message.dealing) - 16)
@@ -483,8 +489,8 @@ def test_a_dealer_whose_commitments_are_to_nothing_is_named():
 
     play = Play(5, changing("SealedShares", rubbish, senders={3}))
     end = play.run()
-    assert isinstance(end, Failed)
-    assert (end.stage, end.client, end.have) == ("unmask", 3, 0)
+    assert play.right()
+    assert end.clients == (1, 5, 7, 9)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,9 @@ from cloister.fl.algorithms.fedavg import FedAvg, Oracle
 from cloister.fl.metrics import adjusted_rand_index
 from cloister.fl.scenario import Scenario
 from cloister.fl.simulation import Simulation
-from cloister.protocol import Permuted, Plain
+from cloister.protocol import Masked, Permuted, Plain
+from cloister.protocol.dropouts import Dropouts
+from cloister.protocol.in_process import Tap
 from cloister.protocol.view import Protection
 from cloister.scenario_file import load
 
@@ -24,8 +26,10 @@ QUICKSTART = load(str(Path(__file__).parents[1] / "examples" / "quickstart.py"))
 
 
 @cache
-def played(seed: int, protection: Protection = QUICKSTART.protection, algorithm: Algorithm = QUICKSTART.algorithm) -> Simulation:
-    scenario = replace(QUICKSTART, seed=seed, protection=protection, algorithm=algorithm)
+def played(
+    seed: int, protection: Protection = Permuted(), algorithm: Algorithm = QUICKSTART.algorithm, faults: Tap | None = None
+) -> Simulation:
+    scenario = replace(QUICKSTART, seed=seed, protection=protection, algorithm=algorithm, faults=faults)
     simulation = Simulation(scenario, None)
     for _ in range(scenario.rounds):
         simulation.step()
@@ -51,7 +55,7 @@ def assert_same_models(one: Simulation, other: Simulation) -> None:
 def test_the_file_holds_what_the_tests_speak_of() -> None:
     assert isinstance(QUICKSTART, Scenario)
     assert isinstance(QUICKSTART.algorithm, CFL)
-    assert Permuted() == QUICKSTART.protection
+    assert Masked() == QUICKSTART.protection
     assert len(played(0).population.clients) == 24
     assert set(played(0).population.groups.values()) == {0, 1, 2}
 
@@ -61,6 +65,23 @@ def test_every_seed_finds_the_planted_groups(seed: int) -> None:
     simulation = played(seed)
     assert adjusted_rand_index(list(clusters(simulation).values()), simulation.population.groups) == 1.0
     assert len(clusters(simulation)) == 3
+
+
+def finds_the_groups_under_masks(seed: int, faults: Tap | None) -> None:
+    simulation = played(seed, Masked(), faults=faults)
+    assert adjusted_rand_index(list(clusters(simulation).values()), simulation.population.groups) == 1.0
+    assert abs(accuracy_mean(simulation) - accuracy_mean(played(seed, Plain(), Oracle()))) <= 0.01
+
+
+def test_the_quickstart_finds_the_groups_behind_masks_with_a_random_dropout_in_every_round() -> None:
+    finds_the_groups_under_masks(0, Dropouts(tuple(range(24))))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dropouts", [0, 1])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_seed_finds_the_groups_behind_masks(seed: int, dropouts: int) -> None:
+    finds_the_groups_under_masks(seed, Dropouts(tuple(range(24)), dropouts, seed))
 
 
 @pytest.mark.parametrize("seed", SEEDS)

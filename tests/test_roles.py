@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 from cloister.crypto.orthonormal import Identity
 from cloister.protocol.errors import ProtocolError
 from cloister.protocol.in_process import InProcess
-from cloister.protocol.messages import HEAD_BYTES, Advertise, Envelope, Mean, Task, Upload
+from cloister.protocol.messages import HEAD_BYTES, Advertise, Envelope, Mean, Ready, Task, Upload
 from cloister.protocol.roles import Deadline, Learned, Party, Perform, Persist, Received, Send, Worked
 from cloister.protocol.session import SERVER, Session
 from cloister.protocol.uploads import (
     Collected,
     Collecting,
+    Heard,
+    Hearing,
     Idle,
     Policy,
     Summed,
@@ -276,6 +278,58 @@ def test_the_whole_table_of_phases_and_events():
             with pytest.raises(ProtocolError if isinstance(event, Received) else ValueError, match=r"out of place|deadline"):
                 party.handle(event)
             assert party.state is state, (phase, name)
+
+
+# --- work that stays with the client --------------------------------------------------------------------------------------
+
+
+def holding(**changes):
+    return replace(idle(**changes), transform=None)
+
+
+def sent(effects):
+    return [effect.envelope.message for effect in effects if isinstance(effect, Send)]
+
+
+def sketch_task(**changes):
+    return task(session(protocol="uploads/update sketch"), "update sketch", **changes)
+
+
+def test_a_client_that_keeps_its_work_says_ready_and_sketches_once_when_asked():
+    party = Party(3, holding(), client_step)
+    party.handle(task())
+    assert sent(party.handle(Worked(vector_of(3), 12))) == [Ready()]
+    party.handle(sketch_task())
+    (answer,) = sent(party.handle(Worked(vector_of(3)[:2], 12)))
+    assert answer == Upload(vector_of(3)[:2].tobytes(), 1), "the number of samples is not told"
+    with pytest.raises(ProtocolError, match="already answered"):
+        party.handle(sketch_task())
+    with pytest.raises(ProtocolError, match="the server keeps the model"):
+        party.handle(mean())
+
+
+def test_a_client_that_uploads_its_work_sketches_nothing():
+    with pytest.raises(ProtocolError, match="work that is uploaded"):
+        client_step(idle(), sketch_task())
+
+
+def ready(client):
+    return Received(Envelope(S.digest, client, SERVER, Ready()))
+
+
+def test_the_server_hears_each_client_of_the_roster_once_and_nobody_late():
+    party = Party(SERVER, Hearing(S), server_step)
+    for client in (ROSTER[2], ROSTER[0]):
+        party.handle(ready(client))
+    for client, reason in ((ROSTER[0], "a second time"), (99, "outside the roster")):
+        with pytest.raises(ProtocolError, match=reason):
+            party.handle(ready(client))
+    with pytest.raises(ProtocolError, match="out of place"):
+        party.handle(upload(ROSTER[1]))
+    party.handle(Deadline())
+    assert party.state == Heard(S, (ROSTER[0], ROSTER[2]))
+    with pytest.raises(ProtocolError, match="after the deadline"):
+        party.handle(ready(ROSTER[1]))
 
 
 # --- the driver -----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,307 @@
+"""A client signs for no sum that, with those it signed for before, shows what too few clients sent: whoever the server is."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cloister.protocol.errors import ProtocolError
+from cloister.protocol.masked_client import Advertised, Idle, client_step
+from cloister.protocol.masked_server import Failed, Summed, propose
+from cloister.protocol.masked_span import GivenUpdates
+from cloister.protocol.masked_sum import Plan, Policy, masked_sum
+from cloister.protocol.masked_terms import NO_UPDATE, encode_weights
+from cloister.protocol.roles import Persist, Received, Send
+from cloister.protocol.session import SERVER, Session
+from cloister.protocol.span import fewest_clients
+
+from .masked_sum_session import RUN, Play, losing, terms
+
+ALL = (1, 3, 5, 7, 9, 11)
+HELD = bytes(range(32, 64))
+FLOOR = 3
+REASONS = ("a sum that shows", "a sum of some", "a sum among other", "another survivor set", "weights for fewer")
+
+
+class Sums:
+    """Several sums of the same six clients, whose floor is three. Each sum has a name of its own, so all fit one round."""
+
+    def __init__(self, n=6):
+        self.play = Play(n, policy=Policy(min_survivors=FLOOR))
+        self.parties = self.play.parties
+        self.count = 0
+
+    def plan(self, roster=ALL, weights=None, round=0, **changes):
+        self.count += 1
+        session = Session(f"masked sum/{self.count}", RUN, round, "root", roster, FLOOR)
+        encoded = b"" if weights is None else encode_weights(roster, weights)
+        what = terms(len(roster), **{"update": HELD, "weights": encoded} | changes)
+        return Plan.of(session, what, self.play.members.enrolled)
+
+    def sum(self, roster=ALL, weights=None, lost=(), **changes):
+        """Whether the sum comes to be; if not, because of the span and by the server's fault."""
+        plan = self.plan(roster, weights, **changes)
+        parties = {i: self.parties[i] for i in roster}
+        end, network = masked_sum(plan, parties, self.play.vectors.__getitem__, losing(dict.fromkeys(lost, 3)))
+        if isinstance(end, Summed):
+            assert not network.faults
+            return True
+        assert isinstance(end, Failed)
+        assert {f.blame for f in network.faults} == {SERVER}
+        assert all(f.reason.startswith(REASONS) for f in network.faults)
+        return False
+
+
+def weights(*values):
+    return dict(zip(ALL, values, strict=True))
+
+
+# --- what a cheating server tries -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        weights(1, 0, 0, 0, 0, 0),
+        weights(0, 1, 1, 0, 0, 0),
+        weights(0, 0, 0, 0, 0, 0),
+        weights(1, -0.0, 0, 0, 0, 5e-324),
+    ],
+)
+def test_weights_that_leave_too_few_clients_in_a_sum_are_refused(attack):
+    assert not Sums().sum(weights=attack)
+
+
+def test_weights_and_dropouts_together_leave_too_few():
+    """Four clients have a weight; with two of them lost, the survivor set of four is a sum of two."""
+    assert not Sums().sum(weights=weights(1, 1, 1, 1, 0, 0), lost=(1, 3))
+    assert Sums().sum(weights=weights(1, 1, 1, 1, 0, 0), lost=(3, 11))
+
+
+@pytest.mark.parametrize(
+    ("second", "lost"),
+    [
+        ({"roster": ALL[:5]}, ()),
+        ({"roster": ALL[1:]}, ()),
+        ({}, (5,)),
+        ({"weights": weights(1, 1, 1, 1, 1, 0)}, ()),
+        ({"weights": weights(1, 1, 1, 1, 1, 2)}, ()),
+        ({"weights": weights(2, 2, 2, 2, 3, 1)}, ()),
+        ({"weights": weights(1, 1, 1, 1, 1, 1 + 2**-52)}, ()),
+    ],
+)
+def test_two_sums_whose_difference_shows_one_or_two_clients_are_refused(second, lost):
+    sums = Sums()
+    assert sums.sum()
+    assert not sums.sum(lost=lost, **second)
+    assert Sums().sum(lost=lost, **second)  # each of them alone is fine
+
+
+def test_three_sums_that_only_together_show_one_client_are_refused():
+    sums = Sums()
+    assert sums.sum(weights=weights(1, 1, 1, 1, 1, 1))
+    assert sums.sum(weights=weights(1, 2, 3, 4, 5, 6))
+    assert not sums.sum(weights=weights(0, 1, 2, 3, 4, 6))  # the second less the first, plus one of the last client
+
+
+@pytest.mark.parametrize("how", ["clusters", "survivor sets"])
+def test_sums_that_no_client_sees_all_of_are_refused(how):
+    """P + Q, Q - R and P + R + one: four clients each, harmless two by two. Together they show the one."""
+    sums = Sums(13)
+    p, q, r, one = (sums.play.roster[at : at + 4] for at in (0, 4, 8, 12))
+    parts = [(p + q, {}), (q + r, dict.fromkeys(r, -1.0)), (p + r + one, {})]
+    done = []
+    for part, signs in parts:
+        roster = part if how == "clusters" else sums.play.roster
+        plan = sums.plan(roster, {i: signs.get(i, 1.0) for i in roster})
+        tap = losing({i: 3 for i in roster if i not in part})
+        end, _ = masked_sum(plan, {i: sums.parties[i] for i in roster}, sums.play.vectors.__getitem__, tap)
+        done.append(end.clients if isinstance(end, Summed) else None)
+    assert done == [p + q, None, None]
+
+
+def test_a_name_another_cluster_or_a_failed_session_do_not_make_a_client_forget():
+    sums = Sums()
+    plan = sums.plan()
+    tap = losing(dict.fromkeys(ALL, 5))  # all signed, and the server says that it got no shares
+    end, _ = masked_sum(plan, sums.parties, sums.play.vectors.__getitem__, tap)
+    assert isinstance(end, Failed)
+    assert not sums.sum(ALL[:5])
+    assert sums.sum()
+
+
+def test_a_sum_with_sample_counts_and_one_without_do_not_overlap():
+    """Where all counts happen to be equal, their difference would be a single client's update."""
+    first, last = weights(1, 1, 1, 0, 0, 0), weights(0, 0, 0, 1, 1, 1)
+    sums = Sums()
+    assert sums.sum(weights=first)
+    assert not sums.sum(weights=first, times_samples=1)
+    assert not sums.sum(times_samples=1)
+    assert sums.sum(weights=last, times_samples=1)
+    assert not sums.sum(weights=last)
+    assert sums.sum(weights=first)
+
+
+# --- what an honest server asks for -----------------------------------------------------------------------------------------
+
+
+def test_disjoint_clusters_and_safe_overlaps_pass():
+    sums = Sums()
+    assert sums.sum(ALL[:3])
+    assert sums.sum(ALL[3:])
+    assert sums.sum(ALL[:3])  # again: nothing new
+    sums = Sums()
+    assert sums.sum()
+    assert sums.sum(weights=weights(1, 2, 3, 4, 5, 6))  # any combination still depends on five
+    assert sums.sum(weights=weights(0.5, 0.5, 0.5, 0.5, 0.5, 0.5))
+    sums = Sums()
+    assert sums.sum(lost=(11,))
+    assert sums.sum(weights=weights(1, 2, 3, 4, 5, 6), lost=(11,))  # the same survivors
+    sums = Sums()
+    assert sums.sum()
+    assert sums.sum(weights=weights(1, 1, 1, 0, 0, 0))  # a cluster of all: among the same peers, with weights of zero
+    assert sums.sum(weights=weights(0, 0, 0, 1, 1, 1))
+    sums = Sums()
+    assert sums.sum(times_samples=1)
+    assert sums.sum(weights=weights(1, 2, 3, 4, 5, 6), times_samples=1)
+    assert not sums.sum(ALL[:5], times_samples=1)
+
+
+def test_sums_of_different_updates_are_apart():
+    sums = Sums()
+    assert sums.sum()
+    assert sums.sum(ALL[:5], update=bytes(31) + b"\x01")
+
+
+def test_inputs_that_are_no_held_updates_belong_to_their_session_alone():
+    sums = Sums()
+    assert sums.sum(update=NO_UPDATE)
+    assert sums.sum(ALL[:5], update=NO_UPDATE)
+    assert not sums.sum(weights=weights(1, 1, 0, 0, 0, 0), update=NO_UPDATE)
+    assert not sums.parties[1].state.given.updates
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_sum_is_stored_before_its_input_and_its_survivors_before_the_signature_and_both_hold_after_a_restart():
+    sums = Sums()
+    seen = []
+    party = sums.parties[1]
+    step = party.handle
+    party.handle = lambda event: seen.append(step(event)) or seen[-1]
+    assert sums.sum()
+    stored = []
+    for effects in seen:
+        if any(isinstance(effect, Persist) and effect.key == "given updates" for effect in effects):
+            assert [type(effect) for effect in effects] == [Persist, Send]
+            stored.append((type(effects[1].envelope.message).__name__, GivenUpdates.decode(effects[0].value)))
+    assert [kind for kind, _ in stored] == ["MaskedInput", "SurvivorSignature"]
+    assert stored[1][1] == party.state.given != stored[0][1]
+    fresh = Sums().parties[1].state
+    assert fresh.given == GivenUpdates()
+    for _, kept in stored:
+        for i in ALL:
+            sums.parties[i].state = replace(fresh, me=i, identity=sums.play.members.identities[i], given=kept)
+        assert not sums.sum(ALL[:5])
+    assert not sums.sum(lost=(11,))
+
+
+def test_an_input_that_was_sent_counts_though_nobody_asked_for_a_signature():
+    """It may have been summed with the help of others."""
+    sums = Sums()
+    plan = sums.plan()
+    tap = losing(dict.fromkeys(ALL[1:], 4))  # client 1 has sent an input and signs for a sum that fails
+    masked_sum(plan, sums.parties, sums.play.vectors.__getitem__, lambda f: [] if f.kind == "Survivors" else tap(f))
+    assert not sums.parties[1].state.given.updates[HELD].alive
+    assert not sums.sum(ALL[:5])
+    assert not sums.sum(weights=weights(1, 1, 1, 1, 1, 2))
+    assert sums.sum(lost=(11,))
+
+
+def test_a_later_round_forgets_and_an_earlier_one_is_over():
+    sums = Sums()
+    assert sums.sum(round=4)
+    assert list(sums.parties[1].state.given.updates) == [HELD]
+    assert sums.sum(round=5, update=bytes(31) + b"\x01")
+    assert list(sums.parties[1].state.given.updates) == [bytes(31) + b"\x01"]
+    for round in range(6, 20):
+        assert sums.sum(round=round, update=bytes([round]) * 32)
+    assert len(sums.parties[1].state.given.encode()) < 200
+    proposal = Received(propose(sums.plan(round=5))[0].envelope)
+    with pytest.raises(ProtocolError, match="round gone by") as failure:
+        sums.parties[1].handle(proposal)
+    assert failure.value.blame == SERVER
+    assert isinstance(sums.parties[1].state, Idle)
+
+
+def test_forgetting_is_no_earlier_than_joining():
+    sums = Sums()
+    assert sums.sum(round=0)
+    before = sums.parties[1].state
+    joined, _ = client_step(before, Received(propose(sums.plan(round=0))[0].envelope))
+    assert isinstance(joined, Advertised)
+    assert joined.idle.given == before.given
+    with pytest.raises(ProtocolError, match="another model"):
+        client_step(before, Received(propose(sums.plan(round=1, model=bytes(32)))[0].envelope))
+    assert before.given.updates
+
+
+@given(st.data())
+@settings(deadline=None, max_examples=60)
+def test_unknown_positive_counts_do_not_change_how_few_clients_sums_depend_on(data):
+    """Why sums that all multiply by the same counts are checked by their weights alone."""
+    row = st.lists(st.integers(-2, 2), min_size=5, max_size=5)
+    rows = [dict(enumerate(r)) for r in data.draw(st.lists(row, min_size=1, max_size=3))]
+    counts = data.draw(st.lists(st.integers(1, 9), min_size=5, max_size=5))
+    assert fewest_clients([{i: a * counts[i] for i, a in r.items()} for r in rows]) == fewest_clients(rows)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\x80", b"\x81\x00\x00", b"\x82\x00\x84\x40\x00\x44\x00\x00\x00\x01\x41\x00", b"\x82\x00\x81\x00"]
+)
+def test_stored_sums_that_are_not_what_was_stored_are_refused(data):
+    with pytest.raises(ValueError, match="must not take part"):
+        GivenUpdates.decode(data)
+
+
+# --- terms ------------------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_summed_is_in_every_binding():
+    play = Play(3)
+    one = b"\x01" * 32
+    variants = [
+        {},
+        {"update": one},
+        {"weights": encode_weights(play.roster, dict.fromkeys(play.roster, 1.0))},
+        {"times_samples": 1},
+    ]
+    plans = [Plan.of(play.session, replace(play.terms, **changes), play.members.enrolled) for changes in variants]
+    assert len({plan.binding for plan in plans}) == len({plan.terms.digest for plan in plans}) == 4
+    for plan in plans:
+        assert Plan.proposed(plan.proposal, play.members.enrolled).terms == plan.terms
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"weights": bytes(16)}, "16 bytes of weights"),
+        ({"weights": encode_weights((1, 3, 5), {1: float("nan"), 3: 1.0, 5: 1.0})}, "not finite"),
+        ({"weights": encode_weights((1, 3, 5), {1: float("inf"), 3: 1.0, 5: 1.0})}, "not finite"),
+        ({"update": bytes(31)}, "named by 32 bytes"),
+        ({"times_samples": 2}, "0 or 1"),
+    ],
+)
+def test_terms_that_cannot_be(changes, reason):
+    play = Play(3)
+    with pytest.raises(ValueError, match=reason):
+        Plan.of(play.session, replace(play.terms, **changes), play.members.enrolled)
+
+
+def test_a_row_is_the_weights_of_the_survivors():
+    play = Play(3)
+    assert play.plan.row((1, 5)) == {1: 1.0, 5: 1.0}
+    weighted = Plan.of(play.session, replace(play.terms, weights=encode_weights(play.roster, {3: 0.1, 5: -2.0})), {})
+    assert weighted.row((1, 3)) == {1: 0.0, 3: 0.1}
