@@ -161,6 +161,16 @@ def discrete_gaussian(key: bytes, count: int, variance: Fraction | int) -> Integ
     return low + step * high
 
 
+def discrete_gaussian_reach(variance: Fraction | int) -> int:
+    """A bound on |x| for every x that `discrete_gaussian` returns for this variance: its tables are cut (see DISTANCE)."""
+    variance = Fraction(variance)
+    _check(variance, GAUSSIAN_LARGEST_DEVIATION, "scale the values down")
+    if variance <= GAUSSIAN_TABLE_DEVIATION**2:
+        return _tail(variance)
+    fine, step, coarse = _split(variance)
+    return _tail(fine) + step * _tail(coarse)
+
+
 def skellam(key: bytes, count: int, variance: Fraction | int) -> Integers:
     """int64, shape (count,): independent Skellam variables of mean 0: a Poisson minus a Poisson of mean variance / 2 each.
 

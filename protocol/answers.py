@@ -58,7 +58,10 @@ class Updates:
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """A handle on updates that the view keeps beyond their round, for later comparison. clients: whose, ascending."""
+    """A handle on updates that the view keeps beyond their round, for later comparison. clients: whose, ascending.
+
+    A handle of the same name with fewer clients is a handle on those; a view that is told to keep it forgets the others.
+    """
 
     name: str
     clients: tuple[int, ...]

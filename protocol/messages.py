@@ -12,6 +12,7 @@ from typing import Any, ClassVar, get_args
 from .errors import ProtocolError
 from .masked_messages import MaskedMessage
 from .message_fields import DIGEST_BYTES, integer, octets, text, words
+from .receiver_opened_messages import ReceiverOpenedMessage
 from .session import DEALER, MAX_ID, MAX_ROSTER, RUN_BYTES, VERSION
 from .two_server_messages import TwoServerMessage
 
@@ -135,7 +136,9 @@ class Ready:
     kind: ClassVar[int] = 7
 
 
-Message = Task | Upload | Mean | Advertise | Roster | SealedSeed | Ready | MaskedMessage | TwoServerMessage
+Message = (
+    Task | Upload | Mean | Advertise | Roster | SealedSeed | Ready | MaskedMessage | TwoServerMessage | ReceiverOpenedMessage
+)
 _KINDS: Mapping[int, type[Any]] = MappingProxyType({m.kind: m for m in get_args(Message)})
 
 

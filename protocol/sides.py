@@ -3,9 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ..crypto.orthonormal import Transform
 from .answers import Owner, Vector
 from .roles import Party
@@ -24,7 +21,7 @@ class ServerSide:
         self.uploads: dict[str, Collected] = {}
         self.published: dict[str, list[Row]] = {}
         self.means: dict[str, Vector] = {}
-        self.remembered: dict[str, tuple[tuple[int, ...], NDArray[np.float32]]] = {}
+        self.remembered: dict[str, dict[int, Vector]] = {}  # by handle and client
         self.models: dict[str, Vector] = {}
 
 

@@ -78,20 +78,16 @@ class SketchView(HeldView):
 
     def remember(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
         self._needs_one_sketch()
-        rows, chosen = self._rows(updates, clients), tuple(sorted(clients))
-        name = f"{updates.name}/{len(self.server.remembered)}"
-        self.server.remembered[name] = chosen, np.stack(rows)
-        return Remembered(name, chosen)
+        chosen = sorted(clients)
+        return self._remember(updates, dict(zip(chosen, self._rows(updates, chosen), strict=True)))
 
     def cosines(self, updates: Updates, remembered: Remembered, /) -> NDArray[np.float64]:
         self._needs_one_sketch()
-        if remembered.name not in self.server.remembered:
-            raise Refused(f"the remembered updates {remembered.name} are gone; keep their handle when retiring")
-        clients, rows = self.server.remembered[remembered.name]
-        about = tuple(sorted({*updates.clients, *clients}))
+        rows = self._recalled(remembered)
+        about = tuple(sorted({*updates.clients, *remembered.clients}))
         words = "noisy inner products with updates of earlier rounds"
-        self._disclose(updates.round, "server", "gram(remember)", about, len(updates.clients) * len(clients), words)
-        return cosine_block(self._rows(updates, updates.clients), list(rows))
+        self._disclose(updates.round, "server", "gram(remember)", about, len(updates.clients) * len(rows), words)
+        return cosine_block(self._rows(updates, updates.clients), rows)
 
     def coordinates(self, updates: Updates, name: str, rule: Callable[[NDArray[np.float32]], NDArray[np.float32]], /) -> Sum:
         raise Refused("order statistics of coordinates need the coordinates, which this protection hides; use Plain or Permuted")

@@ -34,6 +34,12 @@ def reveals_fewer_than(floor: int, rows: Sequence[Row]) -> bool:
     return fewest is not None and fewest < floor
 
 
+def independent(rows: Sequence[Row]) -> bool:
+    """Whether every combination of the rows that vanishes is all zeros."""
+    clients = sorted({i for row in rows for i in row})
+    return len(_echelon([[Fraction(row.get(i, 0)) for i in clients] for row in rows])) == len(rows)
+
+
 def _overlapping(supports: Sequence[frozenset[int]]) -> Iterable[list[int]]:
     """Groups of rows connected by common clients."""
     blocks: list[tuple[set[int], list[int]]] = []

@@ -117,20 +117,16 @@ class UploadView(ViewBase):
 
     def remember(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
         self._needs_one_transform()
-        name = f"{updates.name}/{len(self.server.remembered)}"
-        chosen = tuple(sorted(clients))
-        self.server.remembered[name] = chosen, np.stack(self._rows(updates, chosen))
-        return Remembered(name, chosen)
+        chosen = sorted(clients)
+        return self._remember(updates, dict(zip(chosen, self._rows(updates, chosen), strict=True)))
 
     def cosines(self, updates: Updates, remembered: Remembered, /) -> NDArray[np.float64]:
         self._needs_one_transform()
-        if remembered.name not in self.server.remembered:
-            raise Refused(f"the remembered updates {remembered.name} are gone; keep their handle when retiring")
-        clients, rows = self.server.remembered[remembered.name]
-        size = len(updates.clients) * len(clients)
-        about = tuple(sorted({*updates.clients, *clients}))
+        rows = self._recalled(remembered)
+        size = len(updates.clients) * len(rows)
+        about = tuple(sorted({*updates.clients, *remembered.clients}))
         self._disclose(updates.round, "server", "gram(remember)", about, size, "inner products with updates of earlier rounds")
-        return cosine_block(self._rows(updates, updates.clients), list(rows))
+        return cosine_block(self._rows(updates, updates.clients), rows)
 
     # --- inside -------------------------------------------------------------------------------------------------------
 

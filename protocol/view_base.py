@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import astuple, replace
 from itertools import chain, count
 
+import numpy as np
+
 from .answers import Assignment, BelowFloor, Model, Owner, Remembered, Snapshot, Sum, Traffic, Updates, Vector, Weights, Work
 from .disclosure import Disclosure
 from .disclosure import Party as Recipient
@@ -135,15 +137,33 @@ class ViewBase:
             self.clients.models[trained[client].name] = self.observe(models[client]) + result.vector
         return trained
 
+    # --- memory -------------------------------------------------------------------------------------------------------
+
+    def _remember(self, updates: Updates, rows: Mapping[int, Vector]) -> Remembered:
+        """Keep these rows of the updates' clients."""
+        name = unused(f"{updates.name}/kept", self.server.remembered)
+        self.server.remembered[name] = dict(sorted(rows.items()))
+        return Remembered(name, tuple(sorted(rows)))
+
+    def _recalled(self, remembered: Remembered) -> list[Vector]:
+        """The kept rows of the handle's clients, in their order. Raises Refused if they are gone."""
+        rows = self.server.remembered.get(remembered.name, {})
+        if any(i not in rows for i in remembered.clients):
+            raise Refused(f"the remembered updates {remembered.name} are gone; keep their handle when retiring")
+        return [rows[i] for i in remembered.clients]
+
     # --- keeping and forgetting ---------------------------------------------------------------------------------------
 
     def retire(self, models: Iterable[Model], remembered: Iterable[Remembered], /) -> None:
-        names, kept = {m.name for m in models}, {r.name for r in remembered}
+        names, kept = {m.name for m in models}, {r.name: set(r.clients) for r in remembered}
         for store in (self.server.models, self.clients.models):
             for name in store.keys() - names:
                 del store[name]
-        for name in self.server.remembered.keys() - kept:
-            del self.server.remembered[name]
+        self.server.remembered = {
+            name: {i: row for i, row in rows.items() if i in kept[name]}
+            for name, rows in self.server.remembered.items()
+            if name in kept
+        }
         self._forget_round()
 
     def _forget_round(self) -> None:
@@ -155,14 +175,16 @@ class ViewBase:
 
     def save(self) -> Snapshot:
         next_round = {i: dict(p.state.next_round) for i, p in self.clients.parties.items()}
-        remembered = {name: rows for name, (_, rows) in self.server.remembered.items()}
+        remembered = {name: np.stack(list(rows.values())) for name, rows in self.server.remembered.items() if rows}
         return Snapshot({**self.server.models, **self.clients.models}, remembered, next_round, self.traffic)
 
     def restore(self, snapshot: Snapshot, remembered: Iterable[Remembered], /) -> None:
         self._forget_round()
         self._models.clear()
         self._models.update(snapshot.models)
-        self.server.remembered = {r.name: (r.clients, snapshot.remembered[r.name]) for r in remembered}
+        self.server.remembered = {
+            r.name: dict(zip(r.clients, snapshot.remembered[r.name], strict=True)) for r in remembered if r.clients
+        }
         for i, party in self.clients.parties.items():
             party.state = replace(party.state, next_round=dict(snapshot.next_round.get(i, {})))
         self._network.messages, self._network.bytes_up, self._network.bytes_down = astuple(snapshot.traffic)

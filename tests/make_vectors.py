@@ -12,17 +12,26 @@ import cbor2
 import numpy as np
 
 from cloister.crypto.entropy import SimulatedEntropy
+from cloister.crypto.fixed_point import FixedPoint, Nearest, Stochastic
 from cloister.crypto.orthonormal import HadamardRotation, Permutation, SignedPermutation
 from cloister.crypto.prg import derive_key, keystream
 from cloister.crypto.ring_projection import RingProjection
 from cloister.protocol import Permuted
 from cloister.protocol.answers import Assignment, Model, Weights
+from cloister.protocol.distributed_gaussian import PAPER_BETA, DistributedGaussian, reserve
 from cloister.protocol.errors import ProtocolError
 from cloister.protocol.group_seed import agree
 from cloister.protocol.in_process import InProcess
+from cloister.protocol.ledger import Ledger
+from cloister.protocol.masked_sum import Members, Plan
+from cloister.protocol.masked_terms import Policy as SumPolicy
 from cloister.protocol.messages import Advertise, Envelope, Mean, Ready, Roster, SealedSeed, Task, Upload, decode, encode
+from cloister.protocol.receiver_opened import Cast, members_of, receiver_opened
+from cloister.protocol.receiver_opened_terms import PROTOCOL as OPENED
+from cloister.protocol.receiver_opened_terms import Opening, OpeningPolicy
 from cloister.protocol.roles import Worked
 from cloister.protocol.session import SERVER, Session
+from cloister.protocol.slots import COUNTING, Slots, Weighted
 from cloister.protocol.two_server_asking import GramAnswered, SumAnswered
 from cloister.protocol.two_server_questions import sum_question
 from cloister.protocol.two_server_terms import Terms
@@ -363,6 +372,153 @@ def two_in_a_sum(frame):
     return encode(replace(sent, session=sum_question(TWO_SERVERS.run, asked), message=asked))
 
 
+def distributed_gaussian():
+    """A client's input, and what the ledger is told for each number of survivors."""
+    cases = []
+    for ring_bits, variance, d in ((32, 25, 13), (64, 2**24, 4)):
+        p = DistributedGaussian(d, 8.0, 2.0**-4, variance, 5, 1, ring_bits, PAPER_BETA, 2.0**-20)
+        session = Session(p.protocol, bytes(range(16)), 2, "root", (1, 2, 4, 5, 7), 4)
+        place = reserve(p, session, Ledger(2, "client", "zero out", 1e9, 1e-5))
+        vector = np.arange(d, dtype=np.float32) / 4 - 1
+        cases.append(
+            {
+                "parameters": {f.name: getattr(p, f.name) for f in fields(p)},
+                "bits": p.bits,
+                "flat": p.flat,
+                "session": {**session_fields(session), "digest": session.digest},
+                "client": place.client,
+                "label": f"distributed gaussian {place.client} {session.digest.hex()}",
+                "vector": floats(vector),
+                "input": place.encode(vector, ENTROPY).astype(f"<u{ring_bits // 8}").tobytes(),
+                "rho": {str(survivors): p.release(survivors, "zero out").event.rho for survivors in (5, 4)},
+            }
+        )
+    return {"entropy_seed": SEED, "cases": cases}
+
+
+def slots():
+    """Inputs of both sessions, with the second one's name: slots 0 and 2 of four are open."""
+    plan = Slots(4, 3, FixedPoint(32, 16, 2.0, 10, 100), 3, 1)
+    counting = Session(COUNTING, bytes(range(16)), 5, "root", tuple(range(10)), 8)
+    opened = frozenset({0, 2})
+    one, other = (np.array(x, np.float32) for x in ([0.5, -2.0, 0.3], [0.1, 0.2, 3.0]))
+    chosen = {"one": {2: Weighted(one, 100)}, "a closed one": {1: Weighted(one, 7)}}
+    chosen["several"] = {0: Weighted(one, 60), 1: Weighted(one, 30), 2: Weighted(other, 10)}
+    cases = []
+    for rounding in (Nearest(), Stochastic(ENTROPY.secret("slot rounding", 32))):
+        for name, choice in chosen.items():
+            cases.append(
+                {
+                    "name": name,
+                    "rounding_key": getattr(rounding, "key", b""),
+                    "chosen": [[k, floats(w.vector), w.weight] for k, w in choice.items()],
+                    "counts": plan.encode_count(choice).astype("<u4").tobytes(),
+                    "input": plan.encode(choice, opened, rounding).astype("<u4").tobytes(),
+                }
+            )
+    parameters = {f.name: getattr(plan.grid, f.name) for f in fields(plan.grid)}
+    return {
+        "slots": {"count": plan.count, "d": plan.d, "grid": parameters, "floor": plan.floor, "corrupt": plan.corrupt},
+        "counting": {**session_fields(counting), "digest": counting.digest},
+        "counts": [6, 1, 6, 0],
+        "threshold": 8,
+        "opened": sorted(plan.opened((6, 1, 6, 0), 10, 8)),
+        "protocol": plan.protocol(counting, opened),
+        "cases": cases,
+    }
+
+
+OPENINGS = {
+    bits: Opening(
+        Session(OPENED, bytes(range(16)), 4, f"for 7 in {bits}", (1, 2, 5), 3), 7, (3, 1, 2), bits, 3, 12, 1.0, 4, bytes(32)
+    )
+    for bits in (32, 64)
+}
+
+
+def play_opening(opening, tamper=None):
+    """The opening with frame number `tamper[0]` replaced by the bytes `tamper[1]`; returns what was played and the frames."""
+    clients = (*opening.session.roster, opening.receiver)
+    identities = Members.enrol(clients, ENTROPY)
+    members = members_of(identities, opening.session.run, opening.model, OpeningPolicy(2), ENTROPY)
+    parties = identities.parties(opening.session.run, opening.model, SumPolicy(), ENTROPY)
+
+    def tap(frame):
+        if frame.kind not in ("OpeningOffer", "ReceiverKey", "SenderKey", "OpenedTotal"):
+            return [frame]
+        return [replace(frame, data=tamper[1])] if tamper is not None and frame.number == tamper[0] else [frame]
+
+    def plan(opening, senders):
+        return Plan.of(opening.sum_session(senders), opening.sum_terms(2, 2, bytes(32)), identities.enrolled)
+
+    def update(client, _):
+        return np.arange(3, dtype=np.float32) / 4 - np.float32(client) / 8, Nearest()
+
+    played = receiver_opened([opening], Cast(members, parties, identities.enrolled), plan, update, tap, record=True)
+    return played, played.networks[0].frames
+
+
+def receiver_opened_sums():
+    """Frames of the key exchange and of the opened total, with the mean that the receiver learns."""
+    cases = []
+    for opening in OPENINGS.values():
+        played, frames = play_opening(opening)
+        cases.append(
+            {
+                "session": {**session_fields(opening.session), "digest": opening.session.digest},
+                "receiver": opening.receiver,
+                "weights": opening.weights,
+                "ring_bits": opening.ring_bits,
+                "mask_bits": opening.mask_bits,
+                "binding": opening.binding,
+                "updates": {str(i): floats(np.arange(3) / 4 - i / 8) for i in opening.session.roster},
+                "frames": transcript(frames),
+                "mean": floats(played.opened[opening.receiver].mean),
+            }
+        )
+    return {"entropy_seed": SEED, "labels": ["identity ID", "receiver opened ID BINDING"], "cases": cases}
+
+
+def broken_receiver_opened():
+    """One replaced frame each; a party must then refuse it with this blame and reason."""
+    opening = OPENINGS[32]
+    _, frames = play_opening(opening)
+    _, others = play_opening(OPENINGS[64])
+    at = {(f.kind, f.sender, f.receiver): f.number for f in frames}
+    spy = b"\x09" + bytes(31)
+
+    def changed(kind, sender, receiver, **parts):
+        frame = frames[at[kind, sender, receiver]]
+        sent = decode(frame.data, sender, LIMIT)
+        return frame.number, encode(replace(sent, message=replace(sent.message, **parts)))
+
+    total = decode(frames[at["OpenedTotal", SERVER, 7]].data, SERVER, LIMIT).message
+    elsewhere = next(decode(f.data, 7, LIMIT).message for f in others if f.kind == "ReceiverKey" and f.sender == 7)
+    cases = {
+        "a swapped receiver's key": changed("ReceiverKey", SERVER, 2, public=spy),
+        "a receiver's key of another session": changed(
+            "ReceiverKey", SERVER, 2, public=elsewhere.public, signature=elsewhere.signature
+        ),
+        "a receiver's key of low order": changed("ReceiverKey", 7, SERVER, public=bytes(32)),
+        "a sender's key under another signature": changed("SenderKey", 5, SERVER, signature=bytes(64)),
+        "another row for one sender": changed("OpeningOffer", SERVER, 1, weights=(4, 1, 2)),
+        "another threshold for one sender": changed("OpeningOffer", SERVER, 1, threshold=1),
+        "a swapped sender's key": changed("OpenedTotal", SERVER, 7, publics=(spy, *total.publics[1:])),
+        "survivors in another order of keys": changed("OpenedTotal", SERVER, 7, signatures=total.signatures[::-1]),
+        "a survivor too few": changed(
+            "OpenedTotal", SERVER, 7, survivors=(1, 2), publics=total.publics[:2], signatures=total.signatures[:2]
+        ),
+        "another weight": changed("OpenedTotal", SERVER, 7, total=total.total[:-4] + bytes(4)),
+        "a shorter total": changed("OpenedTotal", SERVER, 7, total=total.total[4:]),
+    }
+    results = []
+    for name, (number, data) in cases.items():
+        played, _ = play_opening(opening, (number, data))
+        fault = played.faults[0]
+        results.append({"name": name, "frame": number, "bytes": data, "blame": fault.blame, "reason": fault.reason})
+    return results
+
+
 FILES = {
     "crypto/v1/keys.json": keys,
     "crypto/v1/transforms.json": transforms,
@@ -375,6 +531,10 @@ FILES = {
     "two_servers/v1/projections.json": ring_projections,
     "two_servers/v1/rounds.json": two_server_rounds,
     "two_servers/v1/broken.json": broken_two_servers,
+    "distributed_gaussian/v1/inputs.json": distributed_gaussian,
+    "slots/v1/inputs.json": slots,
+    "receiver_opened/v1/exchange.json": receiver_opened_sums,
+    "receiver_opened/v1/broken.json": broken_receiver_opened,
 }
 
 

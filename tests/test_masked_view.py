@@ -1,6 +1,6 @@
 """The view of secure aggregation: what it answers under every loss, what it refuses, and what its server never holds."""
 
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -338,3 +338,19 @@ def test_losses_at_two_stages_at_once(pair):
         check(view, answer, weights)
     else:
         assert view.faults
+
+
+def test_a_narrowed_handle_keeps_the_others_no_longer():
+    view = open_view()
+    first = view.train(0, root())["root"]
+    kept = view.remember(first, (1, 3, 5))
+    few = replace(kept, clients=(3,))
+    view.retire([Model("init")], [few])
+    second = view.train(1, root())["root"]
+    assert view.cosines(second, few).shape == (7, 1)
+    assert set(view.server.remembered[kept.name]) == {3}
+    with pytest.raises(Refused, match="are gone"):
+        view.cosines(second, kept)
+    again = open_view()
+    again.restore(view.save(), [few])
+    assert np.array_equal(again.server.remembered[kept.name][3], view.server.remembered[kept.name][3])

@@ -4,6 +4,7 @@ import hashlib
 import hmac
 import json
 import runpy
+import struct
 from pathlib import Path
 
 import cbor2
@@ -12,9 +13,11 @@ import pytest
 
 from cloister.crypto import orthonormal
 from cloister.crypto.entropy import SimulatedEntropy
+from cloister.crypto.prg import derive_key
+from cloister.crypto.samplers import discrete_gaussian
 from cloister.protocol.errors import ProtocolError
 from cloister.protocol.messages import Upload, decode, encode
-from cloister.protocol.session import Session
+from cloister.protocol.session import SERVER, Session
 
 FOLDER = Path(__file__).parent / "vectors"
 MAKE = runpy.run_path(str(Path(__file__).parent / "make_vectors.py"))
@@ -90,6 +93,64 @@ def test_broken_exchanges_fail_with_their_reason(case):
     with pytest.raises(ProtocolError) as failure:
         MAKE["play_exchange"]((case["frame"], octets(case["bytes"])))
     assert (failure.value.blame, failure.value.reason) == (case["blame"], case["reason"])
+
+
+def test_noisy_inputs_are_the_rotated_vector_and_the_samplers_noise():
+    file = read("distributed_gaussian/v1/inputs.json")
+    for case in file["cases"]:
+        p, digest = case["parameters"], octets(case["session"]["digest"])
+        ring = np.frombuffer(octets(case["input"]), f"<u{p['ring_bits'] // 8}")
+        secret = SimulatedEntropy(file["entropy_seed"]).secret(case["label"], 32)
+        noise = discrete_gaussian(derive_key(secret, "distributed noise", digest), len(ring) - 1, p["variance"])
+        levels = ring[:-1].astype(np.int64) - (2 ** (case["bits"] - 1) - 1) - noise
+        turn = orthonormal.HadamardRotation.draw(derive_key(digest, "distributed gaussian rotation", b""), p["d"])
+        vector = np.frombuffer(octets(case["vector"]), "<f4")
+        assert np.abs(levels * p["granularity"] - turn.apply(vector)).max() < p["granularity"]
+        assert ring[-1] == 1
+
+
+@pytest.mark.parametrize("case", cases("receiver_opened/v1/broken.json"))
+def test_broken_openings_fail_with_their_reason(case):
+    played, _ = MAKE["play_opening"](MAKE["OPENINGS"][32], (case["frame"], octets(case["bytes"])))
+    assert (case["blame"], case["reason"]) in {(fault.blame, fault.reason) for fault in played.faults}
+    assert not played.opened
+
+
+def test_opened_sums_are_the_weighted_means_of_the_clear_updates():
+    for case in read("receiver_opened/v1/exchange.json")["cases"]:
+        clear = {int(i): np.frombuffer(octets(v), "<f4").astype(float) for i, v in case["updates"].items()}
+        plain = sum(w * clear[i] for i, w in zip(case["session"]["roster"], case["weights"], strict=True)) / sum(case["weights"])
+        assert np.frombuffer(octets(case["mean"]), "<f4") == pytest.approx(plain, abs=1 / 2047)
+        (total,) = [f for f in case["frames"] if f["kind"] == "OpenedTotal"]
+        words = np.frombuffer(decode(octets(total["bytes"]), SERVER, 1 << 20).message.total, "<u4")
+        assert int(words.max()) < 2 ** case["mask_bits"]
+        head = b"cloister/v1/receiver opened" + octets(case["session"]["digest"])
+        terms = [case["receiver"], case["weights"], case["ring_bits"], 3, 12, struct.pack(">d", 1.0), 4, bytes(32)]
+        terms = cbor2.dumps(terms, canonical=True)
+        assert hashlib.sha256(head + hashlib.sha256(terms).digest()).digest() == octets(case["binding"])
+
+
+def test_slot_inputs_hold_what_was_chosen_where_it_is_open_and_zeros():
+    file = read("slots/v1/inputs.json")
+    plan, grid = file["slots"], file["slots"]["grid"]
+    half = 2 ** (grid["bits"] - 1) - 1
+    assert file["opened"] == [
+        k for k, n in enumerate(file["counts"]) if n >= plan["floor"] + 10 - file["threshold"] + plan["corrupt"]
+    ]
+    for case in file["cases"]:
+        ring = np.frombuffer(octets(case["input"]), "<u4").reshape(plan["count"], plan["d"] + 1)
+        counts = np.frombuffer(octets(case["counts"]), "<u4")
+        chosen = {k: (np.frombuffer(octets(v), "<f4"), w) for k, v, w in case["chosen"]}
+        assert np.flatnonzero(counts).tolist() == sorted(chosen)
+        for k in range(plan["count"]):
+            if k not in chosen or k not in file["opened"]:
+                assert not ring[k].any()
+                continue
+            vector, weight = chosen[k]
+            clipped = np.clip(vector, -grid["clip"], grid["clip"])
+            levels = ring[k, :-1].astype(float) / weight - half
+            assert np.abs(levels - clipped * half / grid["clip"]).max() <= (1 if case["rounding_key"] else 0.5) + 1e-6
+            assert ring[k, -1] == weight
 
 
 def test_rounds_end_in_the_mean_of_the_clear_updates():
