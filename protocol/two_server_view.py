@@ -6,7 +6,7 @@ Gram questions are answered on projections that are drawn after the upload, so n
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,20 +16,17 @@ from .errors import ProtocolError, Refused
 from .in_process import Fault, InProcess
 from .messages import Task
 from .roles import Party, Worked
-from .second_server import Holding, Second
-from .session import DEALER, SECOND_SERVER, SERVER, Session
+from .session import SECOND_SERVER, SERVER, Session
 from .sides import ClientSide
 from .two_server_asking import Unanswered, consistent
 from .two_server_questions import Row
+from .two_server_sides import QUESTION, FirstServer, Shared, packed, unpacked
 from .two_server_terms import PROTOCOL, Terms, Words
-from .two_server_upload import Collected, from_words, to_words
+from .two_server_upload import Collected
 from .two_servers import client_parties, collect, forget, gram, helper_parties, max_bytes, sums
 from .uploads import Policy, to_bytes
 from .view import Setup
 from .view_base import ViewBase, asked, unused
-
-_QUESTION = "question"
-"""In a snapshot: the number of a party's next question, beside its next rounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +53,10 @@ class TwoServer:
         return TwoServerView(setup, Terms(len(setup.initial), self.k, self.max_norm, self.floor))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Shared:
-    """What the server keeps of one session's updates beyond their round. shares: by client."""
-
-    session: bytes
-    shares: Mapping[int, Words] = field(repr=False)
-
-
 class TwoServerView(ViewBase):
-    """Answers everything by questions to the second server. Implements `ServerView`."""
+    """Answers everything by questions to the second server. Implements `ServerView`. helpers: the second server, the dealer."""
+
+    server: FirstServer
 
     def __init__(self, setup: Setup, terms: Terms) -> None:
         policy = Policy(min_cohort=1)
@@ -73,9 +64,8 @@ class TwoServerView(ViewBase):
         clients.parties = client_parties(setup.clients, setup.run, terms, policy, setup.entropy)
         network = InProcess(setup.tap, max_bytes=max_bytes(terms, len(setup.clients)))
         super().__init__(setup, "server", terms.floor, clients, network)
+        self.server = FirstServer(self.server.models)
         self.helpers = helper_parties(setup.run, terms, policy, setup.entropy)
-        self.shares: dict[str, Collected] = {}
-        self.kept: dict[str, Shared] = {}
         self._terms = terms
         self._questions = 0
         self._products: dict[Row, int] = {}
@@ -89,7 +79,7 @@ class TwoServerView(ViewBase):
     # --- work ---------------------------------------------------------------------------------------------------------
 
     def train(self, round: int, work: Mapping[str, Assignment], kind: Work = "update", /) -> Mapping[str, Updates]:
-        self._forget_shares(name for name, c in self.shares.items() if c.session.round != round)
+        self._forget_shares(name for name, c in self.server.shares.items() if c.session.round != round)
         sessions = []
         for cluster, assignment in work.items():
             session = Session(f"{PROTOCOL}/{kind}", self._setup.run, round, cluster, assignment.participants, 1)
@@ -108,7 +98,7 @@ class TwoServerView(ViewBase):
                 continue
             survivors = tuple(sorted(collected.received))
             updates = Updates(f"{cluster}@{round}/{kind}", cluster, round, survivors, work[cluster].members)
-            self.shares[updates.name], self.server.published[updates.name] = collected, []
+            self.server.shares[updates.name], self.server.published[updates.name] = collected, []
             words = f"of each {kind}: its sample count, and a share that is uniform to whoever lacks the second server's key"
             self._disclose(round, "server", f"{kind}s", survivors, len(survivors), words)
             words = f"who sent {kind}s; of each: a key, which says nothing without the server's share"
@@ -193,15 +183,15 @@ class TwoServerView(ViewBase):
         collected, chosen = self._collected(updates), tuple(sorted(clients))
         if missing := [i for i in chosen if i not in collected.received]:
             raise Refused(f"no update of client {missing[0]} in {updates.name}; ask about its survivors")
-        name = unused(f"{updates.name}/{len(self.kept)}", self.kept)
-        self.kept[name] = Shared(collected.session.digest, {i: collected.received[i][0] for i in chosen})
+        name = unused(f"{updates.name}/{len(self.server.kept)}", self.server.kept)
+        self.server.kept[name] = Shared(collected.session.digest, {i: collected.received[i][0] for i in chosen})
         return Remembered(name, chosen)
 
     def cosines(self, updates: Updates, remembered: Remembered, /) -> NDArray[np.float64]:
         """All rows enter one Gram question: the inner products among the new and among the old are disclosed as well."""
-        if remembered.name not in self.kept:
+        if remembered.name not in self.server.kept:
             raise Refused(f"the remembered updates {remembered.name} are gone; keep their handle when retiring")
-        collected, kept = self._collected(updates), self.kept[remembered.name]
+        collected, kept = self._collected(updates), self.server.kept[remembered.name]
         new = {(collected.session.digest, i): collected.received[i][0] for i in updates.clients}
         old = {(kept.session, i): kept.shares[i] for i in remembered.clients}
         rows = dict(sorted((new | old).items()))
@@ -244,68 +234,38 @@ class TwoServerView(ViewBase):
     def retire(self, models: Iterable[Model], remembered: Iterable[Remembered], /) -> None:
         remembered = list(remembered)
         super().retire(models, remembered)
-        for name in self.kept.keys() - {r.name for r in remembered}:
-            del self.kept[name]
-        rows = sorted({(shared.session, client) for shared in self.kept.values() for client in shared.shares})
+        for name in self.server.kept.keys() - {r.name for r in remembered}:
+            del self.server.kept[name]
+        rows = sorted({(shared.session, client) for shared in self.server.kept.values() for client in shared.shares})
         self._products = {row: self._products[row] for row in rows if row in self._products}
         forget(self._network, self.helpers, self._setup.run, self._next_question(), rows)
 
     def _forget_round(self) -> None:
         super()._forget_round()
-        self._forget_shares(list(self.shares))
+        self._forget_shares(list(self.server.shares))
 
     def _forget_shares(self, names: Iterable[str]) -> None:
         for name in list(names):
-            for store in (self.shares, self._grams, self._rejected, self.server.published):
+            for store in (self.server.shares, self._grams, self._rejected, self.server.published):
                 store.pop(name, None)
 
     def save(self) -> Snapshot:
-        """Of remembered updates: the server's shares, and beside them the second server's keys, as words."""
-        second: Second = self.helpers[SECOND_SERVER].state
-        saved, remembered = super().save(), {}
-        for name, shared in self.kept.items():
-            remembered[name] = np.stack(list(shared.shares.values()))
-            remembered[_beside(name)] = np.stack([_packed(second, shared.session, i) for i in shared.shares])
-        counters = {
-            SECOND_SERVER: {**second.next_round, **second.opened, _QUESTION: second.next_question},
-            DEALER: {_QUESTION: self.helpers[DEALER].state.next_question},
-            SERVER: {_QUESTION: self._questions},
-        }
+        saved = super().save()
+        remembered, counters = packed(self.server.kept, self.helpers)
+        counters[SERVER] = {QUESTION: self._questions}
         return replace(saved, remembered=remembered, next_round={**saved.next_round, **counters})
 
     def restore(self, snapshot: Snapshot, remembered: Iterable[Remembered], /) -> None:
         super().restore(snapshot, ())
-        self.kept, self._products = {}, {}
-        sessions: dict[bytes, Holding] = {}
-        for handle in remembered:
-            shares, beside = snapshot.remembered[handle.name], snapshot.remembered[_beside(handle.name)]
-            for client, share, words in zip(handle.clients, shares, beside, strict=True):
-                session, key, products = _unpacked(words)
-                held = sessions.get(session, Holding({}, None))
-                sessions[session] = Holding({**held.keys, client: key}, None, {**held.products, client: products})
-                self._products[session, client] = products
-                kept = self.kept.get(handle.name, Shared(session, {}))
-                self.kept[handle.name] = Shared(session, {**kept.shares, client: share})
-        counters = {party: dict(snapshot.next_round[party]) for party in (SERVER, SECOND_SERVER, DEALER)}
-        numbers = {party: counter.pop(_QUESTION) for party, counter in counters.items()}
-        self._questions = numbers[SERVER]
-        second, dealer = self.helpers[SECOND_SERVER], self.helpers[DEALER]
-        second.state = replace(
-            second.state,
-            sessions=sessions,
-            questions={},
-            opened={},
-            next_round=counters[SECOND_SERVER],
-            next_question=numbers[SECOND_SERVER],
-        )
-        dealer.state = replace(dealer.state, next_question=numbers[DEALER])
+        self.server.kept, self._products = unpacked(snapshot, remembered, self.helpers)
+        self._questions = snapshot.next_round[SERVER][QUESTION]
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
     def _collected(self, updates: Updates) -> Collected:
-        if updates.name not in self.shares:
+        if updates.name not in self.server.shares:
             raise Refused(f"the updates of {updates.name} are gone; ask in the round that collected them, or remember them")
-        return self.shares[updates.name]
+        return self.server.shares[updates.name]
 
     def _next_question(self) -> int:
         self._questions += 1
@@ -316,19 +276,3 @@ class TwoServerView(ViewBase):
         new = [i for i in clients if i not in rejected]
         rejected.update(new)
         self._reject(new, "what was shared is out of range: no update of norm up to max_norm has these inner products")
-
-
-def _beside(name: str) -> str:
-    return f"{name} second"
-
-
-def _packed(second: Second, session: bytes, client: int) -> Words:
-    """What the second server holds of a remembered update, as nine words: the session, the key, the products entered."""
-    held = second.sessions[session]
-    products = held.products.get(client, 0) if isinstance(held, Holding) else 0
-    return from_words(session + held.keys[client] + products.to_bytes(8, "little"))
-
-
-def _unpacked(words: Words) -> tuple[bytes, bytes, int]:
-    data = to_words(words)
-    return data[:32], data[32:64], int.from_bytes(data[64:], "little")

@@ -109,7 +109,7 @@ def test_weighted_sums_are_those_of_plain_stored_or_streamed(lost, numbers, time
     if small:  # a mean over a weight of almost 0 is all rounding
         return
     agree(view, plain, streamed, reference)
-    assert not view.shares
+    assert not view.server.shares
     updates = stored.train(0, root())
     if updates:
         again = stored.sums(updates["root"], {"root": weights})["root"]

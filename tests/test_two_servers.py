@@ -487,6 +487,28 @@ def test_rows_within_the_bound_are_never_rejected_for_others_below_half(n, bad, 
     assert good[[i for i in range(n) if i not in bad]].all()
 
 
+def test_rejection_takes_the_row_in_most_violations_then_the_longest_then_the_last():
+    terms = Terms(20, 16, 1.0, 3)
+
+    def rejected(diagonal, **violations):
+        gram = np.diag(np.array(diagonal, np.int64))
+        for pair, value in violations.items():
+            i, j = int(pair[1]), int(pair[2])
+            gram[i, j] = gram[j, i] = value
+        return np.flatnonzero(~consistent(terms, gram)).tolist()
+
+    assert rejected([5, 7, 0]) == []
+    assert rejected([5, terms.largest, 7]) == []
+    assert rejected([5, terms.largest + 1, 7]) == [1]
+    assert rejected([5, -1, 7]) == [1]
+    assert rejected([100, 100, 100], p01=99) == []
+    assert rejected([100, 100, 100], p01=-102) == [1]  # the last of two equals
+    assert rejected([400, 100, 100], p01=300) == [0]  # the longer
+    assert rejected([100, 100, 100, 900], p01=102, p12=102) == [1]  # the one in two, longer or not
+    assert rejected([100, 100, 100, 900], p01=102, p23=500) == [1, 3]
+    assert rejected([-5, 100, 100], p01=99, p02=99) == [0]  # whoever is out already takes nobody along
+
+
 def test_a_client_answers_once_for_a_session_and_never_for_an_earlier_round():
     play = Play(3, record=True)
     play.upload(2)
