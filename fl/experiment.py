@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..protocol.disclosure import Disclosure, totals
+from ..protocol.disclosure import Disclosure, party_of, totals
 from .algorithms.algorithm import State
 from .checkpoint import Checkpoint, latest, read, write
 from .codec import from_plain, to_plain
@@ -186,7 +186,7 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
         "purity": purity(clusters, placed),
         "bytes_up": simulation.view.traffic.bytes_up,
         "bytes_down": simulation.view.traffic.bytes_down,
-        "disclosed": totals(log),
+        "disclosed": totals(log, map(party_of, simulation.view.costs)),
         "rejected": [f for f in faults if f["rejected"]],
         "below_floor": [row for line in folder.read("metrics.jsonl") for row in line["below_floor"]],
         "faults": len(faults),

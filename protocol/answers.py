@@ -1,7 +1,7 @@
 """What a view is asked with and answers with: typed values, and opaque handles on models and updates."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from enum import StrEnum
 from math import isfinite
 from types import MappingProxyType
@@ -127,6 +127,25 @@ class Traffic:
     messages: int = 0
     bytes_up: int = 0
     bytes_down: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one party has spent, of what was put on the links, lost or not.
+
+    messages: that it sent. bytes_up: from clients to servers; bytes_down: to clients. Both count at either end of a link, so
+    those of the clients alone add up to the run's traffic. bytes_between: sent to another server or dealer. cpu_seconds: its
+    own computation, without a client's training.
+    """
+
+    messages: int = 0
+    bytes_up: int = 0
+    bytes_down: int = 0
+    bytes_between: int = 0
+    cpu_seconds: float = 0.0
+
+    def __sub__(self, before: "Cost") -> "Cost":
+        return Cost(*(now - then for now, then in zip(astuple(self), astuple(before), strict=True)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,7 +114,9 @@ class HeldView(ViewBase):
 
     def _fit(self, tasks: Sequence[tuple[int, Task]], kind: Work) -> Iterator[tuple[int, LocalWork]]:
         for client, result in self._worked(tasks, kind):
-            if (reason := self._unfit(result)) is None:
+            with self._network.timed(client):
+                reason = self._unfit(result)
+            if reason is None:
                 yield client, result
             else:
                 self._reject([client], reason)

@@ -126,7 +126,8 @@ class TwoServerView(ViewBase):
         collected, rejected = self._collected(updates), self._rejected.get(updates.name, set())
         samples = {i: n for i, (_, n) in sorted(collected.received.items()) if i not in rejected}
         rows = asked(weights, samples)
-        weighed = {name: self._terms.weigh(row) for name, row in rows.items() if math.fsum(row.values()) != 0}
+        with self._network.timed(SERVER):
+            weighed = {name: self._terms.weigh(row) for name, row in rows.items() if math.fsum(row.values()) != 0}
         safe = self._safe(updates, {name: whole for name, (whole, _) in weighed.items()})
         answered: dict[str, Sum | BelowFloor] = {}
         for name, row in rows.items():
@@ -144,9 +145,10 @@ class TwoServerView(ViewBase):
         if isinstance(ended, Unanswered):
             self._network.faults.append(Fault(ended.waited_for, f"the sum {label} was not answered"))
             return None
-        total = terms.decode(ended.total, unit)
-        most = math.fsum(abs(q) for q in whole.values()) * unit * terms.radius * terms.step
-        if np.linalg.norm(total) > most * (1 + 1e-9):
+        with self._network.timed(SERVER):
+            total = terms.decode(ended.total, unit)
+            norm = float(np.linalg.norm(total))
+        if norm > math.fsum(abs(q) for q in whole.values()) * unit * terms.radius * terms.step * (1 + 1e-9):
             reason = f"the sum {label} is out of range: some client's share is not of an update; a Gram question says whose"
             self._network.faults.append(Fault(SERVER, reason))
             return None
@@ -158,7 +160,7 @@ class TwoServerView(ViewBase):
         self._disclose(updates.round, "second server", "sums", clients, len(row), "the weights of the sum, and nothing of it")
         self._disclose(updates.round, "clients", "sums", clients, len(mean), "the mean update of their own cluster")
         error = terms.sum_error(row, whole, unit) / abs(weight)
-        return Sum(name, "server", clients, weight, 0.0, float(np.linalg.norm(total / weight)), error)
+        return Sum(name, "server", clients, weight, 0.0, norm / abs(weight), error)
 
     def coordinates(
         self, updates: Updates, name: str, rule: Callable[[NDArray[np.float32]], NDArray[np.float32]], /
@@ -188,8 +190,11 @@ class TwoServerView(ViewBase):
         return Remembered(name, chosen)
 
     def cosines(self, updates: Updates, remembered: Remembered, /) -> NDArray[np.float64]:
-        """All rows enter one Gram question: the inner products among the new and among the old are disclosed as well."""
-        if remembered.name not in self.server.kept:
+        """All rows enter one Gram question: the inner products among the new and among the old are disclosed as well.
+
+        The row of a client that is rejected for it is NaN.
+        """
+        if not set(remembered.clients) <= self._shares_of(remembered).keys():
             raise Refused(f"the remembered updates {remembered.name} are gone; keep their handle when retiring")
         collected, kept = self._collected(updates), self.server.kept[remembered.name]
         new = {(collected.session.digest, i): collected.received[i][0] for i in updates.clients}
@@ -202,8 +207,13 @@ class TwoServerView(ViewBase):
         norms = np.sqrt(np.where(good, np.diagonal(matrix), 0.0))
         scale = np.outer(norms, norms)
         cosines = np.clip(np.divide(matrix, scale, out=np.zeros_like(matrix), where=scale > 0), -1.0, 1.0)
+        cosines[~good] = np.nan
         block: NDArray[np.float64] = cosines[np.ix_([place[row] for row in new], [place[row] for row in old])]
         return block
+
+    def _shares_of(self, remembered: Remembered) -> Mapping[int, Words]:
+        kept = self.server.kept.get(remembered.name)
+        return kept.shares if kept is not None else {}
 
     def _inner(
         self, updates: Updates, rows: Mapping[Row, Words], what: str, words: str
@@ -234,8 +244,10 @@ class TwoServerView(ViewBase):
     def retire(self, models: Iterable[Model], remembered: Iterable[Remembered], /) -> None:
         remembered = list(remembered)
         super().retire(models, remembered)
-        for name in self.server.kept.keys() - {r.name for r in remembered}:
-            del self.server.kept[name]
+        kept = {
+            r.name: Shared(self.server.kept[r.name].session, {i: self._shares_of(r)[i] for i in r.clients}) for r in remembered
+        }
+        self.server.kept = kept
         rows = sorted({(shared.session, client) for shared in self.server.kept.values() for client in shared.shares})
         self._products = {row: self._products[row] for row in rows if row in self._products}
         forget(self._network, self.helpers, self._setup.run, self._next_question(), rows)

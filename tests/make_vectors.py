@@ -5,6 +5,7 @@ hexadecimal, vectors are little-endian float32. Rotations use lengths and values
 """
 
 import json
+import runpy
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -541,6 +542,9 @@ FILES = {
 def text_of(name):
     """The file's content: JSON, byte strings in hexadecimal."""
     return json.dumps(FILES[name](), indent=1, default=lambda value: value.hex()) + "\n"
+
+
+FILES |= runpy.run_path(str(Path(__file__).parent / "make_masked_vectors.py"))["FILES"]
 
 
 def main():
