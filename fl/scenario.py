@@ -14,6 +14,7 @@ from ..protocol.in_process import Tap
 from ..protocol.masked_view import Masked
 from ..protocol.permuted import Permuted
 from ..protocol.plain import Plain
+from ..protocol.two_server_view import TwoServer
 from ..protocol.view import Protection, check_composition
 from .algorithms.algorithm import Algorithm
 from .corruption import Adversary
@@ -30,6 +31,7 @@ PROTECTIONS: tuple[Protection, ...] = (
     Permuted(HadamardRotation),
     Masked(),
     Encrypted(),
+    TwoServer(),
 )
 """What an error lists when a protection does not fit an algorithm."""
 

@@ -4,5 +4,6 @@ from .encrypted_view import Encrypted
 from .masked_view import Masked
 from .permuted import Permuted
 from .plain import Plain
+from .two_server_view import TwoServer
 
-__all__ = ["Encrypted", "Masked", "Permuted", "Plain"]
+__all__ = ["Encrypted", "Masked", "Permuted", "Plain", "TwoServer"]

@@ -5,7 +5,7 @@ from dataclasses import astuple, dataclass
 from enum import StrEnum
 from math import isfinite
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -150,9 +150,11 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """models: float32 (d,) by name. remembered: float32 (clients, length) by name. next_round: per client and kind of work."""
+    """models: float32 (d,) by name. remembered: by name, float32 (clients, length), or shares and keys as uint64.
+
+    next_round: per party and kind of work."""
 
     models: Mapping[str, Vector]
-    remembered: Mapping[str, Vector]
+    remembered: Mapping[str, NDArray[Any]]
     next_round: Mapping[int, Mapping[str, int]]
     traffic: Traffic

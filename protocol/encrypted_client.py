@@ -20,12 +20,12 @@ from .encrypted_keys import KeyName, Purpose, checked_public, offer, opened_secr
 from .encrypted_messages import (
     EncryptedInput,
     EncryptedSum,
+    EncryptedSumRequest,
     KeyRequest,
     RoundedScores,
     ScoreRequest,
     SketchRequest,
     SumOpened,
-    SumRequest,
 )
 from .encrypted_scaling import Weighting, carrying, opened, rounded_cosines, rounded_norms
 from .errors import ProtocolError
@@ -104,7 +104,7 @@ def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             raise ProtocolError("a message that is not the server's", sender)
         case Idle(), Received(Envelope(message=KeyRequest() as request, session=digest)):
             return _make_key(state, digest, request)
-        case Idle(), Received(Envelope(message=SumRequest() as request, session=digest)):
+        case Idle(), Received(Envelope(message=EncryptedSumRequest() as request, session=digest)):
             return _begin_sum(state, digest, request)
         case Idle(), Received(Envelope(message=SketchRequest() as request, session=digest)):
             return _begin_sketch(state, digest, request)
@@ -137,7 +137,7 @@ def _send(state: Summing | Sketching, message: EncryptedInput) -> Send:
     return Send(Envelope(state.session.digest, state.idle.me, SERVER, message))
 
 
-Invitation = KeyRequest | SumRequest | SketchRequest | EncryptedSum | ScoreRequest
+Invitation = KeyRequest | EncryptedSumRequest | SketchRequest | EncryptedSum | ScoreRequest
 
 
 def _joined(
@@ -190,7 +190,7 @@ def _make_key(state: Idle, digest: bytes, request: KeyRequest) -> tuple[Idle, tu
     return idle, (spent, Send(Envelope(digest, state.me, SERVER, offered)))
 
 
-def _weighting(asked: SumRequest | EncryptedSum) -> Weighting:
+def _weighting(asked: EncryptedSumRequest | EncryptedSum) -> Weighting:
     numbers = struct.unpack(f">{len(asked.roster)}d", asked.weights)
     try:
         return Weighting(dict(zip(asked.roster, numbers, strict=True)), bool(asked.times_samples))
@@ -198,7 +198,7 @@ def _weighting(asked: SumRequest | EncryptedSum) -> Weighting:
         raise ProtocolError(f"a sum that cannot be: {error}", SERVER) from None
 
 
-def _begin_sum(state: Idle, digest: bytes, request: SumRequest) -> tuple[Summing, tuple[Effect, ...]]:
+def _begin_sum(state: Idle, digest: bytes, request: EncryptedSumRequest) -> tuple[Summing, tuple[Effect, ...]]:
     idle, session, spent = _joined(state, digest, request, SUM)
     if request.length != state.length:
         raise ProtocolError(f"a sum of {request.length} coordinates where updates have {state.length}", SERVER)

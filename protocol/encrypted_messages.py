@@ -72,7 +72,7 @@ class OfferedKey:
 
 
 @dataclass(frozen=True, slots=True)
-class SumRequest(_Invitation):
+class EncryptedSumRequest(_Invitation):
     """Server to client: encrypt your vector times your weight. weights: a binary64 for each client of the roster, big-endian.
 
     times_samples: 1 where the weight counts once per sample, else 0. length: of the vector. holder: who made the key.
@@ -245,7 +245,7 @@ def products_of(rows: int, columns: int) -> int:
 EncryptedMessage = (
     KeyRequest
     | OfferedKey
-    | SumRequest
+    | EncryptedSumRequest
     | EncryptedInput
     | EncryptedSum
     | SumOpened

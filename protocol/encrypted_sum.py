@@ -13,7 +13,7 @@ from typing import Any
 from ..crypto.ckks import Encrypted, InvalidCiphertext, add
 from .encrypted_client import SUM
 from .encrypted_keys import Failed, RelayedKey
-from .encrypted_messages import EncryptedInput, EncryptedSum, SumOpened, SumRequest
+from .encrypted_messages import EncryptedInput, EncryptedSum, EncryptedSumRequest, SumOpened
 from .encrypted_scaling import Weighting
 from .errors import ProtocolError
 from .messages import Envelope
@@ -77,7 +77,7 @@ def invite(plan: SumPlan) -> tuple[Effect, ...]:
     s, key = plan.session, plan.key
     head = (s.protocol, s.run, s.round, s.cluster, s.roster, s.threshold)
     terms = (plan.weights, int(plan.weighting.times_samples), plan.length)
-    request = SumRequest(*head, *terms, key.holder, key.encrypting, key.tag)
+    request = EncryptedSumRequest(*head, *terms, key.holder, key.encrypting, key.tag)
     return tuple(Send(Envelope(s.digest, SERVER, client, request)) for client in s.roster)
 
 

@@ -15,6 +15,7 @@ from .masked_messages import MaskedMessage
 from .message_fields import DIGEST_BYTES, integer, octets, text, words
 from .receiver_opened_messages import ReceiverOpenedMessage
 from .session import DEALER, MAX_ID, MAX_ROSTER, RUN_BYTES, VERSION
+from .two_server_messages import TwoServerMessage
 
 HEAD_BYTES = 4096 + 5 * MAX_ROSTER
 """Room for everything in a message but its vector."""
@@ -137,7 +138,17 @@ class Ready:
 
 
 Message = (
-    Task | Upload | Mean | Advertise | Roster | SealedSeed | Ready | MaskedMessage | ReceiverOpenedMessage | EncryptedMessage
+    Task
+    | Upload
+    | Mean
+    | Advertise
+    | Roster
+    | SealedSeed
+    | Ready
+    | MaskedMessage
+    | TwoServerMessage
+    | EncryptedMessage
+    | ReceiverOpenedMessage
 )
 _KINDS: Mapping[int, type[Any]] = MappingProxyType({m.kind: m for m in get_args(Message)})
 

@@ -25,13 +25,13 @@ from cloister.protocol.encrypted_messages import (
     EncryptedInput,
     EncryptedMessage,
     EncryptedSum,
+    EncryptedSumRequest,
     KeyRequest,
     OfferedKey,
     RoundedScores,
     ScoreRequest,
     SketchRequest,
     SumOpened,
-    SumRequest,
     products_of,
 )
 from cloister.protocol.errors import ProtocolError
@@ -89,7 +89,7 @@ words = st.integers(0, 6).flatmap(lambda n: st.binary(min_size=4 * n, max_size=4
 MESSAGES = {
     KeyRequest: sessions().map(lambda head: KeyRequest(*head)),
     OfferedKey: st.builds(OfferedKey, some, st.binary(max_size=40), octets[32], sealed),
-    SumRequest: st.builds(lambda head, *rest: SumRequest(*head, *rest), weighted(), ids, some, octets[32]),
+    EncryptedSumRequest: st.builds(lambda head, *rest: EncryptedSumRequest(*head, *rest), weighted(), ids, some, octets[32]),
     EncryptedInput: st.builds(EncryptedInput, parts),
     EncryptedSum: st.builds(lambda head, *rest: EncryptedSum(*head, *rest), weighted(), rosters, ids, octets[32], sealed, parts),
     SumOpened: st.builds(SumOpened, octets[8]),
@@ -146,14 +146,14 @@ def test_all_kinds_have_vectors_and_the_schema_names_their_fields():
 
 HEAD = ("encrypted sum", bytes(16), 0, "root", (1, 2), 2)
 BROKEN = [
-    (SumRequest, (*HEAD, bytes(15), 0, 1, 0, b"key", bytes(32))),
-    (SumRequest, (*HEAD, bytes(16), 2, 1, 0, b"key", bytes(32))),
-    (SumRequest, (*HEAD, bytes(16), 0, 0, 0, b"key", bytes(32))),
-    (SumRequest, (*HEAD, bytes(16), 0, 1, -1, b"key", bytes(32))),
-    (SumRequest, (*HEAD, bytes(16), 0, 1, 0, b"", bytes(32))),
-    (SumRequest, (*HEAD, bytes(16), 0, 1, 0, bytes(409_601), bytes(32))),
-    (SumRequest, (*HEAD, bytes(16), 0, 1, 0, b"key", bytes(31))),
-    (SumRequest, (*HEAD[:4], (2, 1), 2, bytes(16), 0, 1, 0, b"key", bytes(32))),
+    (EncryptedSumRequest, (*HEAD, bytes(15), 0, 1, 0, b"key", bytes(32))),
+    (EncryptedSumRequest, (*HEAD, bytes(16), 2, 1, 0, b"key", bytes(32))),
+    (EncryptedSumRequest, (*HEAD, bytes(16), 0, 0, 0, b"key", bytes(32))),
+    (EncryptedSumRequest, (*HEAD, bytes(16), 0, 1, -1, b"key", bytes(32))),
+    (EncryptedSumRequest, (*HEAD, bytes(16), 0, 1, 0, b"", bytes(32))),
+    (EncryptedSumRequest, (*HEAD, bytes(16), 0, 1, 0, bytes(409_601), bytes(32))),
+    (EncryptedSumRequest, (*HEAD, bytes(16), 0, 1, 0, b"key", bytes(31))),
+    (EncryptedSumRequest, (*HEAD[:4], (2, 1), 2, bytes(16), 0, 1, 0, b"key", bytes(32))),
     (KeyRequest, (*HEAD[:2], -1, *HEAD[3:])),
     (KeyRequest, (*HEAD[:5], 0)),
     (OfferedKey, (b"key", bytes(22_429_697), bytes(32), bytes(17))),

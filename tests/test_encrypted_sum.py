@@ -12,7 +12,7 @@ from cloister.crypto.projection import TwoStage
 from cloister.protocol import encrypted_client
 from cloister.protocol.encrypted_client import MOST_SPENT
 from cloister.protocol.encrypted_keys import Failed, Keyed, KeyName, hash_of, offer, opened_secret, tag_of
-from cloister.protocol.encrypted_messages import EncryptedInput, EncryptedSum, KeyRequest, SumOpened, SumRequest
+from cloister.protocol.encrypted_messages import EncryptedInput, EncryptedSum, EncryptedSumRequest, KeyRequest, SumOpened
 from cloister.protocol.encrypted_scaling import SCALE, Weighting, mean_error, sum_tolerance
 from cloister.protocol.encrypted_sum import Adding, Summed, server_step
 from cloister.protocol.errors import ProtocolError
@@ -156,7 +156,7 @@ def test_a_server_cannot_have_clients_encrypt_under_its_own_key():
     def swap(message, frame):
         return replace(message, encrypting=own.encrypting_bytes())
 
-    play = Play(3, changing("SumRequest", swap))
+    play = Play(3, changing("EncryptedSumRequest", swap))
     assert play.sum().stage == "add"
     assert "no client made" in play.reasons()
     assert play.blamed() == {SERVER}
@@ -178,7 +178,7 @@ def test_a_server_cannot_have_clients_encrypt_under_its_own_key():
     ],
 )
 def test_keys_of_others_of_other_sessions_and_purposes_are_refused(change):
-    play = Play(3, changing("SumRequest", change))
+    play = Play(3, changing("EncryptedSumRequest", change))
     assert play.sum().stage == "add"
     assert play.blamed() == {SERVER}
     assert not any(f.kind == "EncryptedInput" for f in play.network.frames)
@@ -277,7 +277,7 @@ def test_no_session_and_no_earlier_round_is_answered_twice():
     assert isinstance(play.sum(round=5), Summed)
     stored = {key for (party, key) in play.network.persisted if party == 1}
     assert len(stored) == 3 * 3  # key, input and sum of three sessions, each stored before it was answered
-    spent = frozenset(("SumRequest", n.to_bytes(32, "big")) for n in range(MOST_SPENT))
+    spent = frozenset(("EncryptedSumRequest", n.to_bytes(32, "big")) for n in range(MOST_SPENT))
     play.parties[1].state = replace(play.parties[1].state, spent=spent)
     assert play.key("sums", "more", 5).key.holder == 3
     assert "more sessions than one round has" in play.reasons()
@@ -344,4 +344,4 @@ def test_a_client_keeps_nothing_of_a_session():
         assert party.state.seed not in repr(party.state).encode()
     assert isinstance(play.sketch(b""), TwoStage)
     assert isinstance(sent_by(play, SERVER, "EncryptedSum"), EncryptedSum)
-    assert isinstance(sent_by(play, SERVER, "SumRequest"), SumRequest)
+    assert isinstance(sent_by(play, SERVER, "EncryptedSumRequest"), EncryptedSumRequest)
