@@ -62,6 +62,8 @@ def run(scenario: Scenario, out: Path, data: Path | None = None, resume: bool = 
             raise ValueError(f"{out} has already played {checkpoint.round} rounds; resume it with at least as many")
         simulation.state = from_plain(type(simulation.state), checkpoint.state)
         simulation.view.restore(checkpoint.snapshot, simulation.state.remembered)
+        if simulation.corrupted is not None:
+            simulation.corrupted.restore(checkpoint.adversary)
         folder.cut(checkpoint.lines)
         progress = _Progress(checkpoint.extra["seconds"], checkpoint.extra["before"])
     else:
@@ -104,7 +106,8 @@ def _play(simulation: Simulation, folder: RunFolder, progress: _Progress) -> Rou
     folder.append("splits.jsonl", list(_splits(simulation, t)))
     folder.append("disclosure.jsonl", [entry.as_dict() for entry in view.log[logged:]])
     extra = {"seconds": progress.seconds, "before": progress.before}
-    write(folder.checkpoints, Checkpoint(state.round, to_plain(state), view.save(), folder.lengths(), extra))
+    memory = simulation.corrupted.save() if simulation.corrupted is not None else {}
+    write(folder.checkpoints, Checkpoint(state.round, to_plain(state), view.save(), folder.lengths(), extra, memory))
     return Round(state.round, scenario.rounds, len(state.clusters), line.get("accuracy_mean"))
 
 
@@ -191,6 +194,7 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
         "below_floor": [row for line in folder.read("metrics.jsonl") for row in line["below_floor"]],
         "faults": len(faults),
         "unplaced": sorted(groups.keys() - placed.keys()),
+        **({} if simulation.corrupted is None else {"corrupt": sorted(simulation.corrupted.members)}),
         **_generality(simulation),
         "versions": versions(),
         "machine": machine(),

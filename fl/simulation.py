@@ -11,12 +11,13 @@ import torch
 
 from ..crypto.entropy import SimulatedEntropy
 from ..protocol.answers import Model
-from ..protocol.view import LocalJob, LocalWork, ServerView, Setup
+from ..protocol.view import LocalJob, LocalWork, ServerView, Setup, Workers
 from .algorithms.algorithm import Start
+from .corruption import Computers, Corrupted
 from .evaluation import Evaluation, Score, accuracies
 from .fast import Fast
 from .models import initial
-from .population import Client, Population
+from .population import Client, Examples, Population
 from .scenario import Scenario
 from .training import Job, full_gradient
 from .vector import to_vector
@@ -63,12 +64,17 @@ class Simulation:
             raise ValueError(f"arrivals names clients that the partition does not make: {unknown}")
         self.module = initial(scenario.model, population.shape, population.classes, seed_of(seed, "model"))
         self.module.to(scenario.device)
+        self._training = scenario.algorithm.local(scenario.training)
+        self.corrupted: Corrupted | None = None
+        workers: Workers = self._work
+        if scenario.adversary is not None:
+            found = Computers(population.clients, population.classes, self.module, self._training, seed, self._train)
+            workers = self.corrupted = scenario.adversary.corrupt(found)
         entropy = SimulatedEntropy(seed)
         clients = tuple(sorted(population.clients))
         self.view: ServerView = scenario.protection.open(
-            Setup(entropy.secret("run", 16), to_vector(self.module), clients, self._work, entropy, scenario.faults)
+            Setup(entropy.secret("run", 16), to_vector(self.module), clients, workers, entropy, scenario.faults)
         )
-        self._training = scenario.algorithm.local(scenario.training)
         self._execution = scenario.execution
         if isinstance(self._execution, Fast) and self._execution.device == "cpu":
             self._execution = replace(self._execution, device=scenario.device)
@@ -114,11 +120,20 @@ class Simulation:
         return {i: found[same[0]] for same in alike.values() for i in same}
 
     def _work(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:
-        """The clients' computers: local training through the scenario's executor, or full gradients."""
+        """The clients' computers."""
+        return self._train(jobs, {})
+
+    def _train(self, jobs: Sequence[LocalJob], instead: Mapping[int, Examples], /) -> Iterator[tuple[int, LocalWork]]:
+        """Local training through the scenario's executor, or full gradients, on the examples `instead` where they are given."""
         clients = self.population.clients
         for kind in ("update", "gradient"):
             chosen = [
-                Job(j.client, j.start, clients[j.client].train, seed_of(self.scenario.seed, "local", j.round, j.client))
+                Job(
+                    j.client,
+                    j.start,
+                    instead.get(j.client, clients[j.client].train),
+                    seed_of(self.scenario.seed, "local", j.round, j.client),
+                )
                 for j in jobs
                 if j.work == kind
             ]

@@ -126,7 +126,8 @@ class MaskedView(SketchView):
     def _countable(self, updates: Updates, rows: Mapping[str, Row], name: str, weights: Weights) -> None:
         """Clients give one update to sums among the same clients only (masked_span.py): others are refused here."""
         super()._countable(updates, rows, name, weights)
-        for other in [*self.server.published[updates.name], *rows.values()]:
+        summed = [row for row in rows.values() if len(row) >= self._floor] if len(rows[name]) >= self._floor else []
+        for other in [*self.server.published[updates.name], *summed]:
             if other.keys() != rows[name].keys() and not other.keys().isdisjoint(rows[name]):
                 raise Refused(f"sum {name} overlaps with a sum of the same updates over other clients; clients would not answer")
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, ClassVar, get_args
 
+from .encrypted_messages import EncryptedMessage
 from .errors import ProtocolError
 from .masked_messages import MaskedMessage
 from .message_fields import DIGEST_BYTES, integer, octets, text, words
@@ -137,7 +138,17 @@ class Ready:
 
 
 Message = (
-    Task | Upload | Mean | Advertise | Roster | SealedSeed | Ready | MaskedMessage | TwoServerMessage | ReceiverOpenedMessage
+    Task
+    | Upload
+    | Mean
+    | Advertise
+    | Roster
+    | SealedSeed
+    | Ready
+    | MaskedMessage
+    | EncryptedMessage
+    | TwoServerMessage
+    | ReceiverOpenedMessage
 )
 _KINDS: Mapping[int, type[Any]] = MappingProxyType({m.kind: m for m in get_args(Message)})
 

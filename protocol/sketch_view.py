@@ -127,7 +127,7 @@ class SketchView(HeldView):
         def perform(tasks: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
             for client, work in self._results({client: updates.name for client, _ in tasks}):
                 with self._network.timed(client):
-                    numbers = sketch.apply(work.vector).astype(np.float32)
+                    numbers = sketch.apply(work.sketched).astype(np.float32)
                 yield client, Worked(numbers, 1)
 
         opening: Iterator[tuple[int, Effect]] = ((SERVER, effect) for effect in invite(session, kind, updates.name, b""))

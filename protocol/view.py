@@ -42,6 +42,11 @@ class LocalWork:
     vector: Vector = field(repr=False)
     samples: int
 
+    @property
+    def sketched(self) -> Vector:
+        """What the client sketches, where the protocol asks for a sketch: the same vector, if the client is honest."""
+        return self.vector
+
 
 @dataclass(frozen=True, slots=True)
 class LocalJob:
