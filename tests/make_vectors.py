@@ -260,69 +260,6 @@ def rounds():
     return {"entropy_seed": SEED, "labels": ["run", "identity ID", "sealing key ID", "group seed"], "run": run, "cases": cases}
 
 
-def encrypted_keys():
-    """Tags and seals of keys. The public and secret keys here are any bytes: those of the library are fresh each time."""
-    seed, public, secret = (ENTROPY.secret(label, 32) for label in ("group seed", "public key", "secret key"))
-    cases = []
-    for purpose, round, name, holder in (("sums", 3, "root@3/update/0", 1), ("products", 0, "all", 5)):
-        named = KeyName(SESSION.run, purpose, round, name)
-        context = named.context(holder, hash_of(public))
-        tagged, sealed = tag_of(seed, context), sealed_secret(seed, context, secret)
-        parts = {"purpose": purpose, "run": SESSION.run, "round": round, "name": name, "holder": holder, "context": context}
-        cases.append({**parts, "tag": tagged, "sealed": sealed})
-    return {"entropy_seed": SEED, "seed": seed, "public": public, "secret": secret, "cases": cases}
-
-
-def encrypted_scores():
-    """What is told of opened products, at values that are far from a boundary of rounding; the last update is zero."""
-    lengths, cosines = np.array([100.0, 88.5, 112.3, 0.0]), np.array([[1, 0.23], [-0.5, 1]])
-    pairs = np.triu_indices(4)
-    all_cosines = np.pad(cosines, ((0, 2), (0, 2)), constant_values=0.1) + np.diag([0, 0, 0.9, 0.9])
-    products = (all_cosines * np.outer(lengths, lengths))[pairs]
-    cases = []
-    for digits in (1, 3):
-        scores = scores_of(products, 4, 0, digits)
-        cases.append({"digits": digits, "norms": scores.norms, "cosines": scores.cosines})
-    return {"rows": 4, "products": products.tolist(), "cases": cases}
-
-
-ENCRYPTED = {
-    "key request": KeyRequest("encrypted key/sums", bytes(range(16)), 3, "root", (1, 5, 900), 1),
-    "offered key": OfferedKey(b"public key", b"", bytes(range(32)), b"sealed key and its tag"),
-    "sum request": EncryptedSumRequest(
-        *session_fields(SESSION).values(), floats([0.0] * 6), 1, 10, 1, b"public key", bytes(range(32))
-    ),
-    "encrypted input": EncryptedInput(b"ciphertexts"),
-    "encrypted sum": EncryptedSum(
-        *session_fields(SESSION).values(),
-        floats([0.0] * 6),
-        0,
-        10,
-        (1, 900),
-        1,
-        bytes(32),
-        b"sealed key and its tag",
-        b"ciphertexts",
-    ),
-    "sum opened": SumOpened(bytes(8)),
-    "sketch request": SketchRequest(*session_fields(SESSION).values(), 16, 5, b"public key", bytes(range(32))),
-    "score request": ScoreRequest(
-        *session_fields(SESSION).values(), 2, 0, 3, 5, bytes(32), b"sealed key and its tag", (b"(0, 0)", b"(0, 1)", b"(1, 1)")
-    ),
-    "rounded scores": RoundedScores(bytes(8), bytes(4)),
-}
-
-
-def encrypted_messages():
-    to_server = (OfferedKey, EncryptedInput, SumOpened, RoundedScores)
-    cases = []
-    for name, message in ENCRYPTED.items():
-        ends = (5, SERVER) if isinstance(message, to_server) else (SERVER, 5)
-        sent = encode(Envelope(SESSION.digest, *ends, message))
-        cases.append({"name": name, "kind": type(message).__name__, "sender": ends[0], "bytes": sent})
-    return cases
-
-
 def words(values):
     return np.asarray(values).astype(np.int64).astype("<i8").tobytes()
 
@@ -395,7 +332,7 @@ def broken_two_servers():
         return kind, encode(replace(sent, message=replace(sent.message, **parts)))
 
     triple = decode(first["ExplicitTriple"].data, -3, LIMIT).message
-    sum_asked = decode(first["SumRequest"].data, SERVER, LIMIT).message
+    sum_asked = decode(first["SumQuestion"].data, SERVER, LIMIT).message
     cases = {
         "a lost key": ("KeyShare", b""),
         "a lost share": ("ExplicitShare", b""),
@@ -405,15 +342,15 @@ def broken_two_servers():
         "survivors from outside the roster": changed("Held", clients=(1, 4, 5)),
         "a survivor whose share is not held": changed("Agreed", clients=(1, 2)),
         "a lost agreement": ("Agreed", b""),
-        "another row than in the digest": changed("GramRequest", clients=(1, 4, 7)),
-        "another commitment": changed("GramRequest", commitment=bytes(32)),
+        "another row than in the digest": changed("GramQuestion", clients=(1, 4, 7)),
+        "another commitment": changed("GramQuestion", commitment=bytes(32)),
         "another half of the coin": changed("Opening", coin=bytes(32)),
         "a difference too short": changed("Opening", difference=bytes(8)),
         "a square too short": changed("ExplicitTriple", square=bytes(64)),
         "a square that is not symmetric with the other": changed("ExplicitTriple", square=bytes(8) + triple.square[:8] * 8),
         "a false share of the Gram matrix": changed("GramAnswer", gram=words([[0, 1, 0], [0, 0, 0], [0, 0, 0]])),
-        "another weight than in the digest": changed("SumRequest", weights=(*sum_asked.weights[:2], 1)),
-        "a sum of two": ("SumRequest", two_in_a_sum(first["SumRequest"])),
+        "another weight than in the digest": changed("SumQuestion", weights=(*sum_asked.weights[:2], 1)),
+        "a sum of two": ("SumQuestion", two_in_a_sum(first["SumQuestion"])),
         "a share of a sum too short": changed("SumAnswer", vector=bytes(8)),
     }
     results = []
@@ -447,6 +384,69 @@ def two_in_a_sum(frame):
     sent = decode(frame.data, SERVER, LIMIT)
     asked = replace(sent.message, clients=(1, 4), weights=(1, 1))
     return encode(replace(sent, session=sum_question(TWO_SERVERS.run, asked), message=asked))
+
+
+def encrypted_keys():
+    """Tags and seals of keys. The public and secret keys here are any bytes: those of the library are fresh each time."""
+    seed, public, secret = (ENTROPY.secret(label, 32) for label in ("group seed", "public key", "secret key"))
+    cases = []
+    for purpose, round, name, holder in (("sums", 3, "root@3/update/0", 1), ("products", 0, "all", 5)):
+        named = KeyName(SESSION.run, purpose, round, name)
+        context = named.context(holder, hash_of(public))
+        tagged, sealed = tag_of(seed, context), sealed_secret(seed, context, secret)
+        parts = {"purpose": purpose, "run": SESSION.run, "round": round, "name": name, "holder": holder, "context": context}
+        cases.append({**parts, "tag": tagged, "sealed": sealed})
+    return {"entropy_seed": SEED, "seed": seed, "public": public, "secret": secret, "cases": cases}
+
+
+def encrypted_scores():
+    """What is told of opened products, at values that are far from a boundary of rounding; the last update is zero."""
+    lengths, cosines = np.array([100.0, 88.5, 112.3, 0.0]), np.array([[1, 0.23], [-0.5, 1]])
+    pairs = np.triu_indices(4)
+    all_cosines = np.pad(cosines, ((0, 2), (0, 2)), constant_values=0.1) + np.diag([0, 0, 0.9, 0.9])
+    products = (all_cosines * np.outer(lengths, lengths))[pairs]
+    cases = []
+    for digits in (1, 3):
+        scores = scores_of(products, 4, 0, digits)
+        cases.append({"digits": digits, "norms": scores.norms, "cosines": scores.cosines})
+    return {"rows": 4, "products": products.tolist(), "cases": cases}
+
+
+ENCRYPTED = {
+    "key request": KeyRequest("encrypted key/sums", bytes(range(16)), 3, "root", (1, 5, 900), 1),
+    "offered key": OfferedKey(b"public key", b"", bytes(range(32)), b"sealed key and its tag"),
+    "sum request": EncryptedSumRequest(
+        *session_fields(SESSION).values(), floats([0.0] * 6), 1, 10, 1, b"public key", bytes(range(32))
+    ),
+    "encrypted input": EncryptedInput(b"ciphertexts"),
+    "encrypted sum": EncryptedSum(
+        *session_fields(SESSION).values(),
+        floats([0.0] * 6),
+        0,
+        10,
+        (1, 900),
+        1,
+        bytes(32),
+        b"sealed key and its tag",
+        b"ciphertexts",
+    ),
+    "sum opened": SumOpened(bytes(8)),
+    "sketch request": SketchRequest(*session_fields(SESSION).values(), 16, 5, b"public key", bytes(range(32))),
+    "score request": ScoreRequest(
+        *session_fields(SESSION).values(), 2, 0, 3, 5, bytes(32), b"sealed key and its tag", (b"(0, 0)", b"(0, 1)", b"(1, 1)")
+    ),
+    "rounded scores": RoundedScores(bytes(8), bytes(4)),
+}
+
+
+def encrypted_messages():
+    to_server = (OfferedKey, EncryptedInput, SumOpened, RoundedScores)
+    cases = []
+    for name, message in ENCRYPTED.items():
+        ends = (5, SERVER) if isinstance(message, to_server) else (SERVER, 5)
+        sent = encode(Envelope(SESSION.digest, *ends, message))
+        cases.append({"name": name, "kind": type(message).__name__, "sender": ends[0], "bytes": sent})
+    return cases
 
 
 def distributed_gaussian():
@@ -605,12 +605,12 @@ FILES = {
     "group_seed/v1/exchange.json": exchange,
     "group_seed/v1/broken.json": broken_exchanges,
     "uploads/v1/rounds.json": rounds,
-    "encrypted/v1/keys.json": encrypted_keys,
-    "encrypted/v1/messages.json": encrypted_messages,
-    "encrypted/v1/scores.json": encrypted_scores,
     "two_servers/v1/projections.json": ring_projections,
     "two_servers/v1/rounds.json": two_server_rounds,
     "two_servers/v1/broken.json": broken_two_servers,
+    "encrypted/v1/keys.json": encrypted_keys,
+    "encrypted/v1/messages.json": encrypted_messages,
+    "encrypted/v1/scores.json": encrypted_scores,
     "distributed_gaussian/v1/inputs.json": distributed_gaussian,
     "slots/v1/inputs.json": slots,
     "receiver_opened/v1/exchange.json": receiver_opened_sums,
