@@ -45,6 +45,7 @@ from cloister.protocol.receiver_opened_terms import PROTOCOL as OPENED
 from cloister.protocol.receiver_opened_terms import Opening, OpeningPolicy
 from cloister.protocol.roles import Worked
 from cloister.protocol.session import SERVER, Session
+from cloister.protocol.sketch_view import SketchSecret
 from cloister.protocol.slots import COUNTING, Slots, Weighted
 from cloister.protocol.two_server_asking import GramAnswered, SumAnswered
 from cloister.protocol.two_server_questions import sum_question
@@ -596,6 +597,24 @@ def broken_receiver_opened():
     return results
 
 
+def sketches():
+    """Secret sketches of the vector with k/8 at place k, under the keys of a run and of a session."""
+    seed = ENTROPY.secret("group seed", 32)
+    cases = []
+    for keys, d, k in (("run", 24, 6), ("session", 24, 12)):
+        drawn = SketchSecret(seed, SESSION.run, keys, d, k)(SESSION.digest)
+        vector = np.arange(d, dtype=np.float32) / 8
+        cases.append({"keys": keys, "d": d, "k": k, "vector": floats(vector), "sketch": floats(drawn.apply(vector))})
+    return {
+        "entropy_seed": SEED,
+        "label": "group seed",
+        "seed": seed,
+        "run": SESSION.run,
+        "session": SESSION.digest,
+        "cases": cases,
+    }
+
+
 FILES = {
     "crypto/v1/keys.json": keys,
     "crypto/v1/transforms.json": transforms,
@@ -605,6 +624,7 @@ FILES = {
     "group_seed/v1/exchange.json": exchange,
     "group_seed/v1/broken.json": broken_exchanges,
     "uploads/v1/rounds.json": rounds,
+    "sketch/v1/sketches.json": sketches,
     "two_servers/v1/projections.json": ring_projections,
     "two_servers/v1/rounds.json": two_server_rounds,
     "two_servers/v1/broken.json": broken_two_servers,
