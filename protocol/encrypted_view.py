@@ -311,8 +311,6 @@ class EncryptedView(HeldView):
 
     def _forget_round(self) -> None:
         super()._forget_round()
-        self._made.clear()
-        self._counted.clear()
         self.server.sketches.clear()
         self.server.scores.clear()
         self.server.keys = {name: key for name, key in self.server.keys.items() if name.name == "all"}
