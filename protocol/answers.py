@@ -15,6 +15,7 @@ Owner = Literal["server", "clients"]
 Work = Literal["update", "gradient", "update sketch", "gradient sketch"]
 SKETCHES: Mapping[Work, Work] = MappingProxyType({"update sketch": "update", "gradient sketch": "gradient"})
 """Work that is a sketch of other work, which the client holds."""
+MOST_WEIGHT = 2.0**200
 
 
 class Functionality(StrEnum):
@@ -69,7 +70,10 @@ class Remembered:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The weights a_i of one published sum over clients i; times n_i where `times_samples`."""
+    """The weights a_i of one published sum over clients i; times n_i where `times_samples`.
+
+    The largest is 0 or within 1 / MOST_WEIGHT and MOST_WEIGHT: then totals of them are numbers that every protocol can hold.
+    """
 
     of: Mapping[int, float]
     times_samples: bool = False
@@ -79,6 +83,9 @@ class Weights:
     def __post_init__(self) -> None:
         if not all(isfinite(a) for a in self.of.values()):
             raise ValueError("the weights of a sum are finite numbers")
+        largest = max(map(abs, self.of.values()), default=0.0)
+        if largest and not 1 / MOST_WEIGHT <= largest <= MOST_WEIGHT:
+            raise ValueError(f"the largest weight of a sum is within {1 / MOST_WEIGHT:.1e} and {MOST_WEIGHT:.1e}, not {largest}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,7 @@ class EncryptedView(HeldView):
         network.allow(-(-(d + 2) // SUMS.slots) * (SUMS.ciphertext_bytes + 4) + SEALED_BYTES + HEAD_BYTES)
 
     def _unfit(self, work: LocalWork) -> str | None:
-        return super()._unfit(work) or unsummable(work.vector, 1) or unsketchable(work.vector)
+        return super()._unfit(work) or unsummable(work.vector, 1) or unsketchable(work.sketched)
 
     def _run(self, parties: Mapping[bytes, Party], opening: Iterable[Effect], perform: Perform | None = None) -> None:
         """Play these sessions of the server among the clients that hold keys."""
@@ -253,7 +253,7 @@ class EncryptedView(HeldView):
 
         def perform(tasks: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
             for client, work in self._results({client: updates.name for client, _ in tasks}):
-                yield client, Worked(work.vector, 1)
+                yield client, Worked(work.sketched, 1)
 
         self._run({session.digest: server}, encrypted_scores.invite(state), perform)
         received: Mapping[int, Ciphertexts] = server.state.received
@@ -268,7 +268,8 @@ class EncryptedView(HeldView):
         name = unused(f"{updates.name}/kept", self.server.kept)
         self.server.kept[name] = {i: sketches[i] for i in chosen}
         held, digest = self.clients.held[updates.name], self._sketch_session(updates).digest
-        self._remembered[name] = {i: sketch_of(self._holders[i].state, digest, held[i].vector).astype(np.float32) for i in chosen}
+        shown = {i: held[i].sketched for i in chosen}
+        self._remembered[name] = {i: sketch_of(self._holders[i].state, digest, x).astype(np.float32) for i, x in shown.items()}
         return Remembered(name, chosen)
 
     def cosines(self, updates: Updates, remembered: Remembered, /) -> NDArray[np.float64]:
@@ -311,8 +312,6 @@ class EncryptedView(HeldView):
 
     def _forget_round(self) -> None:
         super()._forget_round()
-        self._made.clear()
-        self._counted.clear()
         self.server.sketches.clear()
         self.server.scores.clear()
         self.server.keys = {name: key for name, key in self.server.keys.items() if name.name == "all"}

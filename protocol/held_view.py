@@ -30,6 +30,7 @@ class Made:
     session: bytes
     kind: Work
     model: Model
+    clients: Clients
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +78,10 @@ class HeldView(ViewBase):
                 yield client, Worked(result.vector, result.samples)
 
         handles = self._heard(round, work, kind, perform)
-        for updates in handles.values():
+        answered = {cluster: updates for cluster, updates in handles.items() if updates.clients}
+        for updates in answered.values():
             self.clients.held[updates.name] = {i: results[i] for i in updates.clients}
-        return {cluster: updates for cluster, updates in handles.items() if updates.clients}
+        return answered
 
     def train_and_sum(
         self, round: int, work: Mapping[str, Assignment], weights: Mapping[str, Weights], /
@@ -108,12 +110,20 @@ class HeldView(ViewBase):
         self._play(work, kind, sessions, parties, perform)
         handles = {}
         for c, session in sessions.items():
-            handles[c] = updates = Updates(f"{c}@{round}/{kind}", c, round, parties[c].state.clients, work[c].members)
-            self._made[updates.name] = Made(session.digest, kind, work[c].model)
+            clients = parties[c].state.clients
+            handles[c] = updates = Updates(f"{c}@{round}/{kind}", c, round, clients, work[c].members)
+            if updates.name in self._made and not clients:
+                continue  # asked a second time, and nobody answers: what there is stays
+            self._made[updates.name] = Made(session.digest, kind, work[c].model, clients)
             self._counted[updates.name] = {}
             self._numbered[updates.name] = 0
             self.server.published[updates.name] = []
         return handles
+
+    def _forget_round(self) -> None:
+        super()._forget_round()
+        for store in (self._made, self._counted, self._numbered):
+            store.clear()
 
     def _fit(self, tasks: Sequence[tuple[int, Task]], kind: Work) -> Iterator[tuple[int, LocalWork]]:
         for client, result in self._worked(tasks, kind):
@@ -137,9 +147,10 @@ class HeldView(ViewBase):
         return self._answers([(updates, name, asked, asked.members or updates.members) for name, asked in weights.items()])
 
     def _known(self, updates: Updates) -> Made:
-        if updates.name not in self._made:
+        made = self._made.get(updates.name)
+        if made is None or not set(updates.clients) <= set(made.clients):
             raise Refused(f"the updates of {updates.name} are gone; ask in the round that collected them, or remember them")
-        return self._made[updates.name]
+        return made
 
     def _answers(self, asked: Sequence[tuple[Updates, str, Weights, Clients]]) -> dict[str, Sum | BelowFloor]:
         """The answer to every question, by name: of each cluster one or several, in as few passes as no client is in twice."""

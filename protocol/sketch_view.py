@@ -49,7 +49,9 @@ class SketchSecret:
         self._drawn: dict[bytes, TwoStage] = {}
 
     def __call__(self, session: bytes) -> TwoStage:
-        """The sketch of the updates that were made in the session with this digest."""
+        """The sketch of the updates that were made in the session with this digest. Raises Refused for updates of one number."""
+        if self._d < 2:
+            raise Refused("a sketch of updates with a single coordinate would be those; ask for sums alone, or use TwoServer")
         context = self._run if self.keys == "run" else session
         if context not in self._drawn:
             if len(self._drawn) >= self.KEPT:

@@ -41,6 +41,8 @@ def packed(kept: Mapping[str, Shared], helpers: Mapping[int, Party]) -> tuple[di
     second: Second = helpers[SECOND_SERVER].state
     arrays = {}
     for name, shared in kept.items():
+        if not shared.shares:
+            continue
         arrays[name] = np.stack(list(shared.shares.values()))
         arrays[_beside(name)] = np.stack([_held(second, shared.session, client) for client in shared.shares])
     counters = {SECOND_SERVER: {**second.next_round, **second.opened, QUESTION: second.next_question}}
@@ -53,7 +55,7 @@ def unpacked(
     """Give the helpers back what they held; returns what the first server keeps, and the products entered by each update."""
     kept: dict[str, Shared] = {}
     sessions: dict[bytes, Holding] = {}
-    for handle in remembered:
+    for handle in (r for r in remembered if r.clients):
         shares, beside = snapshot.remembered[handle.name], snapshot.remembered[_beside(handle.name)]
         for client, share, words in zip(handle.clients, shares, beside, strict=True):
             data = to_words(words)

@@ -84,7 +84,7 @@ class TwoServerView(ViewBase):
         for cluster, assignment in work.items():
             session = Session(f"{PROTOCOL}/{kind}", self._setup.run, round, cluster, assignment.participants, 1)
             model = assignment.model.name
-            sessions.append((session, kind, model, to_bytes(self.server.models[model])))
+            sessions.append((session, kind, model, to_bytes(self._model(assignment.model))))
 
         def perform(tasks: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
             return ((client, Worked(r.vector, r.samples)) for client, r in self._worked(tasks, kind))
@@ -196,7 +196,10 @@ class TwoServerView(ViewBase):
         """
         if not set(remembered.clients) <= self._shares_of(remembered).keys():
             raise Refused(f"the remembered updates {remembered.name} are gone; keep their handle when retiring")
-        collected, kept = self._collected(updates), self.server.kept[remembered.name]
+        collected = self._collected(updates)
+        if not remembered.clients:
+            return np.zeros((len(updates.clients), 0))
+        kept = self.server.kept[remembered.name]
         new = {(collected.session.digest, i): collected.received[i][0] for i in updates.clients}
         old = {(kept.session, i): kept.shares[i] for i in remembered.clients}
         rows = dict(sorted((new | old).items()))
@@ -244,10 +247,9 @@ class TwoServerView(ViewBase):
     def retire(self, models: Iterable[Model], remembered: Iterable[Remembered], /) -> None:
         remembered = list(remembered)
         super().retire(models, remembered)
-        kept = {
-            r.name: Shared(self.server.kept[r.name].session, {i: self._shares_of(r)[i] for i in r.clients}) for r in remembered
-        }
-        self.server.kept = kept
+        handles = [r for r in remembered if r.name in self.server.kept]
+        shares = {r.name: {i: n for i, n in self._shares_of(r).items() if i in r.clients} for r in handles}
+        self.server.kept = {r.name: replace(self.server.kept[r.name], shares=shares[r.name]) for r in handles if shares[r.name]}
         rows = sorted({(shared.session, client) for shared in self.server.kept.values() for client in shared.shares})
         self._products = {row: self._products[row] for row in rows if row in self._products}
         forget(self._network, self.helpers, self._setup.run, self._next_question(), rows)

@@ -83,6 +83,11 @@ class ViewBase:
     def _means(self) -> dict[str, Vector]:
         return (self.server if self._owner == "server" else self.clients).means
 
+    def _model(self, model: Model) -> Vector:
+        if model.name not in self._models:
+            raise Refused(f"the model {model.name} is gone; keep its handle when retiring")
+        return self._models[model.name]
+
     # --- work ---------------------------------------------------------------------------------------------------------
 
     def _session(self, round: int, cluster: str, roster: Clients, kind: Work) -> Session:
@@ -97,6 +102,9 @@ class ViewBase:
         perform: Callable[[list[tuple[int, Task]]], Iterator[tuple[int, Worked]]],
     ) -> None:
         """Invite the participants of every session, let them perform, and play to the deadline."""
+
+        for assignment in work.values():
+            self._model(assignment.model)
 
         def opening() -> Iterator[tuple[int, Effect]]:
             for cluster, session in sessions.items():
@@ -146,8 +154,11 @@ class ViewBase:
         return self.below_floor[-1]
 
     def advance(self, model: Model, mean: Sum, /, step: float = 1.0) -> Model:
+        before = self._model(model)
+        if mean.name not in self._means:
+            raise Refused(f"the mean {mean.name} is gone; move the model in the round that published it")
         with self._network.timed(*((SERVER,) if self._owner == "server" else mean.clients)):
-            moved = self._models[model.name] + np.float32(step) * self._means[mean.name]
+            moved = before + np.float32(step) * self._means[mean.name]
         name = unused(mean.name, self._models)
         self._models[name] = moved
         return Model(name)
@@ -198,7 +209,7 @@ class ViewBase:
             store.clear()
 
     def observe(self, model: Model, /) -> Vector:
-        return self.clients.models[model.name] if model.name in self.clients.models else self.server.models[model.name]
+        return self.clients.models[model.name] if model.name in self.clients.models else self._model(model)
 
     def save(self) -> Snapshot:
         next_round = {i: dict(p.state.next_round) for i, p in self.clients.parties.items()}

@@ -158,9 +158,9 @@ class CFL:
         measured: dict[str, Measured] = {}
         for name in sorted(work.keys() & updates.keys()):
             cluster, answered = clusters[name], updates[name]
+            judged = self._judged(view, answered, gradients.get(name))  # first: who is rejected by it is not in the mean
             mean = view.sums(answered, {name: mean_of(answered.clients, self.by_samples)})[name]  # line 12
             clusters[name] = moved = advanced(view, cluster, mean)
-            judged = self._judged(view, answered, gradients.get(name))
             if judged is None:
                 continue
             measured[name] = seen = self._measure(judged, mean)
@@ -193,11 +193,14 @@ class CFL:
         return Assignment(cluster.model, chosen, cluster.members)
 
     def _judged(self, view: ServerView, answered: Updates, gradients: Updates | None) -> Gram | None:
-        """What the split test looks at: the updates, or the gradients of those who also sent an update, if any did."""
+        """What the split test looks at: the updates, or the gradients of those who also sent an update; None if none are there."""
         if self.similarity == "update":
-            return view.gram(answered)
-        both = _restricted(view.gram(gradients), answered.clients) if gradients is not None else None
-        return both if both is not None and both.clients else None
+            seen = view.gram(answered)
+        elif gradients is not None:
+            seen = _restricted(view.gram(gradients), answered.clients)
+        else:
+            return None
+        return seen if seen.clients else None
 
     def _measure(self, judged: Gram, mean: object) -> Measured:
         uniform = np.full(len(judged.clients), 1 / len(judged.clients))

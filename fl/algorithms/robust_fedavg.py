@@ -102,7 +102,7 @@ class RobustFedAvg:
 
     def _measured(self, gram: Gram | None, outcome: Outcome) -> dict[str, Measured]:
         """Norms and cosines of the round, if the rule sees cosines."""
-        if gram is None or self.rule.sees < Sight.GRAM:
+        if gram is None or not gram.clients or self.rule.sees < Sight.GRAM:
             return {}
         weights = [outcome.weights.get(i, 0.0) for i in gram.clients]
         largest = float(norms(gram.matrix).max())

@@ -90,13 +90,16 @@ def robust_sum(view: ServerView, updates: Updates, rule: Rule, rng: np.random.Ge
 
 def _by_gram(view: ServerView, updates: Updates, rule: Rule, rng: np.random.Generator, root: int | None) -> RobustSum:
     gram = view.gram(updates) if rule.sees > Sight.SUM else None
-    n = len(updates.clients)
+    clients = updates.clients if gram is None else gram.clients  # who cannot be compared is not in the sum
+    if not clients:
+        return RobustSum(None, 0.0, Outcome({}, "no client's update could be compared"), gram)
+    n = len(clients)
     try:
         with one_thread():
-            weights = _weights(rule, np.zeros((n, n)) if gram is None else gram.matrix, updates, rng, root)
+            weights = _weights(rule, np.zeros((n, n)) if gram is None else gram.matrix, clients, rng, root)
     except ValueError as error:
         return RobustSum(None, 0.0, Outcome({}, str(error)), gram)
-    of = {i: float(w) for i, w in zip(updates.clients, weights, strict=True)}
+    of = {i: float(w) for i, w in zip(clients, weights, strict=True)}
     asked = Weights({i: w for i, w in of.items() if w != 0})
     if not asked.of:
         return RobustSum(None, 0.0, Outcome(of, f"{type(rule).__name__} trusts nobody"), gram)
@@ -107,15 +110,15 @@ def _by_gram(view: ServerView, updates: Updates, rule: Rule, rng: np.random.Gene
     return _published(answer, float(weights.sum()), of, gram)
 
 
-def _weights(rule: Rule, gram: Matrix, updates: Updates, rng: np.random.Generator, root: int | None) -> Matrix:
-    """The rule's weights in the order of those who answered. Raises ValueError where it cannot give any."""
+def _weights(rule: Rule, gram: Matrix, clients: tuple[int, ...], rng: np.random.Generator, root: int | None) -> Matrix:
+    """The rule's weights in the order of these clients. Raises ValueError where it cannot give any."""
     if root is None:
         if not isinstance(rule, GramRule):
             raise ValueError(f"{rule} needs a root update")
         return rule.weights(gram, rng)
-    if root not in updates.clients or not isinstance(rule, ExtraRowRule):
+    if root not in clients or not isinstance(rule, ExtraRowRule):
         raise ValueError(f"client {root}, who holds the root data, did not answer")
-    at = updates.clients.index(root)
+    at = clients.index(root)
     order = np.array([*(k for k in range(len(gram)) if k != at), at])
     weights = np.empty(len(gram))
     weights[order] = rule.weights_with(gram[np.ix_(order, order)], rng)

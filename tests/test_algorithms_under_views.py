@@ -1,0 +1,214 @@
+"""CFL, FedAvg and robust rules under every protection by changing one field: the same clusters, and models within bounds."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from cloister.crypto.entropy import SimulatedEntropy
+from cloister.fl.algorithms.algorithm import Algorithm, Start
+from cloister.fl.algorithms.cfl import CFL, ScaleFree
+from cloister.fl.algorithms.fedavg import FedAvg
+from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
+from cloister.fl.data import Digits
+from cloister.fl.experiment import run
+from cloister.fl.models import Mlp
+from cloister.fl.partition import LabelSwap
+from cloister.fl.robust.krum import MultiKrum
+from cloister.fl.scenario import Scenario
+from cloister.fl.simulation import Simulation
+from cloister.fl.training import Training
+from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
+from cloister.protocol.answers import Model
+from cloister.protocol.dropouts import Dropouts
+from cloister.protocol.in_process import Frame
+from cloister.protocol.messages import decode, encode
+from cloister.protocol.view import LocalWork, Protection, Setup
+
+SPLITTING = CFL(thresholds=ScaleFree(eps1=0.9, eps2=0.3), patience=3)
+ROUNDS = 5
+SMALL = Scenario(
+    name="five views",
+    data=Digits(),
+    partition=LabelSwap(clients=8, groups=2, pairs=((1, 7), (3, 8)), shared_test=True),
+    model=Mlp(hidden=(16,)),
+    training=Training(epochs=3, batch=10, lr=0.1),
+    algorithm=SPLITTING,
+    protection=Plain(floor=2),
+    rounds=ROUNDS,
+)
+PROTECTIONS: dict[str, Protection] = {
+    "Permuted": Permuted(floor=2),
+    "Masked": Masked(floor=2),
+    "Encrypted": Encrypted(k=512, floor=2),
+    "TwoServer": TwoServer(floor=2),
+}
+TOLERANCE = {"Permuted": 1e-5, "Masked": 1e-4, "Encrypted": 1e-5, "TwoServer": 1e-5}
+"""Of a model's coordinate, against Plain's: training multiplies the rounding of the rounds before."""
+CLUSTERS = {(0, 1, 2, 3), (4, 5, 6, 7)}
+
+
+def played(protection: Protection, algorithm: Algorithm = SPLITTING, rounds: int = ROUNDS, tap: Any = None) -> Simulation:
+    simulation = Simulation(replace(SMALL, protection=protection, algorithm=algorithm, faults=tap), None)
+    for _ in range(rounds):
+        simulation.step()
+    return simulation
+
+
+def clusters(simulation: Simulation) -> set[tuple[int, ...]]:
+    return {cluster.members for cluster in simulation.state.clusters.values()}
+
+
+def farthest(ours: Simulation, others: Simulation) -> float:
+    """The largest difference of a coordinate of a client's model."""
+    mine, theirs = ours.vectors(), others.vectors()
+    assert mine.keys() == theirs.keys()
+    return max(float(np.abs(mine[i] - theirs[i]).max()) for i in mine)
+
+
+@pytest.mark.parametrize("name", PROTECTIONS)
+def test_cfl_finds_the_clusters_and_models_of_plain(name: str) -> None:
+    ours, plain = played(PROTECTIONS[name]), played(Plain(floor=2))
+    assert clusters(ours) == clusters(plain) == CLUSTERS
+    assert ours.state.tree.keys() == plain.state.tree.keys()
+    assert farthest(ours, plain) < TOLERANCE[name]
+    assert not ours.view.faults
+
+
+@pytest.mark.parametrize("by_samples", [True, False])
+@pytest.mark.parametrize("name", PROTECTIONS)
+def test_fedavg_has_the_models_of_plain(name: str, by_samples: bool) -> None:
+    algorithm = FedAvg(by_samples=by_samples)
+    ours, plain = (played(protection, algorithm, 2) for protection in (PROTECTIONS[name], Plain(floor=2)))
+    assert farthest(ours, plain) < TOLERANCE[name]
+    start = ours.view.observe(Model("init")) if Model("init") in ours.state.models else ours.vectors()[0] * 0
+    assert np.linalg.norm(ours.vectors()[0] - start) > 1.0
+
+
+@pytest.mark.parametrize(
+    "name", ["Plain", *(pytest.param(n, marks=pytest.mark.slow if n == "Encrypted" else ()) for n in PROTECTIONS)]
+)
+def test_cfl_finds_the_clusters_although_somebody_falls_silent_in_every_round(name: str) -> None:
+    protection = PROTECTIONS.get(name, Plain(floor=2))
+    lost: set[int] = set()
+    dropouts = Dropouts(tuple(range(8)), 1, seed=3)
+
+    def tap(frame: Frame) -> Iterable[Frame]:
+        passed = tuple(dropouts(frame))
+        lost.update(() if passed else (frame.sender,))
+        return passed
+
+    simulation = played(protection, rounds=7, tap=tap)
+    assert lost  # it was not for nothing
+    assert clusters(simulation) == CLUSTERS
+    assert not simulation.state.waiting
+
+
+@pytest.mark.parametrize("name", PROTECTIONS)
+def test_a_run_that_is_stopped_and_resumed_ends_as_if_it_had_not_been(name: str, tmp_path: Path) -> None:
+    scenario = replace(SMALL, protection=PROTECTIONS[name])
+
+    def play(folder: str, rounds: int | None = None, resume: bool = False) -> None:
+        for k, _ in enumerate(run(scenario, tmp_path / folder, resume=resume)):
+            if k + 1 == rounds:
+                return
+
+    play("straight")
+    play("stopped", 2)
+    play("stopped", 2, resume=True)  # the next round is after the split, with what was remembered of it
+    play("stopped", resume=True)
+    for path in sorted((tmp_path / "straight").rglob("*")):
+        where = path.relative_to(tmp_path / "straight")
+        again = tmp_path / "stopped" / where
+        if where.parts[0] == "models" and where.suffix:
+            mine, theirs = load_file(path), load_file(again)
+            bound = 1e-5 if name == "Encrypted" else 0.0  # its library draws its own randomness
+            assert mine.keys() == theirs.keys()
+            assert all(np.abs(mine[k] - theirs[k]).max() <= bound for k in mine)
+        elif where.name in ("disclosure.jsonl", "faults.jsonl", "splits.jsonl", "tree.json"):
+            assert path.read_bytes() == again.read_bytes()
+    assert (tmp_path / "straight" / "models" / "00.safetensors").exists()
+
+
+# --- what a view cannot compare -----------------------------------------------------------------------------------------
+
+D = 30
+
+
+def honest(client: int) -> np.ndarray[Any, Any]:
+    return (0.1 * (np.random.default_rng(client).standard_normal(D) + 1)).astype(np.float32)
+
+
+def one_round(protection: Protection, algorithm: Algorithm, tap: Callable[[Frame], Iterable[Frame]]) -> tuple[Any, Any]:
+    """The state after a round of eight clients, and the view."""
+
+    def workers(jobs: Any) -> Any:
+        return ((job.client, LocalWork(honest(job.client), 1 + job.client)) for job in jobs)
+
+    clients = tuple(range(8))
+    view = protection.open(Setup(bytes(16), np.zeros(D, np.float32), clients, workers, SimulatedEntropy(0), tap))
+    state = algorithm.init(Start(clients, dict.fromkeys(clients, 0), Model("init")))
+    state = algorithm.round(state, view, np.random.default_rng(0))
+    view.retire(state.models, state.remembered)
+    return state, view
+
+
+def losing_a_sketch(client: int) -> Callable[[Frame], Iterable[Frame]]:
+    """A network that loses the first encrypted input, or every upload of a sketch, of one client."""
+    lost: list[int] = []
+
+    def tap(frame: Frame) -> Iterable[Frame]:
+        if frame.sender != client or frame.kind not in ("Upload", "EncryptedInput") or lost:
+            return [frame]
+        lost.append(frame.number)
+        return []
+
+    return tap
+
+
+def spoilt(frame: Frame) -> Iterable[Frame]:
+    """Client 2 gives the second server another key than it used."""
+    if frame.kind != "KeyShare" or frame.sender != 2:
+        return [frame]
+    envelope = decode(frame.data, frame.sender, 1 << 24)
+    message: Any = envelope.message
+    return [replace(frame, data=encode(replace(envelope, message=replace(message, key=bytes(32)))))]
+
+
+UNCOMPARED = [(Masked(), losing_a_sketch), (Encrypted(), losing_a_sketch), (TwoServer(), lambda client: spoilt)]
+
+
+@pytest.mark.parametrize(("protection", "tap"), UNCOMPARED, ids=["Masked", "Encrypted", "TwoServer"])
+def test_who_cannot_be_compared_is_not_in_a_robust_sum(protection: Protection, tap: Any) -> None:
+    state, view = one_round(protection, RobustFedAvg(rule=MultiKrum(1)), tap(2))
+    assert state.outcome.unmoved == ""
+    assert state.outcome.weights.keys() == {0, 1, 3, 4, 5, 6, 7}
+    expected = sum(w * honest(i).astype(np.float64) for i, w in state.outcome.weights.items())
+    assert np.allclose(view.observe(state.clusters["0"].model), expected, atol=1e-5)
+    assert state.measured["0"].clients == (0, 1, 3, 4, 5, 6, 7)
+
+
+def test_a_robust_rule_without_any_sketch_leaves_the_model_and_says_why() -> None:
+    state, _ = one_round(Masked(), RobustFedAvg(rule=MultiKrum(1)), lambda f: [] if f.kind == "Upload" else [f])
+    assert "could be compared" in state.outcome.unmoved
+    assert state.clusters["0"].model == Model("init")
+
+
+def test_cfl_without_any_sketch_trains_on_and_judges_nothing() -> None:
+    state, view = one_round(Masked(), SPLITTING, lambda f: [] if f.kind == "Upload" else [f])
+    assert not state.measured
+    mean = np.mean([honest(i) for i in range(8)], axis=0)
+    assert np.allclose(view.observe(state.clusters["0"].model), mean, atol=1e-5)
+
+
+def test_cfl_under_two_servers_is_not_stopped_by_a_client_whose_shares_are_of_no_update() -> None:
+    """The Gram question comes before the sum: it says whose, and the sum goes without."""
+    state, view = one_round(TwoServer(), SPLITTING, spoilt)
+    mean = np.mean([honest(i) for i in range(8) if i != 2], axis=0)
+    assert np.allclose(view.observe(state.clusters["0"].model), mean, atol=1e-5)
+    assert [(fault.blame, fault.rejected) for fault in view.faults] == [(2, True)]
+    assert not view.below_floor

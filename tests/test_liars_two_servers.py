@@ -1,0 +1,162 @@
+"""The two liars against a robust rule: under Masked the poison gets into the sum, under TwoServer it is left out."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cloister.crypto.projection import Dense, TwoStage
+from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
+from cloister.fl.partition import Iid
+from cloister.fl.robust.krum import MultiKrum
+from cloister.fl.simulation import Simulation
+from cloister.protocol import Encrypted, Masked, Plain, TwoServer
+from cloister.protocol.in_process import Frame
+from cloister.protocol.messages import decode
+from cloister.protocol.two_server_messages import Coin, Opening
+from cloister.protocol.two_server_questions import projection_key
+from cloister.protocol.view import Protection
+from cloister.threat_models.adversary import Adversary
+from cloister.threat_models.attack import LoneAttack
+from cloister.threat_models.liars import KernelPoison, kernel_poison
+from cloister.threat_models.membership import Fixed
+from cloister.threat_models.simple_attacks import Honest, MinusGradient
+
+from .coalition_sample import SMALL
+
+LIARS = (0, 1, 2)
+K = 256
+"""Of the 610 coordinates of the small model."""
+STRENGTH = 8.0
+
+
+def simulated(protection: Protection, adversary: Adversary | None, tap: Any = None) -> Simulation:
+    """Multi-Krum that leaves out three of ten."""
+    algorithm = RobustFedAvg(rule=MultiKrum(3, m=6))
+    return Simulation(replace(SMALL, algorithm=algorithm, protection=protection, adversary=adversary, faults=tap), None)
+
+
+def played(protection: Protection, adversary: Adversary | None) -> tuple[set[int], np.ndarray[Any, Any]]:
+    """Whose updates are in the sum of the first round, and the model after it."""
+    simulation = simulated(protection, adversary)
+    simulation.step()
+    return chosen(simulation), simulation.vectors()[0]
+
+
+def chosen(simulation: Simulation) -> set[int]:
+    return {i for i, w in simulation.state.outcome.weights.items() if w != 0}
+
+
+def liars(attack: LoneAttack, shown: LoneAttack | None = None) -> Adversary:
+    return Adversary(members=Fixed(LIARS), upload=attack, shown=shown)
+
+
+def knowing(held: list[Any]) -> Adversary:
+    """A coalition that knows a projection, and hides a poison in its kernel."""
+    return liars(KernelPoison(lambda known: held[0], MinusGradient(STRENGTH)))
+
+
+def direction() -> np.ndarray[Any, Any]:
+    """Where the poison moves the model, if nothing leaves it out: from the honest mean."""
+    clean, poisoned = open_model(None), open_model(liars(MinusGradient(STRENGTH)))
+    return np.asarray(poisoned - clean)
+
+
+def open_model(adversary: Adversary | None) -> np.ndarray[Any, Any]:
+    simulation = Simulation(replace(SMALL, protection=Plain(), adversary=adversary), None)
+    simulation.step()
+    return simulation.vectors()[0]
+
+
+@pytest.mark.parametrize(
+    "protection", [Plain(), TwoServer(k=K), TwoServer(), Masked(sketch=K)], ids=["plain", "k", "all", "masked"]
+)
+def test_an_open_poison_is_left_out_everywhere(protection: Protection) -> None:
+    found, _ = played(protection, liars(MinusGradient(STRENGTH)))
+    assert len(found) == 6
+    assert found.isdisjoint(LIARS)
+
+
+def test_a_two_faced_client_gets_its_poison_summed_under_masked_and_has_one_face_under_two_servers() -> None:
+    two_faced = liars(MinusGradient(STRENGTH), Honest())
+    honest, clean = played(Masked(sketch=K), None)
+    found, poisoned = played(Masked(sketch=K), two_faced)
+    assert found == honest  # the server saw what it would have seen without attack
+    assert found & set(LIARS)
+    share = len(found & set(LIARS)) / 6 / 0.3  # of the poison that a plain mean lets through
+    along = direction()
+    assert (poisoned - clean) @ along > 0.5 * share * (along @ along)
+    found, model = played(TwoServer(k=K), two_faced)
+    _, plain = played(Plain(), two_faced)
+    assert found.isdisjoint(LIARS)
+    assert abs((model - plain) @ along) < 0.05 * (along @ along)
+
+
+def test_a_poison_in_the_kernel_is_summed_under_masked() -> None:
+    held: list[Any] = []
+    simulation = simulated(Masked(sketch=K), knowing(held))
+    view: Any = simulation.view
+    held.append(view._sketch(b"any session: the sketch is of the run"))
+    simulation.step()
+    honest, clean = played(Masked(sketch=K), None)
+    assert chosen(simulation) == honest
+    assert honest & set(LIARS)
+    along = direction()
+    moved = simulation.vectors()[0] - clean
+    assert moved @ along > 0.2 * (along @ along)  # 1 - 256 / 610 of it, from those that were chosen
+
+
+def test_under_two_servers_a_guessed_kernel_hides_nothing() -> None:
+    guess = TwoStage.draw(b"g" * 32, b"h" * 32, 610, K)
+    found, model = played(TwoServer(k=K), knowing([guess]))
+    assert len(found) == 6
+    assert found.isdisjoint(LIARS)
+    _, plain = played(Plain(), knowing([guess]))
+    assert np.linalg.norm(model - plain) < 0.05 * np.linalg.norm(direction())
+
+
+def test_the_projection_of_the_last_round_is_of_no_use_either() -> None:
+    """Told by the server, after the round, what it was projected with, the liars aim at it in the next."""
+    seen: dict[str, list[tuple[bytes, Any]]] = {"Coin": [], "Opening": []}
+
+    def watching(frame: Frame) -> list[Frame]:
+        if frame.kind in seen:
+            envelope = decode(frame.data, frame.sender, 1 << 26)
+            seen[frame.kind].append((envelope.session, envelope.message))
+        return [frame]
+
+    held: list[Any] = [TwoStage.draw(b"g" * 32, b"h" * 32, 610, K)]
+    simulation = simulated(TwoServer(k=K), knowing(held), watching)
+    simulation.step()
+    view: Any = simulation.view
+    ((question, coin),), ((_, opening),) = seen["Coin"], seen["Opening"]
+    assert isinstance(coin, Coin)
+    assert isinstance(opening, Opening)
+    projection = view._terms.project(projection_key(question, opening.coin, coin.coin))
+    units = np.eye(610, dtype=np.uint64)
+    matrix = np.stack([projection.apply(unit).view(np.int64) for unit in units], axis=1).astype(np.float64)
+    held[0] = Dense(matrix)
+    aimed = kernel_poison(held[0], np.zeros(610, np.float32), np.ones(610, np.float32))
+    assert np.linalg.norm(matrix @ aimed) < 1e-5 * np.linalg.norm(matrix @ np.ones(610))  # it would have hidden in the last round
+    simulation.step()
+    assert len(seen["Coin"]) == 2
+    assert len(chosen(simulation)) == 6
+    assert chosen(simulation).isdisjoint(LIARS)
+
+
+def test_under_encryption_a_two_faced_client_is_not_seen_either() -> None:
+    """Robustness under Encrypted is claimed against open poisons alone."""
+    algorithm = RobustFedAvg(rule=MultiKrum(1, m=3))
+    scenario = replace(SMALL, partition=Iid(clients=5, samples=60), algorithm=algorithm, protection=Encrypted(k=K))
+
+    def summed(adversary: Adversary | None) -> set[int]:
+        simulation = Simulation(replace(scenario, adversary=adversary), None)
+        simulation.step()
+        return chosen(simulation)
+
+    honest = summed(None)
+    liar = Fixed((min(honest),))
+    openly = Adversary(members=liar, upload=MinusGradient(STRENGTH))
+    assert min(honest) not in summed(openly)
+    assert summed(replace(openly, shown=Honest())) == honest

@@ -1,0 +1,227 @@
+"""The edges of what a view can be asked, alike under every protection: handles that are gone, few clients, odd weights."""
+
+import numpy as np
+import pytest
+
+from cloister.crypto.entropy import SimulatedEntropy
+from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
+from cloister.protocol.answers import Assignment, BelowFloor, Model, Remembered, Sum, Updates, Weights
+from cloister.protocol.errors import Refused
+from cloister.protocol.view import LocalWork, Setup
+
+RUN = bytes(range(16))
+INIT = Model("init")
+PROTECTIONS = (Plain(floor=3), Permuted(floor=3), Masked(), Encrypted(), TwoServer())
+HELD = (Masked(), Encrypted())
+
+every_protection = pytest.mark.parametrize("protection", PROTECTIONS, ids=lambda p: type(p).__name__)
+
+
+def update_of(client, round, d):
+    return (0.3 * np.random.default_rng([client, round]).standard_normal(d)).astype(np.float32)
+
+
+def works(jobs):
+    for job in jobs:
+        yield job.client, LocalWork(update_of(job.client, job.round, len(job.start)), 5 + job.client)
+
+
+def everyone(n):
+    return {"root": Assignment(INIT, tuple(range(n)), tuple(range(n)))}
+
+
+def equal(n):
+    return {"mean": Weights(dict.fromkeys(range(n), 1.0))}
+
+
+def opened(protection, n=5, d=20, workers=works, tap=None):
+    view = protection.open(Setup(RUN, np.zeros(d, np.float32), tuple(range(n)), workers, SimulatedEntropy(1), tap))
+    return view, view.train(0, everyone(n))["root"]
+
+
+def moved(view, answer):
+    return view.observe(view.advance(INIT, answer)).astype(np.float64)
+
+
+# --- handles ----------------------------------------------------------------------------------------------------------
+
+
+@every_protection
+@pytest.mark.parametrize("unknown", [False, True], ids=["retired", "never there"])
+def test_updates_that_are_gone_are_refused_in_one_line(protection, unknown):
+    view, updates = opened(protection)
+    view.gram(updates)
+    if unknown:
+        updates = Updates("other@0/update", "other", 0, updates.clients, updates.members)
+    else:
+        view.retire([INIT], [])
+    questions = (
+        lambda: view.sums(updates, equal(5)),
+        lambda: view.gram(updates),
+        lambda: view.remember(updates, [0, 1]),
+    )
+    for question in questions:
+        with pytest.raises(Refused, match="gone; ask in the round") as refusal:
+            question()
+        assert "\n" not in str(refusal.value)
+
+
+@every_protection
+def test_models_and_means_that_are_gone_are_refused_in_one_line(protection):
+    view, updates = opened(protection)
+    mean = view.sums(updates, equal(5))["mean"]
+    model = view.advance(INIT, mean)
+    view.retire([model], [])
+    for question in (
+        lambda: view.advance(INIT, mean),
+        lambda: view.observe(INIT),
+        lambda: view.train(1, everyone(5)),
+        lambda: view.train_and_sum(1, everyone(5), {"root": equal(5)["mean"]}),
+        lambda: view.train_alone(1, {0: INIT}),
+    ):
+        with pytest.raises(Refused, match="the model init is gone"):
+            question()
+    with pytest.raises(Refused, match="the mean mean@0 is gone"):
+        view.advance(model, mean)
+
+
+@every_protection
+def test_remembered_updates_that_nobody_knows_are_forgotten_and_refused(protection):
+    view, updates = opened(protection)
+    kept = view.remember(updates, (0, 1))
+    stranger = Remembered("nobody's", (0, 1))
+    view.retire([INIT], [stranger, kept, Remembered(kept.name, (0,))])
+    again = view.train(1, everyone(5))["root"]
+    view.gram(again)
+    for handle in (stranger, Remembered(kept.name, (0, 4))):
+        with pytest.raises(Refused, match="are gone"):
+            view.cosines(again, handle)
+
+
+@every_protection
+def test_a_handle_on_nobodys_updates_is_kept_saved_and_compared(protection):
+    view, updates = opened(protection)
+    nobody, some = view.remember(updates, ()), view.remember(updates, (0, 1))
+    view.save()
+    fewer = Remembered(some.name, ())
+    view.retire([INIT], [nobody, fewer])
+    snapshot = view.save()
+    view.restore(snapshot, [nobody, fewer])
+    later = view.train(1, everyone(5))["root"]
+    assert view.cosines(later, nobody).shape == view.cosines(later, fewer).shape == (5, 0)
+
+
+@every_protection
+def test_asked_twice_in_a_round_clients_answer_once_and_the_first_handle_stays_good(protection):
+    view, updates = opened(protection)
+    assert view.train(0, everyone(5)) == {}
+    answer = view.sums(updates, equal(5))["mean"]
+    expected = np.mean([update_of(i, 0, 20) for i in range(5)], axis=0)
+    assert np.allclose(moved(view, answer), expected, atol=1e-5)
+    assert view.train(0, {"root": Assignment(INIT, (0, 1), (0, 1))}) == {}
+    assert view.gram(updates).clients == tuple(range(5))
+
+
+@pytest.mark.parametrize("protection", HELD, ids=lambda p: type(p).__name__)
+def test_a_handle_that_another_session_took_the_name_of_is_refused(protection):
+    clients = tuple(range(8))
+    view = protection.open(Setup(RUN, np.zeros(20, np.float32), clients, works, SimulatedEntropy(1)))
+    first = view.train(0, {"root": Assignment(INIT, clients[:4], clients)})["root"]
+    second = view.train(0, {"root": Assignment(INIT, clients[4:], clients)})["root"]
+    with pytest.raises(Refused, match="gone"):
+        view.sums(first, equal(8))
+    assert view.sums(second, equal(8))["mean"].clients == clients[4:]
+
+
+# --- few clients, few coordinates -------------------------------------------------------------------------------------
+
+
+@every_protection
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_one_two_or_three_clients(protection, n):
+    view, updates = opened(protection, n)
+    gram = view.gram(updates)
+    assert gram.clients == tuple(range(n))
+    assert gram.matrix.shape == (n, n)
+    answer = view.sums(updates, equal(n))["mean"]
+    assert type(answer) is (Sum if n == 3 else BelowFloor)
+    assert bool(view.below_floor) == (n < 3)
+    view.retire([INIT], [])
+    streamed = view.train_and_sum(1, everyone(n), {"root": equal(n)["mean"]})["root"]
+    assert type(streamed) is (Sum if n == 3 else BelowFloor)
+
+
+@every_protection
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_updates_of_one_two_or_three_coordinates(protection, d):
+    view, updates = opened(protection, d=d)
+    answer = view.sums(updates, equal(5))["mean"]
+    rows = np.stack([update_of(i, 0, d) for i in range(5)]).astype(np.float64)
+    assert np.allclose(moved(view, answer), rows.mean(axis=0), atol=1e-5)
+    if d == 1 and protection in HELD:
+        with pytest.raises(Refused, match="a single coordinate"):
+            view.gram(updates)
+        return
+    gram = view.gram(updates)
+    norms = np.linalg.norm(rows, axis=1)
+    assert (np.abs(gram.matrix - rows @ rows.T) <= gram.tolerance * np.outer(norms, norms) + 1e-6).all()
+    cosines = view.cosines(updates, view.remember(updates, updates.clients))
+    assert np.allclose(np.diagonal(cosines), 1.0, atol=1e-3)
+
+
+# --- weights, and updates of nothing ----------------------------------------------------------------------------------
+
+
+@every_protection
+@pytest.mark.parametrize(
+    "of", [dict.fromkeys(range(5), 0.0), {0: 1.0, 1: -1.0, 2: 2.0, 3: -2.0}, {77: 1.0, 78: 1.0, 79: 1.0}, {}], ids=str
+)
+def test_weights_of_nothing_sum_nothing(protection, of):
+    view, updates = opened(protection)
+    before = len(view.log)
+    assert isinstance(view.sums(updates, {"m": Weights(of)})["m"], BelowFloor)
+    assert not any(entry.what == "sums" for entry in view.log[before:])
+
+
+@every_protection
+def test_extremely_unequal_weights_are_the_sum_within_its_stated_error(protection):
+    of = {0: 1e-12, 1: 1e12, 2: 1.0, 3: 1e-40, 4: -3.0}
+    view, updates = opened(protection)
+    answer = view.sums(updates, {"m": Weights(of)})["m"]
+    assert answer.clients == tuple(range(5))
+    expected = sum(a * update_of(i, 0, 20).astype(np.float64) for i, a in of.items()) / sum(of.values())
+    bound = answer.error + (answer.tolerance + 2.0**-22) * 2 * np.linalg.norm(update_of(1, 0, 20))
+    assert np.linalg.norm(moved(view, answer) - expected) <= bound < 1e-4
+
+
+@pytest.mark.parametrize("largest", [1e308, 1e-310, -1e300, float("nan"), float("inf")])
+def test_weights_whose_totals_no_protocol_can_hold_are_no_weights(largest):
+    with pytest.raises(ValueError, match="weight"):
+        Weights({0: largest, 1: 0.5 * largest, 2: 0.0})
+
+
+@every_protection
+def test_updates_of_zero(protection):
+    def zeros(jobs):
+        return ((job.client, LocalWork(np.zeros(len(job.start), np.float32), 1)) for job in jobs)
+
+    view, updates = opened(protection, workers=zeros)
+    assert not view.gram(updates).matrix.any()
+    assert not view.cosines(updates, view.remember(updates, updates.clients)).any()
+    answer = view.sums(updates, equal(5))["mean"]
+    assert np.linalg.norm(moved(view, answer)) <= answer.error + 1e-12
+
+
+@every_protection
+def test_updates_that_are_not_finite_are_left_out_and_recorded(protection):
+    def broken(jobs):
+        for client, result in works(jobs):
+            vector = result.vector.copy()
+            vector[1] = {2: np.nan, 3: -np.inf}.get(client, vector[1])
+            yield client, LocalWork(vector, result.samples)
+
+    view, updates = opened(protection, workers=broken)
+    assert updates.clients == (0, 1, 4)
+    assert [(fault.blame, fault.rejected) for fault in view.faults] == [(2, True), (3, True)]
+    assert view.sums(updates, equal(5))["mean"].clients == (0, 1, 4)
+    assert np.isfinite(view.gram(updates).matrix).all()
