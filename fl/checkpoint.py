@@ -101,7 +101,7 @@ def read(path: Path) -> Checkpoint:
             {n.removeprefix("remembered "): v for n, v in vectors.items() if n.startswith("remembered ")},
             from_plain(Mapping[int, Mapping[str, int]], plain["next_round"]),
             from_plain(Traffic, plain["traffic"]),
-            plain["ledgers"],
+            plain.get("ledgers", ()),
         )
         memory = {n.removeprefix("adversary "): v for n, v in vectors.items() if n.startswith("adversary ")}
         return Checkpoint(plain["round"], plain["state"], snapshot, plain["lines"], plain["extra"], memory)
