@@ -15,6 +15,7 @@ from .codec import from_plain, to_plain
 from .evaluation import Evaluation, Score, accuracies
 from .generality import ensemble_accuracy, fall_back, models_of_clients
 from .metrics import adjusted_rand_index, purity
+from .privacy import headline, spent
 from .run_folder import RunFolder, machine, versions
 from .scenario import Scenario, described
 from .separation import separation_gap
@@ -99,12 +100,17 @@ def _play(simulation: Simulation, folder: RunFolder, progress: _Progress) -> Rou
     now = view.traffic
     traffic = {"bytes_up": now.bytes_up - before.bytes_up, "bytes_down": now.bytes_down - before.bytes_down}
     below = [{"round": t, "cluster": b.name, "members": list(b.clients)} for b in view.below_floor[refused:]]
+    privacy = spent(view.ledgers)
+    epsilon = {unit: of["epsilon_worst"] for unit, of in privacy.items()}
     line = _metrics(simulation, t, evaluated) | traffic | {"below_floor": below, "seconds": took}
+    line |= {"epsilon": epsilon} if epsilon else {}
     if evaluated is not None and len(state.clusters) == 1:
         progress.before = line["accuracy_mean"]
     folder.append("metrics.jsonl", [line])
     folder.append("splits.jsonl", list(_splits(simulation, t)))
     folder.append("disclosure.jsonl", [entry.as_dict() for entry in view.log[logged:]])
+    if privacy:
+        folder.write_json("privacy.json", privacy)
     extra = {"seconds": progress.seconds, "before": progress.before}
     memory = simulation.corrupted.save() if simulation.corrupted is not None else {}
     write(folder.checkpoints, Checkpoint(state.round, to_plain(state), view.save(), folder.lengths(), extra, memory))
@@ -195,6 +201,7 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
         "faults": len(faults),
         "unplaced": sorted(groups.keys() - placed.keys()),
         **({} if simulation.corrupted is None else {"corrupt": sorted(simulation.corrupted.members)}),
+        **({"privacy": headline(spent(simulation.view.ledgers))} if simulation.view.ledgers else {}),
         **_generality(simulation),
         "versions": versions(),
         "machine": machine(),

@@ -1,6 +1,6 @@
 """What a view is asked with and answers with: typed values, and opaque handles on models and updates."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from enum import StrEnum
 from math import isfinite
@@ -95,6 +95,8 @@ class Sum:
     recipient: who can open it. tolerance: bound on |error of the sum| / sum_i |a_i| |delta_i|, beside one rounding to
     float32. error: bound on the l2 norm of a further error of the mean sum / weight, from fixed point.
     norm: norm of the mean where the server can tell (it holds the mean, or an orthonormal transform of it), else None.
+    noise: standard deviation of what was added, on purpose, to each coordinate of the mean of the updates (each scaled down to
+    the norm that the noise was made for): beside tolerance and error, which do not count it.
     """
 
     name: str
@@ -104,6 +106,7 @@ class Sum:
     tolerance: float
     norm: float | None = None
     error: float = 0.0
+    noise: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +162,10 @@ class Cost:
 class Snapshot:
     """models: float32 (d,) by name. remembered: by name, float32 (clients, length), or shares and keys as uint64.
 
-    next_round: per party and kind of work."""
+    next_round: per party and kind of work. ledgers: the clients' privacy ledgers, as plain JSON values."""
 
     models: Mapping[str, Vector]
     remembered: Mapping[str, NDArray[Any]]
     next_round: Mapping[int, Mapping[str, int]]
     traffic: Traffic
+    ledgers: Sequence[Mapping[str, Any]] = ()

@@ -33,6 +33,7 @@ from .answers import (
 from .disclosure import Disclosure
 from .errors import Refused
 from .in_process import Fault, Tap
+from .ledger import Ledger, Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +150,11 @@ class ServerView(Protocol):
     @property
     def costs(self) -> Mapping[int, Cost]:
         """What each party has spent since the view was opened, keys and seeds included, by party id. Not kept by snapshots."""
+        ...
+
+    @property
+    def ledgers(self) -> Mapping[tuple[int, Unit], Ledger]:
+        """What each client's unit has spent of its privacy budget; empty where no answer has noise."""
         ...
 
     def observe(self, model: Model, /) -> Vector:

@@ -29,6 +29,7 @@ from .disclosure import Disclosure
 from .disclosure import Party as Recipient
 from .errors import Refused
 from .in_process import Fault, InProcess
+from .ledger import Ledger, Unit
 from .messages import Task
 from .roles import Effect, Learned, Party, Worked
 from .session import SERVER, Session
@@ -74,6 +75,10 @@ class ViewBase:
     @property
     def costs(self) -> Mapping[int, Cost]:
         return self._network.costs
+
+    @property
+    def ledgers(self) -> Mapping[tuple[int, Unit], Ledger]:
+        return {}
 
     @property
     def _models(self) -> dict[str, Vector]:
