@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, ClassVar, get_args
 
+from .choosing_messages import ChoosingMessage
 from .errors import ProtocolError
 from .masked_messages import MaskedMessage
 from .message_fields import DIGEST_BYTES, integer, octets, text, words
@@ -135,7 +136,7 @@ class Ready:
     kind: ClassVar[int] = 7
 
 
-Message = Task | Upload | Mean | Advertise | Roster | SealedSeed | Ready | MaskedMessage | ReceiverOpenedMessage
+Message = Task | Upload | Mean | Advertise | Roster | SealedSeed | Ready | ChoosingMessage | MaskedMessage | ReceiverOpenedMessage
 _KINDS: Mapping[int, type[Any]] = MappingProxyType({m.kind: m for m in get_args(Message)})
 
 
