@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from ..crypto.entropy import SimulatedEntropy
-from ..protocol.answers import Model
+from ..protocol.answers import Model, Vector
 from ..protocol.view import LocalJob, LocalWork, ServerView, Setup
 from .algorithms.algorithm import Start
 from .evaluation import Evaluation, Score, accuracies
@@ -66,7 +66,7 @@ class Simulation:
         entropy = SimulatedEntropy(seed)
         clients = tuple(sorted(population.clients))
         self.view: ServerView = scenario.protection.open(
-            Setup(entropy.secret("run", 16), to_vector(self.module), clients, self._work, entropy, scenario.faults)
+            Setup(entropy.secret("run", 16), to_vector(self.module), clients, self._work, entropy, scenario.faults, self._judge)
         )
         self._training = scenario.algorithm.local(scenario.training)
         self._execution = scenario.execution
@@ -112,6 +112,15 @@ class Simulation:
         first = [Evaluation(same[0], vectors[same[0]], self.population.clients[same[0]].test) for same in alike.values()]
         found = accuracies(self.module, first)
         return {i: found[same[0]] for same in alike.values() for i in same}
+
+    def _judge(self, client: int, models: Sequence[Vector], /) -> int:
+        """The model of the least loss on what the client holds out for validation, or else on its training examples.
+
+        The authors of FLIC let clients judge by their test images, which would tune to what the result is measured on.
+        """
+        own = self.validation[client] if client in self.validation else self.population.clients[client]
+        losses = [accuracies(self.module, [Evaluation(client, model, own.train)])[client].loss for model in models]
+        return int(np.argmin([loss if np.isfinite(loss) else np.inf for loss in losses]))
 
     def _work(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:
         """The clients' computers: local training through the scenario's executor, or full gradients."""
