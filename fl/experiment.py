@@ -122,6 +122,7 @@ def _metrics(simulation: Simulation, t: int, evaluated: Mapping[int, Score] | No
             if len(m.clients) > 1
         },
         "detected": {name: _detected(m, groups) for name, m in state.measured.items() if m.communities},
+        "left_out": {str(i): reason for m in state.measured.values() for i, reason in m.left_out.items()},
     }
     return line if evaluated is None else line | _scores(evaluated)
 

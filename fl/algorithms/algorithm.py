@@ -37,6 +37,7 @@ class Measured:
     """What the server saw of one cluster in one round: norms, cosines in the order of `clients`, and the split it made.
 
     communities: what it found among the clients, where it looked. known: bool (m, m), which cosines it has; None for all.
+    left_out: clients whose updates were not summed, and why.
     """
 
     mean: float
@@ -46,6 +47,7 @@ class Measured:
     split: Bipartition | None = None
     communities: tuple[tuple[int, ...], ...] = ()
     known: NDArray[np.bool_] | None = field(default=None, repr=False)
+    left_out: Mapping[int, str] = field(default_factory=dict)
 
 
 class State(Protocol):
