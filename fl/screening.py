@@ -36,8 +36,8 @@ def gathered(
 ) -> Evidence:
     """The evidence with the cosines of all pairs in which one of the `fresh` clients is, weighted by their mean size.
 
-    Late in training cosines are small and mostly noise, and count for little; where an attack bites they are large again. cosines,
-    known: (m, m) in the order of `clients`.
+    Late in training cosines are small and mostly noise, and count for little; where an attack bites they are large again.
+    cosines, known: (m, m) in the order of `clients`.
     """
     ids = tuple(sorted({*evidence.clients, *clients}))
     at = {client: k for k, client in enumerate(ids)}
@@ -85,9 +85,9 @@ def plurality(votes: Mapping[int, str], community: Sequence[int], order: Sequenc
 def merged(communities: Sequence[Community], cosines: Cosines, clients: Sequence[int], apart: float) -> tuple[Community, ...]:
     """The communities with those joined that noise alone has parted, in the order of their lowest ids.
 
-    Two are joined, the nearest first, unless the mean cosine between them is at least `apart` standard deviations below the smaller
-    of the mean cosines inside them (deviation: of the cosines inside both). A client alone has no inside: the other's counts, and
-    for two alone that of all clients. cosines: (m, m) in the order of `clients`.
+    Two are joined, the nearest first, unless the mean cosine between them is not above 0, or is at least `apart` standard
+    deviations below the mean of the cosines inside the looser of them. A client alone has no inside: the other's counts, and for
+    two alone that of all clients. cosines: (m, m) in the order of `clients`.
     """
     row = {client: k for k, client in enumerate(clients)}
     of = [[row[i] for i in community] for community in communities]
@@ -101,11 +101,13 @@ def merged(communities: Sequence[Community], cosines: Cosines, clients: Sequence
 
 
 def _gap(cosines: Cosines, one: list[int], other: list[int]) -> float:
-    """How far the mean cosine between two groups is below that inside, in standard deviations of the cosines inside."""
+    """How far the mean cosine between two groups is below that inside the looser one, in its deviations; infinite below 0."""
+    across = float(cosines[np.ix_(one, other)].mean())
+    if across <= 0:
+        return np.inf
     inside = [c for c in (_inside(cosines, one), _inside(cosines, other)) if len(c)]
-    inside = inside or [_inside(cosines, list(range(len(cosines))))]
-    below = min(float(c.mean()) for c in inside) - float(cosines[np.ix_(one, other)].mean())
-    deviation = float(np.sqrt(np.mean([c.var() for c in inside])))
+    looser = min(inside or [_inside(cosines, list(range(len(cosines))))], key=lambda c: float(c.mean()))
+    below, deviation = float(looser.mean()) - across, float(looser.std())
     if deviation > 0:
         return below / deviation
     return np.inf if below > 0 else -np.inf

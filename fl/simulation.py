@@ -88,11 +88,11 @@ class Simulation:
         self.state = self.scenario.algorithm.round(self.state, self.view, rng)
         self.view.retire(self.state.models, self.state.remembered)
         models = {c.model for c in self.state.clusters.values()}
-        if models <= before and len(self.view.faults) > known:
+        if models <= before and len(self.view.faults) > known and not self.state.measured:
             raise NothingLearned(
                 f"no update of round {t} could be used ({self.view.faults[-1].reason}); a smaller training.lr may help"
             )
-        if models == {INITIAL} and self.view.below_floor:
+        if models == before == {INITIAL} and self.view.below_floor:
             few, floor = len(self.view.below_floor[-1].clients), self.view.below_floor[-1].floor
             raise NothingLearned(
                 f"a sum over {few} clients is below the floor of {floor}, and there is no other: more clients or a lower"

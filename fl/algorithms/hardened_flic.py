@@ -9,12 +9,12 @@ What it adds, and what each part is against:
   is not below 0; the sum itself may follow any robust rule of the Gram matrix.
 - **Grouping again**, every `every` rounds from T on: who turns is found out, and found out early, because T may be small.
 - **Choice.** At every grouping each client tries, on its own data, all communities' models, what they were at the grouping
-  before, and before T the models of earlier rounds. A community goes on from the model that most of its members chose. So a model that an
-  attack has ruined is left behind: for the initial one, if nothing better is there (the rewind).
-- **Evidence.** Late in training cosines are small, and noise would carry clients from one community to the other. Groupings look at
-  the mean of all groupings' cosines, weighted by how large those were.
-- **Fragments.** Modularity breaks clients that differ by noise alone into pieces. Communities that are not apart by `apart` standard
-  deviations of the cosines inside them are one.
+  before, and before T the models of earlier rounds. A community goes on from the model that most of its members chose. So a
+  model that an attack has ruined is left behind: for the initial one, if nothing better is there (the rewind).
+- **Evidence.** Late in training cosines are small, and noise would carry clients from one community to another. Groupings look
+  at the mean of all groupings' cosines, weighted by how large those were.
+- **Fragments.** Modularity breaks clients that differ by noise alone into pieces. Communities whose updates do not point
+  apart, and whose cosines are not `apart` standard deviations lower between than inside, are one.
 
 Which community is loyal is decided by nobody else: each client is *served* by its own community's model, or by the model of
 another one that it says serves it better. So loyal clients leave a captured community, whoever is in the majority. What a client
@@ -42,6 +42,8 @@ from .flic import ALL, named
 from .incremental_similarity import EMPTY, Memory, refreshed
 from .parameter_tree import Node
 
+EVERYBODY = "everybody"
+"""What a grouping measured, on record."""
 LONG = "an update far longer than those of its community"
 OPPOSED = "an update against those of its community"
 
@@ -66,8 +68,8 @@ class Stored:
 class State:
     """clusters: who is served by what. contributors: whose updates make a cluster's model. anchors: earlier models to go back to.
 
-    evidence: cosines over the groupings so far. stored: what is known of the updates in memory. drawn: the round in which a client was last invited. waiting: clients that no
-    cluster has yet. measured: of the last round, for the record.
+    evidence: cosines over the groupings so far. stored: what is known of the updates in memory. drawn: when a client was last
+    invited. waiting: clients that no cluster has yet. measured: of the last round, for the record.
     """
 
     round: int
@@ -100,8 +102,8 @@ class HardenedFLIC:
 
     rounds_before: T, rounds before the first grouping. every: rounds between groupings, and between anchors before T. guard:
     times the median norm beyond which an update is left out. apart: standard deviations by which the cosines between two
-    communities are lower than inside. inner: a robust rule of the Gram matrix in the place of the mean. The rest as
-    in FLIC.
+    communities are lower than inside. inner: a robust rule of the Gram matrix in the place of the mean; a rule that cannot stand
+    so few, or trusts nobody, leaves the model as it is. The rest as in FLIC.
     """
 
     rounds_before: int
@@ -240,7 +242,7 @@ class HardenedFLIC:
             anchors=_anchors(state, clusters),
             evidence=evidence,
             waiting=tuple(i for i in members if serving[i] is None),
-            measured={**state.measured, ALL: everything},
+            measured={**state.measured, EVERYBODY: everything},
         )
 
     def _serving(
