@@ -16,12 +16,14 @@ What it adds, and what each part is against:
 - **Fragments.** Modularity breaks clients that differ by noise alone into pieces. Communities whose updates do not point
   apart, and whose cosines are not `apart` standard deviations lower between than inside, are one.
 
-Which community is loyal is decided by nobody else: each client is *served* by its own community's model, or by the model of
-another one that it says serves it better. So loyal clients leave a captured community, whoever is in the majority. What a client
-says moves nobody but itself: it *contributes* where its updates agree, never where it says.
+Which community is loyal is decided by nobody else: each client is *served* by its own community, by another one whose model it
+says serves it better, or by a model that it keeps as it is, where nobody goes on with it. So loyal clients leave a captured
+community, whoever is in the majority. It *contributes* where its updates agree; a client that has sent none contributes where it
+says, and is summed if it agrees.
 
 What it does not stand against: updates that agree with the loyal ones in direction and length and differ by little in every
-round; and who can lie about the Gram matrix (the protection says so).
+round; and who can lie about the Gram matrix (the protection says so). Who joins when cosines have become small is grouped by
+noise: it is served as it chooses, but may contribute to nobody.
 """
 
 from collections.abc import Mapping, Sequence
@@ -66,7 +68,8 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """clusters: who is served by what. contributors: whose updates make a cluster's model. anchors: earlier models to go back to.
+    """clusters: who is served by what. contributors: whose updates make a cluster's model, where anybody's do. anchors: earlier
+    models to go back to.
 
     evidence: cosines over the groupings so far. stored: what is known of the updates in memory. drawn: when a client was last
     invited. waiting: clients that no cluster has yet. measured: of the last round, for the record.
@@ -146,8 +149,8 @@ class HardenedFLIC:
     def round(self, state: State, view: ServerView, rng: np.random.Generator, /) -> State:
         """A round of robust averaging in every cluster, then a grouping or an anchor where one is due."""
         work = {}
-        for name, cluster in sorted(state.clusters.items()):
-            invited = self._drawn(state, state.contributors[name], rng)
+        for name, contributors in sorted(state.contributors.items()):
+            cluster, invited = state.clusters[name], self._drawn(state, contributors, rng)
             work[name] = Assignment(cluster.model, invited, tuple(sorted({*cluster.members, *invited})))
         drawn = {**state.drawn, **{i: state.round for a in work.values() for i in a.participants}}
         answered = view.train(state.round, work)
@@ -216,7 +219,7 @@ class HardenedFLIC:
 
     def _grouped(self, state: State, view: ServerView, rng: np.random.Generator) -> State:
         """Communities by what updates say, their models by what clients say."""
-        models = {**{name: c.model for name, c in state.clusters.items()}, **state.anchors}
+        models = {**{f"{name}'s model": c.model for name, c in state.clusters.items()}, **state.anchors}
         members = sorted({i for c in state.clusters.values() for i in c.members} | set(state.waiting))
         chosen = view.choose(state.round - 1, models, members)
         seen, order = state.memory, list(models)
@@ -226,45 +229,50 @@ class HardenedFLIC:
         found = detect(self.detector, self.similarity, cosines, evidence.known, evidence.clients, rng)
         groups = named(merged(found, cosines, evidence.clients, self.apart))
         start = {name: plurality(chosen, group, order) or order[0] for name, group in groups.items()}
-        serving = {i: self._serving(i, groups, start, state, chosen) for i in members}
+        made = {} if ALL in state.clusters else {f"{name}'s model": set(of) for name, of in state.contributors.items()}
+        serving = {i: _serving(i, groups, start, made, chosen.get(i)) for i in members}
         contributors = {
             name: tuple(sorted({*group, *(i for i in members if i not in evidence.clients and serving[i] == name)}))
             for name, group in groups.items()
         }
+        kept = {f"kept {k}": name for k, name in enumerate((n for n in order if n in serving.values()), 1)}
         clusters = {
-            name: Cluster(tuple(i for i in members if serving[i] == name), models[start[name]], state.round) for name in groups
+            name: Cluster(tuple(i for i in members if serving[i] == kept.get(name, name)), models[model], state.round)
+            for name, model in {**start, **kept}.items()
         }
         everything = Measured(0.0, 0.0, evidence.clients, cosines, communities=tuple(groups.values()), known=evidence.known)
         return replace(
             state,
             clusters=clusters,
             contributors=contributors,
-            anchors=_anchors(state, clusters),
+            anchors=_anchors(state, {name: clusters[name] for name in groups}),
             evidence=evidence,
             waiting=tuple(i for i in members if serving[i] is None),
             measured={**state.measured, EVERYBODY: everything},
         )
 
-    def _serving(
-        self,
-        client: int,
-        groups: Mapping[str, tuple[int, ...]],
-        start: Mapping[str, str],
-        state: State,
-        chosen: Mapping[int, str],
-    ) -> str | None:
-        """The group that serves a client: its own, unless it would rather have a cluster's model that another group goes on with.
 
-        A client without a group takes what it chose, if just one group starts from there; else it waits.
-        """
-        own = next((name for name, group in groups.items() if client in group), None)
-        best = chosen.get(client)
-        others = [name for name in groups if start[name] == best]
-        if own is None:
-            return others[0] if len(others) == 1 else None
-        if best in state.clusters and ALL not in state.clusters and best != start[own] and others:
-            return max(others, key=lambda name: len(groups[name]))
+def _serving(
+    client: int,
+    groups: Mapping[str, tuple[int, ...]],
+    start: Mapping[str, str],
+    made: Mapping[str, set[int]],
+    best: str | None,
+) -> str | None:
+    """The group that serves a client, or the name of the model that it keeps; None if it waits.
+
+    best: what it chose. made: who contributed to each current model; empty at the first grouping, where groups differ in their
+    updates alone. A client has its own group, unless it chose another model than that goes on with: then, of the groups that go
+    on with what it chose, the one with most of those who made it, or else just that model, as it is. A client without a group
+    waits where several groups start from what it chose and nobody tells them apart.
+    """
+    own = next((name for name, group in groups.items() if client in group), None)
+    others = [name for name in groups if start[name] == best]
+    if best is None or (own is not None and (not made or best == start[own])):
         return own
+    if len(others) > 1 and best not in made:
+        return own
+    return max(others, key=lambda name: len(made.get(best, set()) & set(groups[name]))) if others else best if made else None
 
 
 def _anchors(state: State, clusters: Mapping[str, Cluster]) -> dict[str, Model]:
