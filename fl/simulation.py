@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,13 @@ from ..crypto.entropy import SimulatedEntropy
 from ..protocol.answers import Model, Vector
 from ..protocol.view import LocalJob, LocalWork, ServerView, Setup
 from .algorithms.algorithm import Start
-from .evaluation import Evaluation, Score, accuracies
+from .evaluation import Evaluation, Score, accuracies, scores_of
 from .fast import Fast
 from .models import initial
-from .population import Client, Population
+from .population import Client, Examples, Population
 from .scenario import Scenario
 from .training import Job, full_gradient
-from .vector import to_vector
+from .vector import load_vector, to_vector
 
 INITIAL = Model("init")
 
@@ -63,6 +64,7 @@ class Simulation:
             raise ValueError(f"arrivals names clients that the partition does not make: {unknown}")
         self.module = initial(scenario.model, population.shape, population.classes, seed_of(seed, "model"))
         self.module.to(scenario.device)
+        self._scratch = deepcopy(self.module).eval()  # what clients load models into that they judge
         entropy = SimulatedEntropy(seed)
         clients = tuple(sorted(population.clients))
         self.view: ServerView = scenario.protection.open(
@@ -119,8 +121,14 @@ class Simulation:
         The authors of FLIC let clients judge by their test images, which would tune to what the result is measured on.
         """
         own = self.validation[client] if client in self.validation else self.population.clients[client]
-        losses = [accuracies(self.module, [Evaluation(client, model, own.train)])[client].loss for model in models]
-        return int(np.argmin([loss if np.isfinite(loss) else np.inf for loss in losses]))
+        losses = [self._loss(client, model, own.train) for model in models]
+        return int(np.argmin(losses))
+
+    def _loss(self, client: int, model: Vector, examples: Examples) -> float:
+        """The model's mean loss on these examples; infinite where it is not a number."""
+        load_vector(self._scratch, model)
+        loss = scores_of(self._scratch, [Evaluation(client, model, examples)])[client].loss
+        return loss if np.isfinite(loss) else np.inf
 
     def _work(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:
         """The clients' computers: local training through the scenario's executor, or full gradients."""
