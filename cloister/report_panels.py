@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from . import figures
 from .figures import NARROW, WIDE, Band, Chart, Line
+from .protocol.disclosure import PARTIES
 from .run_data import (
     Row,
     Run,
@@ -27,6 +28,13 @@ from .run_data import (
 
 THIN_LINES = 80
 VALUES_SHOWN = 60
+NOTES = {
+    "second server": "Must not work together with the server.",
+    "dealer": "Deals the servers randomness that belongs together; must not work together with either.",
+    "key holder": "Can decrypt what the server cannot.",
+    "clients": "What goes to all clients of a cluster is counted once.",
+}
+"""A line about a party, where its name does not say enough."""
 
 
 def cluster_lines(run: Run, values: Callable[[Run, Row], dict[str, float]], hues: Mapping[str, int]) -> list[Line]:
@@ -182,24 +190,46 @@ def grouping(run: Run, final: Mapping[str, Sequence[str]], hues: Mapping[str, in
 
 
 def parties(run: Run) -> list[dict[str, Any]]:
-    """What each party learned: the totals of the summary or, without one, those of the disclosure log; and in which rounds."""
-    when: dict[tuple[str, str], set[int]] = defaultdict(set)
-    totals: dict[tuple[str, str], dict[str, Any]] = {}
+    """What each party learned: the totals of the summary or, without one, those of the disclosure log.
+
+    With each answer: the rounds in which it was given, and of how many clients at a time it was. Parties in the order of the
+    log's own, those that it does not know last.
+    """
+    when: dict[tuple[str, str, str], set[int]] = defaultdict(set)
+    about: dict[tuple[str, str, str], set[int]] = defaultdict(set)
+    counted: dict[tuple[str, str, str], dict[str, Any]] = {}
     for answer in run.answers:
-        key = str(answer.get("recipient")), str(answer.get("what"))
+        key = _answer_key(str(answer.get("recipient")), answer)
         when[key].add(int(round_of(answer, 0)))
-        row = totals.setdefault(key, {"what": key[1], "words": answer.get("words"), "scalars": 0.0, "bytes": 0.0, "times": 0})
+        about[key].add(len(answer.get("about") or ()))
+        start = {"what": key[1], "words": answer.get("words"), "scalars": 0.0, "bytes": 0.0, "times": 0}
+        row = counted.setdefault(key, start)
         row["scalars"], row["bytes"] = row["scalars"] + number(answer.get("scalars")), row["bytes"] + number(answer.get("bytes"))
         row["times"] += 1
     recorded = run.summary.get("disclosed") or {}
-    names = [*dict.fromkeys(["server", "clients", *recorded, *(party for party, _ in totals)])]
+    there = dict.fromkeys(["server", "clients", *recorded, *(party for party, _, _ in counted)])
     last = max((round for rounds in when.values() for round in rounds), default=0)
     found = []
-    for party in names:
-        rows = recorded[party] if party in recorded else [row for (to, _), row in totals.items() if to == party]
-        spans = [spans_of_rounds(when[party, str(row.get("what"))], last) for row in rows]
-        found.append({"name": party, "rows": list(zip(rows, spans, strict=True)), "last": last})
+    for party in [*(p for p in PARTIES if p in there), *(p for p in there if p not in PARTIES)]:
+        answers = recorded[party] if party in recorded else [row for (to, _, _), row in counted.items() if to == party]
+        rows = []
+        for row in answers:
+            key = _answer_key(party, row)
+            rows.append({"row": row, "spans": spans_of_rounds(when[key], last), "about": _range(about[key])})
+        sums = {k: sum(v for row in answers if math.isfinite(v := number(row.get(k)))) for k in ("scalars", "bytes")}
+        title = f"The {party}" if party in PARTIES else party
+        found.append({"name": party, "title": title, "note": NOTES.get(party, ""), "rows": rows, "last": last, **sums})
     return found
+
+
+def _answer_key(party: str, answer: Row) -> tuple[str, str, str]:
+    return party, str(answer.get("what")), str(answer.get("words"))
+
+
+def _range(counts: set[int]) -> str:
+    """The least and the most of some counts: "8", "8\u201324"; nothing without any above zero."""
+    seen = sorted(count for count in counts if count)
+    return f"{seen[0]}" if len(set(seen)) == 1 else f"{seen[0]}\u2013{seen[-1]}" if seen else ""
 
 
 def both_widths(chart: Chart) -> tuple[Markup, Markup]:

@@ -31,6 +31,8 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
         for answer in answers:
             words = f"{answer['words']}  ({answer['times']} times, {answer['scalars']:,} numbers)"
             table.add_row(f"the {party} learned", words)
+        if not answers:
+            table.add_row(f"the {party} learned", "nothing")
     if below := summary["below_floor"]:
         names = ", ".join(sorted({row["cluster"].split("@")[0] for row in below}))
         table.add_row("below the floor", f"clusters {names}: too few clients to sum, kept their model ({len(below)} times)")

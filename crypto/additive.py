@@ -9,7 +9,7 @@ second one the two opened D tell the difference of the two X.
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,12 +92,40 @@ def reveal(one: AdditiveShare, other: AdditiveShare) -> Integers:
     return (one.values + other.values).view(np.int64)
 
 
+@dataclass(frozen=True, slots=True)
+class TripleKeys:
+    """What carries a dealt triple: a mask key for each party, and the key of party 1's square. 32 bytes each."""
+
+    masks: tuple[bytes, bytes] = field(repr=False)
+    square: bytes = field(repr=False)
+
+    @classmethod
+    def of(cls, key: bytes) -> Self:
+        """The three keys of the dealer's key."""
+        one, other = (derive_key(key, "gram triple mask", bytes([party])) for party in (0, 1))
+        return cls((one, other), derive_key(key, "gram triple square", b""))
+
+
 def deal_gram_triple(rows: int, width: int, key: bytes) -> tuple[GramTriple, GramTriple]:
-    """The dealer: one triple, a half for each party. key: 32 bytes of the dealer, used for this one triple."""
-    halves = [_uniform(derive_key(key, "gram triple mask", bytes([party])), rows, width) for party in (0, 1)]
-    other = _uniform(derive_key(key, "gram triple square", b""), rows, rows)
+    """The dealer: one triple, a half for each party. key: 32 bytes of the dealer, used for this one triple.
+
+    All but party 0's square is stretched from `TripleKeys.of(key)`: `keyed_triple` rebuilds a half from what is sent.
+    """
+    keys = TripleKeys.of(key)
+    halves = [_uniform(mask, rows, width) for mask in keys.masks]
+    other = keyed_square(keys.square, rows)
     a = halves[0] + halves[1]
     return GramTriple(0, halves[0], multiply(a, a.T) - other), GramTriple(1, halves[1], other)
+
+
+def keyed_square(key: bytes, rows: int) -> Words:
+    """Party 1's square, stretched from its key: uint64, shape (rows, rows)."""
+    return _uniform(key, rows, rows)
+
+
+def keyed_triple(party: Literal[0, 1], mask_key: bytes, square: Words, width: int) -> GramTriple:
+    """A party's half from what the dealer sent it. square: uint64, shape (rows, rows)."""
+    return GramTriple(party, _uniform(mask_key, len(square), width), square)
 
 
 def difference(rows: AdditiveShare, triple: GramTriple) -> AdditiveShare:

@@ -76,7 +76,17 @@ class Parameters:
         levels = len(self.modulus_bits)
         switching_key = 2 * levels * (levels - 1) * self._polynomial_bytes
         switching_keys = 2 * self.degree.bit_length() if self.multiplies else 0
-        return (switching_keys * switching_key) + 2 * levels * self._polynomial_bytes + 4 * _SLACK_BYTES
+        return (switching_keys * switching_key) + self.encrypting_bytes
+
+    @property
+    def encrypting_bytes(self) -> int:
+        """An upper bound on the bytes of a public key alone."""
+        return 2 * len(self.modulus_bits) * self._polynomial_bytes + 4 * _SLACK_BYTES
+
+    @property
+    def secret_bytes(self) -> int:
+        """An upper bound on the bytes of a secret key with its public key."""
+        return 2 * self.encrypting_bytes
 
 
 SUMS = Parameters(8192, (60, 40, 40), 40)
@@ -171,9 +181,69 @@ def _read(context: Any, parameters: Parameters, data: bytes, length: int, *, lev
     return Encrypted(parameters, length, tuple(chunks))
 
 
+def _loaded(data: bytes, parameters: Parameters, limit: int) -> Any:
+    """The library's context in `data`, which holds a public key and no secret one. Raises InvalidContext."""
+    if len(data) > limit:
+        raise InvalidContext(f"a public context has at most {limit} bytes, not {len(data)}")
+    try:
+        context = tenseal.context_from(data, n_threads=1)
+        scale = context.global_scale
+    except (ValueError, RuntimeError):
+        raise InvalidContext("bytes are not a public context") from None
+    if context.has_secret_key() or context.is_private():
+        raise InvalidContext("bytes hold a secret key; ask for the public context and replace the key")
+    if _parameters_of(context) != _fingerprint(parameters) or scale != 2.0**parameters.scale_bits:
+        raise InvalidContext("the public context has other parameters")
+    if not context.has_public_key():
+        raise InvalidContext("the public context lacks keys that its parameters need")
+    return context
+
+
+def _encrypt(context: Any, parameters: Parameters, values: ArrayLike) -> Encrypted:
+    vector = np.asarray(values, dtype=np.float64)
+    if vector.ndim != 1 or not len(vector) or not np.isfinite(vector).all():
+        raise ValueError(f"expected a vector of finite numbers, got shape {vector.shape}")
+    largest = math.sqrt(parameters.product_limit) if parameters.multiplies else 2.0**parameters.scale_bits
+    size = float(np.linalg.norm(vector)) if parameters.multiplies else float(np.abs(vector).max())
+    if size > largest:
+        raise ValueError(f"values are too large to encrypt: {size:.3g} is above {largest:.3g}; scale them down")
+    slots = parameters.slots
+    chunks = (tenseal.ckks_vector(context, vector[at : at + slots]) for at in range(0, len(vector), slots))
+    return Encrypted(parameters, len(vector), tuple(chunks))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EncryptingContext:
+    """The public key alone, for whoever encrypts and does no more: 0.4 MB, where the keys for products have 19 MB."""
+
+    parameters: Parameters
+    _context: Any = field(repr=False)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, parameters: Parameters, /) -> Self:
+        """The public key in `data`. Raises InvalidContext for other parameters, or bytes that hold a secret key.
+
+        A public key proves nothing about who holds its secret: take it only from bytes that were authenticated.
+        """
+        return cls(parameters, _loaded(data, parameters, parameters.encrypting_bytes))
+
+    def to_bytes(self) -> bytes:
+        return _serialised(self._context, products=False)
+
+    def encrypt(self, values: ArrayLike, /) -> Encrypted:
+        """As `PublicContext.encrypt`."""
+        return _encrypt(self._context, self.parameters, values)
+
+
+def _serialised(context: Any, *, products: bool) -> bytes:
+    return bytes(
+        context.serialize(save_public_key=True, save_secret_key=False, save_galois_keys=products, save_relin_keys=products)
+    )
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PublicContext:
-    """The public key, and the keys that products need: what a server and the encrypting clients hold."""
+    """The public key, and the keys that products need: what a server holds."""
 
     parameters: Parameters
     _context: Any = field(repr=False)
@@ -181,30 +251,17 @@ class PublicContext:
     @classmethod
     def from_bytes(cls, data: bytes, parameters: Parameters, /) -> Self:
         """The context in `data`. Raises InvalidContext for other parameters, missing keys, or bytes that hold a secret key."""
-        if len(data) > parameters.context_bytes:
-            raise InvalidContext(f"a public context has at most {parameters.context_bytes} bytes, not {len(data)}")
-        try:
-            context = tenseal.context_from(data, n_threads=1)
-            scale = context.global_scale
-        except (ValueError, RuntimeError):
-            raise InvalidContext("bytes are not a public context") from None
-        if context.has_secret_key() or context.is_private():
-            raise InvalidContext("bytes hold a secret key; ask for the public context and replace the key")
-        if _parameters_of(context) != _fingerprint(parameters) or scale != 2.0**parameters.scale_bits:
-            raise InvalidContext("the public context has other parameters")
-        if not context.has_public_key() or (
-            parameters.multiplies and not (context.has_galois_keys() and context.has_relin_keys())
-        ):
+        context = _loaded(data, parameters, parameters.context_bytes)
+        if parameters.multiplies and not (context.has_galois_keys() and context.has_relin_keys()):
             raise InvalidContext("the public context lacks keys that its parameters need")
         return cls(parameters, context)
 
     def to_bytes(self) -> bytes:
-        with_products = self.parameters.multiplies
-        return bytes(
-            self._context.serialize(
-                save_public_key=True, save_secret_key=False, save_galois_keys=with_products, save_relin_keys=with_products
-            )
-        )
+        return _serialised(self._context, products=self.parameters.multiplies)
+
+    def encrypting(self) -> EncryptingContext:
+        """The public key alone."""
+        return EncryptingContext(self.parameters, self._context)
 
     def encrypt(self, values: ArrayLike, /) -> Encrypted:
         """Encrypts real numbers, shape (length,), with an error below 2e-8 a value at the parameters of this module.
@@ -212,16 +269,7 @@ class PublicContext:
         Raises ValueError for values that are not finite, and, where products are possible, for a norm above
         sqrt(`product_limit`): its inner products could wrap round.
         """
-        vector = np.asarray(values, dtype=np.float64)
-        if vector.ndim != 1 or not len(vector) or not np.isfinite(vector).all():
-            raise ValueError(f"expected a vector of finite numbers, got shape {vector.shape}")
-        largest = math.sqrt(self.parameters.product_limit) if self.parameters.multiplies else 2.0**self.parameters.scale_bits
-        size = float(np.linalg.norm(vector)) if self.parameters.multiplies else float(np.abs(vector).max())
-        if size > largest:
-            raise ValueError(f"values are too large to encrypt: {size:.3g} is above {largest:.3g}; scale them down")
-        slots = self.parameters.slots
-        chunks = (tenseal.ckks_vector(self._context, vector[at : at + slots]) for at in range(0, len(vector), slots))
-        return Encrypted(self.parameters, len(vector), tuple(chunks))
+        return _encrypt(self._context, self.parameters, values)
 
     def read(self, data: bytes, length: int, /) -> Encrypted:
         """Fresh or summed ciphertexts of `length` values. Raises InvalidCiphertext; lengths are checked before anything else."""
@@ -245,7 +293,15 @@ class SecretContext:
 
     def public(self) -> PublicContext:
         """The public half, rebuilt from bytes so that it shares nothing with the secret key."""
-        return PublicContext.from_bytes(PublicContext(self.parameters, self._context).to_bytes(), self.parameters)
+        return PublicContext.from_bytes(self.public_bytes(), self.parameters)
+
+    def public_bytes(self) -> bytes:
+        """The bytes of the public half, with the keys that products need."""
+        return _serialised(self._context, products=self.parameters.multiplies)
+
+    def encrypting_bytes(self) -> bytes:
+        """The bytes of the public key alone."""
+        return _serialised(self._context, products=False)
 
     def secret_bytes(self) -> bytes:
         """The secret key, for sealing to another key holder. Whoever has these bytes reads every ciphertext."""

@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +29,17 @@ class DamagedCheckpoint(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """round: the next one to play. state: plain JSON of the algorithm's state. lines: kept length in bytes of each log."""
+    """round: the next one to play. state: plain JSON of the algorithm's state. lines: kept length in bytes of each log.
+
+    adversary: what it remembers, by name.
+    """
 
     round: int
     state: Any
     snapshot: Snapshot
     lines: Mapping[str, int]
     extra: Mapping[str, Any]
+    adversary: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
 
 
 def write(folder: Path, checkpoint: Checkpoint) -> Path:
@@ -43,6 +47,7 @@ def write(folder: Path, checkpoint: Checkpoint) -> Path:
     snapshot = checkpoint.snapshot
     vectors: dict[str, NDArray[np.float32]] = {f"model {n}": np.ascontiguousarray(v) for n, v in snapshot.models.items()}
     vectors |= {f"remembered {n}": np.ascontiguousarray(v) for n, v in snapshot.remembered.items()}
+    vectors |= {f"adversary {n}": np.ascontiguousarray(v) for n, v in checkpoint.adversary.items()}
     packed = save(vectors)
     text = json.dumps(
         {
@@ -96,7 +101,8 @@ def read(path: Path) -> Checkpoint:
             from_plain(Mapping[int, Mapping[str, int]], plain["next_round"]),
             from_plain(Traffic, plain["traffic"]),
         )
-        return Checkpoint(plain["round"], plain["state"], snapshot, plain["lines"], plain["extra"])
+        memory = {n.removeprefix("adversary "): v for n, v in vectors.items() if n.startswith("adversary ")}
+        return Checkpoint(plain["round"], plain["state"], snapshot, plain["lines"], plain["extra"], memory)
     except (OSError, ValueError, KeyError, IndexError) as error:
         raise DamagedCheckpoint(
             f"checkpoint {path} is damaged ({str(error).splitlines()[0]}); delete that folder to resume from the one before"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..protocol.disclosure import Disclosure, totals
+from ..protocol.disclosure import Disclosure, party_of, totals
 from .algorithms.algorithm import Measured, State
 from .checkpoint import Checkpoint, latest, read, write
 from .codec import from_plain, to_plain
@@ -62,6 +62,8 @@ def run(scenario: Scenario, out: Path, data: Path | None = None, resume: bool = 
             raise ValueError(f"{out} has already played {checkpoint.round} rounds; resume it with at least as many")
         simulation.state = from_plain(type(simulation.state), checkpoint.state)
         simulation.view.restore(checkpoint.snapshot, simulation.state.remembered)
+        if simulation.corrupted is not None:
+            simulation.corrupted.restore(checkpoint.adversary)
         folder.cut(checkpoint.lines)
         progress = _Progress(checkpoint.extra["seconds"], checkpoint.extra["before"])
     else:
@@ -105,7 +107,8 @@ def _play(simulation: Simulation, folder: RunFolder, progress: _Progress) -> Rou
     folder.append("similarities.jsonl", list(_similarities(simulation, t, evaluated is not None)))
     folder.append("disclosure.jsonl", [entry.as_dict() for entry in view.log[logged:]])
     extra = {"seconds": progress.seconds, "before": progress.before}
-    write(folder.checkpoints, Checkpoint(state.round, to_plain(state), view.save(), folder.lengths(), extra))
+    memory = simulation.corrupted.save() if simulation.corrupted is not None else {}
+    write(folder.checkpoints, Checkpoint(state.round, to_plain(state), view.save(), folder.lengths(), extra, memory))
     return Round(state.round, scenario.rounds, len(state.clusters), line.get("accuracy_mean"))
 
 
@@ -211,11 +214,12 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
         "purity": purity(clusters, placed),
         "bytes_up": simulation.view.traffic.bytes_up,
         "bytes_down": simulation.view.traffic.bytes_down,
-        "disclosed": totals(log),
+        "disclosed": totals(log, map(party_of, simulation.view.costs)),
         "rejected": [f for f in faults if f["rejected"]],
         "below_floor": [row for line in folder.read("metrics.jsonl") for row in line["below_floor"]],
         "faults": len(faults),
         "unplaced": sorted(groups.keys() - placed.keys()),
+        **({} if simulation.corrupted is None else {"corrupt": sorted(simulation.corrupted.members)}),
         **_generality(simulation),
         "versions": versions(),
         "machine": machine(),

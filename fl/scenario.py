@@ -9,12 +9,15 @@ from types import MappingProxyType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from ..crypto.orthonormal import HadamardRotation, SignedPermutation
+from ..protocol.encrypted_view import Encrypted
 from ..protocol.in_process import Tap
 from ..protocol.masked_view import Masked
 from ..protocol.permuted import Permuted
 from ..protocol.plain import Plain
+from ..protocol.two_server_view import TwoServer
 from ..protocol.view import Protection, check_composition
 from .algorithms.algorithm import Algorithm
+from .corruption import Adversary
 from .data import Loader
 from .fast import Fast
 from .models import ModelFactory
@@ -27,6 +30,8 @@ PROTECTIONS: tuple[Protection, ...] = (
     Permuted(SignedPermutation),
     Permuted(HadamardRotation),
     Masked(),
+    Encrypted(),
+    TwoServer(),
 )
 """What an error lists when a protection does not fit an algorithm."""
 
@@ -37,6 +42,7 @@ class Scenario:
 
     rounds: communication rounds. seed: of data, models, sampling and simulated secrets. execution: how local training is
     run. faults: what the network does to messages, or None. arrivals: clients that join later, with their round.
+    adversary: who is corrupt and what they do, or None (`threat_models.adversary`).
     validation: share of each client's training data held out, by which it may fall back to a more general model; 0 for none.
     evaluate_every: rounds between evaluations; the last round is always evaluated. device: "cpu" or "cuda".
 
@@ -59,6 +65,7 @@ class Scenario:
     validation: float = 0.0
     evaluate_every: int = 1
     device: str = "cpu"
+    adversary: Adversary | None = None
 
     def __post_init__(self) -> None:
         if self.rounds < 1 or self.evaluate_every < 1:

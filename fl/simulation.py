@@ -12,8 +12,9 @@ import torch
 
 from ..crypto.entropy import SimulatedEntropy
 from ..protocol.answers import Model, Vector
-from ..protocol.view import LocalJob, LocalWork, ServerView, Setup
+from ..protocol.view import LocalJob, LocalWork, ServerView, Setup, Workers
 from .algorithms.algorithm import Start
+from .corruption import Computers, Corrupted
 from .evaluation import Evaluation, Score, accuracies, scores_of
 from .fast import Fast
 from .models import initial
@@ -65,12 +66,17 @@ class Simulation:
         self.module = initial(scenario.model, population.shape, population.classes, seed_of(seed, "model"))
         self.module.to(scenario.device)
         self._scratch = deepcopy(self.module).eval()  # what clients load models into that they judge
+        self._training = scenario.algorithm.local(scenario.training)
+        self.corrupted: Corrupted | None = None
+        workers: Workers = self._work
+        if scenario.adversary is not None:
+            found = Computers(population.clients, population.classes, self.module, self._training, seed, self._train)
+            workers = self.corrupted = scenario.adversary.corrupt(found)
         entropy = SimulatedEntropy(seed)
         clients = tuple(sorted(population.clients))
         self.view: ServerView = scenario.protection.open(
-            Setup(entropy.secret("run", 16), to_vector(self.module), clients, self._work, entropy, scenario.faults, self._judge)
+            Setup(entropy.secret("run", 16), to_vector(self.module), clients, workers, entropy, scenario.faults, self._judge)
         )
-        self._training = scenario.algorithm.local(scenario.training)
         self._execution = scenario.execution
         if isinstance(self._execution, Fast) and self._execution.device == "cpu":
             self._execution = replace(self._execution, device=scenario.device)
@@ -131,11 +137,20 @@ class Simulation:
         return loss if np.isfinite(loss) else np.inf
 
     def _work(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:
-        """The clients' computers: local training through the scenario's executor, or full gradients."""
+        """The clients' computers."""
+        return self._train(jobs, {})
+
+    def _train(self, jobs: Sequence[LocalJob], instead: Mapping[int, Examples], /) -> Iterator[tuple[int, LocalWork]]:
+        """Local training through the scenario's executor, or full gradients, on the examples `instead` where they are given."""
         clients = self.population.clients
         for kind in ("update", "gradient"):
             chosen = [
-                Job(j.client, j.start, clients[j.client].train, seed_of(self.scenario.seed, "local", j.round, j.client))
+                Job(
+                    j.client,
+                    j.start,
+                    instead.get(j.client, clients[j.client].train),
+                    seed_of(self.scenario.seed, "local", j.round, j.client),
+                )
                 for j in jobs
                 if j.work == kind
             ]

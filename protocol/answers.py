@@ -1,11 +1,11 @@
 """What a view is asked with and answers with: typed values, and opaque handles on models and updates."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from enum import StrEnum
 from math import isfinite
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,10 +131,31 @@ class Traffic:
 
 
 @dataclass(frozen=True, slots=True)
+class Cost:
+    """What one party has spent, of what was put on the links, lost or not.
+
+    messages: that it sent. bytes_up: from clients to servers; bytes_down: to clients. Both count at either end of a link, so
+    those of the clients alone add up to the run's traffic. bytes_between: sent to another server or dealer. cpu_seconds: its
+    own computation, without a client's training.
+    """
+
+    messages: int = 0
+    bytes_up: int = 0
+    bytes_down: int = 0
+    bytes_between: int = 0
+    cpu_seconds: float = 0.0
+
+    def __sub__(self, before: "Cost") -> "Cost":
+        return Cost(*(now - then for now, then in zip(astuple(self), astuple(before), strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
-    """models: float32 (d,) by name. remembered: float32 (clients, length) by name. next_round: per client and kind of work."""
+    """models: float32 (d,) by name. remembered: by name, float32 (clients, length), or shares and keys as uint64.
+
+    next_round: per party and kind of work."""
 
     models: Mapping[str, Vector]
-    remembered: Mapping[str, Vector]
+    remembered: Mapping[str, NDArray[Any]]
     next_round: Mapping[int, Mapping[str, int]]
     traffic: Traffic

@@ -2,16 +2,20 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-Party = Literal["server", "clients"]
+from .session import DEALER, SECOND_SERVER, SERVER
+
+Party = Literal["server", "second server", "dealer", "key holder", "clients"]
+"""A kind of party: the servers, who deals them randomness, who can decrypt, and the clients (of a cluster, or all)."""
+PARTIES: tuple[Party, ...] = get_args(Party)
 
 
 @dataclass(frozen=True, slots=True)
 class Disclosure:
     """One answer of a view, from the side of whoever received it.
 
-    round: counted from 0. recipient: the server, or the clients of a cluster. what: name of the functionality.
+    round: counted from 0. recipient: a server, or the clients of a cluster. what: name of the functionality.
     about: client ids that the answer depends on. scalars: numbers disclosed. bytes: their size on the wire or in memory.
     words: one sentence for a reader.
     """
@@ -28,8 +32,19 @@ class Disclosure:
         return asdict(self)
 
 
-def totals(log: Iterable[Disclosure]) -> Mapping[Party, list[dict[str, Any]]]:
-    """What each party learned in all: one entry per kind of answer, with its scalars, bytes and number of times."""
+def party_of(id: int) -> Party:
+    """What kind of party has this id. Raises ValueError for an id that none has."""
+    named: dict[int, Party] = {SERVER: "server", SECOND_SERVER: "second server", DEALER: "dealer"}
+    if id < 0 and id not in named:
+        raise ValueError(f"no party has the id {id}")
+    return named.get(id, "clients")
+
+
+def totals(log: Iterable[Disclosure], present: Iterable[Party] = ()) -> Mapping[Party, list[dict[str, Any]]]:
+    """What each party learned in all: one entry per kind of answer, with its scalars, bytes and number of times.
+
+    Server, clients and whoever is `present` or in the log have a list; it is empty where nothing was learned.
+    """
     sums: dict[tuple[Party, str, str], dict[str, Any]] = {}
     for entry in log:
         key = (entry.recipient, entry.what, entry.words)
@@ -37,5 +52,5 @@ def totals(log: Iterable[Disclosure]) -> Mapping[Party, list[dict[str, Any]]]:
         row["scalars"] += entry.scalars
         row["bytes"] += entry.bytes
         row["times"] += 1
-    parties: tuple[Party, ...] = ("server", "clients")
-    return {party: [row for (who, _, _), row in sums.items() if who == party] for party in parties}
+    there = {"server", "clients", *present, *(who for who, _, _ in sums)}
+    return {party: [row for (who, _, _), row in sums.items() if who == party] for party in PARTIES if party in there}

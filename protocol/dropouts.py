@@ -15,7 +15,7 @@ _ROUND_ITEM = 7
 
 @dataclass(frozen=True, slots=True)
 class Dropouts:
-    """In every round `count` clients, drawn from `among`, fall silent, each after 0 .. 7 of its messages: a Tap.
+    """In every round `count` clients, drawn from `among`, fall silent, each after fewer than `latest` of its messages: a Tap.
 
     Who and when is a function of seed and round. A round begins with its first Task.
     """
@@ -23,6 +23,7 @@ class Dropouts:
     among: tuple[int, ...]
     count: int = 1
     seed: int = 0
+    latest: int = LATEST
     _left: dict[int, int] = field(default_factory=dict, init=False, repr=False, compare=False)
     _round: list[int] = field(default_factory=list, init=False, repr=False, compare=False)
 
@@ -46,4 +47,4 @@ class Dropouts:
         rng = np.random.default_rng([self.seed, round])
         victims = rng.choice(np.array(self.among), self.count, replace=False)
         self._left.clear()
-        self._left.update({int(i): int(rng.integers(LATEST)) for i in victims})
+        self._left.update({int(i): int(rng.integers(self.latest)) for i in victims})

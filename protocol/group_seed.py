@@ -158,7 +158,8 @@ def agree(session: Session, entropy: Entropy, tap: Tap | None = None) -> tuple[b
     network = InProcess(tap, max_bytes=HEAD_BYTES + 120 * len(session.roster))
     parties, hellos = {}, []
     for i in session.roster:
-        state, hello = join(session, i, entropy.secret(f"sealing key {i}", 32), seed, identities[i], enrolled)
+        with network.timed(i):
+            state, hello = join(session, i, entropy.secret(f"sealing key {i}", 32), seed, identities[i], enrolled)
         parties[i] = Party(i, state, client_step)
         hellos.append((i, hello))
     relay = Party(SERVER, Relaying(session), server_step)

@@ -34,8 +34,8 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One sum to be answered. number: how many were about these updates before. row: its non-zero weights, over at least
-    `floor` clients that hold work.
+    """One sum to be answered. number: its own among all that were asked about these updates. row: its non-zero weights, over
+    at least `floor` clients that hold work.
     """
 
     label: str
@@ -53,6 +53,7 @@ class HeldView(ViewBase):
         super().__init__(setup, owner, floor, ClientSide(setup, Policy(min_cohort=1), None), network)
         self._made: dict[str, Made] = {}
         self._counted: dict[str, dict[int, bool]] = {}  # whether a client's sums count samples, by the updates' handle
+        self._numbered: dict[str, int] = {}  # questions so far, by the updates' handle: no two have a session in common
         self._promised: dict[int, tuple[str, Task]] = {}  # work that a client does when its result is asked for
 
     # --- by the views based on this one -------------------------------------------------------------------------------
@@ -99,7 +100,8 @@ class HeldView(ViewBase):
 
     def _heard(self, round: int, work: Mapping[str, Assignment], kind: Work, perform: Any) -> dict[str, Updates]:
         for name in [n for n in self._made if f"@{round}/" not in n]:
-            for store in (self._made, self._counted, self.clients.held, self.server.uploads, self.server.published):
+            kept = (self._made, self._counted, self._numbered, self.clients.held, self.server.uploads, self.server.published)
+            for store in kept:
                 store.pop(name, None)
         sessions = {c: self._session(round, c, a.participants, kind) for c, a in work.items()}
         parties = {c: Party(SERVER, Hearing(s), server_step) for c, s in sessions.items()}
@@ -109,12 +111,15 @@ class HeldView(ViewBase):
             handles[c] = updates = Updates(f"{c}@{round}/{kind}", c, round, parties[c].state.clients, work[c].members)
             self._made[updates.name] = Made(session.digest, kind, work[c].model)
             self._counted[updates.name] = {}
+            self._numbered[updates.name] = 0
             self.server.published[updates.name] = []
         return handles
 
     def _fit(self, tasks: Sequence[tuple[int, Task]], kind: Work) -> Iterator[tuple[int, LocalWork]]:
         for client, result in self._worked(tasks, kind):
-            if (reason := self._unfit(result)) is None:
+            with self._network.timed(client):
+                reason = self._unfit(result)
+            if reason is None:
                 yield client, result
             else:
                 self._reject([client], reason)
@@ -140,14 +145,22 @@ class HeldView(ViewBase):
         """The answer to every question, by name: of each cluster one or several, in as few passes as no client is in twice."""
         rows: dict[str, Row] = {}
         questions: dict[str, Question] = {}
-        for updates, name, weights, receivers in asked:
-            rows[name] = {i: weights.of[i] for i in updates.clients if weights.of.get(i, 0.0) != 0}
-            self._countable(updates, rows, name, weights)
-            number = len(self.server.published[updates.name]) + len(questions)
-            questions[name] = Question(f"{name}@{updates.round}", updates, number, rows[name], weights.times_samples, receivers)
+        counted = {updates.name: dict(self._counted[updates.name]) for updates, *_ in asked}
         safe: list[str] = []
-        for handle in {q.updates.name: q.updates for q in questions.values()}.values():
-            safe += self._safe(handle, {n: rows[n] for n, q in questions.items() if q.updates.name == handle.name})
+        try:
+            for updates, name, weights, receivers in asked:
+                rows[name] = {i: weights.of[i] for i in updates.clients if weights.of.get(i, 0.0) != 0}
+                self._countable(updates, rows, name, weights)
+                number = self._numbered[updates.name]
+                self._numbered[updates.name] += 1
+                label = f"{name}@{updates.round}"
+                questions[name] = Question(label, updates, number, rows[name], weights.times_samples, receivers)
+            for handle in {q.updates.name: q.updates for q in questions.values()}.values():
+                safe += self._safe(handle, {n: rows[n] for n, q in questions.items() if q.updates.name == handle.name})
+        finally:  # a question that is refused, or rests on too few clients, stands in nobody's way
+            self._counted.update(counted)
+        for q in (questions[name] for name in safe):
+            self._counted[q.updates.name].update(dict.fromkeys(q.row, q.times_samples))
         answered: dict[str, Sum | BelowFloor] = {}
         waiting = [questions[name] for name in safe]
         while waiting:

@@ -5,11 +5,12 @@ sent unless the tap says otherwise, so a run is a function of its inputs and the
 """
 
 import time
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+from .answers import Cost
 from .choosing_messages import Offer
 from .errors import ProtocolError
 from .messages import Envelope, Task, decode, encode
@@ -50,6 +51,7 @@ class InProcess:
 
     bytes_up: sent by clients. bytes_down: sent to clients. bytes_between: sent by servers and dealers to each other.
     cpu_seconds: by party, what its role, its encoding and decoding and whatever ran under `timed` took, all threads counted.
+    costs: all of these by party.
     """
 
     def __init__(self, tap: Tap | None = None, *, max_bytes: int, record: bool = False) -> None:
@@ -58,6 +60,10 @@ class InProcess:
         self.bytes_down = 0
         self.bytes_between = 0
         self.cpu_seconds: dict[int, float] = defaultdict(float)
+        self._sent: Counter[int] = Counter()
+        self._up: Counter[int] = Counter()
+        self._down: Counter[int] = Counter()
+        self._between: Counter[int] = Counter()
         self.faults: list[Fault] = []
         self.frames: list[Frame] = []
         self.persisted: dict[tuple[int, str], bytes] = {}
@@ -140,28 +146,55 @@ class InProcess:
         self._max_bytes = max(self._max_bytes, max_bytes)
 
     @contextmanager
-    def timed(self, party: int) -> Iterator[None]:
-        """Count the CPU seconds of what runs inside as the party's."""
+    def timed(self, *parties: int) -> Iterator[None]:
+        """Count the CPU seconds of what runs inside as the party's; of several, as each one's: it stands for all of theirs."""
         started = time.process_time()
         try:
             yield
         finally:
-            self.cpu_seconds[party] += time.process_time() - started
+            took = time.process_time() - started
+            for party in parties:
+                self.cpu_seconds[party] += took
+
+    @property
+    def costs(self) -> dict[int, Cost]:
+        """What each party has spent, by id, clients first."""
+        parties = self._sent.keys() | self._up.keys() | self._down.keys() | self.cpu_seconds.keys()
+        return {
+            i: Cost(self._sent[i], self._up[i], self._down[i], self._between[i], self.cpu_seconds.get(i, 0.0))
+            for i in sorted(parties, key=lambda i: (i < 0, abs(i)))
+        }
+
+    def add_costs(self, earlier: "InProcess") -> None:
+        """Count what was spent on an earlier network of the same run too. Its totals are not added."""
+        for party, cost in earlier.costs.items():
+            self._sent[party] += cost.messages
+            self._up[party] += cost.bytes_up
+            self._down[party] += cost.bytes_down
+            self._between[party] += cost.bytes_between
+            self.cpu_seconds[party] += cost.cpu_seconds
 
     def _transmit(self, party: int, envelope: Envelope) -> Iterable[Frame]:
         with self.timed(party):
             data = encode(envelope)
         frame = Frame(self.messages, party, envelope.receiver, type(envelope.message).__name__, data)
-        self.messages += 1
-        if party >= 0:
-            self.bytes_up += len(data)
-        elif envelope.receiver >= 0:
-            self.bytes_down += len(data)
-        else:
-            self.bytes_between += len(data)
+        self._count(party, envelope.receiver, len(data))
         if self._record:
             self.frames.append(frame)
         return (frame,) if self._tap is None else tuple(self._tap(frame))
+
+    def _count(self, sender: int, receiver: int, size: int) -> None:
+        self.messages += 1
+        self._sent[sender] += 1
+        if sender >= 0:
+            self.bytes_up += size
+            self._up.update({sender: size, receiver: size})
+        elif receiver >= 0:
+            self.bytes_down += size
+            self._down.update({sender: size, receiver: size})
+        else:
+            self.bytes_between += size
+            self._between[sender] += size
 
     def _deliver(self, frame: Frame, clients: Mapping[int, Party], sessions: Mapping[bytes, Party]) -> tuple[Effect, ...]:
         try:

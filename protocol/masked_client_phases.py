@@ -22,6 +22,7 @@ class Idle:
 
     enrolled: the identities of all clients, known beforehand. next_round: the earliest round it still takes part in, per
     protocol name ("masked sum/..."), as persisted. given: the updates that it gave to sums, as persisted.
+    A client that restarts must have both back as they were last stored (`GivenUpdates.decode`).
     """
 
     me: int

@@ -35,8 +35,7 @@ def add(state: Summing, client: int, data: bytes) -> Summing:
     expect(client, state.masks.dealt, state.alive, "an input")
     if len(data) != terms.input_bytes:
         raise ProtocolError(f"an input of {len(data)} bytes where {terms.input_bytes} belong", client)
-    vector = np.frombuffer(data, np.dtype(terms.dtype).newbyteorder("<"))
-    return replace(state, total=state.total + vector, alive=(*state.alive, client))
+    return replace(state, total=state.total + np.frombuffer(data, terms.wire), alive=(*state.alive, client))
 
 
 def show_survivors(state: Summing) -> tuple[Agreeing | Failed, tuple[Effect, ...]]:

@@ -1,9 +1,11 @@
 """The masked sum: the server learns the sum of the survivors' vectors and nothing else about them (SecAgg+, hardened).
 
 Bonawitz et al. 2017; Bell et al. 2020. Spec: specs/masked_sum.md. Terms and policy: masked_terms.py. The client's role:
-masked_client.py. The server's: masked_server.py. Here: a whole session in one process.
+masked_client.py, and which sums it takes part in: masked_span.py. The server's: masked_server.py, and with a journal:
+masked_journal.py. Here: a whole session in one process.
 
 One session gives one sum. Where clusters are public, each cluster has a session of its own: its own roster, graph and masks.
+Sums of one update that overlap are proposed to one roster, with weight 0 for whom a sum leaves out.
 """
 
 from collections.abc import Callable, Iterator, Mapping

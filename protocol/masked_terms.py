@@ -8,7 +8,7 @@ import math
 import struct
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Self, cast
+from typing import Any, Self, cast
 
 import cbor2
 import numpy as np
@@ -55,6 +55,11 @@ class Terms:
     @property
     def dtype(self) -> type[np.uint32] | type[np.uint64]:
         return np.uint32 if self.ring_bits == 32 else np.uint64
+
+    @property
+    def wire(self) -> np.dtype[Any]:
+        """How a ring element is sent and stored: little-endian."""
+        return np.dtype(self.dtype).newbyteorder("<")
 
     @property
     def input_bytes(self) -> int:

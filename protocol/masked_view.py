@@ -25,7 +25,7 @@ from .masked_sum import Members, max_bytes
 from .masked_terms import PROTOCOL, Plan, Policy, Terms, encode_weights
 from .masking_graph import Parameters, solve
 from .messages import Task
-from .roles import Deadline, Effect, Party, Worked
+from .roles import Deadline, Party, Worked
 from .session import SERVER, Session
 from .sketch_view import Keys, SketchSecret, SketchView
 from .span import Row
@@ -82,6 +82,7 @@ class MaskedView(SketchView):
         secret = SketchSecret(seed, setup.run, how.keys, d, min(how.sketch, max(d // 2, 1)))
         before = Traffic(network.messages, network.bytes_up, network.bytes_down)
         super().__init__(setup, "server", how.floor, secret, before)
+        self.add_costs(network)
         self._how = how
         members = Members.enrol(session.roster, setup.entropy)
         policy = Policy(min_cohort=how.floor, min_survivors=how.floor)
@@ -94,7 +95,9 @@ class MaskedView(SketchView):
     def _sum(self, questions: Sequence[Question]) -> Mapping[str, Sum]:
         """One masked sum for each question, all in one pass."""
         asked = {q.label: (q, self._inputs(q)) for q in questions}
-        plans = {label: self._plan(q, inputs) for label, (q, inputs) in asked.items()}
+        with self._network.timed(SERVER):
+            plans = {label: self._plan(q, inputs) for label, (q, inputs) in asked.items()}
+            proposals = [(SERVER, send) for plan in plans.values() for send in propose(plan)]
         servers = {label: Party(SERVER, Advertising(plan), server_step) for label, plan in plans.items()}
         label_of = {client: q.label for q in questions for client in q.row}
 
@@ -102,19 +105,19 @@ class MaskedView(SketchView):
             names = {client: asked[label_of[client]][0].updates.name for client, _ in tasks}
             for client, work in self._results(names):
                 question, inputs = asked[label_of[client]]
-                if (reason := inputs.unfit(work)) is not None:
+                with self._network.timed(client):
+                    reason = inputs.unfit(work)
+                    ring = inputs.encode(work, question.row[client]) if reason is None else None
+                if reason is not None:
                     self._reject([client], reason)
                     continue
-                with self._network.timed(client):
-                    ring = inputs.encode(work, question.row[client])
                 yield client, Worked(ring, 1)
 
         for label, client in ((q.label, i) for q in questions for i in q.row):
             self._maskers[client].state = replace(self._maskers[client].state, model=plans[label].terms.model)
         self._network.allow(max(max_bytes(plan.terms) for plan in plans.values()))
-        opening: Iterator[tuple[int, Effect]] = ((SERVER, send) for plan in plans.values() for send in propose(plan))
         sessions = {plan.session.digest: servers[label] for label, plan in plans.items()}
-        self._network.run(self._maskers, sessions, opening, perform, self._learn)
+        self._network.run(self._maskers, sessions, proposals, perform, self._learn)
         for client in label_of:
             self._maskers[client].handle(Deadline())
         found = {label: self._read(q, inputs, servers[label].state) for label, (q, inputs) in asked.items()}
@@ -123,7 +126,8 @@ class MaskedView(SketchView):
     def _countable(self, updates: Updates, rows: Mapping[str, Row], name: str, weights: Weights) -> None:
         """Clients give one update to sums among the same clients only (masked_span.py): others are refused here."""
         super()._countable(updates, rows, name, weights)
-        for other in [*self.server.published[updates.name], *rows.values()]:
+        summed = [row for row in rows.values() if len(row) >= self._floor] if len(rows[name]) >= self._floor else []
+        for other in [*self.server.published[updates.name], *summed]:
             if other.keys() != rows[name].keys() and not other.keys().isdisjoint(rows[name]):
                 raise Refused(f"sum {name} overlaps with a sum of the same updates over other clients; clients would not answer")
 
@@ -162,7 +166,8 @@ class MaskedView(SketchView):
         self._network.faults += [Fault(i, "a share that was not the one it was dealt") for i in ended.bad]
         weights = np.array([question.row[i] for i in ended.clients])
         try:
-            total = inputs.decode(ended.total, weights)
+            with self._network.timed(SERVER):
+                total = inputs.decode(ended.total, weights)
         except ValueError as error:
             self._network.faults.append(Fault(SERVER, f"the masked sum {question.label} cannot be read: {error}"))
             return None

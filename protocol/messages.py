@@ -10,11 +10,13 @@ from types import MappingProxyType
 from typing import Any, ClassVar, get_args
 
 from .choosing_messages import ChoosingMessage
+from .encrypted_messages import EncryptedMessage
 from .errors import ProtocolError
 from .masked_messages import MaskedMessage
 from .message_fields import DIGEST_BYTES, integer, octets, text, words
 from .receiver_opened_messages import ReceiverOpenedMessage
 from .session import DEALER, MAX_ID, MAX_ROSTER, RUN_BYTES, VERSION
+from .two_server_messages import TwoServerMessage
 
 HEAD_BYTES = 4096 + 5 * MAX_ROSTER
 """Room for everything in a message but its vector."""
@@ -136,7 +138,20 @@ class Ready:
     kind: ClassVar[int] = 7
 
 
-Message = Task | Upload | Mean | Advertise | Roster | SealedSeed | Ready | ChoosingMessage | MaskedMessage | ReceiverOpenedMessage
+Message = (
+    Task
+    | Upload
+    | Mean
+    | Advertise
+    | Roster
+    | SealedSeed
+    | Ready
+    | ChoosingMessage
+    | MaskedMessage
+    | TwoServerMessage
+    | EncryptedMessage
+    | ReceiverOpenedMessage
+)
 _KINDS: Mapping[int, type[Any]] = MappingProxyType({m.kind: m for m in get_args(Message)})
 
 

@@ -51,7 +51,8 @@ class Permuted:
         session = Session(PROTOCOL, setup.run, 0, "all", tuple(sorted(setup.clients)), len(setup.clients))
         seed, network = agree(session, setup.entropy, setup.tap)
         shared = SharedSecret(seed, setup.run, self.transform, self.keys, len(setup.initial))
-        sample = shared(session.digest)
+        with network.timed(*(session.roster if self.keys == "run" else ())):  # each client draws it for itself
+            sample = shared(session.digest)
         how = Answering(
             owner="clients",
             floor=self.floor,
@@ -62,7 +63,9 @@ class Permuted:
             across_rounds=self.keys == "run",
             coordinatewise=self.transform.keeps_coordinates,
         )
-        return UploadView(setup, how, Traffic(network.messages, network.bytes_up, network.bytes_down))
+        view = UploadView(setup, how, Traffic(network.messages, network.bytes_up, network.bytes_down))
+        view.add_costs(network)
+        return view
 
 
 class SharedSecret:

@@ -74,7 +74,9 @@ class SketchView(HeldView):
         clients = tuple(sketched.received)
         size = len(clients) * (len(clients) + 1) // 2
         self._disclose(updates.round, "server", "gram", clients, size, "noisy inner products and norms of the updates")
-        return Gram(clients, gram_matrix([v for v, _ in sketched.received.values()]), self._tolerance(updates))
+        with self._network.timed(SERVER):
+            matrix = gram_matrix([v for v, _ in sketched.received.values()])
+        return Gram(clients, matrix, self._tolerance(updates))
 
     def remember(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
         self._needs_one_sketch()
@@ -87,7 +89,12 @@ class SketchView(HeldView):
         about = tuple(sorted({*updates.clients, *remembered.clients}))
         words = "noisy inner products with updates of earlier rounds"
         self._disclose(updates.round, "server", "gram(remember)", about, len(updates.clients) * len(rows), words)
-        return cosine_block(self._rows(updates, updates.clients), rows)
+        received = self._sketches(updates).received
+        with self._network.timed(SERVER):
+            found = np.full((len(updates.clients), len(rows)), np.nan)
+            present = [k for k, i in enumerate(updates.clients) if i in received]
+            found[present] = cosine_block([received[updates.clients[k]][0] for k in present], rows)
+        return found
 
     def coordinates(self, updates: Updates, name: str, rule: Callable[[NDArray[np.float32]], NDArray[np.float32]], /) -> Sum:
         raise Refused("order statistics of coordinates need the coordinates, which this protection hides; use Plain or Permuted")
@@ -113,13 +120,14 @@ class SketchView(HeldView):
             return self.server.uploads[updates.name]
         kind: Work = "update sketch" if made.kind == "update" else "gradient sketch"
         session = self._session(updates.round, updates.cluster, updates.clients, kind)
-        sketch = self._sketch(made.session)
+        with self._network.timed(*updates.clients):  # each draws it for itself; here one draws it for all
+            sketch = self._sketch(made.session)
         server = Party(SERVER, Collecting(session, sketch.k), server_step)
 
         def perform(tasks: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
             for client, work in self._results({client: updates.name for client, _ in tasks}):
                 with self._network.timed(client):
-                    numbers = sketch.apply(work.vector).astype(np.float32)
+                    numbers = sketch.apply(work.sketched).astype(np.float32)
                 yield client, Worked(numbers, 1)
 
         opening: Iterator[tuple[int, Effect]] = ((SERVER, effect) for effect in invite(session, kind, updates.name, b""))

@@ -17,7 +17,7 @@ from .messages import HEAD_BYTES, Task
 from .roles import Learned, Party, Worked
 from .session import SERVER, Session
 from .sides import Answering, ClientSide
-from .uploads import Collected, Collecting, Policy, Summed, Summing, from_bytes, publish, server_step
+from .uploads import Collected, Collecting, Policy, Summed, Summing, from_bytes, publish, server_step, to_bytes
 from .view import Setup
 from .view_base import Clients, ViewBase, asked, unused
 
@@ -36,6 +36,7 @@ class UploadView(ViewBase):
     def train(self, round: int, work: Mapping[str, Assignment], kind: Work = "update", /) -> Mapping[str, Updates]:
         sessions = {c: self._session(round, c, a.participants, kind) for c, a in work.items()}
         parties = {c: Party(SERVER, Collecting(s, self._how.length), server_step) for c, s in sessions.items()}
+        self._draw(sessions)
         self._play(work, kind, sessions, parties, self._performing(kind))
         self.server.uploads = {n: u for n, u in self.server.uploads.items() if u.session.round == round}
         answered = {}
@@ -62,6 +63,7 @@ class UploadView(ViewBase):
             c: Party(SERVER, Summing(s, self._how.length, weights[c].of, weights[c].times_samples, zero), server_step)
             for c, s in sessions.items()
         }
+        self._draw(sessions)
         self._play(work, "update", sessions, parties, self._performing("update"))
         answered: dict[str, Sum | BelowFloor] = {}
         for cluster in sessions:
@@ -78,6 +80,12 @@ class UploadView(ViewBase):
             answered[cluster] = self._publish(name, summed.session, counted, summed.total, summed.weight, receivers)
         return answered
 
+    def _draw(self, sessions: Mapping[str, Session]) -> None:
+        """Each client draws its transform for itself; here one draws it for all."""
+        for session in sessions.values():
+            with self._network.timed(*session.roster):
+                self._how.transform(session.digest)
+
     def _performing(self, kind: Work) -> Callable[[list[tuple[int, Task]]], Iterator[tuple[int, Worked]]]:
         return lambda tasks: ((client, Worked(r.vector, r.samples)) for client, r in self._worked(tasks, kind))
 
@@ -87,7 +95,9 @@ class UploadView(ViewBase):
         rows = self._rows(updates, updates.clients)
         size = len(rows) * (len(rows) + 1) // 2
         self._disclose(updates.round, "server", "gram", updates.clients, size, "all inner products and norms of the updates")
-        return Gram(updates.clients, gram_matrix(rows), self._how.tolerance + rounding(self._how.length))
+        with self._network.timed(SERVER):
+            matrix = gram_matrix(rows)
+        return Gram(updates.clients, matrix, self._how.tolerance + rounding(self._how.length))
 
     def sums(self, updates: Updates, weights: Mapping[str, Weights], /) -> Mapping[str, Sum | BelowFloor]:
         collected = self._collected(updates)
@@ -96,8 +106,9 @@ class UploadView(ViewBase):
         answered: dict[str, Sum | BelowFloor] = {}
         for name, row in rows.items():
             total = np.zeros(self._how.length)
-            for client, a in row.items() if name in safe else ():
-                total += a * collected.received[client][0].astype(np.float64)
+            with self._network.timed(SERVER):
+                for client, a in row.items() if name in safe else ():
+                    total += a * collected.received[client][0].astype(np.float64)
             label = f"{name}@{updates.round}"
             receivers = weights[name].members or updates.members
             answered[name] = self._publish(label, collected.session, tuple(row), total, sum(row.values()), receivers)
@@ -110,7 +121,9 @@ class UploadView(ViewBase):
             raise Refused("order statistics of coordinates do not survive this transform; use a (signed) permutation")
         if self.server.published[updates.name]:
             raise Refused(f"something was already published about the updates of round {updates.round}")
-        result = rule(np.stack(self._rows(updates, updates.clients))).astype(np.float64)
+        rows = self._rows(updates, updates.clients)
+        with self._network.timed(SERVER):
+            result = rule(np.stack(rows)).astype(np.float64)
         self.server.published[updates.name].append(dict.fromkeys(updates.clients, 1.0))
         session = self._collected(updates).session
         return self._publish(f"{name}@{updates.round}", session, updates.clients, result, 1.0, updates.members)
@@ -126,7 +139,9 @@ class UploadView(ViewBase):
         size = len(updates.clients) * len(rows)
         about = tuple(sorted({*updates.clients, *remembered.clients}))
         self._disclose(updates.round, "server", "gram(remember)", about, size, "inner products with updates of earlier rounds")
-        return cosine_block(self._rows(updates, updates.clients), rows)
+        new = self._rows(updates, updates.clients)
+        with self._network.timed(SERVER):
+            return cosine_block(new, rows)
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
@@ -151,17 +166,23 @@ class UploadView(ViewBase):
         if len(counted) < max(self._floor, 1) or weight == 0:
             return self._unsummed(name, counted)
         name = unused(name, self._means)
-        mean = (total / weight).astype(np.float32)
+        with self._network.timed(SERVER):
+            mean = (total / weight).astype(np.float32)
+            norm = float(np.linalg.norm(total / weight))
         if self.owner == "server":
             self.server.means[name] = mean
         else:
             sent = ((SERVER, effect) for effect in publish(session, name, mean, to))
-            self._network.run(self.clients.parties, {}, sent, lambda tasks: iter(()), self._learn)
+            self._network.run(self.clients.parties, {}, sent, lambda tasks: iter(()), lambda _, effect: self._invert(effect, to))
             if name not in self.clients.means:  # nobody heard it: every member fetches it before it takes part again
-                self.clients.means[name] = self._how.transform(session.digest).invert(mean)
+                self._invert(Learned(name, session.digest, to_bytes(mean)), to)
         self._disclose(session.round, "clients", "sums", counted, len(mean), "the mean update of their own cluster")
-        return Sum(name, self.owner, counted, weight, self._how.tolerance, float(np.linalg.norm(total / weight)))
+        return Sum(name, self.owner, counted, weight, self._how.tolerance, norm)
 
     def _learn(self, client: int, effect: Learned) -> None:
+        self._invert(effect, (client,))
+
+    def _invert(self, effect: Learned, clients: Clients) -> None:
         if effect.name not in self.clients.means:
-            self.clients.means[effect.name] = self._how.transform(effect.session).invert(from_bytes(effect.vector))
+            with self._network.timed(*clients):  # each inverts it for itself; here one does it for all
+                self.clients.means[effect.name] = self._how.transform(effect.session).invert(from_bytes(effect.vector))

@@ -16,6 +16,7 @@ from ..crypto.entropy import Entropy
 from .answers import (
     Assignment,
     BelowFloor,
+    Cost,
     Functionality,
     Gram,
     Model,
@@ -40,6 +41,11 @@ class LocalWork:
 
     vector: Vector = field(repr=False)
     samples: int
+
+    @property
+    def sketched(self) -> Vector:
+        """What the client sketches, where the protocol asks for a sketch: the same vector, if the client is honest."""
+        return self.vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +118,14 @@ class ServerView(Protocol):
         ...
 
     def cosines(self, updates: Updates, remembered: Remembered, /) -> NDArray[np.float64]:
-        """Cosine similarity of new updates (rows) to remembered ones (columns): float64, 0 where a norm is 0."""
+        """Cosine similarity of new updates (rows) to remembered ones (columns): float64, 0 where a norm is 0.
+
+        A row is NaN where the client answered nothing that could be compared.
+        """
         ...
 
-    def advance(self, model: Model, mean: Sum, /) -> Model:
-        """The model moved by the published mean (sum / weight), at its owner."""
+    def advance(self, model: Model, mean: Sum, /, step: float = 1.0) -> Model:
+        """The model moved by step times the published mean (sum / weight), at its owner; step = weight moves it by the sum."""
         ...
 
     def train_alone(self, round: int, models: Mapping[int, Model], /) -> Mapping[int, Model]:
@@ -151,6 +160,11 @@ class ServerView(Protocol):
 
     @property
     def traffic(self) -> Traffic: ...
+
+    @property
+    def costs(self) -> Mapping[int, Cost]:
+        """What each party has spent since the view was opened, keys and seeds included, by party id. Not kept by snapshots."""
+        ...
 
     def observe(self, model: Model, /) -> Vector:
         """The model itself, float32 (d,), for whoever measures a simulation. No party of the protocol calls this."""

@@ -11,7 +11,21 @@ from itertools import chain, count
 import numpy as np
 
 from . import choosing
-from .answers import Assignment, BelowFloor, Model, Owner, Remembered, Snapshot, Sum, Traffic, Updates, Vector, Weights, Work
+from .answers import (
+    Assignment,
+    BelowFloor,
+    Cost,
+    Model,
+    Owner,
+    Remembered,
+    Snapshot,
+    Sum,
+    Traffic,
+    Updates,
+    Vector,
+    Weights,
+    Work,
+)
 from .choosing_messages import Offer
 from .disclosure import Disclosure
 from .disclosure import Party as Recipient
@@ -59,6 +73,14 @@ class ViewBase:
     def traffic(self) -> Traffic:
         return Traffic(self._network.messages, self._network.bytes_up, self._network.bytes_down)
 
+    def add_costs(self, earlier: InProcess) -> None:
+        """Count what parties spent on an earlier network of this run, whose totals the view began with."""
+        self._network.add_costs(earlier)
+
+    @property
+    def costs(self) -> Mapping[int, Cost]:
+        return self._network.costs
+
     @property
     def _models(self) -> dict[str, Vector]:
         return (self.server if self._owner == "server" else self.clients).models
@@ -85,8 +107,10 @@ class ViewBase:
         def opening() -> Iterator[tuple[int, Effect]]:
             for cluster, session in sessions.items():
                 model = work[cluster].model.name
-                vector = to_bytes(self.server.models[model]) if self._owner == "server" else b""
-                yield from ((SERVER, effect) for effect in invite(session, kind, model, vector))
+                with self._network.timed(SERVER):
+                    vector = to_bytes(self.server.models[model]) if self._owner == "server" else b""
+                    tasks = invite(session, kind, model, vector)
+                yield from ((SERVER, task) for task in tasks)
 
         by_digest = {session.digest: parties[c] for c, session in sessions.items()}
         self._network.run(self.clients.parties, by_digest, opening(), perform, self._learn)
@@ -113,7 +137,9 @@ class ViewBase:
         """The names of the rows that reach the floor. Raises Refused if, with what was published, they would show too few."""
         published = self.server.published[updates.name]
         safe = {name: row for name, row in rows.items() if len(row) >= max(self._floor, 1)}
-        if reveals_fewer_than(self._floor, [*published, *safe.values()]):
+        with self._network.timed(SERVER):
+            revealing = reveals_fewer_than(self._floor, [*published, *safe.values()])
+        if revealing:
             raise Refused(
                 f"sums {', '.join(safe)} of round {updates.round} are refused: together with what was published about the same"
                 f" updates they would show a combination of fewer than {self._floor} clients"
@@ -125,8 +151,9 @@ class ViewBase:
         self.below_floor.append(BelowFloor(name, clients, self._floor))
         return self.below_floor[-1]
 
-    def advance(self, model: Model, mean: Sum, /) -> Model:
-        moved = self._models[model.name] + self._means[mean.name]
+    def advance(self, model: Model, mean: Sum, /, step: float = 1.0) -> Model:
+        with self._network.timed(*((SERVER,) if self._owner == "server" else mean.clients)):
+            moved = self._models[model.name] + np.float32(step) * self._means[mean.name]
         name = unused(mean.name, self._models)
         self._models[name] = moved
         return Model(name)

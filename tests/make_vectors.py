@@ -5,6 +5,7 @@ hexadecimal, vectors are little-endian float32. Rotations use lengths and values
 """
 
 import json
+import runpy
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -15,12 +16,27 @@ from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.fixed_point import FixedPoint, Nearest, Stochastic
 from cloister.crypto.orthonormal import HadamardRotation, Permutation, SignedPermutation
 from cloister.crypto.prg import derive_key, keystream
+from cloister.crypto.ring_projection import RingProjection
 from cloister.protocol import Permuted
 from cloister.protocol.answers import Assignment, Model, Weights
 from cloister.protocol.choosing_messages import Choice, Offer
 from cloister.protocol.distributed_gaussian import PAPER_BETA, DistributedGaussian, reserve
+from cloister.protocol.encrypted_client import scores_of
+from cloister.protocol.encrypted_keys import KeyName, hash_of, sealed_secret, tag_of
+from cloister.protocol.encrypted_messages import (
+    EncryptedInput,
+    EncryptedSum,
+    EncryptedSumRequest,
+    KeyRequest,
+    OfferedKey,
+    RoundedScores,
+    ScoreRequest,
+    SketchRequest,
+    SumOpened,
+)
 from cloister.protocol.errors import ProtocolError
 from cloister.protocol.group_seed import agree
+from cloister.protocol.in_process import InProcess
 from cloister.protocol.ledger import Ledger
 from cloister.protocol.masked_sum import Members, Plan
 from cloister.protocol.masked_terms import Policy as SumPolicy
@@ -28,8 +44,15 @@ from cloister.protocol.messages import Advertise, Envelope, Mean, Ready, Roster,
 from cloister.protocol.receiver_opened import Cast, members_of, receiver_opened
 from cloister.protocol.receiver_opened_terms import PROTOCOL as OPENED
 from cloister.protocol.receiver_opened_terms import Opening, OpeningPolicy
+from cloister.protocol.roles import Worked
 from cloister.protocol.session import SERVER, Session
+from cloister.protocol.sketch_view import SketchSecret
 from cloister.protocol.slots import COUNTING, Slots, Weighted
+from cloister.protocol.two_server_asking import GramAnswered, SumAnswered
+from cloister.protocol.two_server_questions import sum_question
+from cloister.protocol.two_server_terms import Terms
+from cloister.protocol.two_servers import client_parties, collect, gram, helper_parties, max_bytes, sums
+from cloister.protocol.uploads import Policy
 from cloister.protocol.view import LocalWork, Setup
 
 FOLDER = Path(__file__).parent / "vectors"
@@ -243,6 +266,195 @@ def rounds():
     return {"entropy_seed": SEED, "labels": ["run", "identity ID", "sealing key ID", "group seed"], "run": run, "cases": cases}
 
 
+def words(values):
+    return np.asarray(values).astype(np.int64).astype("<i8").tobytes()
+
+
+def ring_projections():
+    """Projections of the vector 1, 2, 3, ..., as signed 64-bit integers."""
+    key = ENTROPY.secret("ring projection", 32)
+    cases = []
+    for length, width in ((2, 2), (7, 4), (40, 6)):
+        drawn = RingProjection.draw(key, length, width).apply(np.arange(1, length + 1, dtype=np.uint64))
+        cases.append({"length": length, "width": width, "projected": words(drawn.view(np.int64))})
+    return {"seed": SEED, "label": "ring projection", "key": key, "cases": cases}
+
+
+TWO_SERVERS = Session("two servers/update", bytes(range(16)), 0, "root", (1, 4, 6), 1)
+
+
+def play_two_servers(length, width, tap=None):
+    """Uploads, a Gram question and a sum with weights 1, -2, 3; returns terms, updates, answers, network."""
+    terms = Terms(length, width, 8.0, 3)
+    updates = {i: np.array([(i + k) % 5 / 4 for k in range(length)], np.float32) for i in TWO_SERVERS.roster}
+    network = InProcess(tap, max_bytes=max_bytes(terms, 3), record=True)
+    parties = client_parties(TWO_SERVERS.roster, TWO_SERVERS.run, terms, Policy(), ENTROPY)
+    parties |= helper_parties(TWO_SERVERS.run, terms, Policy(), ENTROPY)
+
+    def perform(tasks):
+        return ((i, Worked(updates[i], 2)) for i, _ in tasks)
+
+    (collected,) = collect(network, parties, terms, [(TWO_SERVERS, "update", "init", b"")], perform)
+    held = collected.received
+    rows = [((TWO_SERVERS.digest, i), share) for i, (share, _) in held.items()]
+    inner = gram(network, parties, terms, TWO_SERVERS.run, 0, rows, ENTROPY) if rows else None
+    weights = [(i, q, held[i][0]) for i, q in zip(TWO_SERVERS.roster, (1, -2, 3), strict=True) if i in held]
+    total = sums(network, parties, terms, TWO_SERVERS.run, 1, TWO_SERVERS.digest, weights) if rows else None
+    return terms, updates, collected, inner, total, network
+
+
+def two_server_rounds():
+    cases = []
+    for length, width in ((4, 4), (16, 4)):
+        terms, updates, _, inner, total, network = play_two_servers(length, width)
+        cases.append(
+            {
+                "terms": {"length": length, "width": width, "max_norm": 8.0, "floor": 3},
+                "bits": terms.bits,
+                "radius": terms.radius,
+                "binding": terms.binding(TWO_SERVERS),
+                "updates": {str(i): floats(u) for i, u in updates.items()},
+                "gram": words(inner.gram),
+                "weights": [1, -2, 3],
+                "total": words(total.total),
+                "frames": transcript(network.frames),
+            }
+        )
+    labels = ["two servers ID BINDING", "two servers triple NUMBER QUESTION"]
+    labels += [f"two servers {name} QUESTION" for name in ("coin 1", "coin 2", "salt")]
+    session = {**session_fields(TWO_SERVERS), "digest": TWO_SERVERS.digest}
+    return {"entropy_seed": SEED, "labels": labels, "session": session, "cases": cases}
+
+
+def broken_two_servers():
+    """One changed or dropped frame each: who survives, whether the questions are answered, and the first fault."""
+    _, _, _, _, _, whole = play_two_servers(4, 4)
+    first = {}
+    for frame in whole.frames:
+        first.setdefault(frame.kind, frame)
+
+    def changed(kind, **parts):
+        sent = decode(first[kind].data, first[kind].sender, LIMIT)
+        return kind, encode(replace(sent, message=replace(sent.message, **parts)))
+
+    triple = decode(first["ExplicitTriple"].data, -3, LIMIT).message
+    sum_asked = decode(first["SumQuestion"].data, SERVER, LIMIT).message
+    cases = {
+        "a lost key": ("KeyShare", b""),
+        "a lost share": ("ExplicitShare", b""),
+        "a share of other terms": changed("ExplicitShare", binding=bytes(32)),
+        "a share too short": changed("ExplicitShare", vector=bytes(24)),
+        "a key of another session": changed("KeyShare", binding=bytes(32)),
+        "survivors from outside the roster": changed("Held", clients=(1, 4, 5)),
+        "a survivor whose share is not held": changed("Agreed", clients=(1, 2)),
+        "a lost agreement": ("Agreed", b""),
+        "another row than in the digest": changed("GramQuestion", clients=(1, 4, 7)),
+        "another commitment": changed("GramQuestion", commitment=bytes(32)),
+        "another half of the coin": changed("Opening", coin=bytes(32)),
+        "a difference too short": changed("Opening", difference=bytes(8)),
+        "a square too short": changed("ExplicitTriple", square=bytes(64)),
+        "a square that is not symmetric with the other": changed("ExplicitTriple", square=bytes(8) + triple.square[:8] * 8),
+        "a false share of the Gram matrix": changed("GramAnswer", gram=words([[0, 1, 0], [0, 0, 0], [0, 0, 0]])),
+        "another weight than in the digest": changed("SumQuestion", weights=(*sum_asked.weights[:2], 1)),
+        "a sum of two": ("SumQuestion", two_in_a_sum(first["SumQuestion"])),
+        "a share of a sum too short": changed("SumAnswer", vector=bytes(8)),
+    }
+    results = []
+    for name, (kind, data) in cases.items():
+        number = first[kind].number
+
+        def tap(frame, number=number, data=data):
+            if frame.number != number:
+                return [frame]
+            return [replace(frame, data=data)] if data else []
+
+        _, _, collected, inner, total, network = play_two_servers(4, 4, tap)
+        fault = network.faults[0] if network.faults else None
+        results.append(
+            {
+                "name": name,
+                "frame": number,
+                "bytes": data,
+                "survivors": list(collected.received),
+                "gram": isinstance(inner, GramAnswered),
+                "sum": isinstance(total, SumAnswered),
+                "blame": None if fault is None else fault.blame,
+                "reason": None if fault is None else fault.reason,
+            }
+        )
+    return results
+
+
+def two_in_a_sum(frame):
+    """The request for a sum of two clients, under its own right digest."""
+    sent = decode(frame.data, SERVER, LIMIT)
+    asked = replace(sent.message, clients=(1, 4), weights=(1, 1))
+    return encode(replace(sent, session=sum_question(TWO_SERVERS.run, asked), message=asked))
+
+
+def encrypted_keys():
+    """Tags and seals of keys. The public and secret keys here are any bytes: those of the library are fresh each time."""
+    seed, public, secret = (ENTROPY.secret(label, 32) for label in ("group seed", "public key", "secret key"))
+    cases = []
+    for purpose, round, name, holder in (("sums", 3, "root@3/update/0", 1), ("products", 0, "all", 5)):
+        named = KeyName(SESSION.run, purpose, round, name)
+        context = named.context(holder, hash_of(public))
+        tagged, sealed = tag_of(seed, context), sealed_secret(seed, context, secret)
+        parts = {"purpose": purpose, "run": SESSION.run, "round": round, "name": name, "holder": holder, "context": context}
+        cases.append({**parts, "tag": tagged, "sealed": sealed})
+    return {"entropy_seed": SEED, "seed": seed, "public": public, "secret": secret, "cases": cases}
+
+
+def encrypted_scores():
+    """What is told of opened products, at values that are far from a boundary of rounding; the last update is zero."""
+    lengths, cosines = np.array([100.0, 88.5, 112.3, 0.0]), np.array([[1, 0.23], [-0.5, 1]])
+    pairs = np.triu_indices(4)
+    all_cosines = np.pad(cosines, ((0, 2), (0, 2)), constant_values=0.1) + np.diag([0, 0, 0.9, 0.9])
+    products = (all_cosines * np.outer(lengths, lengths))[pairs]
+    cases = []
+    for digits in (1, 3):
+        scores = scores_of(products, 4, 0, digits)
+        cases.append({"digits": digits, "norms": scores.norms, "cosines": scores.cosines})
+    return {"rows": 4, "products": products.tolist(), "cases": cases}
+
+
+ENCRYPTED = {
+    "key request": KeyRequest("encrypted key/sums", bytes(range(16)), 3, "root", (1, 5, 900), 1),
+    "offered key": OfferedKey(b"public key", b"", bytes(range(32)), b"sealed key and its tag"),
+    "sum request": EncryptedSumRequest(
+        *session_fields(SESSION).values(), floats([0.0] * 6), 1, 10, 1, b"public key", bytes(range(32))
+    ),
+    "encrypted input": EncryptedInput(b"ciphertexts"),
+    "encrypted sum": EncryptedSum(
+        *session_fields(SESSION).values(),
+        floats([0.0] * 6),
+        0,
+        10,
+        (1, 900),
+        1,
+        bytes(32),
+        b"sealed key and its tag",
+        b"ciphertexts",
+    ),
+    "sum opened": SumOpened(bytes(8)),
+    "sketch request": SketchRequest(*session_fields(SESSION).values(), 16, 5, b"public key", bytes(range(32))),
+    "score request": ScoreRequest(
+        *session_fields(SESSION).values(), 2, 0, 3, 5, bytes(32), b"sealed key and its tag", (b"(0, 0)", b"(0, 1)", b"(1, 1)")
+    ),
+    "rounded scores": RoundedScores(bytes(8), bytes(4)),
+}
+
+
+def encrypted_messages():
+    to_server = (OfferedKey, EncryptedInput, SumOpened, RoundedScores)
+    cases = []
+    for name, message in ENCRYPTED.items():
+        ends = (5, SERVER) if isinstance(message, to_server) else (SERVER, 5)
+        sent = encode(Envelope(SESSION.digest, *ends, message))
+        cases.append({"name": name, "kind": type(message).__name__, "sender": ends[0], "bytes": sent})
+    return cases
+
+
 def distributed_gaussian():
     """A client's input, and what the ledger is told for each number of survivors."""
     cases = []
@@ -390,6 +602,24 @@ def broken_receiver_opened():
     return results
 
 
+def sketches():
+    """Secret sketches of the vector with k/8 at place k, under the keys of a run and of a session."""
+    seed = ENTROPY.secret("group seed", 32)
+    cases = []
+    for keys, d, k in (("run", 24, 6), ("session", 24, 12)):
+        drawn = SketchSecret(seed, SESSION.run, keys, d, k)(SESSION.digest)
+        vector = np.arange(d, dtype=np.float32) / 8
+        cases.append({"keys": keys, "d": d, "k": k, "vector": floats(vector), "sketch": floats(drawn.apply(vector))})
+    return {
+        "entropy_seed": SEED,
+        "label": "group seed",
+        "seed": seed,
+        "run": SESSION.run,
+        "session": SESSION.digest,
+        "cases": cases,
+    }
+
+
 FILES = {
     "crypto/v1/keys.json": keys,
     "crypto/v1/transforms.json": transforms,
@@ -399,6 +629,13 @@ FILES = {
     "group_seed/v1/exchange.json": exchange,
     "group_seed/v1/broken.json": broken_exchanges,
     "uploads/v1/rounds.json": rounds,
+    "sketch/v1/sketches.json": sketches,
+    "two_servers/v1/projections.json": ring_projections,
+    "two_servers/v1/rounds.json": two_server_rounds,
+    "two_servers/v1/broken.json": broken_two_servers,
+    "encrypted/v1/keys.json": encrypted_keys,
+    "encrypted/v1/messages.json": encrypted_messages,
+    "encrypted/v1/scores.json": encrypted_scores,
     "distributed_gaussian/v1/inputs.json": distributed_gaussian,
     "slots/v1/inputs.json": slots,
     "receiver_opened/v1/exchange.json": receiver_opened_sums,
@@ -409,6 +646,9 @@ FILES = {
 def text_of(name):
     """The file's content: JSON, byte strings in hexadecimal."""
     return json.dumps(FILES[name](), indent=1, default=lambda value: value.hex()) + "\n"
+
+
+FILES |= runpy.run_path(str(Path(__file__).parent / "make_masked_vectors.py"))["FILES"]
 
 
 def main():

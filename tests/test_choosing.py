@@ -7,7 +7,7 @@ import pytest
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.orthonormal import HadamardRotation
-from cloister.protocol import Masked, Permuted, Plain
+from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.answers import Assignment, Functionality, Model, Sum, Weights
 from cloister.protocol.choosing import Asked, Asking, ChoosingPolicy, Idle, Judging, client_step, offer, server_step
 from cloister.protocol.choosing_messages import MAX_OFFERED, Choice, Offer
@@ -22,7 +22,16 @@ S = Session("choosing", RUN, 3, "choice", (1, 5, 9), 1)
 D = 2
 MODELS = (np.array([1, 2], "<f4").tobytes(), np.array([3, 4], "<f4").tobytes())
 OFFER = Offer("choosing", RUN, 3, "choice", (1, 5, 9), 1, ("a", "b"), MODELS)
-PROTECTIONS = [Plain(), Permuted(), Permuted(HadamardRotation), Permuted(keys="session"), Masked(), Masked(keys="session")]
+PROTECTIONS = [
+    Plain(),
+    Permuted(),
+    Permuted(HadamardRotation),
+    Permuted(keys="session"),
+    Masked(),
+    Masked(keys="session"),
+    Encrypted(),
+    TwoServer(),
+]
 
 
 def idle(me=5, **changes):

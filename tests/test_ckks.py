@@ -7,6 +7,7 @@ from cloister.crypto.ckks import (
     MOST_DIGITS,
     PRODUCTS,
     SUMS,
+    EncryptingContext,
     InvalidCiphertext,
     InvalidContext,
     Parameters,
@@ -186,3 +187,28 @@ def test_what_cannot_be_encrypted_is_refused(sums, products_public):
         sums.decrypt(products_public.encrypt([1.0]))
     with pytest.raises(ValueError):
         SecretContext.generate(Parameters(4096, (60, 40, 40), 40))  # under 128 bits
+
+
+def test_a_public_key_alone_encrypts_for_the_holder_and_for_products(products, products_public):
+    values = RNG.normal(size=300)
+    alone = EncryptingContext.from_bytes(products.encrypting_bytes(), PRODUCTS)
+    assert alone.to_bytes() == products.encrypting_bytes() == products_public.encrypting().to_bytes()
+    assert len(alone.to_bytes()) <= PRODUCTS.encrypting_bytes < PRODUCTS.context_bytes / 40
+    sent = products_public.read(alone.encrypt(values).to_bytes(), 300)
+    assert abs(products.decrypt(inner_product(sent, sent)).rounded(8)[0] - values @ values) < 1e-3
+    assert products.public_bytes() == products_public.to_bytes()
+
+
+def test_a_public_key_alone_is_refused_with_a_secret_key_or_of_other_parameters(sums, products):
+    for data, reason in (
+        (sums.secret_bytes(), "bytes"),
+        (products.encrypting_bytes(), "other parameters"),
+        (b"no key", "not a public context"),
+        (bytes(SUMS.encrypting_bytes + 1), "at most"),
+    ):
+        with pytest.raises(InvalidContext, match=reason):
+            EncryptingContext.from_bytes(data, SUMS)
+    with pytest.raises(InvalidContext, match="lacks keys"):
+        PublicContext.from_bytes(products.encrypting_bytes(), PRODUCTS)
+    assert len(products.secret_bytes()) <= PRODUCTS.secret_bytes
+    assert len(sums.secret_bytes()) <= SUMS.secret_bytes

@@ -370,8 +370,15 @@ def test_a_single_client_below_the_floor_is_one_line(cloister: Command) -> None:
     assert "protection.floor" in result.complaint
 
 
-def test_a_single_client_without_a_floor_is_one_cluster(cloister: Command) -> None:
-    settings = ("partition.clients=1", "partition.groups=1", "protection.floor=1", "rounds=3")
-    result = cloister("run", QUICKSTART, *(word for s in settings for word in ("--set", s)), "--out", "alone", "--json")
+def test_a_single_client_without_a_floor_is_one_cluster(cloister: Command, tmp_path: Path) -> None:
+    plain = tmp_path / "plain.py"
+    plain.write_text(f"""
+from dataclasses import replace
+from cloister.protocol import Plain
+from cloister.scenario_file import load
+scenario = replace(load({QUICKSTART!r}), protection=Plain())
+""")
+    settings = ("partition.clients=1", "partition.groups=1", "rounds=3")
+    result = cloister("run", str(plain), *(word for s in settings for word in ("--set", s)), "--out", "alone", "--json")
     assert result.code == 0
     assert json.loads(result.out)["clusters"] == [[0]]

@@ -9,10 +9,25 @@ import pytest
 
 from cloister.protocol.choosing_messages import Choice, Offer
 from cloister.protocol.errors import ProtocolError
+from cloister.protocol.masked_messages import (
+    Accepted,
+    MaskedInput,
+    MaskKeys,
+    MaskWith,
+    NeighbourKeys,
+    Proposal,
+    RelayedShares,
+    Reveal,
+    SealedShares,
+    Survivors,
+    SurvivorSignature,
+    UnmaskRequest,
+)
 from cloister.protocol.messages import Advertise, Envelope, Mean, Roster, SealedSeed, Task, Upload, decode, encode
 
 LIMIT = 4096
 HEADS = [bytes([major << 5 | short]) for major in range(8) for short in (0, 1, 4, 23, 24, 25, 26, 27, 28, 31)]
+PROPOSED = ("masked sum/update", bytes(16), 3, "root", (1, 3, 900), 2)
 SEEDS = [
     encode(Envelope(bytes(range(32)), sender, receiver, message))
     for sender, receiver, message in [
@@ -25,6 +40,18 @@ SEEDS = [
         (3, -1, SealedSeed(4, bytes(32), bytes(64), bytes(48))),
         (-1, 3, Offer("choosing", bytes(16), 3, "choice", (1, 3), 1, ("a", "b"), (bytes(range(16)), bytes(16)))),
         (3, -1, Choice(1)),
+        (-1, 3, Proposal(*PROPOSED, 32, 9, 8, bytes(8), 16, 2, 2, bytes(32), bytes(32), bytes(32), bytes(24), 1)),
+        (3, -1, MaskKeys(bytes(32), bytes(32), bytes(64))),
+        (-1, 3, NeighbourKeys((1,), (bytes(32),), (bytes(32),), (bytes(64),))),
+        (3, -1, SealedShares(bytes(68), (bytes(188),), bytes(64))),
+        (-1, 3, RelayedShares((5,), (bytes(68),), (bytes(188),))),
+        (3, -1, Accepted((1, 900))),
+        (-1, 3, MaskWith((1, 900))),
+        (3, -1, MaskedInput(bytes(range(36)))),
+        (-1, 3, Survivors((1, 3, 900))),
+        (3, -1, SurvivorSignature(bytes(64))),
+        (-1, 3, UnmaskRequest((900,), (bytes(64),))),
+        (3, -1, Reveal((1,), (bytes(70),), (900,), (bytes(70),))),
     ]
 ]
 

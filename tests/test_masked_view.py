@@ -354,3 +354,13 @@ def test_a_narrowed_handle_keeps_the_others_no_longer():
     again = open_view()
     again.restore(view.save(), [few])
     assert np.array_equal(again.server.remembered[kept.name][3], view.server.remembered[kept.name][3])
+
+
+def test_a_client_that_trained_and_did_not_sketch_has_no_cosines():
+    silent = set()
+    view = open_view(tap=lambda frame: [] if frame.kind == "Upload" and frame.sender in silent else [frame])
+    kept = view.remember(view.train(0, root())["root"], (1, 3, 5))
+    silent.add(4)
+    cosines = view.cosines(view.train(1, root())["root"], kept)
+    assert np.isnan(cosines).any(axis=1).tolist() == [i == 4 for i in MEMBERS]
+    assert np.isnan(cosines[3]).all()

@@ -106,9 +106,41 @@ def test_headline_of_the_usual_run(tmp_path: Path) -> None:
     assert "12 clients ended in 3 clusters after 2 splits. They are exactly the planted groups." in page.text
     assert "3 of 3 ARI 1.00, purity 1.00" in page.text
     assert page.text.count("splits in round") == 2
-    assert "the inner products of all pairs of updates, after a secret projection 936 7.49 kB 12" in page.text
+    assert "the inner products of all pairs of updates, after a secret projection 12 936 7.49 kB 12" in page.text
     assert "protection.sketch.rows 256" in page.text
     assert "--seed 7 --rounds 48" in page.text
+
+
+def test_every_party_has_its_place_in_what_was_learned(tmp_path: Path) -> None:
+    write_sample(tmp_path, USUAL)
+    disclosed = json.loads((tmp_path / "summary.json").read_text())["disclosed"]
+    shares = [{"what": "gram", "words": "inner products of sketches", "scalars": 78, "bytes": 624, "times": 3}]
+    change(tmp_path, "summary.json", disclosed={"dealer": [], "second server": shares, **disclosed})
+    page = Page(write_report(tmp_path).read_text(encoding="utf-8"))
+    order = [page.text.index(f"The {party} ") for party in ("second server", "dealer", "clients")]
+    assert order == sorted(order)
+    assert page.text.index("What each party learned") < order[0]
+    assert "The second server 78 numbers, 624 B" in page.text
+    assert "inner products of sketches 78 624 B 3" in page.text
+    assert "must not work together with either. Nothing was disclosed to it. The clients" in page.text
+    assert "No answer was recorded" not in page.text
+    assert "key holder" not in page.text
+
+
+def test_the_log_tells_two_answers_of_one_kind_apart_and_how_many_clients_they_are_about(tmp_path: Path) -> None:
+    write_sample(tmp_path, USUAL)
+    (tmp_path / "summary.json").unlink()
+    entry = {"recipient": "second server", "what": "gram", "scalars": 10, "bytes": 80}
+    lines = [
+        {**entry, "round": 0, "about": [0, 1, 2, 3], "words": "exact products"},
+        {**entry, "round": 1, "about": [0, 1], "words": "exact products"},
+        {**entry, "round": 1, "about": [4, 5, 6], "words": "noisy products"},
+    ]
+    (tmp_path / "disclosure.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    page = Page(write_report(tmp_path).read_text(encoding="utf-8"))
+    assert "The second server 30 numbers, 240 B" in page.text
+    assert "exact products 2\u20134 20 160 B 2" in page.text
+    assert "noisy products 3 10 80 B 1" in page.text
 
 
 def test_the_same_folder_gives_the_same_bytes_and_matplotlib_keeps_its_settings(tmp_path: Path) -> None:
@@ -141,7 +173,7 @@ def test_an_interrupted_run_is_reported_up_to_its_last_whole_round(tmp_path: Pat
     assert "Interrupted after round 48." in page.text
     assert "3 clusters after 2 splits" in page.text
     assert any(label == "Tree with 5 clusters" for label in page.labels)
-    assert "the sum of the updates of each cluster 4 294 080" in page.text
+    assert "the sum of the updates of each cluster 4\u201312 4 294 080" in page.text
 
 
 def test_a_run_without_rounds_says_so(tmp_path: Path) -> None:

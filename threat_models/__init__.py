@@ -1,1 +1,1 @@
-"""Who is corrupt, what they see and what must still hold. Empty so far: adversaries and executable claims come here."""
+"""Who is corrupt, what they see and what they do: poisoning adversaries, their knowledge, and what they achieved."""

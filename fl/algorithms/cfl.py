@@ -236,6 +236,8 @@ def _descend(state: State, view: ServerView, updates: Mapping[str, Updates]) -> 
             continue
         cosines = [view.cosines(answered, edge) for edge in node.edges]
         for row, client in enumerate(answered.clients):
+            if any(np.isnan(c[row]).any() for c in cosines):
+                continue  # it trained, but did not answer what it was compared by; it waits where it stands
             child = closer_child(node, [c[row] for c in cosines])
             if child in clusters:
                 del waiting[client]

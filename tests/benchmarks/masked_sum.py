@@ -4,7 +4,7 @@ CPU seconds of the process, all threads, in one process without a network: a cli
 all that it sends; likewise the server's. The keystream is AES-256-CTR in blocks that stay in cache and no more (`floor`), and
 one call for each whole mask into fresh memory (`whole`), as a straightforward implementation has it.
 
-    python tests/benchmarks/masked_sum.py [--json] [--length 1000000] [--repeat 2]
+    python tests/benchmarks/masked_sum.py [--json] [--length 1000000] [--repeat 2] [--journal]
 """
 
 import argparse
@@ -19,11 +19,12 @@ from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.prg import keystream
 from cloister.fl.run_folder import machine, versions
 from cloister.protocol.in_process import InProcess
+from cloister.protocol.masked_journal import journalled_step
 from cloister.protocol.masked_server import Advertising, Summed, propose, server_step
 from cloister.protocol.masked_sum import Members, Plan, Policy, Terms, max_bytes
 from cloister.protocol.masking_graph import solve
 from cloister.protocol.messages import decode, encode
-from cloister.protocol.roles import Deadline, Party, Perform, Received, Send, Worked
+from cloister.protocol.roles import Deadline, Party, Perform, Received, Send, Step, Worked
 from cloister.protocol.session import SERVER, Session
 
 MODEL = bytes(32)
@@ -93,7 +94,7 @@ def whole_keystream(masks: int, size: int) -> float:
 class Metered:
     """Plays one session frame by frame and books the time of each role. Frames are encoded and decoded as on a wire."""
 
-    def __init__(self, case: Case, length: int) -> None:
+    def __init__(self, case: Case, length: int, step: Step) -> None:
         entropy = SimulatedEntropy(0)
         roster = tuple(range(case.clients))
         self.members = Members.enrol(roster, entropy)
@@ -101,7 +102,7 @@ class Metered:
         terms = Terms(32, length, 16, 1.0, 8, case.k, case.t, bytes(range(32)), MODEL)
         self.plan = Plan.of(session, terms, self.members.enrolled)
         self.clients = self.members.parties(bytes(16), MODEL, Policy(), entropy)
-        self.server = Party(SERVER, Advertising(self.plan), server_step)
+        self.server = Party(SERVER, Advertising(self.plan), step)
         self.silent = frozenset(roster[:: case.clients // case.dropped][: case.dropped])
         self.client_seconds = dict.fromkeys(roster, 0.0)
         self.server_seconds = 0.0
@@ -152,11 +153,11 @@ class Metered:
                 self.up[client] += len(data)
 
 
-def measure(case: Case, length: int, repeat: int) -> Row:
+def measure(case: Case, length: int, repeat: int, step: Step) -> Row:
     """Minima of the repetitions for the roles' seconds and for the keystreams."""
     rows = []
     for _ in range(repeat):
-        metered = Metered(case, length)
+        metered = Metered(case, length, step)
         end = metered.play()
         alive = end.clients
         check = sum(metered.input_of(i)[:1000].astype(np.uint64) for i in alive) % 2**32
@@ -186,12 +187,13 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--length", type=int, default=1_000_000)
     parser.add_argument("--repeat", type=int, default=2)
+    parser.add_argument("--journal", action="store_true", help="let the server emit its journal, as one that may crash does")
     arguments = parser.parse_args()
     rows = []
     if not arguments.json:
         print(f"{'case':20} {'k':>3} {'t':>3} | client s  floor whole | server s  floor whole | up over  down MB")
     for case in cases():
-        r = measure(case, arguments.length, arguments.repeat)
+        r = measure(case, arguments.length, arguments.repeat, journalled_step if arguments.journal else server_step)
         rows.append(r)
         if not arguments.json:
             print(

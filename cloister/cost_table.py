@@ -1,0 +1,184 @@
+"""What `cloister cost` shows: a table for one protection, one that compares several, and the same as JSON."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass, fields, is_dataclass
+from statistics import fmean
+from typing import Any, cast
+
+from rich.table import Table
+from rich.text import Text
+
+from .figures import byte_words
+from .fl.cost import Measured, Phase, Workload
+from .fl.run_folder import machine, versions
+from .protocol.answers import Cost
+from .protocol.disclosure import Party, party_of, totals
+from .protocol.view import Protection
+
+COLUMNS = ("messages", "bytes up", "bytes down", "between", "CPU s")
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A protection that could not be measured, and why, in a line."""
+
+    protection: str
+    reason: str
+
+
+def spent(phase: Phase) -> dict[str, Cost]:
+    """By role: the mean client, the worst (the largest of every column, whoever's it is), and each server and dealer."""
+    clients = [astuple(cost) for i, cost in phase.costs.items() if i >= 0] or [astuple(Cost())]
+    columns: list[tuple[Any, ...]] = list(zip(*clients, strict=True))
+    mean, worst = Cost(*map(cast("Any", fmean), columns)), Cost(*map(max, columns))
+    servers: dict[str, Cost] = {party_of(i): cost for i, cost in phase.costs.items() if i < 0}
+    return {"client, mean": mean, "client, worst": worst, **servers}
+
+
+def average(phases: Sequence[Phase]) -> Phase:
+    """The mean of rounds."""
+    parties = {i: None for phase in phases for i in phase.costs}
+    costs = {}
+    for i in parties:
+        each = [astuple(phase.costs.get(i, Cost())) for phase in phases]
+        costs[i] = Cost(*(sum(column) / len(phases) for column in zip(*each, strict=True)))
+    return Phase(costs, sum(phase.seconds for phase in phases) / len(phases))
+
+
+def phases(measured: Measured) -> Iterator[tuple[str, Phase]]:
+    """The sections of a table: the setup, the first round, in which secrets are drawn, and the mean of the later ones."""
+    yield "setup, once", measured.setup
+    yield "first round", measured.rounds[0]
+    if later := measured.rounds[1:]:
+        yield "each later round", average(later)
+
+
+def brief(protection: Protection) -> str:
+    """The protection with the fields that are not at their defaults: "Masked(floor=5)", "Permuted(HadamardRotation)"."""
+    if not is_dataclass(protection):
+        return repr(protection)
+    values = ((f, getattr(protection, f.name)) for f in fields(protection))
+    set_ = [v.__name__ if isinstance(v, type) else f"{f.name}={v!r}" for f, v in values if v != f.default]
+    return type(protection).__name__ + (f"({', '.join(set_)})" if set_ else "")
+
+
+def cost_table(measured: Measured, name: str) -> Table:
+    """Everything about one protection: a section for each phase, a row for each role."""
+    table = Table(title=f"{name}, under {brief(measured.protection)}", title_justify="left")
+    table.add_column("", no_wrap=True)
+    for column in COLUMNS:
+        table.add_column(column, justify="right", no_wrap=True)
+    for title, phase in phases(measured):
+        table.add_row(Text(title, style="bold"))
+        for role, cost in spent(phase).items():
+            table.add_row(f"  {role}", *cells(cost))
+        table.add_section()
+    return table
+
+
+def comparison_table(measured: Sequence[Measured], load: Workload, name: str) -> Table:
+    """Several protections side by side: a section for each, of its last round (or mean of later ones), and its setup."""
+    which = "each later round" if load.rounds > 1 else "the round"
+    table = Table(title=f"{name}: {which} under each protection", title_justify="left")
+    table.add_column("", overflow="fold")
+    between = any(cost.bytes_between for one in measured for phase in one.rounds for cost in phase.costs.values())
+    for column in (*COLUMNS[: 3 + between], COLUMNS[-1], "setup s"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for one in measured:
+        *_, (_, phase) = phases(one)
+        once = spent(one.setup)
+        table.add_row(Text(brief(one.protection), style="bold"))
+        for role, cost in spent(phase).items():
+            shown = cells(cost)
+            kept = (*shown[: 3 + between], shown[-1], seconds(once.get(role, Cost()).cpu_seconds))
+            table.add_row(f"  {role}", *kept)
+        table.add_section()
+    return table
+
+
+def cells(cost: Cost) -> tuple[str, ...]:
+    """A role's messages, bytes and seconds as text; a dash where there is nothing."""
+    sizes = (cost.bytes_up, cost.bytes_down, cost.bytes_between)
+    messages = f"{cost.messages:,.1f}".removesuffix(".0") if cost.messages else "-"
+    return (messages, *(byte_words(size) if size else "-" for size in sizes), seconds(cost.cpu_seconds))
+
+
+def seconds(value: float) -> str:
+    """Seconds to three digits, or to a ten-thousandth."""
+    return f"{value:.4f}" if value < 0.01 else f"{value:.3g}" if value < 100 else f"{value:.0f}"
+
+
+def notes(measured: Measured, load: Workload) -> Table:
+    """What the other tables do not hold: who survived, how long it took, what each party learned in the last round."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    silent = f"{load.dropped} of {load.clients} clients fall silent in each round; " if load.dropped else ""
+    compared = [phase.compared for phase in measured.rounds]
+    pairs = f", compared: {spread(compared)}" if any(compared) else ""
+    counted = spread([phase.summed for phase in measured.rounds])
+    table.add_row("survivors", f"{silent}summed: {counted} of {load.clients}{pairs}")
+    took = ", ".join(f"{title} {seconds(phase.seconds)} s" for title, phase in phases(measured))
+    table.add_row("on the clock", f"{took}; all parties in turn, drawing vectors included")
+    for party, rows in learned(measured, load.rounds - 1).items():
+        said = [f"{row['words']} ({row['scalars']:,} numbers, {byte_words(row['bytes'])})" for row in rows]
+        table.add_row(f"the {party} learned", "\n".join(said) or "nothing")
+    if unsummed := sum(phase.unsummed for phase in measured.rounds):
+        table.add_row("no sum", f"{unsummed} of {load.clusters * load.rounds} sums could not be published")
+    if measured.trouble:
+        table.add_row("trouble", "\n".join(measured.trouble))
+    return table
+
+
+def spread(counts: Sequence[int]) -> str:
+    """The range of some counts: "24", "19-22"."""
+    low, high = min(counts), max(counts)
+    return f"{low}" if low == high else f"{low}-{high}"
+
+
+def learned(measured: Measured, round: int) -> Mapping[Party, list[dict[str, Any]]]:
+    """What each party that took part learned in a round."""
+    present = {party_of(i) for phase in (measured.setup, *measured.rounds) for i in phase.costs}
+    return totals((entry for entry in measured.log if entry.round == round), present)
+
+
+def cost_json(measured: Sequence[Measured], left_out: Sequence[LeftOut], load: Workload, name: str) -> dict[str, Any]:
+    """Everything as plain values: per protection the setup and every round, per role; with machine and versions."""
+    return {
+        "name": name,
+        "workload": {**asdict(load), "needs": sorted(load.needs), "dropped": load.dropped},
+        "protections": [_protection_json(one) for one in measured],
+        "left_out": [asdict(one) for one in left_out],
+        "machine": machine(),
+        "versions": versions(),
+    }
+
+
+def _protection_json(measured: Measured) -> dict[str, Any]:
+    rounds = [
+        {
+            **_phase_json(phase),
+            "summed": phase.summed,
+            "compared": phase.compared,
+            "unsummed": phase.unsummed,
+            "learned": learned(measured, t),
+        }
+        for t, phase in enumerate(measured.rounds)
+    ]
+    setup = _phase_json(measured.setup)
+    return {"protection": repr(measured.protection), "setup": setup, "rounds": rounds, "trouble": list(measured.trouble)}
+
+
+def _phase_json(phase: Phase) -> dict[str, Any]:
+    roles = {role: asdict(cost) for role, cost in spent(phase).items()}
+    everyone, clients = phase.costs.values(), [cost for i, cost in phase.costs.items() if i >= 0]
+    return {
+        "seconds": phase.seconds,
+        "messages": sum(cost.messages for cost in everyone),
+        "bytes_up": sum(cost.bytes_up for cost in clients),
+        "bytes_down": sum(cost.bytes_down for cost in clients),
+        "bytes_between": sum(cost.bytes_between for cost in everyone),
+        "cpu_seconds": sum(cost.cpu_seconds for cost in everyone),
+        "client": {"mean": roles.pop("client, mean"), "worst": roles.pop("client, worst")},
+        **roles,
+    }

@@ -1,0 +1,109 @@
+"""Federated averaging with a robust rule in the place of the mean.
+
+The limits of `robust_sum` hold. ClippedClustering carries its norms from round to round where it stands alone, not behind steps.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ...protocol.answers import Assignment, Functionality, Gram, Model, Remembered
+from ...protocol.view import ServerView
+from ..robust.clustering import ClippedClustering
+from ..robust.rule import Rule, Sight
+from ..separation import cosine_similarity, norm_of_combination, norms
+from ..training import Training
+from .algorithm import Cluster, Measured, Start, check_participation, sample
+from .parameter_tree import Node
+from .robust_sum import Outcome, check_answerable, functionalities, robust_sum
+
+ALL = "0"
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """history: norms that ClippedClustering has seen. outcome, measured: of the last round, for the record."""
+
+    round: int
+    clusters: Mapping[str, Cluster]
+    history: tuple[float, ...] = ()
+    outcome: Outcome | None = field(default=None, compare=False)
+    measured: Mapping[str, Measured] = field(default_factory=dict, compare=False)
+
+    @property
+    def tree(self) -> Mapping[str, Node]:
+        return {}
+
+    @property
+    def models(self) -> Sequence[Model]:
+        return [cluster.model for cluster in self.clusters.values()]
+
+    @property
+    def remembered(self) -> Sequence[Remembered]:
+        return []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RobustFedAvg:
+    """One model for all, moved by the rule's result in every round; where there is none it stays, and `outcome` says why.
+
+    rule: any rule of cloister.fl.robust. participation: share sampled a round. root: the client whose update FLTrust trusts.
+    """
+
+    rule: Rule
+    participation: float = 1.0
+    root: int | None = None
+
+    def __post_init__(self) -> None:
+        check_participation(self.participation)
+        check_answerable(self.rule, self.root)
+
+    @property
+    def needs(self) -> frozenset[Functionality]:
+        return functionalities(self.rule)
+
+    def local(self, training: Training, /) -> Training:
+        return training
+
+    def init(self, start: Start, /) -> State:
+        if self.root is not None and self.root not in start.clients:
+            raise ValueError(f"the root data are held by client {self.root}, who is not in the run")
+        return State(0, {ALL: Cluster(start.clients, start.model)})
+
+    def round(self, state: State, view: ServerView, rng: np.random.Generator, /) -> State:
+        """Clients train; the view answers what the rule must see; the model moves by what the rule made of it."""
+        cluster = state.clusters[ALL]
+        invited = sample(cluster.members, self.participation, rng)
+        if self.root is not None:
+            invited = tuple(sorted({*invited, self.root}))
+        updates = view.train(state.round, {ALL: Assignment(cluster.model, invited, cluster.members)}).get(ALL)
+        following = replace(state, round=state.round + 1, measured={})
+        if updates is None:
+            return replace(following, outcome=Outcome({}, "no client's update could be used"))
+        found = robust_sum(view, updates, self._rule(state), rng, root=self.root)
+        return replace(
+            following,
+            clusters={ALL: replace(cluster, model=found.moved(view, cluster.model))},
+            history=state.history + self._norms(found.gram),
+            outcome=found.outcome,
+            measured=self._measured(found.gram, found.outcome),
+        )
+
+    def _rule(self, state: State) -> Rule:
+        if isinstance(self.rule, ClippedClustering):
+            return replace(self.rule, history=(*self.rule.history, *state.history))
+        return self.rule
+
+    def _norms(self, gram: Gram | None) -> tuple[float, ...]:
+        if isinstance(self.rule, ClippedClustering) and gram is not None:
+            return ClippedClustering().after(gram.matrix).history
+        return ()
+
+    def _measured(self, gram: Gram | None, outcome: Outcome) -> dict[str, Measured]:
+        """Norms and cosines of the round, if the rule sees cosines."""
+        if gram is None or self.rule.sees < Sight.GRAM:
+            return {}
+        weights = [outcome.weights.get(i, 0.0) for i in gram.clients]
+        largest = float(norms(gram.matrix).max())
+        return {ALL: Measured(norm_of_combination(gram.matrix, weights), largest, gram.clients, cosine_similarity(gram.matrix))}

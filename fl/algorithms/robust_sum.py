@@ -1,0 +1,143 @@
+"""A robust rule answered by a view: asked for no more than the rule must see, then one published sum.
+
+A rule of the Gram matrix is one Gram matrix and one weighted sum; a rule of coordinates is one order statistic. The rule
+trusts the Gram matrix that the view gives: who can lie about it (a protection says so) can pass a rule of the Gram matrix.
+
+What a view cannot do today sets the limits:
+- Centred clipping starts from zero, because no view puts an earlier result into the Gram matrix.
+- FoolsGold judges the round's updates alone, the paper's variant without memory.
+- FLTrust's root update is that of a client: whoever holds the root data takes part as client `root`, in every round. Who
+  controls that client learns the component of every update along what it sends.
+- No view adds noise to a model: rules that ask for noise are refused.
+- Where weights do not sum to 1 (shortened updates), the model's owner needs an `advance` that takes a step.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...protocol.answers import BelowFloor, Functionality, Gram, Model, Sum, Updates, Vector, Weights
+from ...protocol.errors import Refused
+from ...protocol.view import ServerView
+from ..robust.aggregate import aggregate
+from ..robust.mixing import Mixed, of_gram
+from ..robust.rows import one_thread
+from ..robust.rule import Block, ExtraRowRule, GramRule, Matrix, Noisy, Rule, Sight
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a rule. weights: of every client that answered, empty for rules of coordinates or without a result.
+
+    unmoved: why nothing was published and the model stays as it is, or empty.
+    """
+
+    weights: Mapping[int, float]
+    unmoved: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RobustSum:
+    """The rule's result as a handle. answer: the published mean, None if there is none. step: the sum of the weights.
+
+    gram: what the server saw, where the rule asked for it.
+    """
+
+    answer: Sum | None
+    step: float
+    outcome: Outcome
+    gram: Gram | None = field(default=None, repr=False)
+
+    def moved(self, view: ServerView, model: Model) -> Model:
+        """The model moved by the rule's result; the model itself where there is none."""
+        if self.answer is None:
+            return model
+        if abs(self.step - 1) < 1e-9:
+            return view.advance(model, self.answer)
+        return view.advance(model, self.answer, step=self.step)
+
+
+def functionalities(rule: Rule) -> frozenset[Functionality]:
+    """What a view must give for the rule."""
+    if not of_gram(rule):
+        return frozenset({Functionality.COORDINATES})
+    return frozenset({Functionality.SUMS} if rule.sees == Sight.SUM else {Functionality.SUMS, Functionality.GRAM})
+
+
+def check_answerable(rule: Rule, root: int | None) -> None:
+    """Raise ValueError for a rule that no view can answer: one that adds noise, or lacks or does not take a root update."""
+    last = rule
+    while isinstance(last, Mixed):
+        last = last.rule
+    if isinstance(last, Noisy) and last.noise_std(np.eye(1)) > 0:
+        raise ValueError(f"no view adds noise to a model, so {last} must do without")
+    if root is None and of_gram(rule) and not isinstance(last, GramRule):
+        raise ValueError(f"{last} needs a root update; name the client that holds the root data as root")
+    if root is not None and not isinstance(last, ExtraRowRule):
+        raise ValueError(f"{last} takes no root update; leave root out")
+
+
+def robust_sum(view: ServerView, updates: Updates, rule: Rule, rng: np.random.Generator, *, root: int | None = None) -> RobustSum:
+    """The rule's result on these updates, published under the name of their cluster.
+
+    Nothing is published, and the outcome says why, where the rule does not stand its f of those who answered, trusts nobody,
+    rests on fewer clients than the protection's floor (Krum's one-hot weights always do), or the view refuses the sum.
+    Raises Refused for a rule of whole updates where the server does not see them.
+    """
+    return _by_gram(view, updates, rule, rng, root) if of_gram(rule) else _by_coordinates(view, updates, rule, rng)
+
+
+def _by_gram(view: ServerView, updates: Updates, rule: Rule, rng: np.random.Generator, root: int | None) -> RobustSum:
+    gram = view.gram(updates) if rule.sees > Sight.SUM else None
+    n = len(updates.clients)
+    try:
+        with one_thread():
+            weights = _weights(rule, np.zeros((n, n)) if gram is None else gram.matrix, updates, rng, root)
+    except ValueError as error:
+        return RobustSum(None, 0.0, Outcome({}, str(error)), gram)
+    of = {i: float(w) for i, w in zip(updates.clients, weights, strict=True)}
+    asked = Weights({i: w for i, w in of.items() if w != 0})
+    if not asked.of:
+        return RobustSum(None, 0.0, Outcome(of, f"{type(rule).__name__} trusts nobody"), gram)
+    try:
+        answer = view.sums(updates, {updates.cluster: asked})[updates.cluster]
+    except Refused as error:
+        return RobustSum(None, 0.0, Outcome(of, str(error)), gram)
+    return _published(answer, float(weights.sum()), of, gram)
+
+
+def _weights(rule: Rule, gram: Matrix, updates: Updates, rng: np.random.Generator, root: int | None) -> Matrix:
+    """The rule's weights in the order of those who answered. Raises ValueError where it cannot give any."""
+    if root is None:
+        if not isinstance(rule, GramRule):
+            raise ValueError(f"{rule} needs a root update")
+        return rule.weights(gram, rng)
+    if root not in updates.clients or not isinstance(rule, ExtraRowRule):
+        raise ValueError(f"client {root}, who holds the root data, did not answer")
+    at = updates.clients.index(root)
+    order = np.array([*(k for k in range(len(gram)) if k != at), at])
+    weights = np.empty(len(gram))
+    weights[order] = rule.weights_with(gram[np.ix_(order, order)], rng)
+    return weights
+
+
+def _by_coordinates(view: ServerView, updates: Updates, rule: Rule, rng: np.random.Generator) -> RobustSum:
+    if rule.sees == Sight.UPDATES and view.owner != "server":
+        raise Refused(f"{type(rule).__name__} reads the signs of coordinates, which this protection changes; use Plain()")
+
+    def combine(rows: Block) -> Vector:
+        return aggregate(rule, rows, rng).vector
+
+    try:
+        answer = view.coordinates(updates, updates.cluster, combine)
+    except ValueError as error:
+        return RobustSum(None, 0.0, Outcome({}, str(error)))
+    return _published(answer, 1.0, {}, None)
+
+
+def _published(answer: Sum | BelowFloor, step: float, of: Mapping[int, float], gram: Gram | None) -> RobustSum:
+    if isinstance(answer, Sum):
+        return RobustSum(answer, step, Outcome(of), gram)
+    few = f"a sum over {len(answer.clients)} clients is below the floor of {answer.floor}"
+    return RobustSum(None, 0.0, Outcome(of, few), gram)

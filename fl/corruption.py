@@ -1,0 +1,58 @@
+"""The door through which an adversary enters a simulation: it stands between the protocol and the clients' computers.
+
+Nothing here knows an attack. An adversary fits by structure: whatever turns the clients' computers into others.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import nn
+
+from ..protocol.answers import Vector
+from ..protocol.view import LocalJob, LocalWork
+from .population import Client, Examples
+from .training import Training
+
+
+class Honest(Protocol):
+    """The clients' computers as they are. Yields (client, result) for every job as results come."""
+
+    def __call__(self, jobs: Sequence[LocalJob], instead: Mapping[int, Examples], /) -> Iterator[tuple[int, LocalWork]]:
+        """instead: examples that a client trains on in place of its own. The reported number of samples stays its own."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Computers:
+    """What an adversary finds. module: the architecture, not to be changed. seed: the run's."""
+
+    clients: Mapping[int, Client]
+    classes: int
+    module: nn.Module
+    training: Training
+    seed: int
+    honest: Honest
+
+
+class Corrupted(Protocol):
+    """The clients' computers with some of them in other hands; `Workers` for the protocol."""
+
+    @property
+    def members(self) -> frozenset[int]:
+        """Every client that is corrupt in some round."""
+        ...
+
+    def __call__(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]: ...
+
+    def save(self) -> Mapping[str, Vector]:
+        """What the adversary remembers between rounds, by name: float32. With it a resumed run goes on as an undisturbed one."""
+        ...
+
+    def restore(self, memory: Mapping[str, Vector], /) -> None: ...
+
+
+class Adversary(Protocol):
+    """Who is corrupt and what they do: a frozen dataclass that a scenario names."""
+
+    def corrupt(self, computers: Computers, /) -> Corrupted: ...

@@ -1,0 +1,230 @@
+"""What a protection costs, measured: its protocol is played on random vectors, in place of updates that clients train.
+
+What is played is what an algorithm needs: per round and cluster a session of work, one mean and, where it compares updates,
+one Gram matrix; updates of the first round are remembered, and those of later rounds compared with them, where it needs that.
+Vectors are drawn one at a time, outside of what is timed.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import inf
+from pathlib import Path
+
+import numpy as np
+
+from ..crypto.entropy import SimulatedEntropy
+from ..protocol.answers import Assignment, BelowFloor, Cost, Functionality, Gram, Remembered, Sum, Updates, Vector, Work
+from ..protocol.disclosure import Disclosure
+from ..protocol.dropouts import Dropouts
+from ..protocol.errors import Refused
+from ..protocol.session import RUN_BYTES
+from ..protocol.view import LocalJob, LocalWork, Protection, ServerView, Setup
+from .algorithms.algorithm import Cluster, advanced, mean_of
+from .models import initial
+from .scenario import Scenario
+from .simulation import INITIAL, seed_of
+from .vector import dimension
+
+NORM = 1.0
+"""l2 norm of a drawn update: of the size of a real one after some local epochs."""
+PLAYED = frozenset({Functionality.SUMS, Functionality.GRAM, Functionality.GRAM_REMEMBER, Functionality.COORDINATES})
+_REHEARSED = 64
+_SAMPLES = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """What is played. needs: the algorithm's. compared: the vectors of the Gram matrix, updates or full gradients.
+
+    clients, parameters: n and d. clusters: disjoint, of nearly equal size. drop: share of the clients, at least one, that fall
+    silent in each round, at a random one of their messages. All clients take part in all rounds.
+    Raises ValueError for sizes out of range, and for what cannot be played.
+    """
+
+    needs: frozenset[Functionality]
+    clients: int
+    parameters: int
+    clusters: int = 1
+    drop: float = 0.0
+    rounds: int = 3
+    seed: int = 0
+    by_samples: bool = False
+    compared: Work = "update"
+
+    def __post_init__(self) -> None:
+        if min(self.clients, self.parameters, self.clusters, self.rounds) < 1:
+            raise ValueError("clients, parameters, clusters and rounds are at least 1")
+        if self.clusters > self.clients:
+            raise ValueError(f"{self.clusters} clusters of {self.clients} clients: at least one would be empty")
+        if not 0 <= self.drop < 1:
+            raise ValueError(f"drop is a share from 0 to below 1, not {self.drop}")
+        if not self.needs & {Functionality.SUMS, Functionality.COORDINATES}:
+            raise ValueError("an algorithm that asks the server for no sum sends no updates: there is nothing to measure")
+        if self.needs - PLAYED:
+            raise ValueError(f"{', '.join(sorted(self.needs - PLAYED))} cannot be played on random vectors yet")
+
+    @property
+    def dropped(self) -> int:
+        """Clients that fall silent in a round."""
+        return max(1, round(self.drop * self.clients)) if self.drop else 0
+
+    @property
+    def members(self) -> dict[str, tuple[int, ...]]:
+        """The clients of every cluster."""
+        return {str(k): tuple(range(k, self.clients, self.clusters)) for k in range(self.clusters)}
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """What one round, or opening the view, cost each party. seconds: on the clock, drawing vectors included.
+
+    summed, compared: clients in the published sums and in the Gram matrices. unsummed: clusters without a sum.
+    """
+
+    costs: Mapping[int, Cost]
+    seconds: float
+    summed: int = 0
+    compared: int = 0
+    unsummed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The cost of a protection: once, for keys and seeds, and round by round; and the disclosure log of it all."""
+
+    protection: Protection
+    setup: Phase
+    rounds: tuple[Phase, ...]
+    log: Sequence[Disclosure] = field(repr=False)
+    trouble: tuple[str, ...] = ()
+    """Why sums were not answered, each reason once."""
+
+
+def workload_of(scenario: Scenario, clients: int | None, parameters: int | None, folder: Path | None) -> Workload:
+    """What the scenario would play: its algorithm's needs, its numbers of clients and parameters where none are given.
+
+    Reads the scenario's data, from `folder`, only if one of the numbers is needed. Raises ValueError of one line.
+    """
+    if clients is None or parameters is None:
+        source = scenario.data(folder)
+        population = scenario.partition(source, np.random.default_rng(seed_of(scenario.seed, "partition")))
+        clients = len(population.clients) if clients is None else clients
+        if parameters is None:
+            parameters = dimension(initial(scenario.model, population.shape, population.classes, scenario.seed))
+    return Workload(
+        needs=scenario.algorithm.needs,
+        clients=clients,
+        parameters=parameters,
+        seed=scenario.seed,
+        by_samples=getattr(scenario.algorithm, "by_samples", False),
+        compared=getattr(scenario.algorithm, "similarity", "update"),
+    )
+
+
+def measure(protection: Protection, load: Workload, tell: Callable[[float], None]) -> Measured:
+    """Open the protection and play the workload. tell: is told the share of the work that is done, now and then.
+
+    Raises Refused where the protection refuses such a load, ProtocolError where its keys cannot be agreed on.
+    """
+    tap = None
+    if load.dropped:
+        tap = Dropouts(tuple(range(load.clients)), load.dropped, load.seed, _messages_of_a_round(protection, load))
+    drawn = 0
+
+    def workers(jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:
+        nonlocal drawn
+        for job in jobs:
+            drawn += 1
+            tell(min(drawn / (load.clients * load.rounds * (1 + (load.compared == "gradient"))), 1.0))
+            yield job.client, random_work(protection, load, job)
+
+    entropy = SimulatedEntropy(load.seed)
+    zero = np.zeros(load.parameters, np.float32)
+    started = time.perf_counter()
+    setup = Setup(entropy.secret("run", RUN_BYTES), zero, tuple(range(load.clients)), workers, entropy, tap)
+    view = protection.open(setup)
+    opened = Phase(view.costs, time.perf_counter() - started)
+    clusters = {name: Cluster(members, INITIAL) for name, members in load.members.items()}
+    remembered: dict[str, Remembered] = {}
+    rounds = []
+    for t in range(load.rounds):
+        before, started = view.costs, time.perf_counter()
+        phase, clusters = _round(view, load, t, clusters, remembered)
+        costs = {i: cost - before.get(i, Cost()) for i, cost in view.costs.items()}
+        rounds.append(replace(phase, costs=costs, seconds=time.perf_counter() - started))
+        tell((t + 1) / load.rounds)
+    return Measured(protection, opened, tuple(rounds), view.log, tuple(_trouble(view)))
+
+
+def random_work(protection: Protection, load: Workload, job: LocalJob) -> LocalWork:
+    """A client's work in a round: a function of both, normal, of l2 norm near `NORM`, and within the protection's clip."""
+    rng = np.random.default_rng([seed_of(load.seed, "cost", job.work), job.round, job.client])
+    vector: Vector = rng.standard_normal(load.parameters, np.float32)
+    vector *= np.float32(NORM / np.sqrt(load.parameters))
+    clip = getattr(protection, "clip", inf)
+    np.clip(vector, -clip, clip, out=vector)
+    return LocalWork(vector, int(rng.integers(1, 1 + min(_SAMPLES, getattr(protection, "max_samples", _SAMPLES)))))
+
+
+def _round(
+    view: ServerView, load: Workload, t: int, clusters: dict[str, Cluster], remembered: dict[str, Remembered]
+) -> tuple[Phase, dict[str, Cluster]]:
+    """One round as an algorithm with these needs plays it; fills `remembered` in the first."""
+    work = {name: Assignment(c.model, c.members, c.members) for name, c in clusters.items()}
+    answers: Mapping[str, Sum | BelowFloor]
+    compared, grams = 0, dict[str, Gram]()
+    if load.needs == {Functionality.SUMS}:
+        answers = view.train_and_sum(t, work, {name: mean_of(a.members, load.by_samples) for name, a in work.items()})
+    else:
+        updates = view.train(t, work)
+        gradients = view.train(t, work, "gradient") if load.compared == "gradient" else updates
+        answers = {name: _mean(view, load, handle) for name, handle in updates.items()}
+        if Functionality.GRAM in load.needs:
+            grams = {name: view.gram(handle) for name, handle in gradients.items()}
+            compared = sum(len(gram.clients) for gram in grams.values())
+        for name, handle in updates.items() if Functionality.GRAM_REMEMBER in load.needs else ():
+            known = grams[name] if load.compared == "update" else view.gram(handle)  # who is in it can be compared
+            _remember(view, name, replace(handle, clients=known.clients), remembered)
+    clusters = {name: advanced(view, c, answers.get(name)) for name, c in clusters.items()}
+    view.retire([c.model for c in clusters.values()], remembered.values())
+    sums = [answer for answer in answers.values() if isinstance(answer, Sum)]
+    summed = sum(len(answer.clients) for answer in sums)
+    return Phase({}, 0.0, summed, compared, len(clusters) - len(sums)), clusters
+
+
+def _mean(view: ServerView, load: Workload, updates: Updates) -> Sum | BelowFloor:
+    if Functionality.COORDINATES in load.needs:
+        return view.coordinates(updates, updates.cluster, lambda rows: np.median(rows, axis=0).astype(np.float32))
+    return view.sums(updates, {updates.cluster: mean_of(updates.clients, load.by_samples)})[updates.cluster]
+
+
+def _remember(view: ServerView, name: str, updates: Updates, remembered: dict[str, Remembered]) -> None:
+    """Compare with what is remembered of the cluster; remember these updates if there is nothing yet."""
+    if name in remembered:
+        view.cosines(updates, remembered[name])
+    elif updates.clients:
+        remembered[name] = view.remember(updates, updates.clients)
+
+
+def _messages_of_a_round(protection: Protection, load: Workload) -> int:
+    """How many messages a client sends in a round: counted in a round of few clients and parameters without dropouts.
+
+    More clients are taken where the protection does not sum over so few.
+    """
+    few = max(16, getattr(protection, "floor", 1))
+    while True:
+        small = replace(load, clients=min(few, load.clients), clusters=1, rounds=1, drop=0.0)
+        small = replace(small, parameters=min(_REHEARSED, load.parameters))
+        try:
+            costs = measure(protection, small, lambda _: None).rounds[0].costs
+            return max(cost.messages for i, cost in costs.items() if i >= 0)
+        except Refused:
+            if few >= load.clients:
+                raise
+            few *= 2
+
+
+def _trouble(view: ServerView) -> list[str]:
+    few = {f"{len(b.clients)} clients are below the floor of {b.floor}" for b in view.below_floor if len(b.clients) < b.floor}
+    return sorted(few | {fault.reason for fault in view.faults})

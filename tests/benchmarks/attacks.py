@@ -1,0 +1,111 @@
+"""Collusive attacks on many long updates: CPU seconds of one attack, the searches against rules of all three forms included.
+
+python tests/benchmarks/attacks.py [--json] [--clients 100] [--members 20] [--length 1000000] [--repeat 3]
+"""
+
+import argparse
+import json
+from dataclasses import replace
+from time import process_time
+from typing import Any
+
+import numpy as np
+import torch
+
+from cloister.fl.models import Mlp, initial
+from cloister.fl.population import Examples
+from cloister.fl.run_folder import machine, versions
+from cloister.fl.training import Training
+from cloister.protocol.view import LocalWork
+from cloister.threat_models.collusion import ALIE, IPM, FangKrum, FangTrim, MinMax, MinSum
+from cloister.threat_models.knowledge import Insider, Own
+from cloister.threat_models.line_search import LineSearched, optimal_alie, optimal_ipm
+
+
+class MultiKrum:
+    """A rule of the Gram matrix."""
+
+    shift_invariant = True
+
+    def __init__(self, f: int) -> None:
+        self.f = f
+
+    def weights(self, gram: Any, rng: Any) -> Any:
+        n, square = len(gram), np.diagonal(gram)
+        scores = np.sort(square[:, None] + square[None] - 2 * gram, axis=1)[:, 1 : n - self.f - 1].sum(axis=1)
+        weights = np.zeros(n)
+        weights[np.argsort(scores)[: n - self.f]] = 1 / (n - self.f)
+        return weights
+
+
+class TrimmedMean:
+    """A rule of every coordinate alone."""
+
+    def __init__(self, f: int) -> None:
+        self.f = f
+
+    def combine(self, block: Any) -> Any:
+        return np.sort(block, axis=0)[self.f : -self.f].mean(axis=0)
+
+
+def insider(n: int, f: int, d: int, rule: Any) -> Insider:
+    rng = np.random.default_rng(0)
+    updates = rng.standard_normal((n, d), dtype=np.float32) + 0.3 * rng.standard_normal(d, dtype=np.float32)
+    module = initial(Mlp(), (1, 8, 8), 10, 0)
+    nothing = Examples(torch.zeros(0), torch.zeros(0))
+    own = {
+        i: Own(
+            member=i, place=i, members=f, roster=tuple(range(n)), round=0, work="update", examples=nothing, classes=10,
+            start=updates[i], previous=None, module=module, training=Training(epochs=1, batch=1, lr=1.0), training_seed=0,
+            data_rng=rng, rng=np.random.default_rng(i), agreed=rng, update=updates[i], samples=1,
+        )
+        for i in range(f)
+    }  # fmt: skip
+    honest = {i: LocalWork(updates[i], 1) for i in range(f, n)}
+    return Insider(round=0, roster=tuple(range(n)), own=own, memory={}, honest=honest, rule=rule)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print JSON only")
+    parser.add_argument("--clients", type=int, default=100)
+    parser.add_argument("--members", type=int, default=20)
+    parser.add_argument("--length", type=int, default=1_000_000)
+    parser.add_argument("--repeat", type=int, default=3)
+    options = parser.parse_args()
+    n, f, d = options.clients, options.members, options.length
+    krum, trimmed = MultiKrum(f), TrimmedMean(f)
+    attacks: dict[str, tuple[Any, Any]] = {
+        "ALIE": (ALIE(), krum),
+        "IPM": (IPM(0.1), krum),
+        "Min-Max": (MinMax(), krum),
+        "Min-Sum": (MinSum(), krum),
+        "Fang, Krum": (FangKrum(), krum),
+        "Fang, trimmed mean": (FangTrim(), krum),
+        "optimal ALIE, Multi-Krum": (optimal_alie(), krum),
+        "optimal IPM, Multi-Krum": (optimal_ipm(), krum),
+        "sign line, Multi-Krum": (LineSearched("sign"), krum),
+        "optimal ALIE, trimmed mean": (optimal_alie(), trimmed),
+        "optimal IPM, trimmed mean": (optimal_ipm(), trimmed),
+    }
+    told = insider(n, f, d, krum)
+    known = {id(krum): told, id(trimmed): replace(told, rule=trimmed)}
+    seconds = {}
+    for name, (attack, rule) in attacks.items():
+        times = []
+        for _ in range(options.repeat):
+            start = process_time()
+            attack(known[id(rule)])
+            times.append(process_time() - start)
+        seconds[name] = min(times)
+    result = {"benchmark": "attacks", "clients": n, "members": f, "length": d, "cpu_seconds": seconds}
+    result |= {"machine": machine(), "versions": versions()}
+    if options.json:
+        print(json.dumps(result, indent=2))
+        return
+    for name, took in seconds.items():
+        print(f"{name:28} {took:.2f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,434 @@
+"""`cloister cost`: what it measures is what is sent and what a run costs; n, d and dropouts are obeyed; errors are one line."""
+
+import json
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cloister import cli
+from cloister.cost_table import brief
+from cloister.fl import cost
+from cloister.fl.algorithms.cfl import CFL, ScaleFree
+from cloister.fl.algorithms.fedavg import FedAvg, Local
+from cloister.fl.cost import Measured, Phase, Workload, measure, workload_of
+from cloister.fl.scenario import PROTECTIONS, Scenario
+from cloister.fl.simulation import Simulation
+from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
+from cloister.protocol.answers import Cost, Functionality
+from cloister.protocol.dropouts import Dropouts
+from cloister.protocol.errors import Refused
+from cloister.protocol.in_process import Frame, InProcess
+from cloister.protocol.session import SERVER
+from cloister.protocol.view import LocalJob, LocalWork, Protection, ServerView, Setup
+from cloister.scenario_file import load
+
+ROOT = Path(__file__).parents[1]
+QUICKSTART = str(ROOT / "examples" / "quickstart.py")
+SUMS = frozenset({Functionality.SUMS})
+GRAMS = frozenset({Functionality.SUMS, Functionality.GRAM, Functionality.GRAM_REMEMBER})
+FITTING = [p for p in PROTECTIONS if p.gives >= GRAMS]
+SIZES: dict[type[Protection], float] = {Encrypted: 2e-3}
+"""How far sizes differ between runs: ciphertexts are compressed, and never the same."""
+SILENT: Callable[[float], None] = lambda share: None  # noqa: E731
+
+each_protection = pytest.mark.parametrize("protection", FITTING, ids=brief)
+
+
+def quickstart(**changes: Any) -> Scenario:
+    return replace(load(QUICKSTART), **changes)
+
+
+def workload(needs: frozenset[Functionality] = GRAMS, **changes: Any) -> Workload:
+    return Workload(**{"needs": needs, "clients": 9, "parameters": 300, "rounds": 2, **changes})
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A protection whose network keeps every frame that was sent."""
+
+    inner: Protection
+    frames: list[Frame]
+
+    @property
+    def gives(self) -> frozenset[Functionality]:
+        return self.inner.gives
+
+    def open(self, setup: Setup, /) -> ServerView:
+        self.frames.clear()  # of the rehearsal
+
+        def tap(frame: Frame) -> Iterable[Frame]:
+            self.frames.append(frame)
+            return [frame] if setup.tap is None else setup.tap(frame)
+
+        return self.inner.open(replace(setup, tap=tap))
+
+
+def spent(measured: Measured) -> dict[int, Cost]:
+    """What each party spent in all, setup and rounds together."""
+    total: dict[int, list[float]] = defaultdict(lambda: [0.0] * 5)
+    for phase in (measured.setup, *measured.rounds):
+        for party, c in phase.costs.items():
+            values = (c.messages, c.bytes_up, c.bytes_down, c.bytes_between, c.cpu_seconds)
+            total[party] = [a + b for a, b in zip(total[party], values, strict=True)]
+    return {party: Cost(int(m), int(u), int(d), int(b), s) for party, (m, u, d, b, s) in total.items()}
+
+
+def traffic(phase: Phase) -> tuple[int, int]:
+    clients = [c for i, c in phase.costs.items() if i >= 0]
+    return sum(c.bytes_up for c in clients), sum(c.bytes_down for c in clients)
+
+
+# --- what is counted is what is sent ----------------------------------------------------------------------------------
+
+
+@each_protection
+@pytest.mark.parametrize("drop", [0.0, 0.25], ids=["all stay", "some fall silent"])
+def test_messages_and_bytes_are_those_of_the_frames(protection: Protection, drop: float) -> None:
+    frames: list[Frame] = []
+    found = spent(measure(Recorded(protection, frames), workload(drop=drop), SILENT))
+    expected: dict[int, list[int]] = defaultdict(lambda: [0] * 4)
+    for frame in frames:
+        size = len(frame.data)
+        expected[frame.sender][0] += 1
+        if frame.sender >= 0:
+            expected[frame.sender][1] += size
+            expected[frame.receiver][1] += size
+        elif frame.receiver >= 0:
+            expected[frame.sender][2] += size
+            expected[frame.receiver][2] += size
+        else:
+            expected[frame.sender][3] += size
+    counted = {i: [c.messages, c.bytes_up, c.bytes_down, c.bytes_between] for i, c in found.items()}
+    assert counted == {i: expected[i] for i in counted}
+    assert expected.keys() <= counted.keys()
+    assert all(c.cpu_seconds > 0 for c in found.values())
+
+
+@each_protection
+@pytest.mark.parametrize("remember", [None, False, True])
+def test_a_run_that_trains_costs_the_same_bytes(protection: Protection, remember: bool | None) -> None:
+    """Rounds without a split: sample counts aside, every message of a real run has the size that was measured."""
+    if remember and isinstance(protection, Encrypted):
+        pytest.skip("comparing rounds costs messages here, and a run without a split never does")
+    cfl = CFL(thresholds=ScaleFree(eps1=0.4, eps2=0.74), patience=9, remember=bool(remember))
+    algorithm: Any = FedAvg(by_samples=False) if remember is None else cfl
+    scenario = quickstart(protection=protection, algorithm=algorithm)
+    scenario = replace(scenario, partition=replace(scenario.partition, clients=6), training=replace(scenario.training, epochs=1))
+    simulation = Simulation(scenario, None)
+    for _ in range(3):
+        simulation.step()
+    assert not simulation.view.faults
+    load = replace(workload_of(scenario, None, None, None), rounds=3)
+    assert (load.clients, load.parameters) == (6, 4810)
+    found = measure(protection, load, SILENT)
+    ours = tuple(map(sum, zip(*(traffic(phase) for phase in (found.setup, *found.rounds)), strict=True)))
+    theirs = (simulation.view.traffic.bytes_up, simulation.view.traffic.bytes_down)
+    assert ours == pytest.approx(theirs, abs=6 * 3 * 2, rel=SIZES.get(type(protection), 0))  # a sample count varies by one byte
+
+
+def test_the_masked_upload_is_four_bytes_a_parameter_and_little_more() -> None:
+    """The rest does not depend on d, so what it is at small d it is at d = 1e6: there 4.0 MB and at most 2 %."""
+    up = {}
+    for d in (1000, 3000):
+        found = measure(Masked(), workload(SUMS, clients=32, parameters=d, rounds=1), SILENT)
+        up[d] = max(c.bytes_up for i, c in found.rounds[0].costs.items() if i >= 0)
+    assert up[3000] - up[1000] == 4 * 2000
+    assert 0 < up[1000] - 4 * 1000 <= 0.02 * 4e6
+
+
+# --- the workload is obeyed -------------------------------------------------------------------------------------------
+
+
+@each_protection
+def test_clients_parameters_and_clusters_are_those_asked_for(protection: Protection) -> None:
+    jobs: list[LocalJob] = []
+    load = workload(clients=11, parameters=77, clusters=2, rounds=3)
+    with pytest.MonkeyPatch.context() as patch:
+        draw = cost.random_work
+
+        def remember(protection: Protection, load: Workload, job: LocalJob) -> LocalWork:
+            jobs.append(job)
+            work = draw(protection, load, job)
+            assert (work.vector.shape, work.vector.dtype) == ((77,), np.float32)
+            return work
+
+        patch.setattr(cost, "random_work", remember)
+        found = measure(protection, load, SILENT)
+    assert sorted((j.round, j.client) for j in jobs) == [(t, i) for t in range(3) for i in range(11)]
+    assert [p.summed for p in found.rounds] == [p.compared for p in found.rounds] == [11] * 3
+    assert {e.about for e in found.log if e.what == "sums"} == {(0, 2, 4, 6, 8, 10), (1, 3, 5, 7, 9)}
+    assert [e.round for e in found.log if (e.what, e.recipient) == ("gram(remember)", "server")] == [1, 1, 2, 2]
+    assert sorted(i for i in found.rounds[0].costs if i >= 0) == list(range(11))
+
+
+@each_protection
+def test_as_many_clients_as_asked_for_fall_silent(protection: Protection) -> None:
+    load = workload(clients=12, parameters=40, drop=0.2, rounds=4)
+    assert load.dropped == 2
+    found = measure(protection, load, SILENT)
+    assert all(10 <= phase.compared <= phase.summed <= 12 for phase in found.rounds)
+    assert sum(12 - phase.compared for phase in found.rounds) >= 4  # sketches go last: whoever falls silent is missed there
+    assert {phase.unsummed for phase in found.rounds} == {0}
+    again = measure(protection, load, SILENT)
+    for one, same in zip(again.rounds, found.rounds, strict=True):
+        assert traffic(one) == pytest.approx(traffic(same), rel=SIZES.get(type(protection), 0))
+    other = measure(protection, replace(load, seed=1), SILENT)
+    always = isinstance(protection, Plain | Permuted | TwoServer)  # every victim is missed in the sum
+    assert [p.summed for p in other.rounds] != [p.summed for p in found.rounds] or always
+
+
+def test_of_one_message_a_round_it_is_that_one_which_is_lost() -> None:
+    found = measure(Plain(), workload(SUMS, clients=10, drop=0.3, rounds=3), SILENT)
+    assert [phase.summed for phase in found.rounds] == [7, 7, 7]
+
+
+def test_a_victim_falls_silent_before_the_latest_message() -> None:
+    for latest in (1, 3):
+        tap = Dropouts(tuple(range(50)), 50, 0, latest)
+        tap._begin(0)
+        assert set(tap._left.values()) == set(range(latest))
+
+
+@pytest.mark.parametrize(("clients", "drop", "dropped"), [(24, 0.0, 0), (24, 0.01, 1), (24, 0.1, 2), (100, 0.1, 10)])
+def test_the_share_that_drops(clients: int, drop: float, dropped: int) -> None:
+    assert workload(clients=clients, drop=drop).dropped == dropped
+
+
+def test_vectors_are_a_function_of_client_and_round_within_the_clip() -> None:
+    load = workload(parameters=5000)
+    job = LocalJob(1, 2, "update", np.zeros(0, np.float32))
+    first = cost.random_work(Plain(), load, job)
+    assert np.array_equal(first.vector, cost.random_work(Plain(), load, job).vector)
+    assert np.linalg.norm(first.vector) == pytest.approx(cost.NORM, rel=0.1)
+    for other in (replace(job, client=2), replace(job, round=1), replace(job, work="gradient")):
+        assert not np.array_equal(first.vector, cost.random_work(Plain(), load, other).vector)
+    clipped = cost.random_work(Masked(clip=0.01), load, job).vector
+    assert np.abs(clipped).max() == np.float32(0.01) < np.abs(first.vector).max()
+    assert cost.random_work(Masked(max_samples=1), load, job).samples == 1
+
+
+def test_order_statistics_are_played_where_an_algorithm_needs_them() -> None:
+    load = workload(frozenset({Functionality.COORDINATES}), clients=5, parameters=30)
+    found = measure(Permuted(), load, SILENT)
+    assert [(phase.summed, phase.unsummed) for phase in found.rounds] == [(5, 0)] * 2
+    assert [e.what for e in found.log if e.recipient == "clients"] == ["sums", "sums"]
+    with pytest.raises(Refused):
+        measure(Masked(), load, SILENT)
+
+
+def test_a_cluster_below_the_floor_is_told() -> None:
+    found = measure(Plain(floor=4), workload(clients=9, clusters=3, rounds=1), SILENT)
+    assert (found.rounds[0].summed, found.rounds[0].unsummed) == (0, 3)
+    assert found.trouble == ("3 clients are below the floor of 4",)
+
+
+# --- CPU seconds ------------------------------------------------------------------------------------------------------
+
+
+def burn(seconds: float) -> None:
+    started = process_time()
+    while process_time() - started < seconds:
+        pass
+
+
+def test_what_runs_for_several_is_counted_for_each() -> None:
+    network = InProcess(max_bytes=1)
+    with network.timed(3, SERVER):
+        burn(0.02)
+    with network.timed(3):
+        burn(0.01)
+    assert network.cpu_seconds[SERVER] >= 0.02
+    assert network.cpu_seconds[3] >= network.cpu_seconds[SERVER] + 0.01
+    earlier = InProcess(max_bytes=1)
+    with earlier.timed(4):
+        burn(0.01)
+    network.add_costs(earlier)
+    assert list(network.costs) == [3, 4, SERVER]
+    assert network.costs[4].cpu_seconds == earlier.cpu_seconds[4]
+
+
+@each_protection
+def test_drawing_vectors_is_not_counted(protection: Protection, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = cost.random_work
+
+    def slow(*arguments: Any) -> LocalWork:
+        burn(0.15)
+        return draw(*arguments)
+
+    monkeypatch.setattr(cost, "random_work", slow)
+    found = measure(protection, workload(clients=4, parameters=20, rounds=1), SILENT)
+    assert found.rounds[0].seconds >= 4 * 0.15
+    if not isinstance(protection, Encrypted):  # its keys take as long
+        assert all(c.cpu_seconds < 0.1 for c in found.rounds[0].costs.values())
+
+
+def test_a_client_is_charged_for_its_transform_and_the_server_for_its_sums() -> None:
+    """A rotation of 2^17 coordinates outweighs everything else that a client does; each client inverts the mean too."""
+    load = workload(SUMS, clients=5, parameters=2**17, rounds=2)
+    plain, rotated = (measure(p, load, SILENT).rounds[1] for p in (Plain(), FITTING[-1]))
+    for client in range(5):
+        assert rotated.costs[client].cpu_seconds > 2 * plain.costs[client].cpu_seconds
+    assert plain.costs[SERVER].cpu_seconds > plain.costs[0].cpu_seconds  # it adds five vectors and makes five copies
+
+
+def test_every_client_is_charged_for_the_sketch_that_it_draws() -> None:
+    found = measure(Masked(), workload(clients=5, parameters=2000, rounds=2), SILENT)
+    first, later = ([phase.costs[i].cpu_seconds for i in range(5)] for phase in found.rounds)
+    assert min(first) > max(later)
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Result:
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
+    def run(*arguments: object) -> Result:
+        monkeypatch.setattr(sys, "argv", ["cloister", "cost", *map(str, arguments)])
+        with pytest.raises(SystemExit) as caught:
+            cli.main()
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.err + captured.out
+        return Result(int(caught.value.code or 0), captured.out, captured.err)
+
+    return run
+
+
+SMALL = ("--clients", 6, "--parameters", 50, "--rounds", 2)
+
+
+def test_the_table_has_every_role_and_what_was_learned(command: Callable[..., Result]) -> None:
+    result = command(QUICKSTART, "--drop", 0.1, "--clients", 9)
+    assert result.code == 0
+    words = ("n = 9, d = 4,810", "setup, once", "first round", "each later round", "client, mean", "client, worst", "  server")
+    for word in (*words, "1 of 9 clients fall silent", "the server learned", "the clients learned", "noisy inner products"):
+        assert word in re.sub(r"\n {21}", " ", result.out)
+
+
+def test_json_holds_every_protection_that_fits(command: Callable[..., Result]) -> None:
+    result = command(QUICKSTART, *SMALL, "--protection", "all", "--json", "--seed", 5)
+    assert (result.code, result.out.count("\n")) == (0, 1)
+    found = json.loads(result.out)
+    assert found.keys() == {"name", "workload", "protections", "left_out", "machine", "versions"}
+    assert {one["protection"] for one in found["protections"]} == {repr(p) for p in FITTING}
+    workload = found["workload"]
+    assert (workload["clients"], workload["parameters"], workload["rounds"], workload["seed"]) == (6, 50, 2, 5)
+    for one in found["protections"]:
+        assert len(one["rounds"]) == 2
+        for phase in (one["setup"], *one["rounds"]):
+            for key in ("seconds", "messages", "bytes_up", "bytes_down", "bytes_between", "cpu_seconds"):
+                assert phase[key] >= 0
+            mean, worst = phase["client"]["mean"], phase["client"]["worst"]
+            assert mean.keys() == worst.keys() == phase["server"].keys() if "server" in phase else True
+            assert all(mean[key] <= worst[key] + 1e-12 for key in mean)
+            assert mean["bytes_up"] * 6 == pytest.approx(phase["bytes_up"])
+        assert all(phase["summed"] == 6 and phase["learned"]["server"] for phase in one["rounds"])
+        assert one["trouble"] == []
+    assert found["versions"]["numpy"]
+    assert found["machine"]["processor"]
+
+
+def test_the_scenarios_own_protection_comes_first_and_a_sum_it_does_not_publish_is_told(command: Callable[..., Result]) -> None:
+    result = command(QUICKSTART, *SMALL, "--protection", "all", "--set", "protection.floor=7", "--json")
+    assert result.code == 0
+    first, *others = json.loads(result.out)["protections"]
+    assert first["protection"] == repr(Masked(floor=7))
+    assert {one["protection"] for one in others} == {repr(p) for p in FITTING}
+    assert [(phase["summed"], phase["unsummed"]) for phase in first["rounds"]] == [(0, 1)] * 2
+    assert "6 clients are below the floor of 7" in first["trouble"]
+    table = command(QUICKSTART, *SMALL, "--set", "protection.floor=7").out
+    assert "2 of 2 sums could not be published" in table
+    assert "6 clients are below the floor of 7" in table
+
+
+def test_protections_are_named_by_class_or_as_they_print() -> None:
+    scenario = quickstart(protection=Masked(floor=7))
+    assert cli._protections(scenario, []) == [Masked(floor=7)]
+    assert cli._protections(scenario, ["Masked"]) == [Masked()]
+    assert cli._protections(scenario, ["Plain", repr(FITTING[-1])]) == [Plain(), FITTING[-1]]
+    assert cli._protections(scenario, ["Permuted"]) == [p for p in PROTECTIONS if isinstance(p, Permuted)]
+    assert cli._protections(scenario, ["Plain", "all"])[:2] == [Plain(), Masked(floor=7)]
+
+
+@dataclass(frozen=True)
+class Giving:
+    """A protection that gives sums and refuses to open."""
+
+    gives: frozenset[Functionality] = SUMS
+
+    def open(self, setup: Setup, /) -> ServerView:
+        raise Refused("not today")
+
+
+def test_what_is_refused_on_the_way_is_left_out_too() -> None:
+    scenario = quickstart()
+    measured, left = cli._measure(scenario, workload(rounds=1), [Giving(), Giving(GRAMS), Plain()])
+    assert [one.protection for one in measured] == [Plain()]
+    assert left[0].protection == "Giving"
+    assert "CFL needs gram, gram(remember), which Giving" in left[0].reason
+    assert left[1].reason == "not today"
+
+
+def test_help_teaches_by_example(command: Callable[..., Result]) -> None:
+    result = command("--help")
+    assert result.code == 0
+    text = " ".join(re.sub(r"\x1b\[[0-9;]*m|[│╭╮╰╯─]", " ", result.out).split())
+    for word in ("cloister cost examples/quickstart.py", "--protection all", "--drop", "--json", "without training"):
+        assert word in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nothing.py"], ["no file nothing.py"]),
+        ([QUICKSTART, "--drop", "1"], ["drop is a share", "1.0"]),
+        ([QUICKSTART, "--drop", "nan"], ["drop is a share", "nan"]),
+        ([QUICKSTART, "--clients", "3", "--clusters", "4"], ["4 clusters of 3 clients"]),
+        ([QUICKSTART, "--protection", "Magic"], ["no protection 'Magic'", "Plain, Permuted", "all"]),
+        ([QUICKSTART, "--set", "protection.floor=0"], ["floor"]),
+        ([QUICKSTART, "--set", "seed"], ["PATH=VALUE"]),
+    ],
+    ids=lambda value: " ".join(value[1:]) if "py" in value[0] else "",
+)
+def test_errors_are_one_line(command: Callable[..., Result], arguments: list[str], words: list[str]) -> None:
+    result = command(*arguments)
+    assert (result.code, result.out) == (1, "")
+    (line,) = [line for line in result.err.splitlines() if line.startswith("cloister: ")]
+    assert result.err.strip() == line
+    for word in words:
+        assert word in line
+
+
+@pytest.mark.parametrize("arguments", [[], [QUICKSTART, "--clients", "0"], [QUICKSTART, "--drop", "much"]])
+def test_wrong_usage_is_another_exit_code(command: Callable[..., Result], arguments: list[str]) -> None:
+    result = command(*arguments)
+    assert (result.code, result.out) == (2, "")
+
+
+def test_an_algorithm_that_sends_nothing_has_nothing_to_measure() -> None:
+    with pytest.raises(ValueError, match="nothing to measure"):
+        workload_of(quickstart(algorithm=Local()), None, None, None)
+
+
+def test_the_data_is_read_only_if_a_number_is_missing() -> None:
+    def unreadable(folder: Path | None) -> Any:
+        raise ValueError("read")
+
+    scenario = quickstart(data=unreadable)
+    assert workload_of(scenario, 5, 6, None).clients == 5
+    with pytest.raises(ValueError, match="read"):
+        workload_of(scenario, 5, None, None)

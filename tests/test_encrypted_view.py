@@ -1,0 +1,344 @@
+"""The view under a key that clients share: what it answers under every loss, what it refuses, and what its server never holds."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cloister.crypto.entropy import SimulatedEntropy
+from cloister.fl.algorithms.cfl import CFL, ScaleFree
+from cloister.fl.algorithms.fedavg import FedAvg
+from cloister.fl.data import Digits
+from cloister.fl.models import Mlp
+from cloister.fl.partition import LabelSwap
+from cloister.fl.scenario import Scenario
+from cloister.fl.simulation import Simulation
+from cloister.fl.training import Training
+from cloister.protocol import Encrypted, Plain, encrypted_client
+from cloister.protocol.answers import Assignment, BelowFloor, Functionality, Model, Sum, Weights
+from cloister.protocol.disclosure import totals
+from cloister.protocol.dropouts import Dropouts
+from cloister.protocol.errors import ProtocolError, Refused
+from cloister.protocol.messages import decode
+from cloister.protocol.view import LocalWork, Setup
+
+from .encrypted_session import made_once, reachable, secrets_in
+
+D = 90
+RUN = bytes(range(16))
+INITIAL = np.random.default_rng(0).standard_normal(D).astype(np.float32)
+MEMBERS = tuple(range(1, 6))
+STAGES = ("Ready", "OfferedKey", "EncryptedInput", "SumOpened")
+
+
+@pytest.fixture(autouse=True)
+def few_keys(monkeypatch):
+    monkeypatch.setattr(encrypted_client.SecretContext, "generate", made_once)
+
+
+def update_of(client, round=0, kind="update"):
+    return np.random.default_rng([client, round, kind == "update"]).standard_normal(D).astype(np.float32) / 2
+
+
+def samples_of(client):
+    return 40 + 7 * client
+
+
+def workers(jobs):
+    for job in jobs:
+        yield job.client, LocalWork(update_of(job.client, job.round, job.work), samples_of(job.client))
+
+
+def open_view(protection=Encrypted(), tap=None, seed=1, work=workers):
+    return protection.open(Setup(RUN, INITIAL, MEMBERS, work, SimulatedEntropy(seed), tap))
+
+
+def root(members=MEMBERS, model="init"):
+    return {"root": Assignment(Model(model), members, members)}
+
+
+def losing(kind, clients):
+    return lambda frame: [] if frame.kind == kind and frame.sender in clients else [frame]
+
+
+def mean_of(view, answer):
+    return view.observe(view.advance(Model("init"), answer)).astype(np.float64) - INITIAL
+
+
+def check(view, answer, weights, times_samples=False, round=0):
+    """The answer is the weighted mean of the updates of exactly the clients that it names."""
+    assert isinstance(answer, Sum)
+    assert (answer.recipient, answer.norm) == ("clients", None)
+    of = {i: weights[i] * (samples_of(i) if times_samples else 1) for i in answer.clients}
+    expected = sum(a * update_of(i, round).astype(np.float64) for i, a in of.items())
+    scale = sum(abs(a) * np.linalg.norm(update_of(i, round)) for i, a in of.items())
+    total = sum(of.values())
+    assert answer.weight == pytest.approx(total, rel=1e-7 if times_samples else 1e-12)
+    rounding = 2.0**-23 * (np.linalg.norm(INITIAL) + scale / abs(total))
+    allowed = answer.error + answer.tolerance * scale / abs(total) + rounding
+    assert np.linalg.norm(mean_of(view, answer) - expected / total) <= allowed
+    assert answer.error < 1e-6 * scale / abs(total)
+
+
+@pytest.mark.parametrize("kind", STAGES)
+@pytest.mark.parametrize("lost", [(), (3,), (1, 5), (1, 2, 3), MEMBERS], ids=str)
+def test_a_sum_is_that_of_the_clients_it_names_whatever_is_lost(kind, lost):
+    times_samples = (len(kind) + len(lost)) % 2 == 0
+    view = open_view(tap=losing(kind, lost))
+    updates = view.train(0, root()).get("root")
+    if updates is None:
+        assert (kind, lost) == ("Ready", MEMBERS)
+        return
+    weights = {i: 1.0 if times_samples else 0.5 + i for i in MEMBERS}
+    answer = view.sums(updates, {"root": Weights(weights, times_samples)})["root"]
+    gone = set(lost) if kind in ("Ready", "EncryptedInput") else set()
+    if len(gone) > 2 or (lost == MEMBERS and kind != "Ready"):
+        assert isinstance(answer, BelowFloor)
+        assert view.below_floor == [answer]
+        assert len(updates.clients) < 3 or view.faults
+        return
+    assert set(answer.clients) == set(MEMBERS) - gone
+    check(view, answer, weights, times_samples)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_under_random_dropouts_every_answer_is_that_of_plain_for_the_same_survivors(seed):
+    view = open_view(tap=Dropouts(MEMBERS, 2, seed))
+    for round in range(2):
+        answered = view.train(round, root())
+        if "root" not in answered:
+            continue
+        updates = answered["root"]
+        gram = view.gram(updates)
+        clear = np.stack([update_of(i, round) for i in gram.clients]).astype(np.float64)
+        norms = np.linalg.norm(clear, axis=1)
+        assert np.all(np.abs(gram.matrix - clear @ clear.T) <= gram.tolerance * np.outer(norms, norms))
+        answer = view.sums(updates, {"m": Weights(dict.fromkeys(MEMBERS, 1.0))})["m"]
+        if isinstance(answer, Sum):
+            check(view, answer, dict.fromkeys(MEMBERS, 1.0), round=round)
+        else:
+            assert view.faults or len(updates.clients) < 3
+
+
+def test_train_and_sum_adds_what_train_then_sums_adds_and_holds_nothing():
+    seen = []
+
+    def counting(jobs):
+        for job in jobs:
+            seen.append(sum(len(held) for held in view.clients.held.values()))
+            yield job.client, LocalWork(update_of(job.client, job.round), samples_of(job.client))
+
+    view = open_view(Encrypted(floor=2), work=counting)
+    work = {name: Assignment(Model("init"), part, part) for name, part in {"a": (1, 2, 3), "b": (4, 5)}.items()}
+    asked = {name: Weights(dict.fromkeys(a.members, 1.0), times_samples=True) for name, a in work.items()}
+    together = view.train_and_sum(0, work, asked)
+    for name, assignment in work.items():
+        assert together[name].clients == assignment.members
+        check(view, together[name], asked[name].of, times_samples=True)
+    assert seen == [0] * 5
+    assert not view.clients.held
+
+
+def test_small_and_differing_sums_are_refused():
+    view = open_view()
+    updates = view.train(0, root())["root"]
+    assert isinstance(view.sums(updates, {"pair": Weights({1: 1.0, 2: 1.0})})["pair"], BelowFloor)
+    everyone = dict.fromkeys(MEMBERS, 1.0)
+    check(view, view.sums(updates, {"all": Weights(everyone)})["all"], everyone)
+    with pytest.raises(Refused, match="fewer than 3 clients"):
+        view.sums(updates, {"but one": Weights(dict.fromkeys(MEMBERS[1:], 1.0))})
+    check(view, view.sums(updates, {"all": Weights(everyone)})["all"], everyone)
+    with pytest.raises(Refused, match="coordinates"):
+        view.coordinates(updates, "median", np.median)
+    assert isinstance(view.sums(updates, {"none": Weights({1: 1.0, 2: 1.0, 3: -2.0})})["none"], BelowFloor)
+
+
+def test_what_cannot_be_encrypted_sits_out_and_is_recorded():
+    def wild(jobs):
+        for job in jobs:
+            vector = update_of(job.client)
+            vector[5] = {1: np.nan, 2: 5000.0}.get(job.client, 0.0)
+            yield job.client, LocalWork(vector, 2**21 if job.client == 3 else 10)
+
+    view = open_view(Encrypted(floor=2), work=wild)
+    updates = view.train(0, root())["root"]
+    assert updates.clients == (3, 4, 5)
+    answer = view.sums(updates, {"a": Weights(dict.fromkeys(MEMBERS, 1.0), times_samples=True)})["a"]
+    assert answer.clients == (4, 5)
+    assert sorted(f.blame for f in view.faults if f.rejected) == [1, 2, 3]
+    tiny = open_view(work=lambda jobs: ((j.client, LocalWork(update_of(j.client) * np.float32(1e-12), 1)) for j in jobs))
+    assert tiny.train(0, root()) == {}
+    assert all("the norm is not 0" in f.reason for f in tiny.faults)
+
+
+@pytest.mark.parametrize("keys", ["run", "session"])
+@pytest.mark.parametrize("lost", [(), (1, 4)])
+def test_inner_products_are_within_their_tolerance_and_norms_nearly_exact(keys, lost):
+    view = open_view(Encrypted(keys=keys), tap=losing("EncryptedInput", lost))
+    updates = view.train(0, root())["root"]
+    gram = view.gram(updates)
+    assert gram.clients == tuple(i for i in MEMBERS if i not in lost)
+    clear = np.stack([update_of(i) for i in gram.clients]).astype(np.float64)
+    norms = np.linalg.norm(clear, axis=1)
+    assert np.all(np.abs(gram.matrix - clear @ clear.T) <= gram.tolerance * np.outer(norms, norms))
+    assert np.array_equal(gram.matrix, gram.matrix.T)
+    assert np.abs(np.sqrt(np.diag(gram.matrix)) / norms - 1).max() < 0.6e-3
+    sent = view.traffic.messages
+    assert np.array_equal(gram.matrix, view.gram(updates).matrix)
+    assert view.traffic.messages == sent, "nothing is opened twice"
+    gradients = view.train(0, root(), "gradient")["root"]
+    clear = np.stack([update_of(i, 0, "gradient") for i in view.gram(gradients).clients]).astype(np.float64)
+    norms = np.linalg.norm(clear, axis=1)
+    assert np.all(np.abs(view.gram(gradients).matrix - clear @ clear.T) <= gram.tolerance * np.outer(norms, norms))
+
+
+def test_scores_that_nobody_opens_raise():
+    view = open_view(tap=lambda f: [] if f.kind == "RoundedScores" else [f])
+    updates = view.train(0, root())["root"]
+    with pytest.raises(ProtocolError, match="no client opened"):
+        view.gram(updates)
+    view = open_view(tap=lambda f: [] if f.kind == "OfferedKey" else [f])
+    with pytest.raises(ProtocolError, match="no client made the key"):
+        view.gram(view.train(0, root())["root"])
+
+
+def two_rounds(view, restored=None):
+    """Cosines of round 1 to clients 1 and 3 of round 0, in a view that goes on or in `restored` from its snapshot."""
+    first = view.train(0, root())["root"]
+    kept = view.remember(first, (1, 3))
+    mean = view.sums(first, {"m": Weights(dict.fromkeys(MEMBERS, 1.0))})["m"]
+    model = view.advance(Model("init"), mean)
+    view.retire([model], [kept])
+    if restored is not None:
+        restored.restore(view.save(), [kept])
+        view = restored
+    second = view.train(1, root(model=model.name))["root"]
+    return view, view.cosines(second, kept), view.observe(model)
+
+
+def test_memory_compares_rounds_under_one_key_and_goes_on_in_a_restored_view():
+    view, cosines, model = two_rounds(open_view())
+    clear = np.stack([update_of(i, 1) for i in MEMBERS] + [update_of(i, 0) for i in (1, 3)]).astype(np.float64)
+    lengths = np.linalg.norm(clear, axis=1)
+    assert np.abs(cosines - (clear[:5] @ clear[5:].T) / np.outer(lengths[:5], lengths[5:])).max() < 6 * np.sqrt(2 / 45)
+    assert view.log[-1].what == "gram(remember)"
+    again, found, same = two_rounds(open_view(), open_view())
+    assert np.abs(found - cosines).max() <= 1e-3  # a rounding apart, at most
+    assert np.allclose(same, model, atol=1e-6)
+    assert again.traffic.messages == view.traffic.messages
+    kept = view.remember(view.train(2, root(model=next(iter(view._models))))["root"], (1,))
+    updates = view.train(3, root(model=next(iter(view._models))))["root"]
+    view.cosines(updates, kept)
+    view.server.kept.clear()
+    with pytest.raises(Refused, match="are gone"):
+        view.cosines(updates, kept)
+
+
+def test_keys_of_sessions_keep_nothing_across_rounds():
+    assert Functionality.GRAM_REMEMBER not in Encrypted(keys="session").gives
+    view = open_view(Encrypted(keys="session"))
+    updates = view.train(0, root())["root"]
+    with pytest.raises(Refused, match="keys='run'"):
+        view.remember(updates, (1,))
+    view.gram(updates)
+    assert {name.round for name in view.server.keys} == {0}
+    view.retire([Model("init")], [])
+    assert not view.server.keys
+    with pytest.raises(Refused, match="are gone"):
+        view.gram(updates)
+
+
+def arrays_in(thing):
+    for one in reachable(thing):
+        if isinstance(one, np.ndarray):
+            yield one
+        elif isinstance(one, bytes) and len(one) == 4 * D:
+            yield np.frombuffer(one, np.float32)
+
+
+def correlated(array, clear):
+    return array.shape == clear.shape and abs(np.corrcoef(array.astype(np.float64), clear)[0, 1]) > 0.9
+
+
+def test_the_server_holds_no_update_no_model_no_seed_and_no_secret_key():
+    heard = []
+
+    def tap(frame):
+        heard.append(frame)
+        return [frame]
+
+    view, _, model = two_rounds(open_view(tap=tap))
+    view.gram(view.train(2, root(model=next(iter(view._models))))["root"])
+    secret = [*(update_of(i, r) for i in MEMBERS for r in (0, 1)), model, *view.clients.means.values()]
+    assert any(correlated(a, c) for a in arrays_in(view.clients) for c in secret), "the search would find one"
+    assert not any(correlated(a, c) for a in arrays_in(view.server) for c in secret)
+    assert not view.server.models
+    assert not view.server.means
+    assert not secrets_in(view.server)
+    assert secrets_in([view.server, made_once()]), "the search would find one"
+    seed = view._holders[1].state.seed
+    assert all(seed not in f.data for f in heard)
+    wire = [decode(f.data, f.sender, len(f.data)).message for f in heard]
+    assert not any(correlated(a, c) for a in arrays_in(wire) for c in secret)
+
+
+def test_the_log_says_what_each_party_learned():
+    view = open_view()
+    updates = view.train(0, root())["root"]
+    assert not view.log, "after training the server knows nothing but who holds work"
+    view.gram(updates)
+    view.sums(updates, {"root": Weights(dict.fromkeys(MEMBERS, 1.0), times_samples=True)})
+    learned = {row["what"]: row["scalars"] for row in totals(view.log)["server"]}
+    assert learned == {"ciphertexts of update sketches": 0, "gram": 15, "ciphertexts of updates": 0, "total weight": 1}
+    assert {row["what"]: row["scalars"] for row in totals(view.log)["clients"]} == {"sums": D + 1}
+    assert {row["what"]: row["scalars"] for row in totals(view.log)["key holder"]} == {"gram": 15}
+    assert "the seed that every client holds" in view.log[0].words
+
+
+def test_parameters_that_make_no_sense_are_refused_and_the_floor_holds_in_clients():
+    for bad in ({"floor": 1}, {"keys": "round"}, {"k": 0}, {"digits": 0}, {"digits": 5}):
+        with pytest.raises(ValueError):
+            Encrypted(**bad)
+    assert open_view(Encrypted(floor=4))._holders[1].state.policy.min_cohort == 4
+    assert Encrypted().gives == Plain().gives - {Functionality.COORDINATES}
+
+
+def test_a_handle_with_fewer_clients_compares_and_keeps_only_those():
+    view = open_view()
+    first = view.train(0, root())["root"]
+    kept = view.remember(first, (1, 3, 5))
+    fewer = replace(kept, clients=(3, 5))
+    view.retire([Model("init")], [fewer])
+    second = view.train(1, root())["root"]
+    assert view.cosines(second, fewer).shape == (5, 2)
+    with pytest.raises(Refused, match="are gone"):
+        view.cosines(second, kept)
+    assert set(view.save().remembered) == {kept.name}
+    assert len(view.save().remembered[kept.name]) == 2
+
+
+def played(protection, algorithm, rounds):
+    scenario = Scenario(
+        name="small",
+        data=Digits(),
+        partition=LabelSwap(clients=6, groups=2, pairs=((1, 7), (3, 8)), shared_test=True),
+        model=Mlp(hidden=(16,)),
+        training=Training(epochs=3, batch=10, lr=0.1),
+        algorithm=algorithm,
+        protection=protection,
+        rounds=rounds,
+    )
+    simulation = Simulation(scenario, None)
+    for _ in range(rounds):
+        simulation.step()
+    return simulation
+
+
+@pytest.mark.parametrize(
+    "algorithm", [FedAvg(), CFL(thresholds=ScaleFree(eps1=0.4, eps2=0.74), patience=1)], ids=["FedAvg", "CFL"]
+)
+def test_algorithms_run_as_under_plain_where_the_similarities_allow_one_answer(algorithm):
+    ours, plain = (played(protection, algorithm, 3) for protection in (Encrypted(k=2048, floor=2), Plain(floor=2)))
+    assert not ours.view.faults
+    for mine, others in zip(ours.state.models, plain.state.models, strict=True):
+        assert np.abs(ours.view.observe(mine) - plain.view.observe(others)).max() < 1e-6

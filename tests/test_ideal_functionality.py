@@ -1,0 +1,534 @@
+"""Every protection answers what `Plain` answers about the clients that it names, whatever gets lost; what does not is caught.
+
+A protection joins by one line in CASES.
+"""
+
+from dataclasses import dataclass, replace
+from itertools import combinations_with_replacement
+
+import numpy as np
+import pytest
+
+from cloister.crypto.orthonormal import HadamardRotation, Permutation, SignedPermutation
+from cloister.protocol import Masked, Permuted, Plain
+from cloister.protocol.answers import Assignment, BelowFloor, Model, Sum, Weights
+from cloister.protocol.errors import ProtocolError, Refused
+from cloister.protocol.in_process import Fault
+from cloister.protocol.masked_view import MaskedView
+from cloister.protocol.masking_graph import solve
+from cloister.protocol.upload_view import UploadView
+
+from .ideal_functionality import Case, Drive, NotIdeal, overlaps
+
+CASES = [
+    Case(Plain(floor=1)),
+    Case(Plain(floor=3)),
+    *(Case(Permuted(transform, keys, floor=2)) for transform in (Permutation, SignedPermutation) for keys in ("run", "session")),
+    *(Case(Permuted(HadamardRotation, keys, floor=3)) for keys in ("run", "session")),
+]
+
+SUMMING = (
+    ("MaskKeys", "Proposal"),
+    ("SealedShares", "NeighbourKeys"),
+    ("Accepted", "RelayedShares"),
+    ("MaskedInput", "MaskWith"),
+    ("SurvivorSignature", "Survivors"),
+    ("Reveal", "UnmaskRequest"),
+)
+
+
+def unmasked(protection):
+    """Whether enough clients of a masked sum are left: a secret is recovered by t others, on the complete graph of a few."""
+
+    def survives(clients, lost):
+        if not clients:
+            return True
+        graph = solve(max(clients, 3), protection.corrupt, protection.dropped, malicious=True)
+        return clients - lost > max(graph.threshold, protection.floor - 1)
+
+    return survives
+
+
+MASKED = [
+    Case(
+        protection,
+        (("Task",), ("Ready",), ("Upload",), *SUMMING),
+        exact=False,
+        survives=unmasked(protection),
+        may_refuse=overlaps,
+        length=200,
+        cosine=1.0,
+    )
+    for protection in (Masked(max_samples=32), Masked(floor=2, keys="session", max_samples=32, ring_bits=64))
+]
+
+
+SEEDED = ("Advertise", "Roster", "SealedSeed")
+"""Frames of the seed exchange, while a view opens."""
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_every_pattern_of_dropouts_over_the_stages_of_four_clients(case):
+    drive = Drive(case, (1, 3, 5, 7), seed=0)
+    assert drive.every_pattern() == (len(case.stages) + 1) ** 4
+
+
+def test_every_pattern_of_dropouts_over_the_stages_of_five_clients():
+    assert Drive(CASES[1], (0, 1, 2, 3, 4), seed=1).every_pattern() == 3**5
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("n", [2, 5, 9])
+def test_random_questions_over_rounds_with_random_losses(case, n):
+    drive = Drive(case, tuple(range(0, 3 * n, 3)), seed=n)
+    drive.some_rounds(25)
+    assert drive.view.log
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("seed", range(4))
+def test_many_random_questions_of_many_clients(case, seed):
+    Drive(case, tuple(range(6)), seed).some_rounds(100)
+    Drive(case, tuple(range(40)), seed).some_rounds(20)
+
+
+@pytest.mark.parametrize("case", MASKED, ids=str)
+def test_masked_random_questions_over_rounds_with_random_losses(case):
+    for n in (3, 5, 8):
+        for seed in range(2):
+            Drive(case, tuple(range(n)), 10 * n + seed).some_rounds(12)
+
+
+@pytest.mark.parametrize("case", MASKED, ids=str)
+def test_masked_every_stage_at_which_one_or_all_of_four_clients_fall_silent(case):
+    stages = len(case.stages)
+    alone = [tuple(s if i == k else stages for i in range(4)) for k in (0, 2) for s in range(stages)]
+    together = [(s,) * 4 for s in range(stages + 1)]
+    assert Drive(case, (1, 3, 5, 7), seed=0).every_pattern([*alone, *together]) == 3 * stages + 1
+
+
+def test_masked_sums_are_compared_that_lost_somebody_on_the_way():
+    lost, answers = [], []
+
+    class Counting(Drive):
+        def check_sum(self, answer, weights, counted, *rest):
+            if isinstance(answer, Sum):
+                answers.append(answer)
+                lost.append(set(counted) - set(answer.clients))
+            super().check_sum(answer, weights, counted, *rest)
+
+    Counting(MASKED[0], tuple(range(12)), 0).some_rounds(30)
+    assert len(answers) >= 25
+    assert sum(map(bool, lost)) >= 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", MASKED, ids=str)
+def test_masked_every_pattern_of_dropouts_of_three_clients(case):
+    """Over the stages of the sum, and those at which a client does not get or give work, or a sketch."""
+    assert Drive(case, tuple(range(3)), seed=0).every_pattern() == (len(case.stages) + 1) ** 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [4, 5])
+def test_masked_every_pattern_of_dropouts_up_to_the_order_of_clients(n):
+    """Who is who matters for signs only, which three clients cover; the masked sum alone has a test of every single pattern."""
+    patterns = combinations_with_replacement(range(len(MASKED[0].stages) + 1), n)
+    Drive(MASKED[0], tuple(range(n)), seed=0).every_pattern(patterns)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", MASKED, ids=str)
+@pytest.mark.parametrize("seed", range(4))
+def test_masked_many_random_questions(case, seed):
+    Drive(case, tuple(range(6)), seed).some_rounds(100)
+    Drive(case, tuple(range(20)), seed).some_rounds(15)
+
+
+@pytest.mark.parametrize("kind", SEEDED)
+@pytest.mark.parametrize("protection", [Permuted(floor=2), Masked()], ids=["Permuted", "Masked"])
+def test_a_view_that_cannot_be_opened_raises_with_blame(protection, kind):
+    setup = Drive(Case(protection, length=200), (0, 1, 2), 0).view._setup
+    with pytest.raises(ProtocolError) as failure:
+        protection.open(replace(setup, tap=lambda frame: [] if frame.kind == kind else [frame]))
+    assert failure.value.blame is not None
+
+
+def test_masked_questions_that_are_refused_or_too_small_do_not_block_later_ones():
+    """Found by the drive: they took the number of a session, or the clients, of a question that came after."""
+    drive = Drive(MASKED[0], tuple(range(5)), 0)
+    asked = drive.train({"root": Assignment(Model("init"), drive.clients, drive.clients)})["root"]
+    two, three, everyone = (Weights(dict.fromkeys(clients, 1.0)) for clients in ((0, 1), (2, 3, 4), range(5)))
+    assert set(drive.sums(asked, {"two": two, "three": three})) == {"three"}
+    assert set(drive.sums(asked, {"again": three})) == {"again"}
+    drive.round += 1
+    asked = drive.train({"root": Assignment(Model("init"), drive.clients, drive.clients)})["root"]
+    counted = replace(everyone, times_samples=True)
+    assert drive.sums(asked, {"counted": counted, "other": Weights(dict.fromkeys(range(4), 1.0))}) == {}
+    assert set(drive.sums(asked, {"all": everyone})) == {"all"}
+
+
+def test_the_questions_reach_every_outcome():
+    """Or the test above would compare nothing: sums, refusals, sums under the floor, no handle at all, rejected frames."""
+    seen = set()
+
+    class Counting(Drive):
+        def check_sum(self, answer, *rest):
+            seen.add(type(answer).__name__)
+            super().check_sum(answer, *rest)
+
+        def sums(self, asked, weights):
+            asked_before = len(asked.rows)
+            answers = super().sums(asked, weights)
+            if not answers and len(asked.rows) == asked_before:
+                seen.add("nothing")
+            return answers
+
+        def train(self, work, kind="update"):
+            result = super().train(work, kind)
+            seen.add("no handle" if len(result) < len(work) else "handle")
+            return result
+
+        def cosines(self, asked, stored):
+            seen.add("cosines")
+            super().cosines(asked, stored)
+
+        def median(self, asked):
+            seen.add("median")
+            super().median(asked)
+
+    drive = Counting(Case(Plain(floor=2)), tuple(range(3)), seed=0)
+    drive.some_rounds(150)
+    assert seen == {"Sum", "BelowFloor", "nothing", "handle", "no handle", "cosines", "median"}
+    reasons = {fault.reason for fault in drive.view.faults}
+    assert {"a second upload in one session", "an upload after the deadline"} <= reasons
+
+
+# --- views that are wrong -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Broken:
+    """`Plain` with a view of a class that is wrong somewhere."""
+
+    view: type[UploadView]
+    floor: int = 3
+
+    @property
+    def gives(self):
+        return Plain().gives
+
+    def open(self, setup):
+        view = Plain(self.floor).open(setup)
+        view.__class__ = self.view
+        return view
+
+
+def on_sums(change):
+    """A view whose sums are changed: change(answer, weights, updates) -> answer."""
+
+    class Changed(UploadView):
+        def sums(self, updates, weights, /):
+            answers = super().sums(updates, weights)
+            return {name: change(self, answer, weights[name], updates) for name, answer in answers.items()}
+
+    Changed.__name__ = change.__name__
+    return Changed
+
+
+def others(answer, **changes):
+    return replace(answer, **changes) if isinstance(answer, Sum) else answer
+
+
+def with_received(change):
+    """A view whose sums are of other uploads: change(received) alters them in place."""
+
+    class Altered(UploadView):
+        def sums(self, updates, weights, /):
+            received = self.server.uploads[updates.name].received
+            right = dict(received)
+            change(received)
+            answers = super().sums(updates, weights)
+            received.update(right)
+            return answers
+
+    Altered.__name__ = change.__name__
+    return Altered
+
+
+def forgets_one(received):
+    """The last client is named, and not in the sum."""
+    vector, samples = received[max(received)]
+    received[max(received)] = np.zeros_like(vector), samples
+
+
+def swaps_two(received):
+    """The first client's vector is taken for the second's."""
+    if len(received) > 1:
+        a, b = sorted(received)[:2]
+        received[a], received[b] = (received[b][0], received[a][1]), (received[a][0], received[b][1])
+
+
+class ForgetsOneSecretly(UploadView):
+    """It sums without the last client, and does not name it."""
+
+    def sums(self, updates, weights, /):
+        less = {n: replace(w, of={i: a for i, a in w.of.items() if i != updates.clients[-1]}) for n, w in weights.items()}
+        return super().sums(updates, less)
+
+
+class StreamsWithoutSamples(UploadView):
+    def train_and_sum(self, round, work, weights, /):
+        return super().train_and_sum(round, work, {n: replace(w, times_samples=False) for n, w in weights.items()})
+
+
+class SkipsTheFloor(UploadView):
+    """It publishes a sum of two clients, but of one only under the span check's eyes."""
+
+    def _lowered(self, answer):
+        self._floor = 2
+        try:
+            return answer()
+        finally:
+            self._floor = 3
+
+    def train_and_sum(self, *asked):
+        return self._lowered(lambda: super(SkipsTheFloor, self).train_and_sum(*asked))
+
+    def sums(self, *asked):
+        return self._lowered(lambda: super(SkipsTheFloor, self).sums(*asked))
+
+
+class SkipsTheSpanCheck(UploadView):
+    def sums(self, updates, weights, /):
+        answers = {}
+        for name, row in weights.items():
+            self.server.published[updates.name].clear()
+            answers |= super().sums(updates, {name: row})
+        return answers
+
+
+class SumsWithoutALogEntry(UploadView):
+    def _disclose(self, round, to, what, *rest):
+        if what != "sums":
+            super()._disclose(round, to, what, *rest)
+
+
+class MixesUpTheGramMatrix(UploadView):
+    def gram(self, updates, /):
+        gram = super().gram(updates)
+        return replace(gram, matrix=np.roll(gram.matrix, 1, (0, 1)))
+
+
+class RoundsTheGramMatrix(UploadView):
+    def gram(self, updates, /):
+        gram = super().gram(updates)
+        return replace(gram, matrix=np.round(gram.matrix, 3))
+
+
+class RemembersOneForAll(UploadView):
+    def remember(self, updates, clients, /):
+        remembered = super().remember(updates, clients)
+        rows = self.server.remembered[remembered.name]
+        self.server.remembered[remembered.name] = dict(zip(rows, np.roll(list(rows.values()), 1, 0), strict=True))
+        return remembered
+
+
+class MovesTheOtherWay(UploadView):
+    def advance(self, model, mean, /):
+        if model.name == "init":
+            return super().advance(model, mean)
+        self._means[mean.name] = -self._means[mean.name]
+        moved = super().advance(model, mean)
+        self._means[mean.name] = -self._means[mean.name]
+        return moved
+
+
+class StartsFromAnotherModel(UploadView):
+    def train(self, round, work, *kind):
+        init = next(iter(work.values())).model
+        return super().train(round, {n: replace(a, model=init) for n, a in work.items()}, *kind)
+
+
+class HidesWhoIsThere(UploadView):
+    """It leaves out clusters with a dropout."""
+
+    def train(self, round, work, *kind):
+        answered = super().train(round, work, *kind)
+        return {name: u for name, u in answered.items() if u.clients == work[name].participants}
+
+
+class RefusesAtWill(UploadView):
+    def sums(self, updates, weights, /):
+        if len(weights) > 2:
+            raise Refused("too many sums")
+        return super().sums(updates, weights)
+
+
+def also_named(view, answer, weights, updates):
+    return others(answer, clients=updates.clients)
+
+
+def without_weights(view, answer, weights, updates):
+    return others(answer, weight=float(len(answer.clients)))
+
+
+def withheld(view, answer, weights, updates):
+    if not weights.times_samples or not isinstance(answer, Sum):
+        return answer
+    view.below_floor.append(BelowFloor(answer.name, answer.clients, 3))
+    return view.below_floor[-1]
+
+
+def noisy(view, answer, weights, updates):
+    if isinstance(answer, Sum):
+        mean = view._means[answer.name]
+        view._means[answer.name] = mean + np.float32(1e-4) * np.random.default_rng(0).standard_normal(len(mean), np.float32)
+    return answer
+
+
+def vague(view, answer, weights, updates):
+    """A bound so wide that anything is within it."""
+    return others(answer, tolerance=10.0)
+
+
+def wrong_norm(view, answer, weights, updates):
+    return others(answer, norm=1.01 * answer.norm) if isinstance(answer, Sum) else answer
+
+
+def elsewhere(view, answer, weights, updates):
+    return others(answer, recipient="clients")
+
+
+WRONG = {
+    with_received(forgets_one): "counts -?0 times",
+    ForgetsOneSecretly: "what arrived came from",
+    with_received(swaps_two): "client . counts",
+    StreamsWithoutSamples: "has not the weight",
+    SkipsTheFloor: "not on record, or under another floor|fewer than 3 clients",
+    SkipsTheSpanCheck: "show fewer than 3 clients",
+    SumsWithoutALogEntry: "not in the disclosure log",
+    MixesUpTheGramMatrix: "a Gram matrix of .* is off by",
+    RoundsTheGramMatrix: "a Gram matrix of .* is off by",
+    RemembersOneForAll: "cosines of .* are off",
+    MovesTheOtherWay: "did not move by",
+    StartsFromAnotherModel: "another model or round",
+    HidesWhoIsThere: "got no handle",
+    RefusesAtWill: "too many sums: nothing demands this",
+    on_sums(also_named): "some were not asked|what arrived came from",
+    on_sums(without_weights): "has not the weight",
+    on_sums(withheld): "withheld for no reason",
+    on_sums(noisy): "client . counts|is off by",
+    on_sums(vague): "nobody could tell",
+    on_sums(wrong_norm): "its norm is off",
+    on_sums(elsewhere): "about these clients there is",
+}
+
+
+@pytest.mark.parametrize("view", [UploadView, on_sums(lambda view, answer, *rest: answer)], ids=["itself", "through the wrapper"])
+def test_what_is_not_broken_passes_as_the_broken_are_driven(view):
+    Drive(Case(Broken(view)), tuple(range(5)), seed=3).some_rounds(60)
+
+
+@pytest.mark.parametrize(("view", "reason"), WRONG.items(), ids=[view.__name__ for view in WRONG])
+def test_a_view_that_is_wrong_is_caught(view, reason):
+    with pytest.raises(NotIdeal, match=reason):
+        Drive(Case(Broken(view)), tuple(range(5)), seed=3).some_rounds(60)
+
+
+@pytest.mark.parametrize("view", [SkipsTheFloor, SkipsTheSpanCheck, ForgetsOneSecretly, MixesUpTheGramMatrix])
+def test_the_exhaustive_patterns_catch_them_too(view):
+    with pytest.raises(NotIdeal):
+        Drive(Case(Broken(view)), tuple(range(4)), seed=3).every_pattern()
+
+
+class EncodesAnothersWork(MaskedView):
+    """The first two clients of a sum put in each other's vectors."""
+
+    def _results(self, of):
+        results = sorted(super()._results(of))
+        if len(results) > 1:
+            (a, first), (b, second), *rest = results
+            results = [(a, replace(first, vector=second.vector)), (b, replace(second, vector=first.vector)), *rest]
+        return iter(results)
+
+
+class NamesAllWhoWereAsked(MaskedView):
+    def sums(self, updates, weights, /):
+        named = {n: tuple(i for i in updates.clients if w.of.get(i)) for n, w in weights.items()}
+        return {n: others(a, clients=named[n]) for n, a in super().sums(updates, weights).items()}
+
+
+class StatesNoError(MaskedView):
+    def sums(self, *asked):
+        return {n: others(a, error=0.0, tolerance=0.0) for n, a in super().sums(*asked).items()}
+
+
+class GivesUpAtOnce(MaskedView):
+    def _sum(self, questions):
+        self._network.faults += [Fault(-1, "it failed") for _ in questions]
+        return {}
+
+
+class MixesUpSketches(MaskedView):
+    def gram(self, updates, /):
+        gram = super().gram(updates)
+        return replace(gram, matrix=gram.matrix * 4)
+
+
+@pytest.mark.parametrize(
+    ("view", "reason"),
+    [
+        (EncodesAnothersWork, "client . counts"),
+        (NamesAllWhoWereAsked, "client . counts|has not the weight|not in the disclosure log"),
+        (StatesNoError, "client . counts|has not the weight"),
+        (GivesUpAtOnce, "withheld for no reason"),
+        (MixesUpSketches, "a Gram matrix of .* is off by"),
+    ],
+    ids=lambda value: value.__name__ if isinstance(value, type) else "",
+)
+def test_a_masked_view_that_is_wrong_is_caught(view, reason):
+    @dataclass(frozen=True)
+    class BrokenMasked(Masked):
+        def open(self, setup):
+            return view(setup, self)
+
+    case = replace(MASKED[0], protection=BrokenMasked(sketch=100, max_samples=32))
+    with pytest.raises(NotIdeal, match=reason):
+        Drive(case, tuple(range(9)), seed=3).some_rounds(60)
+
+
+def test_a_late_or_lost_frame_that_still_counts_is_caught():
+    """The network says who was heard; a view that has another channel to the clients does not fool it."""
+
+    class Overhears(UploadView):
+        def train(self, round, work, *kind):
+            tap, self._network._tap = self._network._tap, lambda frame: (tap(frame), [frame])[1]
+            answered = super().train(round, work, *kind)
+            self._network._tap = tap
+            return answered
+
+    drive = Drive(Case(Broken(Overhears)), tuple(range(5)), seed=3)
+    drive.fates = {2: 1}
+    with pytest.raises(NotIdeal, match="what arrived came from"):
+        drive.train({"root": Assignment(Model("init"), drive.clients, drive.clients)})
+
+
+def test_an_absolute_error_that_an_answer_states_is_allowed_and_no_more():
+    """As fixed point answers: its `error` bounds the error of the mean beside the relative tolerance."""
+
+    def rounded_to(step, stated):
+        def change(view, answer, weights, updates):
+            if not isinstance(answer, Sum):
+                return answer
+            view._means[answer.name] = np.float32(step) * np.rint(view._means[answer.name] / np.float32(step))
+            error = stated * 0.5 * step * np.sqrt(len(view._means[answer.name]))
+            norm = float(np.linalg.norm(view._means[answer.name]))
+            return replace(answer, norm=norm, error=error)
+
+        return Case(Broken(on_sums(change)), draw=lambda rng: float(rng.integers(1, 4)))
+
+    Drive(rounded_to(2**-12, 1.0), tuple(range(5)), seed=3).some_rounds(40)
+    with pytest.raises(NotIdeal, match=r"counts|off by"):
+        Drive(rounded_to(2**-12, 0.01), tuple(range(5)), seed=3).some_rounds(40)

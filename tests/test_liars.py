@@ -1,0 +1,135 @@
+"""The two liars: a poison that a known sketch does not see, and a client that sketches one vector and sums another."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cloister.crypto.projection import Dense, Gaussian, Hadamard, TwoStage
+from cloister.fl.algorithms.cfl import CFL, ScaleFree
+from cloister.fl.algorithms.fedavg import FedAvg
+from cloister.fl.simulation import Simulation
+from cloister.protocol import Masked
+from cloister.threat_models.adversary import Adversary
+from cloister.threat_models.liars import KernelPoison, adjoint, conjugate_gradients, forward, kernel_poison
+from cloister.threat_models.membership import Fixed
+from cloister.threat_models.simple_attacks import Honest, MinusGradient
+
+from .coalition_sample import SMALL, gaussian, own
+
+PUBLIC, SECRET = b"p" * 32, b"s" * 32
+
+SKETCHES = {
+    "gaussian stage alone": lambda: TwoStage.draw(PUBLIC, SECRET, 3_000, 300),
+    "both stages": lambda: TwoStage.draw(PUBLIC, SECRET, 20_011, 512),
+    "whole blocks": lambda: TwoStage.draw(PUBLIC, SECRET, 4 * 8192, 256),
+    "gaussian": lambda: Gaussian.draw(PUBLIC, 500, 40),
+    "hadamard": lambda: Hadamard.draw(PUBLIC, 5_003, 100),
+    "dense": lambda: Dense(np.random.default_rng(0).standard_normal((20, 70))),
+}
+
+
+@pytest.mark.parametrize("name", SKETCHES)
+def test_forward_is_the_sketch_and_adjoint_is_its_transpose(name: str) -> None:
+    sketch: Any = SKETCHES[name]()
+    rng = np.random.default_rng(1)
+    x, y = rng.standard_normal(sketch.d), rng.standard_normal(sketch.k)
+    assert np.allclose(forward(sketch, x), sketch.apply(x), atol=1e-5 * np.linalg.norm(x))
+    assert forward(sketch, x) @ y == pytest.approx(float(x @ adjoint(sketch, y)), rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", SKETCHES)
+def test_a_poison_in_the_kernel_keeps_the_sketch_and_most_of_the_poison(name: str) -> None:
+    sketch: Any = SKETCHES[name]()
+    honest, aim = gaussian(2, sketch.d, 2)
+    poison = -10 * aim
+    sent = kernel_poison(sketch, honest, poison)
+    assert sent.dtype == np.float32
+    before, after = sketch.apply(honest), sketch.apply(sent)
+    assert np.linalg.norm(after - before) < 1e-6 * np.linalg.norm(sketch.apply(poison)) + 2e-6 * np.linalg.norm(sent)
+    hidden = sent.astype(np.float64) - honest
+    assert np.sum(hidden**2) == pytest.approx((1 - sketch.k / sketch.d) * np.sum(poison.astype(np.float64) ** 2), rel=0.1)
+    assert hidden @ poison == pytest.approx(np.sum(hidden**2), rel=1e-3)  # an orthogonal projection of the poison
+
+
+def test_cosines_of_sketches_do_not_tell_a_kernel_poison_from_an_honest_update() -> None:
+    sketch = TwoStage.draw(PUBLIC, SECRET, 20_011, 512)
+    honest, other = gaussian(2, 20_011, mean=1.0)
+    sent = kernel_poison(sketch, honest, -20 * other)
+
+    def cosine(a: Any, b: Any) -> float:
+        return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
+
+    assert cosine(sent, other) < -0.9
+    assert cosine(sketch.apply(sent), sketch.apply(other)) == pytest.approx(
+        cosine(sketch.apply(honest), sketch.apply(other)), abs=1e-4
+    )
+    fresh = TwoStage.draw(PUBLIC, b"t" * 32, 20_011, 512)  # drawn after the upload
+    assert cosine(fresh.apply(sent), fresh.apply(other)) < -0.7
+
+
+def test_conjugate_gradients_solve_and_say_when_they_cannot() -> None:
+    rng = np.random.default_rng(0)
+    root = rng.standard_normal((20, 30))
+    right = rng.standard_normal(20)
+    assert np.allclose(root @ root.T @ conjugate_gradients(lambda z: root @ (root.T @ z), right), right)
+    with pytest.raises(ValueError, match="kernel"):
+        conjugate_gradients(lambda z: np.zeros_like(z), right)
+
+
+def test_the_attack_adds_what_it_can_of_another_attack() -> None:
+    sketch = Gaussian.draw(PUBLIC, 400, 40)
+    update = gaussian(1, 400)[0]
+    sent = KernelPoison(lambda known: sketch, MinusGradient(5))(own(update))
+    assert np.allclose(sent, kernel_poison(sketch, update, -6 * update), atol=1e-5)
+
+
+# --- in a run under secure aggregation --------------------------------------------------------------------------------
+
+
+def played(adversary: Adversary | None) -> tuple[Any, Any]:
+    """What the server saw of a round under Masked, and the model after it."""
+    algorithm = CFL(thresholds=ScaleFree(eps1=0.01, eps2=0.1))
+    simulation = Simulation(
+        replace(SMALL, algorithm=algorithm, protection=Masked(floor=2, sketch=256), adversary=adversary), None
+    )
+    simulation.step()
+    return simulation.state.measured["0"].similarity, simulation.vectors()[0]
+
+
+def test_two_faced_clients_show_honest_similarities_and_sum_a_poison_under_masked() -> None:
+    members = Fixed((0, 1, 2, 3))
+    honest, clean = played(None)
+    open_liars, poisoned = played(Adversary(members=members, upload=MinusGradient(3)))
+    two_faced, also_poisoned = played(Adversary(members=members, upload=MinusGradient(3), shown=Honest()))
+    assert np.allclose(two_faced, honest, atol=1e-6)  # the server cannot tell it from a run without attack
+    assert open_liars[0, 9] < 0 < honest[0, 9]  # and could, had they sketched what they sum
+    assert np.allclose(also_poisoned, poisoned, atol=1e-4)
+    assert np.linalg.norm(poisoned - clean) > 0.01
+
+
+def test_a_member_that_knows_the_seed_hides_its_poison_in_the_kernel_under_masked() -> None:
+    held: list[Any] = []  # the run's sketch, which every client of it can draw
+    attack = KernelPoison(lambda known: held[0], MinusGradient(10))
+    algorithm = CFL(thresholds=ScaleFree(eps1=0.01, eps2=0.1))
+    scenario = replace(SMALL, algorithm=algorithm, protection=Masked(floor=2, sketch=256))
+    simulation = Simulation(replace(scenario, adversary=Adversary(members=Fixed((0, 1, 2, 3)), upload=attack)), None)
+    view: Any = simulation.view
+    held.append(view._sketch(b"any session: the sketch is of the run"))
+    simulation.step()
+    honest, clean = played(None)
+    assert np.allclose(simulation.state.measured["0"].similarity, honest, atol=1e-5)
+    moved = simulation.vectors()[0] - clean
+    _, openly = played(Adversary(members=Fixed((0, 1, 2, 3)), upload=MinusGradient(10)))
+    assert moved @ (openly - clean) > 0.5 * np.sum((openly - clean) ** 2)  # 1 - 256 / 610 of it
+
+
+def test_without_sketches_there_is_one_face() -> None:
+    adversary = Adversary(members=Fixed((0, 1)), upload=MinusGradient(), shown=Honest())
+    one, two = (
+        Simulation(replace(SMALL, algorithm=FedAvg(), adversary=a), None) for a in (adversary, replace(adversary, shown=None))
+    )
+    one.step()
+    two.step()
+    assert np.array_equal(one.vectors()[0], two.vectors()[0])

@@ -1,0 +1,313 @@
+"""RobustFedAvg: rules under the views that can answer them, what is asked, and what happens when nothing may be published."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from cloister.crypto.entropy import SimulatedEntropy
+from cloister.crypto.orthonormal import HadamardRotation, SignedPermutation
+from cloister.fl.algorithms.algorithm import Start
+from cloister.fl.algorithms.fedavg import FedAvg
+from cloister.fl.algorithms.robust_fedavg import ALL, RobustFedAvg, State
+from cloister.fl.codec import from_plain, to_plain
+from cloister.fl.data import Digits
+from cloister.fl.models import Mlp
+from cloister.fl.partition import LabelSwap
+from cloister.fl.robust.aggregate import aggregate
+from cloister.fl.robust.averages import Mean, NormBound
+from cloister.fl.robust.clustering import FLAME, CFLDefence, ClippedClustering
+from cloister.fl.robust.coordinates import Bulyan, Meamed, Median, Phocas, RobustLearningRate, TrimmedMean
+from cloister.fl.robust.diameter import MDA, SMEA
+from cloister.fl.robust.krum import Krum, MultiKrum
+from cloister.fl.robust.mixing import ARC, NNM, Bucketing, Mixed
+from cloister.fl.robust.rule import Rule
+from cloister.fl.robust.signs import SignGuard
+from cloister.fl.robust.similarity import FLTrust, FoolsGold
+from cloister.fl.robust.spectral import CAF, DnC
+from cloister.fl.robust.weiszfeld import CenteredClipping, GeometricMedian
+from cloister.fl.scenario import Scenario, changed, described
+from cloister.fl.simulation import Simulation
+from cloister.fl.training import Training
+from cloister.protocol import Permuted, Plain
+from cloister.protocol.answers import Functionality, Model
+from cloister.protocol.errors import Refused
+from cloister.protocol.view import LocalJob, LocalWork, Protection, ServerView, Setup
+
+D, N = 30, 11
+IDS = tuple(range(3, 3 + N))
+GRAM_RULES: list[Rule] = [
+    Mean(),
+    NormBound(2.0),
+    MultiKrum(2),
+    MDA(2),
+    SMEA(2),
+    GeometricMedian(),
+    CenteredClipping(tau=2.0, L=3),
+    CAF(2),
+    FoolsGold(),
+    FLAME(),
+    ClippedClustering(),
+    CFLDefence(eps1=100.0, eps2=0.0, gamma_max=0.5),
+    Mixed((NNM(2),), MultiKrum(2)),
+    Mixed((ARC(2), NNM(2)), GeometricMedian()),
+    Mixed((Bucketing(2),), GeometricMedian()),
+]
+COORDINATE_RULES: list[Rule] = [
+    Median(),
+    TrimmedMean(2),
+    Meamed(2),
+    Phocas(2),
+    Bulyan(2),
+    RobustLearningRate(5),
+    Mixed((NNM(2),), TrimmedMean(2)),
+]
+
+
+def update_of(client: int) -> NDArray[np.float32]:
+    """Honest updates about a common direction; those of clients 4 and 7 point elsewhere and are longer."""
+    draw = np.random.default_rng(client)
+    honest = draw.standard_normal(D) + 1
+    return np.asarray(-4 * honest if client in (4, 7) else honest, dtype=np.float32)
+
+
+def open_view(protection: Protection, updates: Mapping[int, NDArray[np.float32]]) -> ServerView:
+    def workers(jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:
+        for job in jobs:
+            yield job.client, LocalWork(updates[job.client], 1 + job.client)
+
+    length = len(next(iter(updates.values())))
+    return protection.open(Setup(bytes(16), np.zeros(length, np.float32), tuple(updates), workers, SimulatedEntropy(0)))
+
+
+def play(
+    algorithm: RobustFedAvg,
+    protection: Protection = Plain(),
+    rounds: int = 1,
+    updates: Mapping[int, NDArray[np.float32]] | None = None,
+) -> tuple[State, NDArray[np.float32], ServerView]:
+    """The state, the model and the view after some rounds from the zero model."""
+    sent = updates if updates is not None else {i: update_of(i) for i in IDS}
+    view = open_view(protection, sent)
+    state = algorithm.init(Start(tuple(sent), dict.fromkeys(sent, 0), Model("init")))
+    for t in range(rounds):
+        state = algorithm.round(state, view, np.random.default_rng(t))
+        view.retire(state.models, state.remembered)
+    return state, view.observe(state.clusters[ALL].model), view
+
+
+def expected(rule: Rule) -> NDArray[np.float32]:
+    return aggregate(rule, np.stack([update_of(i) for i in IDS]), np.random.default_rng(0)).vector
+
+
+@pytest.mark.parametrize("protection", [Plain(), Permuted(), Permuted(HadamardRotation, "session")], ids=repr)
+@pytest.mark.parametrize("rule", GRAM_RULES, ids=lambda rule: str(rule).split(", cut=")[0])
+def test_a_rule_of_the_gram_matrix_moves_the_model_as_on_full_updates_under_every_view(
+    rule: Rule, protection: Protection
+) -> None:
+    state, model, _ = play(RobustFedAvg(rule=rule), protection)
+    np.testing.assert_allclose(model, expected(rule), atol=2e-5)
+    assert state.outcome is not None
+    assert state.outcome.unmoved == ""
+    np.testing.assert_allclose(sum(w * update_of(i) for i, w in state.outcome.weights.items()), model, atol=2e-5)
+
+
+@pytest.mark.parametrize("protection", [Plain(), Permuted(), Permuted(SignedPermutation)], ids=repr)
+@pytest.mark.parametrize("rule", COORDINATE_RULES, ids=lambda rule: str(rule).split(", cut=")[0])
+def test_a_rule_of_coordinates_moves_the_model_as_on_full_updates_where_coordinates_survive(
+    rule: Rule, protection: Protection
+) -> None:
+    assert RobustFedAvg(rule=rule).needs == {Functionality.COORDINATES}
+    _, model, _ = play(RobustFedAvg(rule=rule), protection)
+    np.testing.assert_allclose(model, expected(rule), atol=2e-5)
+
+
+def test_no_more_is_asked_than_the_rule_must_see() -> None:
+    assert RobustFedAvg(rule=Mean()).needs == {Functionality.SUMS}
+    assert RobustFedAvg(rule=NormBound(1.0)).needs == {Functionality.SUMS, Functionality.GRAM}
+    assert RobustFedAvg(rule=Mixed((Bucketing(2),), Mean())).needs == {Functionality.SUMS}
+    for rule, asked in ((Mean(), set()), (Krum(2), {"gram"}), (Median(), set())):
+        _, _, view = play(RobustFedAvg(rule=rule))
+        assert {entry.what for entry in view.log if entry.recipient == "server"} - {"updates"} == asked
+
+
+def test_the_mean_is_fedavg() -> None:
+    _, robust, _ = play(RobustFedAvg(rule=Mean(), participation=0.4), rounds=4)
+    view = open_view(Plain(), {i: update_of(i) for i in IDS})
+    algorithm = FedAvg(by_samples=False, participation=0.4)
+    state = algorithm.init(Start(IDS, dict.fromkeys(IDS, 0), Model("init")))
+    for t in range(4):
+        state = algorithm.round(state, view, np.random.default_rng(t))
+    np.testing.assert_allclose(robust, view.observe(state.clusters["0"].model), atol=1e-5)
+
+
+def test_robust_rules_reach_the_honest_optimum_where_the_mean_runs_away() -> None:
+    target = np.linspace(-1, 1, D, dtype=np.float32)
+    ids, faulty = range(12), {1, 5, 9}
+
+    def after_rounds(rule: Rule) -> float:
+        view: ServerView
+
+        def workers(jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:
+            for job in jobs:
+                noise = 0.01 * np.random.default_rng([job.client, job.round]).standard_normal(D).astype(np.float32)
+                honest = 0.5 * (target - job.start) + noise
+                yield job.client, LocalWork(-5 * honest if job.client in faulty else honest, 1)
+
+        view = Plain().open(Setup(bytes(16), np.zeros(D, np.float32), tuple(ids), workers, SimulatedEntropy(0)))
+        algorithm = RobustFedAvg(rule=rule)
+        state = algorithm.init(Start(tuple(ids), dict.fromkeys(ids, 0), Model("init")))
+        for t in range(15):
+            state = algorithm.round(state, view, np.random.default_rng(t))
+        return float(np.linalg.norm(view.observe(state.clusters[ALL].model) - target))
+
+    assert after_rounds(Mean()) > 5
+    for rule in (MultiKrum(3), MDA(3), CAF(3), Median(), TrimmedMean(3), FLAME(), Mixed((NNM(3),), GeometricMedian())):
+        assert after_rounds(rule) < 0.1, rule
+
+
+# --- nothing is published, and it is said ------------------------------------------------------------------------------
+
+
+def test_krum_is_below_every_floor_above_one_and_multi_krum_fits() -> None:
+    state, model, view = play(RobustFedAvg(rule=Krum(2)), Plain(floor=2))
+    np.testing.assert_array_equal(model, 0)
+    assert state.outcome is not None
+    assert "1 clients is below the floor of 2" in state.outcome.unmoved
+    assert len(view.below_floor) == 1
+    assert state.round == 1
+    state, model, _ = play(RobustFedAvg(rule=MultiKrum(2)), Plain(floor=9))
+    np.testing.assert_allclose(model, expected(MultiKrum(2)), atol=2e-5)
+
+
+@pytest.mark.parametrize("rule", [MultiKrum(6), TrimmedMean(6)], ids=lambda rule: str(rule).split(", cut=")[0])
+def test_too_few_answers_for_f_leave_the_model_as_it_is(rule: Rule) -> None:
+    state, model, _ = play(RobustFedAvg(rule=rule))
+    np.testing.assert_array_equal(model, 0)
+    assert state.outcome is not None
+    assert "needs at least" in state.outcome.unmoved
+
+
+def test_a_rule_that_trusts_nobody_leaves_the_model_as_it_is() -> None:
+    same = np.ones(D, dtype=np.float32)
+    state, model, _ = play(RobustFedAvg(rule=FoolsGold()), updates=dict.fromkeys(IDS, same))
+    np.testing.assert_array_equal(model, 0)
+    assert state.outcome is not None
+    assert "trusts nobody" in state.outcome.unmoved
+
+
+def test_a_client_that_is_not_finite_is_recorded_and_the_rule_works_on_the_others() -> None:
+    updates = {i: update_of(i) for i in IDS}
+    updates[5] = np.full(D, np.nan, dtype=np.float32)
+    state, model, view = play(RobustFedAvg(rule=MultiKrum(2)), updates=updates)
+    assert [fault.blame for fault in view.faults] == [5]
+    assert np.isfinite(model).all()
+    assert state.outcome is not None
+    assert 5 not in state.outcome.weights
+    assert np.linalg.norm(model) > 0
+
+
+def test_nobody_answers() -> None:
+    state, model, _ = play(RobustFedAvg(rule=Median()), updates={3: np.full(D, np.inf, dtype=np.float32)})
+    np.testing.assert_array_equal(model, 0)
+    assert state.outcome is not None
+    assert state.outcome.unmoved
+
+
+# --- the root, history and what is refused ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("root", [3, 8, 13])
+def test_fltrust_trusts_the_client_that_holds_the_root_data(root: int) -> None:
+    state, model, _ = play(RobustFedAvg(rule=FLTrust(), root=root))
+    others = np.stack([update_of(i) for i in IDS if i != root])
+    found = aggregate(FLTrust(), others, np.random.default_rng(0), extra=update_of(root))
+    np.testing.assert_allclose(model, found.vector, atol=2e-5)
+    assert state.outcome is not None
+    assert state.outcome.weights[root] == 0
+    assert state.outcome.weights[4] == state.outcome.weights[7] == 0
+
+
+def test_the_root_is_in_every_round_and_without_it_nothing_moves() -> None:
+    state, _, view = play(RobustFedAvg(rule=FLTrust(), root=8, participation=0.2), rounds=5)
+    assert all(8 in entry.about for entry in view.log if entry.what == "gram")
+    updates = {i: update_of(i) for i in IDS}
+    updates[8] = np.full(D, np.inf, dtype=np.float32)
+    state, model, _ = play(RobustFedAvg(rule=FLTrust(), root=8), updates=updates)
+    np.testing.assert_array_equal(model, 0)
+    assert state.outcome is not None
+    assert "client 8" in state.outcome.unmoved
+
+
+def test_clipped_clustering_carries_its_norms_and_the_state_survives_being_written() -> None:
+    algorithm = RobustFedAvg(rule=ClippedClustering())
+    state, model, _ = play(algorithm, rounds=2)
+    assert len(state.history) == 2 * N
+    again = from_plain(State, json.loads(json.dumps(to_plain(state))))
+    assert again == state
+    assert again.history == state.history
+    first = expected(ClippedClustering())
+    norms = tuple(float(np.linalg.norm(update_of(i))) for i in IDS)
+    np.testing.assert_allclose(model - first, expected(ClippedClustering(norms)), atol=1e-4)
+
+
+def test_what_cannot_be_is_refused_when_it_is_built() -> None:
+    for message, wrong in (
+        ("adds noise", {"rule": NormBound(1.0, s=0.1)}),
+        ("adds noise", {"rule": Mixed((NNM(1),), FLAME(noise=0.1))}),
+        ("name the client", {"rule": FLTrust()}),
+        ("leave root out", {"rule": Median(), "root": 3}),
+        ("participation", {"rule": Mean(), "participation": 0.0}),
+    ):
+        with pytest.raises(ValueError, match=message) as caught:
+            RobustFedAvg(**wrong)  # type: ignore[arg-type]
+        assert "\n" not in str(caught.value)
+    with pytest.raises(ValueError, match="not in the run"):
+        RobustFedAvg(rule=FLTrust(), root=99).init(Start(IDS, dict.fromkeys(IDS, 0), Model("init")))
+
+
+def test_rules_of_updates_run_in_the_clear_alone() -> None:
+    _, model, _ = play(RobustFedAvg(rule=SignGuard(part=1.0)))
+    assert np.linalg.norm(model) > 0
+    with pytest.raises(Refused, match="SignGuard reads the signs"):
+        play(RobustFedAvg(rule=SignGuard()), Permuted(SignedPermutation))
+    _, model, _ = play(RobustFedAvg(rule=DnC(2, b=20)), Permuted(SignedPermutation))
+    assert np.linalg.norm(model) > 0
+
+
+# --- in a scenario -----------------------------------------------------------------------------------------------------
+
+SMALL = Scenario(
+    name="small",
+    data=Digits(),
+    partition=LabelSwap(clients=6, groups=1, samples=40),
+    model=Mlp(hidden=(8,)),
+    training=Training(epochs=2, batch=10, lr=0.1),
+    algorithm=RobustFedAvg(rule=MultiKrum(1)),
+    protection=Plain(),
+    rounds=2,
+)
+
+
+def test_a_scenario_refuses_order_statistics_under_a_rotation_and_runs_what_fits() -> None:
+    with pytest.raises(Refused, match="coordinates"):
+        replace(SMALL, algorithm=RobustFedAvg(rule=Median()), protection=Permuted(HadamardRotation))
+    models: dict[str, Any] = {}
+    for protection in (Plain(), Permuted(floor=2)):
+        simulation = Simulation(replace(SMALL, protection=protection), None)
+        for _ in range(SMALL.rounds):
+            simulation.step()
+        models[repr(protection)] = simulation.vectors()[0]
+        assert simulation.state.measured[ALL].similarity.shape == (6, 6)
+    plain, permuted = models.values()
+    np.testing.assert_allclose(plain, permuted, atol=1e-5)
+
+
+def test_a_rules_parameters_are_described_and_set_from_text() -> None:
+    assert described(SMALL)["algorithm"]["rule"] == {"type": "MultiKrum", "f": 1, "m": None}
+    assert changed(SMALL, "algorithm.participation", "0.5").algorithm.participation == 0.5
+    assert changed(SMALL, "algorithm.rule.f", "2").algorithm.rule == MultiKrum(2)

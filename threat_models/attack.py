@@ -1,0 +1,54 @@
+"""The shapes of attacks: callables that are handed knowledge and return what the adversary puts in place of honest work."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from ..fl.population import Examples
+from ..protocol.answers import Vector
+from .knowledge import Colluding, Level, Own, Situation
+
+
+class DataAttack(Protocol):
+    """Poisons a member's training data. Draws from `data_rng`, so that the poison is the same in every round."""
+
+    def __call__(self, situation: Situation, /) -> Examples: ...
+
+
+class TrainingAttack(Protocol):
+    """Replaces a member's training; `situation.examples` are already poisoned where the adversary poisons data."""
+
+    def __call__(self, situation: Situation, /) -> Vector: ...
+
+
+class LoneAttack(Protocol):
+    """Replaces a member's upload by what the member alone knows. `needs` is Level.OWN."""
+
+    @property
+    def needs(self) -> Level: ...
+
+    def __call__(self, own: Own, /) -> Vector: ...
+
+
+class CollusiveAttack(Protocol):
+    """Replaces the uploads of all members of one session. identical: whether its definition gives them all one vector."""
+
+    @property
+    def needs(self) -> Level:
+        """The least level, above Level.OWN."""
+        ...
+
+    @property
+    def identical(self) -> bool: ...
+
+    def __call__(self, coalition: Colluding, /) -> Mapping[int, Vector]: ...
+
+
+class LearningAttack(Protocol):
+    """A collusive attack that remembers: told of every round in which members work, before it attacks or while it still waits."""
+
+    def learn(self, coalition: Colluding, /) -> Mapping[str, Vector]:
+        """What to remember, float32 vectors by name."""
+        ...
+
+
+UploadAttack = LoneAttack | CollusiveAttack

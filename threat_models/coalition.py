@@ -1,0 +1,231 @@
+"""The harness: the clients' computers with members of an adversary among them. It alone decides what an attack is told."""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..fl.corruption import Computers
+from ..fl.population import Examples
+from ..fl.simulation import seed_of
+from ..protocol.answers import Vector, Work
+from ..protocol.view import LocalJob, LocalWork
+from .attack import DataAttack, LoneAttack, TrainingAttack, UploadAttack
+from .knowledge import Level, Own, Randomness, Situation, colluding
+from .membership import Members, Schedule
+
+
+class Conduct(Protocol):
+    """What the harness must know of an adversary; see `adversary.Adversary`."""
+
+    @property
+    def members(self) -> Members: ...
+    @property
+    def data(self) -> DataAttack | None: ...
+    @property
+    def local(self) -> TrainingAttack | None: ...
+    @property
+    def upload(self) -> UploadAttack | None: ...
+    @property
+    def shown(self) -> LoneAttack | None: ...
+    @property
+    def when(self) -> Schedule: ...
+    @property
+    def silent(self) -> Schedule: ...
+    @property
+    def knows(self) -> Level: ...
+    @property
+    def rule(self) -> object: ...
+    @property
+    def samples(self) -> float: ...
+    @property
+    def randomness(self) -> Randomness: ...
+
+
+@dataclass(slots=True, eq=False)
+class Sitting:
+    """One session of a round as the harness sees it: the jobs that start from one model. It ends with the round."""
+
+    roster: tuple[int, ...]
+    members: frozenset[int]
+    previous: Vector | None
+    own: dict[int, Own] = field(default_factory=dict)
+    honest: dict[int, LocalWork] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TwoFacedWork(LocalWork):
+    """The work of a client that sums one vector and sketches another."""
+
+    shown: Vector = field(repr=False)
+
+    @property
+    def sketched(self) -> Vector:
+        return self.shown
+
+
+class Coalition:
+    """The clients' computers, some of them corrupt. Implements `fl.corruption.Corrupted`.
+
+    Honest results pass through as they come. At Level.OWN so do the members'; colluding members answer when all have worked.
+    """
+
+    def __init__(self, conduct: Conduct, computers: Computers) -> None:
+        self._conduct = conduct
+        self._computers = computers
+        self._clients = tuple(sorted(computers.clients))
+        self._members = conduct.members.everyone(self._clients, computers.seed)
+        self._places = {client: place for place, client in enumerate(sorted(self._members))}
+        self._looks_back = any(
+            getattr(a, "looks_back", False) for a in (conduct.data, conduct.local, conduct.upload, conduct.shown)
+        )
+        self._learns = hasattr(conduct.upload, "learn")
+        self._colludes = conduct.upload is not None and conduct.upload.needs > Level.OWN
+        self._memory: dict[str, Vector] = {}
+        self._earlier: list[Vector] = []  # models that members opened in the latest round before this one
+        self._lately: list[Vector] = []  # and in this round
+        self._round: int | None = None
+
+    @property
+    def members(self) -> frozenset[int]:
+        return self._members
+
+    def save(self) -> Mapping[str, Vector]:
+        starts = {f"start {k}": start for k, start in enumerate(self._lately)}
+        return starts | {f"memory {name}": vector for name, vector in self._memory.items()}
+
+    def restore(self, memory: Mapping[str, Vector], /) -> None:
+        starts = {int(name.removeprefix("start ")): v for name, v in memory.items() if name.startswith("start ")}
+        self._lately, self._earlier, self._round = [starts[k] for k in sorted(starts)], [], None
+        self._memory = {name.removeprefix("memory "): v for name, v in memory.items() if name.startswith("memory ")}
+
+    def __call__(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:
+        kinds: tuple[Work, ...] = ("update", "gradient")
+        for kind in kinds:
+            of_kind = [job for job in jobs if job.work == kind]
+            if of_kind:
+                yield from self._play(of_kind)
+
+    def _play(self, jobs: Sequence[LocalJob]) -> Iterator[tuple[int, LocalWork]]:
+        """All jobs of one kind, so that a client has at most one."""
+        round, kind = jobs[0].round, jobs[0].work
+        active = round in self._conduct.when
+        sittings = self._sittings(jobs)
+        at_work: dict[int, Situation] = {}
+        instead: dict[int, Examples] = {}
+        honest: list[LocalJob] = []
+        own: list[LocalJob] = []
+        for job in jobs:
+            member = job.client in sittings[job.client].members
+            if member and round in self._conduct.silent:
+                continue
+            if member:
+                at_work[job.client] = situation = self._situation(job, sittings[job.client], None)
+                if active and self._conduct.data is not None:
+                    instead[job.client] = self._conduct.data(situation)
+                    at_work[job.client] = self._situation(job, sittings[job.client], instead[job.client])
+            (own if member and active and self._conduct.local is not None and kind == "update" else honest).append(job)
+        for client, work in self._computers.honest(honest, instead) if honest else ():
+            yield from self._passed(sittings[client], at_work.get(client), client, work, active)
+        for job in own:
+            work = LocalWork(self._trained(at_work[job.client]), len(self._computers.clients[job.client].train))
+            yield from self._passed(sittings[job.client], at_work[job.client], job.client, work, active)
+        for sitting in {id(s): s for s in sittings.values()}.values():
+            yield from self._colluded(sitting, active)
+
+    def _passed(
+        self, sitting: Sitting, member: Situation | None, client: int, work: LocalWork, active: bool
+    ) -> Iterator[tuple[int, LocalWork]]:
+        """A result on its way: kept for the coalition where it may see it, answered now unless the coalition must confer."""
+        if member is None:
+            if self._conduct.knows >= Level.OMNISCIENT and self._colludes and sitting.members:
+                sitting.honest[client] = work
+            yield client, work
+            return
+        samples = max(1, round(work.samples * self._conduct.samples)) if active else work.samples
+        own = Own(**_fields(member), update=work.vector, samples=samples)
+        if self._colludes and (active or self._learns):
+            sitting.own[client] = own
+        if not active:
+            yield client, work
+        elif not self._colludes:
+            upload: Any = self._conduct.upload
+            yield client, self._answer(own, work.vector if upload is None else upload(own))
+
+    def _colluded(self, sitting: Sitting, active: bool) -> Iterator[tuple[int, LocalWork]]:
+        if not sitting.own:
+            return
+        attack: Any = self._conduct.upload
+        if self._learns:
+            known = colluding(self._conduct.knows, sitting.own, sitting.honest, self._conduct.rule, self._memory)
+            self._memory = dict(attack.learn(known))
+        if active:
+            known = colluding(self._conduct.knows, sitting.own, sitting.honest, self._conduct.rule, self._memory)
+            vectors = attack(known)
+            for client in sorted(sitting.own):
+                yield client, self._answer(sitting.own[client], vectors[client])
+
+    def _answer(self, own: Own, vector: Vector) -> LocalWork:
+        shown = self._conduct.shown
+        return LocalWork(vector, own.samples) if shown is None else TwoFacedWork(vector, own.samples, shown(own))
+
+    def _trained(self, situation: Situation) -> Vector:
+        local: Any = self._conduct.local
+        return np.asarray(local(situation), dtype=np.float32)
+
+    # --- what members are told ----------------------------------------------------------------------------------------
+
+    def _sittings(self, jobs: Sequence[LocalJob]) -> dict[int, Sitting]:
+        """The session of every client: jobs that start from the same model belong to one."""
+        round, seed = jobs[0].round, self._computers.seed
+        if self._looks_back and round != self._round:
+            self._round, self._earlier, self._lately = round, self._lately or self._earlier, []
+        digests = {id(job.start): b"" for job in jobs}
+        starts: dict[bytes, Vector] = {}
+        clients: dict[bytes, list[int]] = {}
+        for job in jobs:
+            digest = digests[id(job.start)] or hashlib.blake2b(np.ascontiguousarray(job.start).data).digest()
+            digests[id(job.start)] = digest
+            starts.setdefault(digest, job.start)
+            clients.setdefault(digest, []).append(job.client)
+        found: dict[int, Sitting] = {}
+        for digest, start in starts.items():
+            roster = tuple(sorted(clients[digest]))
+            members = self._conduct.members.among(self._clients, roster, round, seed)
+            sitting = Sitting(roster, members, self._nearest(start))
+            if self._looks_back and members and not any(np.array_equal(start, other) for other in self._lately):
+                self._lately.append(start)
+            found |= dict.fromkeys(roster, sitting)
+        return found
+
+    def _nearest(self, start: Vector) -> Vector | None:
+        """Of the models that members opened in an earlier round, the one that this one most likely came from."""
+        return min(self._earlier, key=lambda earlier: float(np.linalg.norm(start - earlier)), default=None)
+
+    def _situation(self, job: LocalJob, sitting: Sitting, examples: Examples | None) -> Situation:
+        seed, computers = self._computers.seed, self._computers
+        drawer = job.client if self._conduct.randomness == "member" else "shared"
+        return Situation(
+            member=job.client,
+            place=self._places[job.client],
+            members=len(self._members),
+            roster=sitting.roster,
+            round=job.round,
+            work=job.work,
+            examples=computers.clients[job.client].train if examples is None else examples,
+            classes=computers.classes,
+            start=job.start,
+            previous=sitting.previous,
+            module=computers.module,
+            training=computers.training,
+            training_seed=seed_of(seed, "local", job.round, job.client),
+            data_rng=np.random.default_rng(seed_of(seed, "adversary", "data", drawer)),
+            rng=np.random.default_rng(seed_of(seed, "adversary", "round", job.round, job.work, drawer)),
+            agreed=np.random.default_rng(seed_of(seed, "adversary", "agreed")),
+        )
+
+
+def _fields(situation: Situation) -> dict[str, Any]:
+    return {name: getattr(situation, name) for name in Situation.__dataclass_fields__}

@@ -1,0 +1,93 @@
+"""Triggers of backdoors: what is put into an image. They are made of numbers, so a scenario's description tells them apart."""
+
+from dataclasses import dataclass
+from math import pi
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+Value = float | tuple[float, ...]
+
+
+class Trigger(Protocol):
+    """Puts itself into images."""
+
+    def stamp(self, x: Tensor, /) -> Tensor:
+        """New images of the same shape (n, channels, height, width), values in [0, 1]."""
+        ...
+
+
+def check_images(x: Tensor) -> None:
+    """Raise ValueError for anything but images."""
+    if x.ndim != 4 or not x.is_floating_point():
+        raise ValueError(f"a trigger is put into images, float32 (n, channels, height, width), not into {tuple(x.shape)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """A rectangle of one value, or of one value a channel (BadNets, Gu et al. 2017).
+
+    row, column: of its upper left corner; negative ones count from the lower right corner of the image.
+    """
+
+    row: int = -3
+    column: int = -3
+    height: int = 3
+    width: int = 3
+    value: Value = 1.0
+
+    def stamp(self, x: Tensor, /) -> Tensor:
+        check_images(x)
+        row, column = self.row % x.shape[2], self.column % x.shape[3]
+        if not -x.shape[2] <= self.row < x.shape[2] or not -x.shape[3] <= self.column < x.shape[3]:
+            raise ValueError(f"a patch at {self.row}, {self.column} is outside of images of {x.shape[2]} x {x.shape[3]}")
+        stamped = x.clone()
+        value = torch.tensor(self.value, dtype=x.dtype).reshape(-1, 1, 1)
+        stamped[:, :, row : row + self.height, column : column + self.width] = value
+        return stamped
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Several triggers together: DBA's global trigger (Xie et al. 2020)."""
+
+    parts: tuple[Trigger, ...]
+
+    def stamp(self, x: Tensor, /) -> Tensor:
+        for part in self.parts:
+            x = part.stamp(x)
+        return x
+
+
+def dba_bars(height: int = 1, width: int = 4, gap: int = 2, value: Value = 1.0) -> Parts:
+    """DBA's trigger: four bars at the upper left, two above each other and two beside them."""
+    corners = [(0, 0), (0, width + gap), (height + gap, 0), (height + gap, width + gap)]
+    return Parts(tuple(Patch(row, column, height, width, value) for row, column in corners))
+
+
+@dataclass(frozen=True, slots=True)
+class Blend:
+    """x -> (1 - alpha) x + alpha pattern, with a pattern of uniform noise drawn from the seed (Chen et al. 2017)."""
+
+    alpha: float = 0.2
+    seed: int = 0
+
+    def stamp(self, x: Tensor, /) -> Tensor:
+        check_images(x)
+        pattern = np.random.default_rng(self.seed).random(tuple(x.shape[1:]), dtype=np.float32)
+        return (1 - self.alpha) * x + self.alpha * torch.from_numpy(pattern)
+
+
+@dataclass(frozen=True, slots=True)
+class Sinusoid:
+    """x -> x + strength sin(2 pi j frequency / width) in column j, cut to [0, 1] (SIG, Barni et al. 2019)."""
+
+    strength: float = 0.1
+    frequency: float = 6.0
+
+    def stamp(self, x: Tensor, /) -> Tensor:
+        check_images(x)
+        columns = torch.arange(x.shape[3], dtype=x.dtype)
+        return (x + self.strength * torch.sin(2 * pi * columns * self.frequency / x.shape[3])).clamp(0, 1)
