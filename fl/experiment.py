@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..protocol.disclosure import Disclosure, party_of, totals
-from .algorithms.algorithm import State
+from .algorithms.algorithm import Measured, State
 from .checkpoint import Checkpoint, latest, read, write
 from .codec import from_plain, to_plain
 from .evaluation import Evaluation, Score, accuracies
@@ -108,6 +108,7 @@ def _play(simulation: Simulation, folder: RunFolder, progress: _Progress) -> Rou
         progress.before = line["accuracy_mean"]
     folder.append("metrics.jsonl", [line])
     folder.append("splits.jsonl", list(_splits(simulation, t)))
+    folder.append("similarities.jsonl", list(_similarities(simulation, t, evaluated is not None)))
     folder.append("disclosure.jsonl", [entry.as_dict() for entry in view.log[logged:]])
     if privacy:
         folder.write_json("privacy.json", privacy)
@@ -129,6 +130,8 @@ def _metrics(simulation: Simulation, t: int, evaluated: Mapping[int, Score] | No
             for name, m in state.measured.items()
             if len(m.clients) > 1
         },
+        "detected": {name: _detected(m, groups) for name, m in state.measured.items() if m.communities},
+        "left_out": {str(i): reason for m in state.measured.values() for i, reason in m.left_out.items()},
     }
     return line if evaluated is None else line | _scores(evaluated)
 
@@ -141,6 +144,28 @@ def _scores(evaluated: Mapping[int, Score]) -> dict[str, Any]:
         "accuracy_mean": float(np.mean(accuracies)),
         "accuracy_worst": float(np.min(accuracies)),
     }
+
+
+def _detected(measured: Measured, groups: Mapping[int, int]) -> dict[str, Any]:
+    """Communities that were looked for in a round, and how they agree with the planted groups."""
+    planted = {i: groups[i] for i in measured.clients}
+    return {
+        "communities": [list(c) for c in measured.communities],
+        "purity": purity(measured.communities, planted),
+        "ari": adjusted_rand_index(measured.communities, planted),
+    }
+
+
+def _similarities(simulation: Simulation, t: int, evaluated: bool) -> Iterator[dict[str, Any]]:
+    """The cosines among which communities were looked for, in evaluated rounds and when they became clusters; null: not known."""
+    for name, measured in sorted(simulation.state.measured.items()):
+        if measured.communities and (evaluated or name not in simulation.state.clusters):
+            known = np.ones_like(measured.similarity, np.bool_) if measured.known is None else measured.known
+            rows = [
+                [round(float(a), 4) if there else None for a, there in zip(*row, strict=True)]
+                for row in zip(measured.similarity, known, strict=True)
+            ]
+            yield {"round": t, "cluster": name, "clients": list(measured.clients), "similarity": rows}
 
 
 def _splits(simulation: Simulation, t: int) -> Iterator[dict[str, Any]]:

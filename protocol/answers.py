@@ -25,6 +25,7 @@ class Functionality(StrEnum):
     GRAM = "gram"
     GRAM_REMEMBER = "gram(remember)"
     COORDINATES = "coordinates"
+    CHOICE = "choice"
 
 
 @dataclass(frozen=True, slots=True)

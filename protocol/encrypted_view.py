@@ -63,7 +63,7 @@ class Encrypted:
 
     @property
     def gives(self) -> frozenset[Functionality]:
-        given = {Functionality.SUMS, Functionality.GRAM}
+        given = {Functionality.SUMS, Functionality.GRAM, Functionality.CHOICE}
         return frozenset(given | {Functionality.GRAM_REMEMBER} if self.keys == "run" else given)
 
     def open(self, setup: Setup, /) -> "EncryptedView":

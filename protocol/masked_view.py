@@ -65,7 +65,7 @@ class Masked:
 
     @property
     def gives(self) -> frozenset[Functionality]:
-        given = {Functionality.SUMS, Functionality.GRAM}
+        given = {Functionality.SUMS, Functionality.GRAM, Functionality.CHOICE}
         return frozenset(given | {Functionality.GRAM_REMEMBER} if self.keys == "run" else given)
 
     def open(self, setup: Setup, /) -> "MaskedView":

@@ -47,7 +47,7 @@ class TwoServer:
 
     @property
     def gives(self) -> frozenset[Functionality]:
-        return frozenset({Functionality.SUMS, Functionality.GRAM, Functionality.GRAM_REMEMBER})
+        return frozenset({Functionality.SUMS, Functionality.GRAM, Functionality.GRAM_REMEMBER, Functionality.CHOICE})
 
     def open(self, setup: Setup, /) -> "TwoServerView":
         return TwoServerView(setup, Terms(len(setup.initial), self.k, self.max_norm, self.floor))

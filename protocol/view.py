@@ -65,6 +65,14 @@ class Workers(Protocol):
     def __call__(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]: ...
 
 
+class Judgement(Protocol):
+    """The clients' own opinion of models, formed on their own computers and data."""
+
+    def __call__(self, client: int, models: Sequence[Vector], /) -> int:
+        """The position of the model, each float32 (d,), that serves the client best."""
+        ...
+
+
 class ServerView(Protocol):
     """What the server of one run can see. Opened by a protection; see DESIGN of the package for who learns what."""
 
@@ -123,6 +131,13 @@ class ServerView(Protocol):
 
     def train_alone(self, round: int, models: Mapping[int, Model], /) -> Mapping[int, Model]:
         """Each client trains its own model and tells nobody; the new models are the clients'."""
+        ...
+
+    def choose(self, round: int, models: Mapping[str, Model], clients: Sequence[int], /) -> Mapping[int, str]:
+        """Offer these models to the clients; of each that answers, the name of the one that serves it best by its own account.
+
+        At most once per client and round. Raises Refused where clients have been given no way to judge.
+        """
         ...
 
     def retire(self, models: Iterable[Model], remembered: Iterable[Remembered], /) -> None:
@@ -185,7 +200,8 @@ class Protection(Protocol):
 class Setup:
     """What a view needs to begin. run: 16 bytes that name the run. initial: float32 (d,), known to all parties.
 
-    entropy: where secrets come from. tap: what the network does to frames, or None for a perfect one.
+    entropy: where secrets come from. tap: what the network does to frames, or None for a perfect one. judge: how clients choose
+    among models, on their own training or validation data; None where nothing asks them to.
     """
 
     run: bytes
@@ -194,6 +210,7 @@ class Setup:
     workers: Workers
     entropy: Entropy
     tap: Tap | None = None
+    judge: Judgement | None = None
 
 
 def check_composition(

@@ -10,6 +10,7 @@ from itertools import chain, count
 
 import numpy as np
 
+from . import choosing
 from .answers import (
     Assignment,
     BelowFloor,
@@ -25,12 +26,13 @@ from .answers import (
     Weights,
     Work,
 )
+from .choosing_messages import Offer
 from .disclosure import Disclosure
 from .disclosure import Party as Recipient
 from .errors import Refused
 from .in_process import Fault, InProcess
 from .ledger import Ledger, Unit
-from .messages import Task
+from .messages import HEAD_BYTES, Task
 from .roles import Effect, Learned, Party, Worked
 from .session import SERVER, Session
 from .sides import ClientSide, ServerSide
@@ -55,6 +57,10 @@ class ViewBase:
         self._floor = floor
         self._network = network
         self._models["init"] = setup.initial
+        holds = None if owner == "server" else (lambda name: name in self.clients.models)
+        policy, d = choosing.ChoosingPolicy(), len(setup.initial)
+        idle = {i: choosing.Idle(i, setup.run, policy, d, holds) for i in setup.clients}
+        self._choosers = {i: Party(i, state, choosing.client_step) for i, state in idle.items()}
 
     @property
     def owner(self) -> Owner:
@@ -180,6 +186,31 @@ class ViewBase:
             self.clients.models[trained[client].name] = self.observe(models[client]) + result.vector
         return trained
 
+    # --- choices ------------------------------------------------------------------------------------------------------
+
+    def choose(self, round: int, models: Mapping[str, Model], clients: Sequence[int], /) -> Mapping[int, str]:
+        judgement = self._setup.judge
+        if judgement is None:
+            raise Refused("clients have been given no way to judge models; open the view with Setup(judge=...)")
+        labels, names = list(models), [model.name for model in models.values()]
+        session = Session(choosing.PROTOCOL, self._setup.run, round, choosing.KIND, tuple(sorted(clients)), 1)
+        vectors = [to_bytes(self.server.models[name]) for name in names] if self._owner == "server" else []
+        server = Party(SERVER, choosing.Asking(session, len(names)), choosing.server_step)
+
+        def judge(client: int, offer: Offer) -> int:
+            offered = [from_bytes(v) for v in offer.vectors] or [self.clients.models[name] for name in offer.names]
+            return judgement(client, offered)
+
+        self._network.allow(sum(map(len, vectors)) + 300 * len(names) + HEAD_BYTES)
+        opening = ((SERVER, effect) for effect in choosing.offer(session, names, vectors))
+        self._network.run(self._choosers, {session.digest: server}, opening, lambda tasks: iter(()), self._learn, judge)
+        chosen: Mapping[int, int] = server.state.chosen
+        size = len(names) * len(self._setup.initial)
+        self._disclose(round, "clients", choosing.KIND, session.roster, size, "the models that they were offered")
+        words = "the name of the model that serves it best"
+        self._disclose(round, "server", choosing.KIND, tuple(chosen), len(chosen), words)
+        return {client: labels[index] for client, index in chosen.items()}
+
     # --- memory -------------------------------------------------------------------------------------------------------
 
     def _remember(self, updates: Updates, rows: Mapping[int, Vector]) -> Remembered:
@@ -218,6 +249,9 @@ class ViewBase:
 
     def save(self) -> Snapshot:
         next_round = {i: dict(p.state.next_round) for i, p in self.clients.parties.items()}
+        for i, chooser in self._choosers.items():
+            if chooser.state.next_round:
+                next_round[i] |= {choosing.KIND: chooser.state.next_round}
         remembered = {name: np.stack(list(rows.values())) for name, rows in self.server.remembered.items() if rows}
         return Snapshot({**self.server.models, **self.clients.models}, remembered, next_round, self.traffic)
 
@@ -229,7 +263,9 @@ class ViewBase:
             r.name: dict(zip(r.clients, snapshot.remembered[r.name], strict=True)) for r in remembered if r.clients
         }
         for i, party in self.clients.parties.items():
-            party.state = replace(party.state, next_round=dict(snapshot.next_round.get(i, {})))
+            rounds = dict(snapshot.next_round.get(i, {}))
+            self._choosers[i].state = replace(self._choosers[i].state, next_round=rounds.pop(choosing.KIND, 0))
+            party.state = replace(party.state, next_round=rounds)
         self._network.messages, self._network.bytes_up, self._network.bytes_down = astuple(snapshot.traffic)
 
     def _disclose(self, round: int, to: Recipient, what: str, about: Clients, scalars: int, words: str) -> None:

@@ -19,6 +19,7 @@ from cloister.crypto.prg import derive_key, keystream
 from cloister.crypto.ring_projection import RingProjection
 from cloister.protocol import Permuted
 from cloister.protocol.answers import Assignment, Model, Weights
+from cloister.protocol.choosing_messages import Choice, Offer
 from cloister.protocol.distributed_gaussian import PAPER_BETA, DistributedGaussian, reserve
 from cloister.protocol.encrypted_client import scores_of
 from cloister.protocol.encrypted_keys import KeyName, hash_of, sealed_secret, tag_of
@@ -103,6 +104,7 @@ def sessions():
 
 
 SESSION = Session("uploads/update", bytes(range(16)), 3, "root", (1, 5, 900), 2)
+CHOOSING = Session("choosing", bytes(range(16)), 3, "choice", (1, 5, 900), 1)
 MESSAGES = {
     "task with a model": Task(*session_fields(SESSION).values(), "update", "init", floats([1.0, -2.5])),
     "task without": Task(*session_fields(SESSION).values(), "update", "root@2", b""),
@@ -112,8 +114,11 @@ MESSAGES = {
     "roster": Roster((bytes(32), b"\x01" * 32), (bytes(64), b"\x01" * 64)),
     "sealed seed": SealedSeed(5, bytes(32), bytes(64), bytes(48)),
     "ready": Ready(),
+    "offer": Offer(*session_fields(CHOOSING).values(), ("community 1", "init"), (floats([1.0, -2.5]), floats([0.0, 0.5]))),
+    "offer where clients own the models": Offer(*session_fields(CHOOSING).values(), ("community 1", "init"), ()),
+    "choice": Choice(1),
 }
-TO_SERVER = (Upload, Advertise, SealedSeed, Ready)
+TO_SERVER = (Upload, Advertise, SealedSeed, Ready, Choice)
 
 
 def envelope(message):
