@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from cloister.fl.algorithms.flic import ALL
 from cloister.fl.algorithms.hardened_flic import EVERYBODY, LONG, OPPOSED, HardenedFLIC, State
 from cloister.fl.codec import from_plain, to_plain
+from cloister.fl.robust.krum import MultiKrum
+from cloister.fl.robust.weiszfeld import GeometricMedian
 from cloister.fl.screening import Evidence, against, far_above, gathered, merged, plurality
 from cloister.protocol import Masked, Permuted
 from cloister.protocol.view import LocalJob
@@ -309,3 +311,12 @@ def test_evidence_is_the_mean_over_groupings_weighted_by_size() -> None:
     assert third.mean[0, 1] == second.mean[0, 1]
     assert third.mean[0, 2] == pytest.approx(0.4)
     assert not gathered(Evidence(), (1, 2), np.eye(2), np.zeros((2, 2), np.bool_), (1, 2)).known.any()
+
+
+@pytest.mark.parametrize("inner", [MultiKrum(f=1, m=2), GeometricMedian()], ids=repr)
+def test_robust_rules_of_the_gram_matrix_fit(inner: Any) -> None:
+    toy = Toy(range(20), minus_gradient(range(8)), D, wants=everybody_wants())
+    state = toy.play(replace(HARDENED, inner=inner, participation=0.5), 12)
+    assert distance(toy, state, 19) < 0.3 * START
+    expected = inner.weights(np.eye(5) + 1, np.random.default_rng(0))
+    assert expected.shape == (5,)

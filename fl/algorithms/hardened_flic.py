@@ -51,7 +51,7 @@ OPPOSED = "an update against those of its community"
 
 
 class InnerRule(Protocol):
-    """A robust rule that is a function of the Gram matrix."""
+    """A robust rule that is a function of the Gram matrix. Its weights count relative to each other; those below 0 count as 0."""
 
     def weights(self, gram: NDArray[np.float64], rng: np.random.Generator, /) -> NDArray[np.float64]:
         """Weights (n,) of the updates in the result, from their Gram matrix (n, n). Raises ValueError where n is too small."""
