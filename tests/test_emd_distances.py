@@ -61,9 +61,9 @@ def test_equals_pot_on_its_own_costs(ground: Ground, metric: str, seed: int) -> 
 def test_sinkhorn_tends_to_the_exact_distance_from_above() -> None:
     x, y = clouds(7, 30, 30, 6)
     exact = ExactEmd()(x, y)
-    found = [Sinkhorn(regularisation, iterations=20_000)(x, y) for regularisation in (1.0, 0.1, 0.01, 0.003)]
+    found = [Sinkhorn(regularisation, iterations=3000)(x, y) for regularisation in (1.0, 0.1, 0.02, 0.005)]
     assert found == sorted(found, reverse=True)
-    assert exact - 1e-7 <= found[-1] < exact * 1.01 < found[1]
+    assert exact - 1e-7 <= found[-1] < exact * 1.02 < found[1]
 
 
 @pytest.mark.parametrize("distance", DISTANCES, ids=repr)
@@ -89,7 +89,8 @@ def test_cosine_sees_directions_only_and_euclid_scales() -> None:
     stretch = np.random.default_rng(0).uniform(0.01, 100, (25, 1))
     assert ExactEmd()(x * stretch, y * 1e-250) == pytest.approx(ExactEmd()(x, y), rel=1e-9)
     assert ExactEmd()(x * 1e200, y) == pytest.approx(ExactEmd()(x, y), rel=1e-9)
-    assert ExactEmd(Euclidean())(7 * x, 7 * y) == pytest.approx(7 * ExactEmd(Euclidean())(x, y), rel=1e-9)
+    for factor in (7.0, 1e-20, 1e12):  # the solver alone would fail at 1e-20, where its tolerance is absolute
+        assert ExactEmd(Euclidean())(factor * x, factor * y) == pytest.approx(factor * ExactEmd(Euclidean())(x, y), rel=1e-9)
 
 
 def test_zero_embeddings_are_a_direction_of_their_own() -> None:

@@ -135,17 +135,19 @@ class MeanDistance:
 
 
 def transport(cost: Cost) -> float:
-    """The least mean cost of moving one sample to the other, weights 1/n and 1/m. cost: shape (n, m).
+    """The least mean cost of moving one sample to the other, weights 1/n and 1/m. cost: shape (n, m), none negative.
 
-    Raises ValueError for a cost that is not finite: the solver would take it for 0, "identical".
+    Raises ValueError for a cost that is not finite: the solver would take it for 0, "identical". The solver's tolerance is
+    absolute (costs of 1e-20 it does not tell apart), so it is given costs scaled by a power of two to a largest in [1/2, 1).
     """
     if cost.size == 0 or not np.isfinite(cost).all():
         raise ValueError(f"costs of shape {cost.shape} must be finite and at least one; check the embeddings")
+    exponent = int(np.frexp(cost.max())[1])
     weights = [np.full(count, 1 / count) for count in cost.shape]
-    value, log = ot.emd2(*weights, cost, numItermax=PIVOTS, log=True, center_dual=False)
+    value, log = ot.emd2(*weights, np.ldexp(cost, -exponent), numItermax=PIVOTS, log=True, center_dual=False)
     if log["warning"] is not None:
-        raise ValueError(f"the transport solver stopped early: {log['warning']}; scale the embeddings to a usual size")
-    return max(0.0, float(value))
+        raise ValueError(f"the transport solver stopped early: {log['warning']}; check the embeddings")
+    return max(0.0, float(np.ldexp(value, exponent)))
 
 
 def cost_matrix(ground: Ground, source: Sample, target: Sample) -> Cost:
