@@ -80,8 +80,8 @@ class Pair:
         than 64 roundings of `largest`. An inner product of unit vectors adds at most D + 2 roundings, a length by `lengths` at
         most (D + 8) / (2 sqrt(CLOSE)) of `largest`. The solver's own error, about 1e-12 of it, is far below.
         """
-        d = self.source.shape[1]
-        products = d + 2 if self.squared else (d + 8) / (2 * math.sqrt(CLOSE)) * self.largest
+        d = int(self.source.shape[1])
+        products: float = d + 2 if self.squared else (d + 8) / (2 * math.sqrt(CLOSE)) * self.largest
         return ROUNDING * (64 * self.largest + products) + LEAST
 
     @cached_property
