@@ -30,6 +30,7 @@ from cloister.fl.emd import (
     stratified,
     subsample,
 )
+from cloister.fl.emd.distances import Sample
 from cloister.fl.models import EmbeddingAndHead, Lstm, Mlp, initial
 from cloister.fl.population import Examples
 
@@ -124,9 +125,9 @@ def problems(clients: int, groups: int, seed: int) -> list[Problem]:
     rng = np.random.default_rng(seed)
     centres = rng.standard_normal((groups, 4, 10)) * 2
 
-    def cloud(client: int) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+    def cloud(client: int) -> Sample:
         picked = centres[client % groups][np.arange(40) % 4]
-        return np.maximum(picked + 0.3 * rng.standard_normal((40, 10)), 0).astype(np.float32)
+        return np.asarray(np.maximum(picked + 0.3 * rng.standard_normal((40, 10)), 0), dtype=np.float32)
 
     train, validation = [cloud(client) for client in range(clients)], [cloud(client) for client in range(clients)]
     taus = [ExactEmd()(train[client], validation[client]) for client in range(clients)]
