@@ -10,7 +10,6 @@ from .clusters import adjacency, components, neighbourhoods
 from .decision import LADDER, Decision, decide
 from .distances import Cosine, Distance, Euclidean, ExactEmd, Ground, MeanDistance, Sinkhorn, transport
 from .embedding import Embedding, embed
-from .figure import distance_figure
 from .pairs import Cores, Problem, decisions, distances
 from .subsample import Size, stratified, subsample
 
@@ -41,7 +40,6 @@ __all__ = [
     "components",
     "decide",
     "decisions",
-    "distance_figure",
     "distances",
     "embed",
     "excess",
