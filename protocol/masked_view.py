@@ -164,6 +164,8 @@ class MaskedView(SketchView):
             self._network.faults += [Fault(i, reason) for i in ended.blame or (SERVER,)]
             return None
         self._network.faults += [Fault(i, "a share that was not the one it was dealt") for i in ended.bad]
+        words = "the sum of the updates" + (", and of the sample counts" if question.times_samples else "")
+        self._disclose(question.updates.round, "server", "sums", ended.clients, len(ended.total), words)
         weights = np.array([question.row[i] for i in ended.clients])
         try:
             with self._network.timed(SERVER):
@@ -173,8 +175,6 @@ class MaskedView(SketchView):
             return None
         if total is None:
             return None
-        words = "the sum of the updates" + (", and of the sample counts" if question.times_samples else "")
-        self._disclose(question.updates.round, "server", "sums", ended.clients, len(ended.total), words)
         self._disclose(
             question.updates.round, "clients", "sums", ended.clients, len(total.mean), "the mean update of their own cluster"
         )
