@@ -79,6 +79,16 @@ class Weighting:
         """max |a|."""
         return max(abs(a) for a in self.of.values())
 
+    @property
+    def digits(self) -> int:
+        """Decimals of a total that counts samples, in units of max |a|: none where all |a| are equal, as it is whole then."""
+        return 0 if len({abs(a) for a in self.of.values()}) == 1 else WEIGHT_DIGITS
+
+    @property
+    def weight_error(self) -> float:
+        """Bound on the error of a total weight, from rounding it."""
+        return 0.5 * 10.0**-self.digits * self.unit if self.times_samples and self.digits else 0.0
+
     def summand(self, client: int, vector: Vector, samples: int) -> Values:
         """float64, shape (d + 2,): SCALE w x, RIDING w, RIDING. Raises ValueError for what cannot be encrypted."""
         if (reason := unsummable(vector, samples if self.times_samples else 1)) is not None:
@@ -89,11 +99,11 @@ class Weighting:
     def total(self, clients: tuple[int, ...], opened: float) -> float:
         """The total weight of these clients, given what rode along, in units of max |a|.
 
-        Public weights give it exactly, and what rode along must agree; where samples count, it is rounded to WEIGHT_DIGITS.
+        Public weights give it exactly, and what rode along must agree; where samples count, it is rounded to `digits`.
         Raises ValueError.
         """
         if self.times_samples:
-            return round(opened, WEIGHT_DIGITS) * self.unit
+            return round(opened, self.digits) * self.unit
         exact = math.fsum(self.of[i] for i in clients)
         if not abs(opened - exact / self.unit) < 1e-6 * len(clients):
             raise ValueError("a sum of other weights than were asked for")

@@ -196,7 +196,8 @@ class EncryptedView(HeldView):
         most = sum(map(abs, of)) * MOST_SAMPLES if question.times_samples else sum(map(abs, of))
         weights = abs(ended.weight) if min(of) > 0 or max(of) < 0 else most
         error = mean_error(d, len(about), weights / unit, abs(ended.weight) / unit)
-        return Sum(name, "clients", about, ended.weight, sum_tolerance(d), None, error)
+        tolerance = sum_tolerance(d) + plan.weighting.weight_error / abs(ended.weight)
+        return Sum(name, "clients", about, ended.weight, tolerance, None, error)
 
     # --- inner products -----------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ Everything else it has to ask for. A view that is based on this one adds by what
 protocol inner products are.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -156,15 +157,20 @@ class HeldView(ViewBase):
         """The answer to every question, by name: of each cluster one or several, in as few passes as no client is in twice."""
         rows: dict[str, Row] = {}
         questions: dict[str, Question] = {}
+        nothing: dict[str, BelowFloor] = {}  # sums whose total weight is 0 have no mean, so none is made
         counted = {updates.name: dict(self._counted[updates.name]) for updates, *_ in asked}
         safe: list[str] = []
         try:
             for updates, name, weights, receivers in asked:
-                rows[name] = {i: weights.of[i] for i in updates.clients if weights.of.get(i, 0.0) != 0}
+                row = {i: weights.of[i] for i in updates.clients if weights.of.get(i, 0.0) != 0}
+                label = f"{name}@{updates.round}"
+                if row and not weights.times_samples and math.fsum(row.values()) == 0:
+                    nothing[name] = self._unsummed(label, tuple(sorted(row)))
+                    continue
+                rows[name] = row
                 self._countable(updates, rows, name, weights)
                 number = self._numbered[updates.name]
                 self._numbered[updates.name] += 1
-                label = f"{name}@{updates.round}"
                 questions[name] = Question(label, updates, number, rows[name], weights.times_samples, receivers)
             for handle in {q.updates.name: q.updates for q in questions.values()}.values():
                 safe += self._safe(handle, {n: rows[n] for n, q in questions.items() if q.updates.name == handle.name})
@@ -182,7 +188,8 @@ class HeldView(ViewBase):
             waiting = [question for question in waiting if question not in batch]
             found = self._sum(batch)
             answered |= {name: found[q.label] for name, q in questions.items() if q in batch and q.label in found}
-        return {name: answered.get(name) or self._unsummed(q.label, tuple(sorted(q.row))) for name, q in questions.items()}
+        none = {n: self._unsummed(q.label, tuple(sorted(q.row))) for n, q in questions.items() if n not in answered}
+        return {name: (nothing | none | answered)[name] for _, name, *_ in asked}
 
     def _countable(self, updates: Updates, rows: Mapping[str, Row], name: str, weights: Weights) -> None:
         """Raises Refused for a sum times samples that overlaps with one that is not, or the other way round.

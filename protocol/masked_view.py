@@ -168,6 +168,9 @@ class MaskedView(MaskingView):
 
     def _read(self, question: Question, ended: Summed, decode: Callable[[Summed], Total | None]) -> Sum | None:
         """The answer in the end of a masked sum; None, and a fault on record, if there is none."""
+        words = "the sum of the updates" + (", and of the sample counts" if question.times_samples else "")
+        words += ", with the noise that its clients added" if self._how.noise is not None else ""
+        self._disclose(question.updates.round, "server", "sums", ended.clients, len(ended.total), words)
         try:
             with self._network.timed(SERVER):
                 total = decode(ended)
@@ -176,9 +179,6 @@ class MaskedView(MaskingView):
             return None
         if total is None:
             return None
-        words = "the sum of the updates" + (", and of the sample counts" if question.times_samples else "")
-        words += ", with the noise that its clients added" if total.noise else ""
-        self._disclose(question.updates.round, "server", "sums", ended.clients, len(ended.total), words)
         self._disclose(
             question.updates.round, "clients", "sums", ended.clients, len(total.mean), "the mean update of their own cluster"
         )

@@ -102,7 +102,7 @@ class UploadView(ViewBase):
     def sums(self, updates: Updates, weights: Mapping[str, Weights], /) -> Mapping[str, Sum | BelowFloor]:
         collected = self._collected(updates)
         rows = asked(weights, {i: n for i, (_, n) in collected.received.items()})
-        safe = self._safe(updates, rows)
+        safe = self._safe(updates, {name: row for name, row in rows.items() if sum(row.values()) != 0})
         answered: dict[str, Sum | BelowFloor] = {}
         for name, row in rows.items():
             total = np.zeros(self._how.length)

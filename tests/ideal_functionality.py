@@ -18,7 +18,7 @@ import numpy as np
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol import Plain
 from cloister.protocol.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Updates, Weights
-from cloister.protocol.errors import Refused
+from cloister.protocol.errors import ProtocolError, Refused
 from cloister.protocol.in_process import Frame
 from cloister.protocol.span import reveals_fewer_than
 from cloister.protocol.view import LocalJob, LocalWork, Protection, ServerView, Setup
@@ -79,7 +79,8 @@ class Case:
 class Asked:
     """What was asked about one handle so far. reference: `Plain` about its clients. rows: of the sums that were published.
 
-    weights: of all sums that were not refused. compared: the clients of its Gram matrix, once there is one.
+    weights: of all sums that were not refused. compared: the clients of its Gram matrix, once there is one. missed: who lost
+    frames of a Gram matrix that was not answered.
     """
 
     updates: Updates
@@ -89,6 +90,7 @@ class Asked:
     rows: list[Mapping[int, float]] = field(default_factory=list)
     weights: list[Weights] = field(default_factory=list)
     compared: Clients | None = None
+    missed: set[int] = field(default_factory=set)
 
 
 def overlaps(asked: Asked, weights: Mapping[str, Weights]) -> bool:
@@ -296,9 +298,16 @@ class Drive:
         return {name: answer for name, answer in answered.items() if isinstance(answer, Sum)}
 
     def gram(self, asked: Asked) -> None:
-        """Ask for the Gram matrix and check it."""
-        _, logged = self._begin()
-        gram = self.view.gram(asked.updates)
+        """Ask for the Gram matrix and check it. Where it needs other parties, their silence is an error with blame."""
+        faults, logged = self._begin()
+        self.lost |= asked.missed
+        try:
+            gram = self.view.gram(asked.updates)
+        except ProtocolError as error:
+            if not self._silent(asked.updates.clients, faults):
+                raise NotIdeal(f"{error}: nothing was lost that this needs") from None
+            asked.missed |= self.lost
+            return
         self._check_clients("a Gram matrix", gram.clients, asked.updates.clients)
         asked.compared = gram.clients
         if not gram.clients:
@@ -336,9 +345,13 @@ class Drive:
     def cosines(self, asked: Asked, stored: tuple[Remembered, int, str]) -> None:
         """Compare with updates of an earlier round, and check."""
         remembered, round, kind = stored
-        logged = len(self.view.log)
+        faults, logged = self._begin()
         try:
             found = self.view.cosines(asked.updates, remembered)
+        except ProtocolError as error:
+            if not self._silent(asked.updates.clients, faults):
+                raise NotIdeal(f"{error}: nothing was lost that this needs") from None
+            return
         except Refused as error:
             if asked.compared != asked.updates.clients:
                 return

@@ -10,12 +10,15 @@ import numpy as np
 import pytest
 
 from cloister.crypto.orthonormal import HadamardRotation, Permutation, SignedPermutation
-from cloister.protocol import Masked, Permuted, Plain
+from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.answers import Assignment, BelowFloor, Model, Sum, Weights
+from cloister.protocol.encrypted_keys import TRIES
+from cloister.protocol.encrypted_view import EncryptedView
 from cloister.protocol.errors import ProtocolError, Refused
 from cloister.protocol.in_process import Fault
 from cloister.protocol.masked_view import MaskedView
 from cloister.protocol.masking_graph import solve
+from cloister.protocol.two_server_view import TwoServerView
 from cloister.protocol.upload_view import UploadView
 
 from .ideal_functionality import Case, Drive, NotIdeal, overlaps
@@ -60,6 +63,41 @@ MASKED = [
         cosine=1.0,
     )
     for protection in (Masked(max_samples=32), Masked(floor=2, keys="session", max_samples=32, ring_bits=64))
+]
+
+
+SHARING = (("Task",), ("KeyShare",), ("ExplicitShare",))
+
+TWO_SERVERS = [
+    Case(TwoServer(), SHARING),  # no projection: exact
+    Case(TwoServer(floor=2, k=256), SHARING, length=3000, cosine=1.2),
+]
+
+OPENING = (
+    ("KeyRequest", "OfferedKey"),
+    ("SketchRequest",),
+    ("EncryptedSumRequest", "EncryptedInput"),
+    ("ScoreRequest", "RoundedScores"),
+    ("EncryptedSum", "SumOpened"),
+)
+
+
+def openable(protection):
+    """Whether enough clients of an encrypted sum are left, and one of those that are asked for keys and scores."""
+    return lambda clients, lost: not clients or (clients - lost >= protection.floor and lost < TRIES)
+
+
+ENCRYPTED = [
+    Case(
+        protection,
+        (("Task",), ("Ready",), *OPENING),
+        exact=False,
+        survives=openable(protection),
+        may_refuse=overlaps,
+        length=200,
+        cosine=1.0,
+    )
+    for protection in (Encrypted(), Encrypted(floor=2, keys="session"))
 ]
 
 
@@ -146,8 +184,67 @@ def test_masked_many_random_questions(case, seed):
     Drive(case, tuple(range(20)), seed).some_rounds(15)
 
 
+# --- two servers ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", TWO_SERVERS, ids=str)
+def test_two_servers_every_pattern_of_dropouts_of_four_clients(case):
+    assert Drive(case, (1, 3, 5, 7), seed=0).every_pattern() == 4**4
+
+
+@pytest.mark.parametrize("case", TWO_SERVERS, ids=str)
+@pytest.mark.parametrize("n", [2, 5, 9])
+def test_two_servers_random_questions_over_rounds_with_random_losses(case, n):
+    for seed in range(2):
+        Drive(case, tuple(range(0, 3 * n, 3)), seed).some_rounds(25)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", TWO_SERVERS, ids=str)
+def test_two_servers_every_pattern_of_dropouts_of_five_clients(case):
+    assert Drive(case, (0, 1, 2, 3, 4), seed=1).every_pattern() == 4**5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", TWO_SERVERS, ids=str)
+@pytest.mark.parametrize("seed", range(4))
+def test_two_servers_many_random_questions(case, seed):
+    Drive(case, tuple(range(6)), seed).some_rounds(100)
+    Drive(case, tuple(range(25)), seed).some_rounds(10)
+
+
+# --- encryption -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", ENCRYPTED, ids=str)
+def test_encrypted_random_questions_over_rounds_with_random_losses(case):
+    Drive(case, tuple(range(3)), 1).some_rounds(6)  # the seed of a Gram matrix that is asked for again after it failed
+    Drive(case, tuple(range(5)), 1).some_rounds(3)  # and of weights times samples that only differ in sign
+
+
+@pytest.mark.parametrize("case", ENCRYPTED[:1], ids=str)
+def test_encrypted_every_stage_at_which_one_of_four_clients_falls_silent(case):
+    stages = len(case.stages)
+    assert Drive(case, (1, 3, 5, 7), seed=0).every_pattern([(s, *[stages] * 3) for s in range(stages)]) == stages
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ENCRYPTED, ids=str)
+def test_encrypted_every_pattern_of_dropouts_of_three_clients(case):
+    Drive(case, tuple(range(3)), seed=0).every_pattern()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ENCRYPTED, ids=str)
+@pytest.mark.parametrize("seed", range(4))
+def test_encrypted_many_random_questions(case, seed):
+    Drive(case, tuple(range(3)), seed).some_rounds(40)
+    Drive(case, tuple(range(6)), seed).some_rounds(30)
+    Drive(case, tuple(range(12)), seed).some_rounds(6)
+
+
 @pytest.mark.parametrize("kind", SEEDED)
-@pytest.mark.parametrize("protection", [Permuted(floor=2), Masked()], ids=["Permuted", "Masked"])
+@pytest.mark.parametrize("protection", [Permuted(floor=2), Masked(), Encrypted()], ids=["Permuted", "Masked", "Encrypted"])
 def test_a_view_that_cannot_be_opened_raises_with_blame(protection, kind):
     setup = Drive(Case(protection, length=200), (0, 1, 2), 0).view._setup
     with pytest.raises(ProtocolError) as failure:
@@ -497,6 +594,74 @@ def test_a_masked_view_that_is_wrong_is_caught(view, reason):
     case = replace(MASKED[0], protection=BrokenMasked(sketch=100, max_samples=32))
     with pytest.raises(NotIdeal, match=reason):
         Drive(case, tuple(range(9)), seed=3).some_rounds(60)
+
+
+class SumsWithoutOne(TwoServerView):
+    """It asks for the sum of fewer clients than it names."""
+
+    def _sum(self, updates, label, row, whole, unit):
+        return super()._sum(updates, label, row, dict(list(whole.items())[1:]), unit)
+
+
+class ChecksNoSpan(TwoServerView):
+    def _safe(self, updates, rows):
+        return list(rows)
+
+
+class HalvesTheGramMatrix(TwoServerView):
+    def gram(self, updates, /):
+        gram = super().gram(updates)
+        return replace(gram, matrix=gram.matrix / 2)
+
+
+@pytest.mark.parametrize(
+    ("view", "reason"),
+    [
+        (SumsWithoutOne, "client . counts|withheld for no reason"),
+        (ChecksNoSpan, "rests on fewer|is not on record|withheld for no reason|show fewer than 3"),
+        (HalvesTheGramMatrix, "a Gram matrix of .* is off by"),
+    ],
+    ids=lambda value: value.__name__ if isinstance(value, type) else "",
+)
+def test_a_view_over_two_servers_that_is_wrong_is_caught(view, reason):
+    @dataclass(frozen=True)
+    class BrokenTwoServer(TwoServer):
+        def open(self, setup):
+            opened = super().open(setup)
+            opened.__class__ = view
+            return opened
+
+    case = replace(TWO_SERVERS[0], protection=BrokenTwoServer())
+    with pytest.raises(NotIdeal, match=reason):
+        Drive(case, tuple(range(9)), seed=3).some_rounds(60)
+
+
+class OpensAnothersSum(EncryptedView):
+    def _learn(self, client, effect):
+        super()._learn(client, replace(effect, vector=effect.vector[4:] + effect.vector[:4]))
+
+
+class RoundsTheWeight(EncryptedView):
+    """As it was: a total that counts samples, to six digits, and no word of that in the answer."""
+
+    def sums(self, *asked):
+        answers = super().sums(*asked)
+        return {n: others(a, weight=a.weight * (1 + 1e-7)) if a else a for n, a in answers.items()}
+
+
+@pytest.mark.parametrize(
+    ("view", "reason"),
+    [(OpensAnothersSum, "client . counts|is off by"), (RoundsTheWeight, "has not the weight")],
+    ids=lambda value: value.__name__ if isinstance(value, type) else "",
+)
+def test_an_encrypted_view_that_is_wrong_is_caught(view, reason):
+    @dataclass(frozen=True)
+    class BrokenEncrypted(Encrypted):
+        def open(self, setup):
+            return view(setup, self)
+
+    with pytest.raises(NotIdeal, match=reason):
+        Drive(replace(ENCRYPTED[0], protection=BrokenEncrypted()), tuple(range(5)), seed=3).some_rounds(20)
 
 
 def test_a_late_or_lost_frame_that_still_counts_is_caught():
