@@ -25,11 +25,11 @@ from .view_base import UNUSABLE, Clients, ViewBase
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """How updates came to be. session: digest of the session of work. model: what the clients started from."""
+    """How updates came to be. session: digest of the session of work. models: what the clients started from."""
 
     session: bytes
     kind: Work
-    model: Model
+    models: tuple[Model, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class HeldView(ViewBase):
         handles = {}
         for c, session in sessions.items():
             handles[c] = updates = Updates(f"{c}@{round}/{kind}", c, round, parties[c].state.clients, work[c].members)
-            self._made[updates.name] = Made(session.digest, kind, work[c].model)
+            self._made[updates.name] = Made(session.digest, kind, work[c].models)
             self._counted[updates.name] = {}
             self._numbered[updates.name] = 0
             self.server.published[updates.name] = []
