@@ -10,7 +10,8 @@ import pytest
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.orthonormal import HadamardRotation
-from cloister.protocol import Encrypted, Masked, Noise, Permuted, Plain, TwoServer
+from cloister.fl.cost import Workload, measure
+from cloister.protocol import Encrypted, Masked, Noise, Permuted, Plain
 from cloister.protocol.answers import Assignment, BelowFloor, Functionality, Model, Sum
 from cloister.protocol.disclosure import totals
 from cloister.protocol.errors import Refused
@@ -128,7 +129,7 @@ def test_whoever_drops_out_before_is_in_no_slot(protection: Protection, lost: tu
 def test_dropouts_at_every_stage_of_both_sessions(kind: str, nth: int) -> None:
     view = open_view(MASKED, tap=losing((kind,), (4,), nth))
     answers = view.slots(0, "root", WORK, MOST)
-    gone = kind in ("MaskKeys", "SealedShares", "MaskedInput") or nth == 0 and kind == "SurvivorSignature"
+    gone = kind in ("MaskKeys", "SealedShares", "MaskedInput") or (nth == 0 and kind == "SurvivorSignature")
     first = next(answer for answer in answers if isinstance(answer, Sum))
     assert gone >= (4 not in first.clients)
     assert check(view, answers, hard, first.clients) == [0, 1]
@@ -247,3 +248,15 @@ def test_who_gives_slots() -> None:
             open_view(Plain()).slots(0, "root", replace(WORK, others=(Model("init"),) * (models - 1)), most)
     coarse = open_view(MASKED).slots(0, "root", WORK, 2**24)
     assert all(isinstance(answer, BelowFloor) or answer.error > 1 for answer in coarse), "room for shares is not left for levels"
+
+
+@pytest.mark.parametrize("protection", [Plain(), Permuted(), Masked()], ids=repr)
+def test_the_cost_of_slots_is_that_of_a_k_fold_vector(protection: Protection) -> None:
+    sent = {}
+    for slots in (2, 4):
+        load = Workload(needs=frozenset({Functionality.SLOTS}), clients=16, parameters=2000, rounds=1, slots=slots, seed=3)
+        measured = measure(protection, load, lambda _: None)
+        assert all(10 <= phase.summed <= 16 for phase in measured.rounds), "small slots may be shut"
+        sent[slots] = [cost.bytes_up for i, cost in measured.rounds[0].costs.items() if i >= 0]
+    growth = np.array(sent[4]) - np.array(sent[2])
+    assert all(4 * 2 * 2000 <= more <= 4 * 2 * 2000 + 100 for more in growth), "two more slots of 4 bytes for each parameter"
