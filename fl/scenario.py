@@ -77,8 +77,8 @@ class Scenario:
             raise ValueError(f"{type(self.algorithm).__name__} cannot take clients in later; leave arrivals empty")
         if getattr(self.protection, "noise", None) is not None and getattr(self.algorithm, "by_samples", False):
             raise Refused(
-                f"{type(self.algorithm).__name__} weighs clients by their samples, which noise cannot cover: it is made for uniform"
-                " weights; set algorithm.by_samples=False"
+                f"{type(self.algorithm).__name__} weighs clients by their samples, which noise cannot cover: it is made"
+                " for uniform weights; set algorithm.by_samples=False"
             )
         check_composition(type(self.algorithm).__name__, self.algorithm.needs, self.protection, PROTECTIONS)
 

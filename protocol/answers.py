@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 Vector = NDArray[np.float32]
 Owner = Literal["server", "clients"]
-Work = Literal["update", "gradient", "update sketch", "gradient sketch"]
+Work = Literal["update", "gradient", "update sketch", "gradient sketch", "slots"]
 SKETCHES: Mapping[Work, Work] = MappingProxyType({"update sketch": "update", "gradient sketch": "gradient"})
 """Work that is a sketch of other work, which the client holds."""
 MOST_WEIGHT = 2.0**200
@@ -26,6 +26,7 @@ class Functionality(StrEnum):
     GRAM_REMEMBER = "gram(remember)"
     COORDINATES = "coordinates"
     CHOICE = "choice"
+    SLOTS = "slots"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +40,18 @@ class Model:
 class Assignment:
     """Work for one cluster in one round: its participants start from its model. All `members` receive what is published.
 
-    participants is a subset of members; both are ascending client ids.
+    participants is a subset of members; both are ascending client ids. others: further models, of work for slots.
     """
 
     model: Model
     participants: tuple[int, ...]
     members: tuple[int, ...]
+    others: tuple[Model, ...] = ()
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        """The models of all slots; of other work one."""
+        return (self.model, *self.others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +100,7 @@ class Weights:
 class Sum:
     """sum_i a_i delta_i over the surviving clients, as a handle; `weight` is sum_i a_i (n_i) over the same clients.
 
+    clients: whom the answer is about; of a slot whose choice is hidden, all who may be in it.
     recipient: who can open it. tolerance: bound on |error of the sum| / sum_i |a_i| |delta_i|, beside one rounding to
     float32. error: bound on the l2 norm of a further error of the mean sum / weight, from fixed point.
     norm: norm of the mean where the server can tell (it holds the mean, or an orthonormal transform of it), else None.
@@ -112,7 +120,10 @@ class Sum:
 
 @dataclass(frozen=True, slots=True)
 class BelowFloor:
-    """The sum would have rested on fewer clients than the floor, so nothing was summed or published."""
+    """The sum would have rested on fewer clients than the floor, so nothing was summed or published.
+
+    clients: empty for a slot whose choice is hidden.
+    """
 
     name: str
     clients: tuple[int, ...]

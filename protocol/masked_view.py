@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from ..crypto.fixed_point import FixedPoint
-from .answers import Functionality, Remembered, Snapshot, Sum, Updates, Weights
+from .answers import Assignment, BelowFloor, Functionality, Remembered, Snapshot, Sum, Updates, Weights
 from .disclosure import Party as Recipient
 from .errors import Refused
 from .group_seed import PROTOCOL as SEED_EXCHANGE
@@ -22,8 +22,9 @@ from .ledger import Ledger, Unit
 from .masked_input import InputTerms, Total, beyond
 from .masked_noise import Cohorts, Noise, NoisySums
 from .masked_server import Summed
+from .masked_slots import MaskedSlots, SlotTerms
 from .masked_terms import PROTOCOL, Ring
-from .masking_view import Masking, MaskingView, Shape
+from .masking_view import Masking, Shape
 from .session import SERVER, Session
 from .sketch_view import Keys, SketchSecret
 from .span import Row
@@ -42,6 +43,8 @@ class Masked:
     corrupt, dropped: largest shares of a sum's clients that collude with a malicious server, and that drop out. noise: what the
     clients add to every sum, so that all sums of a run together are differentially private for a client; a client is in one
     sum a round then, with uniform weights. Updates are scaled down to noise.l2 and not held against clip. Sketches have no noise.
+    slot_spare: clients that may drop out between the counts and the sums of slots. A slot is opened if as many clients chose it
+    as the floor, these, and the corrupt together.
     """
 
     sketch: int = 1024
@@ -53,26 +56,28 @@ class Masked:
     corrupt: float = 0.1
     dropped: float = 0.25
     noise: Noise | None = None
+    slot_spare: int = 1
 
     def __post_init__(self) -> None:
         if self.keys not in ("run", "session"):
             raise ValueError(f'keys is "run" or "session", not {self.keys!r}')
         if self.floor < 2:
             raise ValueError(f"floor is at least 2, not {self.floor}: a sum of one update is that update")
-        if self.sketch < 1 or self.max_samples < 1:
-            raise ValueError("sketch and max_samples are at least 1")
+        if self.sketch < 1 or self.max_samples < 1 or self.slot_spare < 0:
+            raise ValueError("sketch and max_samples are at least 1, and slot_spare at least 0")
         FixedPoint.finest(self.ring_bits, self.clip, self.floor, 1)
 
     @property
     def gives(self) -> frozenset[Functionality]:
         given = {Functionality.SUMS, Functionality.GRAM, Functionality.CHOICE}
+        given |= set() if self.noise else {Functionality.SLOTS}
         return frozenset(given | {Functionality.GRAM_REMEMBER} if self.keys == "run" else given)
 
     def open(self, setup: Setup, /) -> "MaskedView":
         return MaskedView(setup, self)
 
 
-class MaskedView(MaskingView):
+class MaskedView(MaskedSlots):
     """Answers sums by masked sums. Implements `ServerView`."""
 
     def __init__(self, setup: Setup, how: Masked) -> None:
@@ -186,6 +191,12 @@ class MaskedView(MaskingView):
         self._means[name] = total.mean
         norm = float(np.linalg.norm(total.mean.astype(np.float64)))
         return Sum(name, "server", ended.clients, total.weight, total.relative, norm, total.error, total.noise)
+
+    def slots(self, round: int, name: str, work: Assignment, most: int = 1, /) -> Sequence[Sum | BelowFloor]:
+        if self._noisy is not None:
+            raise Refused("noise covers one sum of each client a round, not its slots; leave protection.noise out")
+        how = self._how
+        return self._slots(round, name, work, most, SlotTerms(how.ring_bits, how.clip, how.corrupt, how.slot_spare))
 
     # --- keeping ------------------------------------------------------------------------------------------------------
 

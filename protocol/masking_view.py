@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+import numpy as np
+
 from ..crypto.entropy import Entropy
 from .answers import Remembered, Snapshot, Traffic, Updates
 from .errors import Refused
@@ -37,6 +39,8 @@ class Shape:
     size: tuple[int, int, int, float, int]
     row: Row
     times_samples: bool = False
+    purpose: bytes = b""
+    """Of several sums of one kind of work whose inputs are not the same: what sets this one's apart."""
 
     @property
     def roster(self) -> Clients:
@@ -77,9 +81,10 @@ class MaskingView(SketchView):
         except ValueError as error:
             raise Refused(f"sum {shape.label} cannot be masked: {error}") from None
         session = Session(shape.protocol, self._setup.run, updates.round, updates.cluster, roster, shape.threshold)
-        model = hashlib.sha256(to_bytes(self.server.models[made.model.name])).digest()
+        model = hashlib.sha256(b"".join(to_bytes(self.server.models[m.name]) for m in made.models)).digest()
         seed = self._entropy.secret(f"masking graph {made.session.hex()}", 32)  # one for all sums of the same updates
-        row = (made.session, encode_weights(roster, shape.row), int(shape.times_samples))
+        update = hashlib.sha256(made.session + shape.purpose).digest() if shape.purpose else made.session
+        row = (update, encode_weights(roster, shape.row), int(shape.times_samples))
         terms = Terms(*shape.size, graph.neighbours, graph.threshold, seed, model, *row)
         return Plan.of(session, terms, self._enrolled)
 
@@ -126,6 +131,11 @@ class MaskingView(SketchView):
         """Of how many survivors a client signed the sum of these updates; 0 if it signed none."""
         given = self._maskers[client].state.given.updates.get(self._known(updates).session)
         return 0 if given is None else len(given.alive) // 4
+
+    def _signed_by(self, client: int, plan: Plan) -> Clients:
+        """The survivor set that a client signed in this session; empty if it signed none."""
+        given = self._maskers[client].state.given.updates.get(plan.terms.update)
+        return () if given is None else tuple(np.frombuffer(given.alive, ">u4").tolist())
 
     # --- keeping ------------------------------------------------------------------------------------------------------
 

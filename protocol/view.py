@@ -38,10 +38,15 @@ from .ledger import Ledger, Unit
 
 @dataclass(frozen=True, slots=True)
 class LocalWork:
-    """What a client computed: a float32 vector, shape (d,), from `samples` examples."""
+    """What a client computed: a float32 vector, shape (d,), from `samples` examples.
+
+    For K slots the vector has shape (K, d), and shares are its K weights, whole numbers: 0 where the client did not choose, so
+    all but one are 0 for a hard choice. Soft ones are rounded by the client (`slots.integer_shares`).
+    """
 
     vector: Vector = field(repr=False)
     samples: int
+    shares: tuple[int, ...] = ()
 
     @property
     def sketched(self) -> Vector:
@@ -51,12 +56,13 @@ class LocalWork:
 
 @dataclass(frozen=True, slots=True)
 class LocalJob:
-    """What a client is asked to compute, from the model that it opened."""
+    """What a client is asked to compute, from the model that it opened; of work for slots, from the models `starts`."""
 
     client: int
     round: int
     work: Work
     start: Vector = field(repr=False)
+    starts: tuple[Vector, ...] = field(default=(), repr=False)
 
 
 class Workers(Protocol):
@@ -98,6 +104,14 @@ class ServerView(Protocol):
         """Publish weighted sums of these updates, one per name, each to its members.
 
         Raises Refused if, with what was published before about these updates, fewer than `floor` clients would show.
+        """
+        ...
+
+    def slots(self, round: int, name: str, work: Assignment, most: int = 1, /) -> Sequence[Sum | BelowFloor]:
+        """One session in which each client is given K models and chooses; publishes of each slot k the sum of w_ik x_ik.
+
+        work: its models are the slots'. most: largest share w_ik of a client in a slot; whoever exceeds it sits out. Weights of
+        sums are those of the survivors. Raises Refused where there is no such sum; a client is in one such session a round.
         """
         ...
 

@@ -41,6 +41,8 @@ from .uploads import PROTOCOL, from_bytes, invite, to_bytes, usable
 from .view import LocalJob, LocalWork, Setup
 
 Clients = tuple[int, ...]
+BETWEEN = "\n"
+"""Between the names of several models in one task."""
 UNUSABLE = "the vector is not finite, or too large to compare"
 
 
@@ -119,10 +121,10 @@ class ViewBase:
 
         def opening() -> Iterator[tuple[int, Effect]]:
             for cluster, session in sessions.items():
-                model = work[cluster].model.name
+                names = [model.name for model in work[cluster].models]
                 with self._network.timed(SERVER):
-                    vector = to_bytes(self.server.models[model]) if self._owner == "server" else b""
-                    tasks = invite(session, kind, model, vector)
+                    vectors = [to_bytes(self.server.models[n]) for n in names] if self._owner == "server" else []
+                    tasks = invite(session, kind, BETWEEN.join(names), b"".join(vectors))
                 yield from ((SERVER, task) for task in tasks)
 
         by_digest = {session.digest: parties[c] for c, session in sessions.items()}
@@ -130,12 +132,15 @@ class ViewBase:
 
     def _worked(self, tasks: Sequence[tuple[int, Task]], kind: Work) -> Iterator[tuple[int, LocalWork]]:
         """The clients' results, each from the model in its task, or from the model that clients hold under its name."""
-        starts: dict[str, Vector] = {}
+        starts: dict[str, tuple[Vector, ...]] = {}
         jobs = []
         for client, task in tasks:
             if task.model not in starts:
-                starts[task.model] = from_bytes(task.vector) if task.vector else self.clients.models[task.model]
-            jobs.append(LocalJob(client, task.round, kind, starts[task.model]))
+                names = task.model.split(BETWEEN)
+                sent = np.split(from_bytes(task.vector), len(names)) if task.vector else [self.clients.models[n] for n in names]
+                starts[task.model] = tuple(sent)
+            given = starts[task.model]
+            jobs.append(LocalJob(client, task.round, kind, given[0], given if kind == "slots" else ()))
         yield from self._setup.workers(jobs)
 
     def _learn(self, client: int, effect: Learned) -> None:
@@ -145,6 +150,9 @@ class ViewBase:
         self._network.faults += [Fault(i, reason, True) for i in clients]
 
     # --- sums ---------------------------------------------------------------------------------------------------------
+
+    def slots(self, round: int, name: str, work: Assignment, most: int = 1, /) -> Sequence[Sum | BelowFloor]:
+        raise Refused("sums into slots are not answered under this protection; ask for one that gives them")
 
     def _safe(self, updates: Updates, rows: Mapping[str, Row]) -> list[str]:
         """The names of the rows that reach the floor. Raises Refused if, with what was published, they would show too few."""

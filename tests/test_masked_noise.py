@@ -1,4 +1,4 @@
-"""Masked sums with noise in a view: what is added, what it costs each client, what is refused, and what is said not to be covered."""
+"""Masked sums with noise in a view: what is added, what it costs each client, what is refused, what it leaves uncovered."""
 
 import json
 from collections.abc import Callable
