@@ -38,6 +38,7 @@ METRICS: tuple[tuple[str, tuple[str, ...], bool], ...] = (
 """Column, path in a line, and whether it is shown in per cent."""
 
 
+WORDS = {"unmoved": "the rule had no result", "lost": "no update could be used"}
 BROKE = "\u00d7"
 
 
@@ -276,7 +277,7 @@ def _tried(one: Row) -> str:
 
 
 def refusals(grid: Grid) -> list[dict[str, Any]]:
-    """Cells without a result, and those whose model stood still or was lost, by reason."""
+    """Cells without a result, and those with rounds that came to nothing, by reason."""
     found: dict[tuple[str, str, str, str], list[Row]] = {}
     for spot, rows in grid.cells.items():
         for row in rows:
@@ -284,16 +285,16 @@ def refusals(grid: Grid) -> list[dict[str, Any]]:
                 found.setdefault((row["status"], row["reason"], spot.defence, spot.protection), []).append(row)
                 continue
             if row.get("unmoved"):
-                found.setdefault(("stood still", row["unmoved"]["reason"], spot.defence, spot.protection), []).append(row)
-            if row.get("stopped"):
-                found.setdefault(("ended by the attack", row["stopped"]["reason"], spot.defence, spot.protection), []).append(row)
+                found.setdefault(("unmoved", row["unmoved"]["reason"], spot.defence, spot.protection), []).append(row)
+            if row.get("lost"):
+                found.setdefault(("lost", row["lost"]["reason"], spot.defence, spot.protection), []).append(row)
     rows_ = []
     for (what, reason, defence, protection), rows in found.items():
         attacks = list(dict.fromkeys("no attack" if r["attack"] is None else r["attack"] for r in rows))
-        rounds = sum((r.get("unmoved") or {}).get("rounds", 0) for r in rows) if what == "stood still" else 0
+        rounds = sum((r.get(what) or {}).get("rounds", 0) for r in rows)
         rows_.append(
             {
-                "what": what + (f" in {rounds} rounds" if rounds else ""),
+                "what": WORDS.get(what, what) + (f" in {rounds} rounds" if rounds else ""),
                 "defence": defence,
                 "protection": protection,
                 "attacks": "all" if len(attacks) > len(grid.attacks) else ", ".join(attacks),

@@ -25,7 +25,7 @@ class Steps:
     least: float = 1.0
     step: float = 1.0
     drop: float = 0.1
-    neighbours: int = 1
+    neighbours: int = 2
     probes: int = 3
 
     def __post_init__(self) -> None:

@@ -192,5 +192,5 @@ def _trouble(trial: Trial) -> dict[str, Any]:
             "members": sum(i in trial.members for i in rejected),
         },
         "unmoved": {"rounds": trial.unmoved[0], "reason": trial.unmoved[1]} if trial.unmoved[0] else None,
-        "stopped": None if trial.stopped is None else {"round": trial.stopped[0], "reason": trial.stopped[1]},
+        "lost": {"rounds": trial.lost[0], "reason": trial.lost[1]} if trial.lost[0] else None,
     }

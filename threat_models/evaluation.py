@@ -152,7 +152,7 @@ def key_of(evaluation: Evaluation, cell: Cell) -> str:
     try:
         scenario = resolved(evaluation, cell)
         made_of |= {"scenario": described(scenario), "target": described(target_of(evaluation, cell, scenario))}
-    except ValueError:
+    except Exception:  # refused, or whatever an attack of the user's raises: the cell's line will say it
         base, defence = replace(evaluation.scenario, seed=cell.seed), evaluation.defences[cell.defence]
         protection = evaluation.named_protections[cell.protection]
         made_of |= {"base": described(base), "defence": described(defence), "protection": described(protection)}
@@ -183,6 +183,6 @@ def _adversaries(evaluation: Evaluation, attack: Attack) -> Any:
     for strength in evaluation.strengths:
         try:
             found[f"{strength:g}"] = described(attack(float(strength)))
-        except ValueError as error:
-            found[f"{strength:g}"] = str(error)
+        except Exception as error:  # whatever an attack of the user's raises: the cells' lines will say it
+            found[f"{strength:g}"] = f"{type(error).__name__}: {error}"
     return found

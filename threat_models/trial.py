@@ -38,8 +38,8 @@ class Trial:
 
     rounds: those after which clients were scored. accuracy: as in Clean. weights: per active round what the rule gave to whom.
     kappas: per active round where one model was moved for all. success: mean rate of the backdoor from its last poisoned
-    round on, by round. unmoved: rounds without a result, and the first reason. stopped: the round in which nothing could be
-    learned any more, and why; the accuracies after it are those of the models as they stood. seconds, server: of CPU.
+    round on, by round. unmoved: rounds in which the rule had no result, and the first reason. lost: rounds under attack in which
+    no update at all could be used, and the first reason; models stay as they are in them. seconds, server: of CPU.
     """
 
     simulation: Simulation
@@ -51,7 +51,7 @@ class Trial:
     kappas: list[float]
     success: dict[int, float]
     unmoved: tuple[int, str]
-    stopped: tuple[int, str] | None
+    lost: tuple[int, str]
     seconds: float
     server: float
 
@@ -65,7 +65,7 @@ class Trial:
 
 
 def played(scenario: Scenario, target: Target | None, data: Path | None) -> Trial:
-    """Runs the scenario. Raises what the simulation raises, but a run under attack that comes to nothing is a result."""
+    """Runs the scenario. Raises what the simulation raises, but a round under attack that comes to nothing is a result."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore", RuntimeWarning)  # of models that an attack has driven to infinity
         return _played(scenario, target, data)
@@ -76,22 +76,20 @@ def _played(scenario: Scenario, target: Target | None, data: Path | None) -> Tri
     simulation = Simulation(replace(scenario, adversary=witness), data)
     clients = tuple(sorted(simulation.population.clients))
     members = frozenset() if simulation.corrupted is None else simulation.corrupted.members
-    trial = Trial(simulation, clients, members, [], np.zeros((0, len(clients))), [], [], {}, (0, ""), None, 0.0, 0.0)
+    trial = Trial(simulation, clients, members, [], np.zeros((0, len(clients))), [], [], {}, (0, ""), (0, ""), 0.0, 0.0)
     due = [t for t in range(scenario.rounds) if t + 1 == scenario.rounds or (t + 1) % scenario.evaluate_every == 0]
     last_poisoned = max(filter(lambda t: _active(scenario, t), range(scenario.rounds)), default=0)
     rows: list[list[float]] = []
-    while simulation.state.round < scenario.rounds and trial.stopped is None:
+    while simulation.state.round < scenario.rounds:
         t = simulation.state.round
         _round(trial, scenario, witness, t)
-        if t in due or trial.stopped is not None:
+        if t in due:
             found = simulation.evaluate()
             rows.append([found[i].accuracy if i in found else float("nan") for i in clients])
             trial.rounds.append(t)
         if target is not None and last_poisoned <= t and last_poisoned < scenario.rounds - 1:
             trial.success[t] = success_of(trial, target, None).mean
-    left = [t for t in due if t > trial.rounds[-1]]
-    trial.rounds += left
-    trial.accuracy = np.array(rows + rows[-1:] * len(left))
+    trial.accuracy = np.array(rows)
     return trial
 
 
@@ -116,7 +114,7 @@ def _round(trial: Trial, scenario: Scenario, witness: Witness, t: int) -> None:
     except NothingLearned as error:
         if scenario.adversary is None:
             raise
-        trial.stopped = (t, " ".join(str(error).split()))
+        trial.lost = (trial.lost[0] + 1, trial.lost[1] or " ".join(str(error).split()))
     took = time.process_time() - started
     seen = witness.seen[0]
     trial.seconds += took
