@@ -29,6 +29,7 @@ from cloister.fl.scenario import Scenario, described
 from cloister.fl.simulation import Simulation
 from cloister.protocol import Masked, Plain
 from cloister.protocol.errors import Refused
+from cloister.scenario_file import load_evaluation
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.attack_metrics import empirical_kappa
 from cloister.threat_models.cell_metrics import attacked_metrics
@@ -529,22 +530,20 @@ def cloister(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
 
 def test_two_workers_killed_and_resumed_write_the_folder_that_one_process_writes(cloister: Command, whole: Path) -> None:
-    """The kill leaves no worker behind: each has the read end of a pipe open whose other end we hold."""
-    reading, writing = os.pipe()
+    """The kill leaves no worker behind: each has the standard output open, whose end we wait for."""
     command = [sys.executable, "-m", "cloister.cli", "evaluate", str(FILE), "--workers", "2", "--out", "two"]
     environment = os.environ | {"PYTHONPATH": str(FILE.parent.parent)}
-    with subprocess.Popen(command, pass_fds=(writing,), env=environment, stderr=subprocess.DEVNULL) as process:
-        os.close(writing)
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         deadline = time.monotonic() + 120
         results = Path("two/results.jsonl")
         while time.monotonic() < deadline and (not results.exists() or results.read_bytes().count(b"\n") < 3):
             time.sleep(0.01)
         process.kill()
+        assert process.stdout is not None
+        assert process.stdout.read() == b""  # returns when every process that had it is gone
     kept = results.read_bytes().count(b"\n")
     assert 3 <= kept < 20
-    assert os.read(reading, 1) == b""  # the end of the pipe: every process that had it is gone
-    os.close(reading)
-    result = cloister("evaluate", FILE, "--workers", 2, "--out", "two", "--resume", "--json")
+    result = cloister("evaluate", FILE, "--workers", 1, "--out", "two", "--resume", "--json")
     assert result.code == 0
     assert timeless(Path("two")) == timeless(whole)
     assert len(json.loads(result.out)["cells"]) == 20
@@ -635,3 +634,16 @@ def test_the_description_holds_every_adversary() -> None:
     about = description(sample.evaluation)
     assert about["attacks"]["minus"]["3"] == described(sample.minus(3))
     assert json.dumps(about)
+
+
+def test_the_example_is_ten_attacks_on_ten_defences_and_every_cell_is_one_of_its_own() -> None:
+    where = FILE.parent.parent / "examples" / "evaluate_digits.py"
+    evaluation = load_evaluation(str(where))
+    assert (len(evaluation.attacks), len(evaluation.defences), len(evaluation.seeds)) == (10, 10, 3)
+    cells = all_cells(evaluation)
+    assert len({key_of(evaluation, cell) for cell in cells}) == len(cells) == 3 * 10 * (1 + 10 * 3)
+    for cell in cells:
+        assert resolved(evaluation, cell).seed == cell.seed
+    private = load_evaluation(f"{where}:private")
+    with pytest.raises(Refused, match="coordinates"):
+        resolved(private, Cell(None, "median", None, "Masked", 0))
