@@ -38,7 +38,7 @@ METRICS: tuple[tuple[str, tuple[str, ...], bool], ...] = (
 """Column, path in a line, and whether it is shown in per cent."""
 
 
-WORDS = {"unmoved": "the rule had no result", "lost": "no update could be used"}
+WORDS = {"unmoved": "the rule had no result", "lost": "nothing was learned"}
 BROKE = "\u00d7"
 
 
@@ -206,11 +206,11 @@ def _rate(spot: Spread | None, clean: Spread | None, tip: str) -> HeatCell:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A chart in two widths, with its title and its legend of (name, hue)."""
+    """A chart in two widths, with its title and its legend of (name, hue, whether dashed)."""
 
     title: str
     chart: tuple[Markup, ...]
-    legend: Sequence[tuple[str, int]]
+    legend: Sequence[tuple[str, int, bool]]
 
 
 def curves(grid: Grid) -> list[Panel]:
@@ -238,18 +238,21 @@ def _of_worst(grid: Grid, defence: str, strength: float, protection: str) -> Spr
 
 def _panel(grid: Grid, title: str, name: str, of: Mapping[str, Sequence[Spread | None]]) -> Panel:
     x = np.array(sorted(grid.strengths), dtype=np.float64)
-    lines, bands, legend = [], [], []
+    lines: list[Line] = []
+    whiskers, legend = [], []
+    gap = 0.006 * float(x[-1] - x[0])
     for hue, (label, spots) in enumerate(of.items()):
         if not any(spots):
             continue
         mean = np.array([nan if s is None else s.mean for s in spots])
         half = np.array([nan if s is None or not isfinite(s.half) else s.half for s in spots])
         lines.append(Line(label, x, mean, hue))
-        legend.append((label, hue % figures.HUES))
-        if np.isfinite(half).any():
-            bands.append(Band(f"{label}, 95 %", x, np.clip(mean - half, 0, 1), np.clip(mean + half, 0, 1), hue))
-    axis = str(grid.about["strength"])
-    chart = Chart(name=name, thin=lines, bands=bands, unit="percent", axis=axis)
+        legend.append((label, hue % figures.HUES, hue >= figures.HUES))
+        aside = x + gap * (hue - (len(of) - 1) / 2)  # so that no interval hides another
+        whiskers.append(Band(label, aside, np.clip(mean - half, 0, 1), np.clip(mean + half, 0, 1), hue))
+    first, later = [ln for ln in lines if (ln.hue or 0) < figures.HUES], [ln for ln in lines if (ln.hue or 0) >= figures.HUES]
+    axis, ticks = str(grid.about["strength"]), [float(v) for v in x]
+    chart = Chart(name=name, thin=first, dashed=later, whiskers=whiskers, unit="percent", axis=axis, ticks=ticks)
     return Panel(title, tuple(figures.curves(chart, width) for width in (WIDE, NARROW)), legend)
 
 

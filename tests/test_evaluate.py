@@ -306,6 +306,17 @@ def test_rounds_that_an_attack_brings_to_nothing_are_counted_and_the_run_goes_on
     assert trial.rounds == [*range(12)]
 
 
+def test_a_rule_that_too_few_answer_has_no_result_and_that_is_said_once() -> None:
+    """Multi-Krum for 2 of 8 needs 7 updates; with two rejected there are 6, so the model never moves."""
+    scenario = replace(sample.scenario, algorithm=sample.evaluation.defences["multikrum"])  # type: ignore[arg-type]
+    trial = played(replace(scenario, adversary=Adversary(members=Pool(2), upload=Overwritten())), None, None)
+    metrics = attacked_metrics(trial, played(scenario, None, None).clean(), None)
+    assert metrics["unmoved"]["rounds"] == 4
+    assert "needs at least 7 updates, got 6" in metrics["unmoved"]["reason"]
+    assert metrics["lost"] is None
+    assert len(set(metrics["course"])) == 1
+
+
 def test_updates_that_overflow_the_model_leave_the_accuracy_of_chance() -> None:
     adversary = Adversary(members=Pool(3), upload=Scaled(-1e6))
     metrics = attacked_metrics(

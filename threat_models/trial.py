@@ -38,8 +38,8 @@ class Trial:
 
     rounds: those after which clients were scored. accuracy: as in Clean. weights: per active round what the rule gave to whom.
     kappas: per active round where one model was moved for all. success: mean rate of the backdoor from its last poisoned
-    round on, by round. unmoved: rounds in which the rule had no result, and the first reason. lost: rounds under attack in which
-    no update at all could be used, and the first reason; models stay as they are in them. seconds, server: of CPU.
+    round on, by round. unmoved: rounds in which the rule had no result, and the first reason. lost: other rounds under attack in
+    which nothing could be learned, and the first reason; models stay as they are in them. seconds, server: of CPU.
     """
 
     simulation: Simulation
@@ -105,6 +105,7 @@ def success_of(trial: Trial, target: Target, clean: Clean | None) -> Success:
 
 def _round(trial: Trial, scenario: Scenario, witness: Witness, t: int) -> None:
     simulation, view = trial.simulation, trial.simulation.view
+    nothing = ""
     before = _only_model(simulation)
     witness.begin()
     clients_cpu = _clients_seconds(view.costs)
@@ -114,7 +115,7 @@ def _round(trial: Trial, scenario: Scenario, witness: Witness, t: int) -> None:
     except NothingLearned as error:
         if scenario.adversary is None:
             raise
-        trial.lost = (trial.lost[0] + 1, trial.lost[1] or " ".join(str(error).split()))
+        nothing = " ".join(str(error).split())
     took = time.process_time() - started
     seen = witness.seen[0]
     trial.seconds += took
@@ -122,6 +123,8 @@ def _round(trial: Trial, scenario: Scenario, witness: Witness, t: int) -> None:
     outcome: Any = getattr(simulation.state, "outcome", None)
     if outcome is not None and outcome.unmoved:
         trial.unmoved = (trial.unmoved[0] + 1, trial.unmoved[1] or " ".join(outcome.unmoved.split()))
+    elif nothing:
+        trial.lost = (trial.lost[0] + 1, trial.lost[1] or nothing)
     if not _active(scenario, t):
         return
     if outcome is not None and outcome.weights:
