@@ -187,8 +187,8 @@ app.command()(breakdown)
 
 
 @app.command()
-def report(folder: Annotated[Path, typer.Argument(help="The folder of a run or an evaluation, finished or not.")]) -> None:
-    """Rebuild report.html of the folder of a run or an evaluation, finished or interrupted.
+def report(folder: Annotated[Path, typer.Argument(help="A run folder, or that of an evaluation, finished or not.")]) -> None:
+    """Rebuild report.html of a run folder, or that of an evaluation, finished or interrupted.
 
     Try:  cloister report runs/quickstart-seed0
     """

@@ -2,12 +2,14 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +23,7 @@ from cloister.evaluate_data import read_grid, spread
 from cloister.evaluate_report import render
 from cloister.evaluate_run import Ledger, play_grid
 from cloister.evaluate_workers import Bench, Crew, Origin, Task, crew
+from cloister.fl.algorithms.algorithm import Cluster
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.evaluation import Evaluation as Scored
 from cloister.fl.evaluation import accuracies
@@ -28,6 +31,7 @@ from cloister.fl.robust.averages import Mean
 from cloister.fl.scenario import Scenario, described
 from cloister.fl.simulation import Simulation
 from cloister.protocol import Masked, Plain
+from cloister.protocol.answers import Model
 from cloister.protocol.errors import Refused
 from cloister.scenario_file import load_evaluation
 from cloister.threat_models.adversary import Adversary
@@ -658,3 +662,52 @@ def test_the_example_is_ten_attacks_on_ten_defences_and_every_cell_is_one_of_its
     private = load_evaluation(f"{where}:private")
     with pytest.raises(Refused, match="coordinates"):
         resolved(private, Cell(None, "median", None, "Masked", 0))
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("evaluate", ("--resume", "--workers", "--seeds", "FILE[:NAME]", "cloister evaluate examples/evaluate_digits.py")),
+        ("breakdown", ("--drop", "crossing", "neighbours", "cloister breakdown examples/evaluate_digits.py")),
+    ],
+)
+def test_help_teaches_by_example_and_says_what_bisection_finds(cloister: Command, command: str, words: tuple[str, ...]) -> None:
+    result = cloister(command, "--help")
+    assert result.code == 0
+    text = " ".join(re.sub(r"\x1b\[[0-9;]*m|[│╭╮╰╯─]", " ", result.out).split())
+    for word in words:
+        assert word in text
+
+
+def clusters_of(*members: tuple[int, ...]) -> dict[str, Cluster]:
+    return {str(k): Cluster(ids, Model("init")) for k, ids in enumerate(members)}
+
+
+def test_clusters_are_judged_against_loyal_clients_and_members() -> None:
+    """Members 5, 6 and 7 of 8: one of them hides among the loyal clients, and one loyal client is alone."""
+    trial = played(replace(sample.scenario, adversary=Adversary(members=Fixed((5, 6, 7)), upload=MinusGradient())), None, None)
+    clean = played(sample.scenario, None, None).clean()
+    trial.simulation.state = SimpleNamespace(round=4, clusters=clusters_of((0, 1, 2, 5), (3,), (6, 7)))
+    metrics = attacked_metrics(trial, clean, None)
+    assert metrics["detection"] == {
+        "by": "outside of the largest cluster",
+        "tpr": pytest.approx(2 / 3),
+        "fpr": 1 / 4,
+        "auc": pytest.approx((2 * (3 + 0) + 1 * (0 + 0.5 * 3)) / 12),
+        "loyal_lost": [3],
+    }
+    found = metrics["clusters"]
+    assert (found["count"], found["loyal"], found["loyal_mean_size"], found["loyal_lost"]) == (3, 1, 1.0, 3)
+    assert found["purity"] == 3 / 7
+    assert found["unplaced"] == 1  # client 4 waits
+
+
+def test_where_the_state_tells_who_contributes_contributors_are_judged_and_not_who_is_served() -> None:
+    trial = played(replace(sample.scenario, adversary=Adversary(members=Fixed((5, 6, 7)), upload=MinusGradient())), None, None)
+    contributors = {"a": (0, 1, 2, 3, 4), "b": ()}
+    everybody = clusters_of(tuple(range(8)))
+    trial.simulation.state = SimpleNamespace(round=4, clusters=everybody, contributors=contributors)
+    metrics = attacked_metrics(trial, played(sample.scenario, None, None).clean(), None)
+    assert metrics["clusters"]["purity"] == 1
+    assert metrics["clusters"]["loyal"] == 1
+    assert (metrics["detection"]["tpr"], metrics["detection"]["fpr"], metrics["detection"]["auc"]) == (1, 0, 1)
