@@ -18,7 +18,7 @@ from .errors_in_one_line import one_line_errors, say
 from .evaluate_data import read_grid
 from .evaluate_report import write_evaluation_report
 from .evaluate_run import Ledger, Searched, play_grid, play_searches
-from .evaluate_tables import breakdown_table, grid_json, grid_table
+from .evaluate_tables import breakdown_table, grid_json, grid_table, reasons
 from .evaluate_workers import Origin, crew
 from .fl.run_folder import machine, versions
 from .threat_models.breakdown import Steps, median_interval
@@ -73,6 +73,8 @@ def evaluate(
         console = Console()
         for protection in grid.protections:
             console.print(grid_table(grid, protection))
+            for line in reasons(grid, protection):
+                console.print(line, highlight=False, markup=False, soft_wrap=True)
         console.print(f"folder      {folder}\nreport      {report}", highlight=False, soft_wrap=True)
     if failed:
         say(f"{len(failed)} cells failed, first {_place(failed[0])}: {failed[0]['reason']}")

@@ -25,7 +25,7 @@ def grid_table(grid: Grid, protection: str) -> Table:
     for defence in grid.defences:
         clean, worst = grid.clean(defence, protection), grid.worst_of_all(defence, protection)
         if worst is None:
-            table.add_row(defence, percent(clean), reason(grid, defence, protection), "", "")
+            table.add_row(defence, percent(clean), without_result(grid, defence, protection)[0], "", "")
             continue
         spot = grid.attacked(worst[0], defence, worst[1], protection)
         low = f"{100 * spot.least:.1f}" if spot else "-"
@@ -33,13 +33,20 @@ def grid_table(grid: Grid, protection: str) -> Table:
     return table
 
 
-def reason(grid: Grid, defence: str, protection: str) -> str:
-    """Why a defence has no result under a protection."""
+def without_result(grid: Grid, defence: str, protection: str) -> tuple[str, str]:
+    """Whether a defence without a result under a protection was refused or failed or not played, and the reason."""
     for spot, rows in grid.cells.items():
         for row in rows:
             if (spot.defence, spot.protection) == (defence, protection) and row["status"] != "done":
-                return f"{row['status']}: {row['reason']}"
-    return "not played"
+                return str(row["status"]), str(row["reason"])
+    return "not played", ""
+
+
+def reasons(grid: Grid, protection: str) -> list[str]:
+    """A line for each defence that has no result under a protection."""
+    silent = [d for d in grid.defences if grid.worst_of_all(d, protection) is None]
+    found = {d: without_result(grid, d, protection) for d in silent}
+    return [f"{d} under {protection}: {status}: {reason}" for d, (status, reason) in found.items() if reason]
 
 
 def grid_json(grid: Grid) -> dict[str, Any]:
