@@ -216,7 +216,10 @@ def _begin_sketch(state: Idle, digest: bytes, request: SketchRequest) -> tuple[S
 
 
 def _open_sum(state: Idle, digest: bytes, total: EncryptedSum) -> tuple[Idle, tuple[Effect, ...]]:
-    """Open the sum of enough clients: how many and of what weight is in the sum itself, where the server cannot write."""
+    """Open the sum of enough clients: how many and of what weight is in the sum itself, as those said who encrypted it.
+
+    A server that computes on ciphertexts against the protocol can fake both (specs/encrypted.md, "Server active").
+    """
     idle, session, spent = _joined(state, digest, total, SUM, member=False)
     weighting = _weighting(total)
     if total.length != state.length:

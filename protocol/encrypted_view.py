@@ -35,6 +35,7 @@ from .view import LocalWork, Setup
 from .view_base import Clients, unused
 
 Perform = Callable[[list[tuple[int, Task]]], Iterator[tuple[int, Worked]]]
+OF_MEMBERS = "the mean update of their own cluster and its total weight"
 OF_ALL = "nothing without the seed that every client holds; with it, all of it"
 
 
@@ -183,16 +184,18 @@ class EncryptedView(HeldView):
 
     def _read(self, question: Question, plan: encrypted_sum.SumPlan, ended: encrypted_sum.Summed | Failed) -> Sum | None:
         """The answer in the end of an encrypted sum; None, and a fault on record, if there is none."""
+        round, d, digest = question.updates.round, plan.length, plan.session.digest
+        about = ended.clients if isinstance(ended, encrypted_sum.Summed) else tuple(sorted(question.row))
+        self._disclose(round, "server", "ciphertexts of updates", about, 0, OF_ALL)
         if isinstance(ended, Failed):
             self._failed(ended, f"the encrypted sum {question.label}")
+            if digest in self._opened:  # members have it; the server did not hear of it
+                self._disclose(round, "clients", "sums", about, d + 1, OF_MEMBERS)
             return None
         self._network.faults += [Fault(i, "another total weight than most members found") for i in ended.blame]
-        round, d = question.updates.round, plan.length
-        about = ended.clients
-        self._disclose(round, "server", "ciphertexts of updates", about, 0, OF_ALL)
         if question.times_samples:
             self._disclose(round, "server", "total weight", about, 1, "the sum of the weights times sample counts, rounded")
-        self._disclose(round, "clients", "sums", about, d + 1, "the mean update of their own cluster and its total weight")
+        self._disclose(round, "clients", "sums", about, d + 1, OF_MEMBERS)
         name = unused(question.label, self._means)
         self._means[name] = self._opened[plan.session.digest]
         unit, of = plan.weighting.unit, [plan.weighting.of[i] for i in about]

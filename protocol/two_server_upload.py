@@ -144,13 +144,14 @@ class Agreeing:
 class Collected:
     """The end: the survivors' shares and sample counts, ascending. withheld: clients whose update was out of bounds.
 
-    alone: the second server did not answer, so there are no survivors.
+    alone: the second server did not answer, so there are no survivors. heard: whose share arrived, survivors or not.
     """
 
     session: Session
     received: Mapping[int, tuple[Words, int]] = field(repr=False)
     withheld: tuple[int, ...]
     alone: bool = False
+    heard: tuple[int, ...] = ()
 
 
 def opening(session: Session, work: str, model: str, vector: bytes) -> tuple[Effect, ...]:
@@ -181,7 +182,8 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             return replace(state, agreed=clients), ()
         case Agreeing(), Deadline():
             survivors = {i: state.received[i] for i in state.agreed or ()}
-            return Collected(state.session, survivors, state.withheld, state.agreed is None), ()
+            heard = tuple(sorted(state.received))
+            return Collected(state.session, survivors, state.withheld, state.agreed is None, heard), ()
         case ((Agreeing() | Collected()), Received(Envelope(message=ExplicitShare() | Withheld(), sender=client))):
             raise ProtocolError("a share after the deadline", client)
         case _, Received(envelope):

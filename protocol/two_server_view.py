@@ -97,17 +97,25 @@ class TwoServerView(ViewBase):
             self._reject(collected.withheld, f"the {kind} is not finite, or its norm exceeds max_norm={self._terms.max_norm}")
             if collected.alone:
                 self._network.faults.append(Fault(SECOND_SERVER, f"it did not say whose keys of {cluster}@{round} it holds"))
+            self._disclose_uploads(round, kind, collected)
             if not collected.received:
                 continue
             survivors = tuple(sorted(collected.received))
             updates = Updates(f"{cluster}@{round}/{kind}", cluster, round, survivors, work[cluster].members)
             self.server.shares[updates.name], self.server.published[updates.name] = collected, []
-            words = f"of each {kind}: its sample count, and a share that is uniform to whoever lacks the second server's key"
-            self._disclose(round, "server", f"{kind}s", survivors, len(survivors), words)
-            words = f"who sent {kind}s; of each: a key, which says nothing without the server's share"
-            self._disclose(round, "second server", f"{kind}s", survivors, 0, words)
             answered[cluster] = updates
         return answered
+
+    def _disclose_uploads(self, round: int, kind: Work, collected: Collected) -> None:
+        if collected.heard:
+            words = f"of each {kind}: its sample count, and a share that is uniform to whoever lacks the second server's key"
+            self._disclose(round, "server", f"{kind}s", collected.heard, len(collected.heard), words)
+        if collected.withheld:
+            words = f"whose {kind} is not finite, or exceeds the bound"
+            self._disclose(round, "server", f"{kind}s withheld", tuple(sorted(collected.withheld)), 0, words)
+        if survivors := tuple(sorted(collected.received)):
+            words = f"who sent {kind}s; of each: a key, which says nothing without the server's share"
+            self._disclose(round, "second server", f"{kind}s", survivors, 0, words)
 
     def train_and_sum(
         self, round: int, work: Mapping[str, Assignment], weights: Mapping[str, Weights], /
@@ -145,6 +153,10 @@ class TwoServerView(ViewBase):
         weights = [(i, q, collected.received[i][0]) for i, q in whole.items()]
         source = collected.session.digest
         ended = sums(self._network, self._parties, terms, self._setup.run, self._next_question(), source, weights)
+        clients = tuple(row)
+        if not isinstance(ended, Unanswered):
+            self._disclose(updates.round, "server", "sums", clients, terms.length, "the sum of the updates")
+        self._disclose(updates.round, "second server", "sums", clients, len(row), "the weights of the sum, and nothing of it")
         if isinstance(ended, Unanswered):
             self._network.faults.append(Fault(ended.waited_for, f"the sum {label} was not answered"))
             return None
@@ -155,12 +167,10 @@ class TwoServerView(ViewBase):
             reason = f"the sum {label} is out of range: some client's share is not of an update; a Gram question says whose"
             self._network.faults.append(Fault(SERVER, reason))
             return None
-        weight, clients = math.fsum(row.values()), tuple(row)
+        weight = math.fsum(row.values())
         mean = (total / weight).astype(np.float32)
         name = unused(label, self._means)
         self._means[name] = mean
-        self._disclose(updates.round, "server", "sums", clients, len(mean), "the sum of the updates")
-        self._disclose(updates.round, "second server", "sums", clients, len(row), "the weights of the sum, and nothing of it")
         self._disclose(updates.round, "clients", "sums", clients, len(mean), "the mean update of their own cluster")
         error = terms.sum_error(row, whole, unit) / abs(weight)
         return Sum(name, "server", clients, weight, 0.0, norm / abs(weight), error)
@@ -237,12 +247,13 @@ class TwoServerView(ViewBase):
         ended = gram(self._network, self._parties, terms, run, number, list(rows.items()), self._setup.entropy)
         for row in rows:
             self._products[row] = self._products.get(row, 0) + count
-        if isinstance(ended, Unanswered):
-            raise ProtocolError(f"the Gram matrix of {updates.name} was not answered", ended.waited_for)
         about = tuple(sorted({client for _, client in rows}))
-        self._disclose(updates.round, "server", what, about, count * (count + 1) // 2, words)
+        if not isinstance(ended, Unanswered):
+            self._disclose(updates.round, "server", what, about, count * (count + 1) // 2, words)
         self._disclose(updates.round, "second server", what, about, 0, "whose inner products were asked for, and none of them")
         self._disclose(updates.round, "dealer", what, (), 1, "how many updates were compared, and nothing of them")
+        if isinstance(ended, Unanswered):
+            raise ProtocolError(f"the Gram matrix of {updates.name} was not answered", ended.waited_for)
         return ended.gram.astype(np.float64) * terms.gram_unit, consistent(terms, ended.gram)
 
     # --- keeping and forgetting ---------------------------------------------------------------------------------------

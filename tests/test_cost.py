@@ -35,7 +35,7 @@ QUICKSTART = str(ROOT / "examples" / "quickstart.py")
 SUMS = frozenset({Functionality.SUMS})
 GRAMS = frozenset({Functionality.SUMS, Functionality.GRAM, Functionality.GRAM_REMEMBER})
 FITTING = [p for p in PROTECTIONS if p.gives >= GRAMS]
-SIZES: dict[type[Protection], float] = {Encrypted: 2e-3}
+SIZES: dict[type[Protection], float] = {Encrypted: 1e-2}
 """How far sizes differ between runs: ciphertexts are compressed, and never the same."""
 SILENT: Callable[[float], None] = lambda share: None  # noqa: E731
 

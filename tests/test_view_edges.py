@@ -1,12 +1,16 @@
 """The edges of what a view can be asked, alike under every protection: handles that are gone, few clients, odd weights."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from cloister.crypto.additive import difference
 from cloister.crypto.entropy import SimulatedEntropy
-from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
+from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer, two_server_asking
 from cloister.protocol.answers import Assignment, BelowFloor, Model, Remembered, Sum, Updates, Weights
-from cloister.protocol.errors import Refused
+from cloister.protocol.errors import ProtocolError, Refused
+from cloister.protocol.two_servers import gram
 from cloister.protocol.view import LocalWork, Setup
 
 RUN = bytes(range(16))
@@ -225,3 +229,88 @@ def test_updates_that_are_not_finite_are_left_out_and_recorded(protection):
     assert [(fault.blame, fault.rejected) for fault in view.faults] == [(2, True), (3, True)]
     assert view.sums(updates, equal(5))["mean"].clients == (0, 1, 4)
     assert np.isfinite(view.gram(updates).matrix).all()
+
+
+# --- the log is complete also where an answer failed ------------------------------------------------------------------
+
+
+def said(view):
+    return [(entry.recipient, entry.what, entry.about) for entry in view.log]
+
+
+def losing(kind, *senders):
+    return lambda frame: [] if frame.kind == kind and (not senders or frame.sender in senders) else [frame]
+
+
+def test_two_servers_log_what_they_were_sent_also_of_those_who_did_not_survive():
+    def works_too_far(jobs):
+        return ((i, LocalWork(r.vector * (1000 if i == 4 else 1), r.samples)) for i, r in works(jobs))
+
+    view, _ = opened(TwoServer(), workers=works_too_far, tap=losing("KeyShare", 2))
+    assert said(view) == [
+        ("server", "updates", (0, 1, 2, 3)),
+        ("server", "updates withheld", (4,)),
+        ("second server", "updates", (0, 1, 3)),
+    ]
+    view = TwoServer().open(Setup(RUN, np.zeros(20, np.float32), (0, 1, 2), works, SimulatedEntropy(1), losing("Agreed")))
+    assert view.train(0, everyone(3)) == {}
+    assert said(view) == [("server", "updates", (0, 1, 2))]
+
+
+def test_two_servers_log_what_the_helpers_learned_of_a_question_without_answer():
+    view, updates = opened(TwoServer(), tap=lambda f: [] if f.kind in ("SumAnswer", "GramAnswer") else [f])
+    before = len(view.log)
+    assert isinstance(view.sums(updates, equal(5))["mean"], BelowFloor)
+    with pytest.raises(ProtocolError, match="not answered"):
+        view.gram(updates)
+    assert said(view)[before:] == [
+        ("second server", "sums", tuple(range(5))),
+        ("second server", "gram", tuple(range(5))),
+        ("dealer", "gram", ()),
+    ]
+
+
+@pytest.mark.parametrize(("kind", "told"), [("SumOpened", True), ("EncryptedSum", False)])
+def test_an_encrypted_sum_that_members_opened_in_vain_is_in_the_log(kind, told):
+    view, updates = opened(Encrypted(), tap=losing(kind))
+    assert isinstance(view.sums(updates, equal(5))["mean"], BelowFloor)
+    assert [(who, what) for who, what, _ in said(view)] == [
+        ("server", "ciphertexts of updates"),
+        *([("clients", "sums")] if told else []),
+    ]
+
+
+def test_a_masked_sum_whose_weights_turn_out_to_cancel_is_in_the_log():
+    """Counts that the server does not know make the total weight 0: there is no mean, and yet it has the sum."""
+
+    def alike(jobs):
+        return ((job.client, LocalWork(update_of(job.client, 0, len(job.start)), 7)) for job in jobs)
+
+    view, updates = opened(Masked(), workers=alike)
+    weights = Weights({0: 1.0, 1: -1.0, 2: 1.0, 3: -1.0}, times_samples=True)
+    assert isinstance(view.sums(updates, {"m": weights})["m"], BelowFloor)
+    assert said(view) == [("server", "sums", (0, 1, 2, 3))]
+
+
+# --- a first server that deviates -------------------------------------------------------------------------------------
+
+
+def test_a_first_server_that_shifts_its_opening_reads_updates_as_the_specification_says(monkeypatch):
+    """Two servers are honest but curious: offsets in E_S give linear functionals, here coordinate 4 of everybody's update."""
+    view, updates = opened(TwoServer())
+    collected = view.server.shares[updates.name]
+    rows = [((collected.session.digest, i), share) for i, (share, _) in sorted(collected.received.items())]
+
+    def asked(number, offset):
+        def shifted(shares, triple):
+            honest = difference(shares, triple)
+            return replace(honest, values=honest.values + offset)
+
+        monkeypatch.setattr(two_server_asking, "difference", shifted)
+        return gram(view._network, view._parties, view._terms, RUN, number, rows, SimulatedEntropy(9)).gram
+
+    unit = np.zeros((5, 20), np.uint64)
+    plain = asked(0, unit)
+    unit[0, 4] = 1
+    found = (asked(1, unit) - plain)[0, 1:] * view._terms.step
+    assert np.allclose(found, [update_of(i, 0, 20)[4] for i in range(1, 5)], atol=1e-6)
