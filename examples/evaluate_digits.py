@@ -103,7 +103,7 @@ private = replace(
 small = replace(
     evaluation,
     name="small",
-    scenario=replace(evaluation.scenario, rounds=3),
+    scenario=replace(evaluation.scenario, rounds=25),
     attacks={name: evaluation.attacks[name] for name in ("minus gradient", "backdoor")},
     defences={name: evaluation.defences[name] for name in ("FedAvg", "median", "Multi-Krum")},
     strengths=(6, 9),
