@@ -1,12 +1,11 @@
-"""The command line: `cloister run`, `cloister cost` and `cloister report`. Errors are one line on stderr and a non-zero exit.
+"""The command line: run, evaluate, breakdown, cost and report. Errors are one line on stderr and a non-zero exit.
 
 Exit codes: 0 done; 1 could not be done; 2 wrong usage; 3 done, but updates were rejected; 130 stopped by the user.
 """
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,6 +16,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from .cost_table import LeftOut, brief, comparison_table, cost_json, cost_table, notes
+from .errors_in_one_line import Failure, one_line_errors, say
+from .evaluate_command import breakdown, evaluate
+from .evaluate_report import write_evaluation_report
 from .fl.cost import Measured, Workload, measure, workload_of
 from .fl.experiment import run as play
 from .fl.scenario import PROTECTIONS, Scenario
@@ -35,20 +37,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-
-
-class Failure(Exception):
-    """Something to tell the user in one line."""
-
-
-@contextmanager
-def one_line_errors() -> Iterator[None]:
-    """Turn expected errors into Failure. Bugs keep their traceback."""
-    try:
-        yield
-    except (ValueError, OSError, ProtocolError) as error:
-        message = str(error) or type(error).__name__
-        raise Failure(" ".join(message.split())) from error
 
 
 @app.callback()
@@ -98,7 +86,7 @@ def run(
         Console().print(f"run folder  {folder}\nreport      {report}", highlight=False, soft_wrap=True)
     if summary["rejected"]:
         first, count = summary["rejected"][0], len(summary["rejected"])
-        _say(f"{count} updates were rejected, first of client {first['client']} in round {first['round']}: {first['reason']}")
+        say(f"{count} updates were rejected, first of client {first['client']} in round {first['round']}: {first['reason']}")
         raise typer.Exit(REJECTED)
 
 
@@ -194,14 +182,18 @@ def _measure(scenario: Scenario, load: Workload, chosen: Sequence[Protection]) -
     return measured, left_out
 
 
+app.command()(evaluate)
+app.command()(breakdown)
+
+
 @app.command()
-def report(folder: Annotated[Path, typer.Argument(help="A run folder, finished or not.")]) -> None:
-    """Rebuild report.html of a run folder, finished or interrupted.
+def report(folder: Annotated[Path, typer.Argument(help="A run folder, or that of an evaluation, finished or not.")]) -> None:
+    """Rebuild report.html of a run folder, or that of an evaluation, finished or interrupted.
 
     Try:  cloister report runs/quickstart-seed0
     """
     with one_line_errors():
-        path = write_report(folder)
+        path = write_evaluation_report(folder) if (folder / "results.jsonl").is_file() else write_report(folder)
     Console().print(f"report      {path}", highlight=False, soft_wrap=True)
 
 
@@ -225,7 +217,7 @@ def _watch(scenario: Scenario, folder: Path, data: Path | None, resume: bool) ->
                 bar.update(task, completed=done.round, clusters=done.clusters, **known)
         except KeyboardInterrupt:
             bar.stop()
-            _say(f"stopped; the same command with --out {folder} --resume goes on")
+            say(f"stopped; the same command with --out {folder} --resume goes on")
             raise typer.Exit(130) from None
 
 
@@ -248,16 +240,12 @@ def _check_device(device: str) -> None:
         raise ValueError(f"this machine has no device {device!r}; use --device cpu") from None
 
 
-def _say(message: str) -> None:
-    sys.stderr.write(f"cloister: {message}\n")
-
-
 def main() -> None:
     """Entry point of the `cloister` command."""
     try:
         app()
     except Failure as failure:
-        _say(str(failure))
+        say(str(failure))
         sys.exit(1)
 
 

@@ -62,7 +62,11 @@ class Band:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """Curves that share one pair of axes. `marks` are the rounds of splits; `unit` is "percent", "plain" or "log"."""
+    """Curves that share one pair of axes. `marks` are the rounds of splits; `unit` is "percent", "plain" or "log".
+
+    axis: what x counts; whole numbers if it is rounds. ticks: where it is labelled; empty for even steps. whiskers: ranges that
+    are drawn as a bar at every point.
+    """
 
     name: str
     thin: Sequence[Line] = ()
@@ -71,6 +75,9 @@ class Chart:
     bands: Sequence[Band] = ()
     marks: Sequence[float] = ()
     unit: str = "plain"
+    axis: str = "round"
+    ticks: Sequence[float] = ()
+    whiskers: Sequence[Band] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +137,8 @@ def curves(chart: Chart, width: int) -> Markup:
         area = axes.fill_between(band.x, band.low, band.high, color=hue(band.hue), alpha=0.16, linewidth=0, zorder=1.5)
         area.set_gid(f"tip{len(tips)}")
         tips.append((band.name, band.hue))
+    for bar in chart.whiskers:
+        axes.vlines(bar.x, bar.low, bar.high, colors=hue(bar.hue), linewidth=1.3, alpha=0.75, zorder=1.8)
     for line in chart.thin:
         _plot(axes, line, tips, linewidth=1.1, alpha=0.5, zorder=2)
     for line in chart.dashed:
@@ -149,7 +158,7 @@ def curves(chart: Chart, width: int) -> Markup:
         axes.set_ylim(middle - half, middle + half)
         axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
-    _round_axis(axes, [line.x for line in (*chart.thin, *chart.thick, *chart.dashed)])
+    _x_axis(axes, [line.x for line in (*chart.thin, *chart.thick, *chart.dashed)], chart.axis, chart.ticks)
     _end_labels(axes, chart.thick, height)
     return _svg(figure, f"{chart.name}-{width}", tips)
 
@@ -166,7 +175,7 @@ def traffic(rounds: NDArray[np.float64], up: NDArray[np.float64], down: NDArray[
     axes.axhline(0, color=colour(INK), linewidth=1)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: byte_words(abs(value))))
     axes.yaxis.set_major_locator(MaxNLocator(5))
-    _round_axis(axes, [rounds])
+    _x_axis(axes, [rounds], "round")
     return _svg(figure, f"traffic-{width}", [])
 
 
@@ -303,13 +312,18 @@ def _plot(axes: Axes, line: Line, tips: list[tuple[str, int | None]], **style: A
     return drawn
 
 
-def _round_axis(axes: Axes, xs: Sequence[NDArray[np.float64]]) -> None:
-    rounds = np.concatenate(xs) if xs else np.zeros(0)
-    if len(rounds):
-        low, high = rounds.min(), rounds.max()
+def _x_axis(axes: Axes, xs: Sequence[NDArray[np.float64]], name: str, ticks: Sequence[float] = ()) -> None:
+    points = np.concatenate(xs) if xs else np.zeros(0)
+    if len(points):
+        low, high = points.min(), points.max()
         axes.set_xlim(low - 0.5 * (low == high), high + 0.5 * (low == high))
-    axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
-    axes.set_xlabel("round", color=colour(MUTED), fontsize=12)
+    axes.xaxis.set_major_locator(MaxNLocator(8, integer=name == "round", min_n_ticks=1))
+    if ticks:
+        axes.set_xticks(list(ticks), [f"{tick:g}" for tick in ticks])
+        axes.margins(x=0.02)
+        axes.set_xlim(auto=True)
+        axes.autoscale(axis="x")
+    axes.set_xlabel(name, color=colour(MUTED), fontsize=12)
 
 
 def _end_labels(axes: Axes, lines: Sequence[Line], height: int) -> None:

@@ -222,6 +222,23 @@ def parties(run: Run) -> list[dict[str, Any]]:
     return found
 
 
+def epsilons(run: Run) -> list[dict[str, Any]]:
+    """Of each unit that noise protects: what was spent of its budget, by whom most, and what the noise does not cover."""
+    found = []
+    for unit, of in run.privacy.items():
+        of = of if isinstance(of, Mapping) else {}
+        clients = of.get("clients") or {}
+        values = sorted(v for row in clients.values() if math.isfinite(v := number(row.get("epsilon"))))
+        numbers = {key: number(of.get(key)) for key in ("budget", "delta", "epsilon_worst", "epsilon_mean")}
+        share = min(numbers["epsilon_worst"] / numbers["budget"], 1.0) if numbers["budget"] > 0 else math.nan
+        words = {key: str(of.get(key, "?")) for key in ("adjacency", "accountant", "worst_client")}
+        rows = Counter(f"{number(row.get('epsilon')):.4g}" for row in clients.values()) if len({*values}) <= VALUES_SHOWN else {}
+        spent = sorted(rows.items(), key=lambda item: -float(item[0]))
+        uncovered = [str(words) for words in of.get("not_covered") or []]
+        found.append({"unit": unit, **numbers, **words, "share": share, "spent": spent, "not_covered": uncovered})
+    return found
+
+
 def _answer_key(party: str, answer: Row) -> tuple[str, str, str]:
     return party, str(answer.get("what")), str(answer.get("words"))
 

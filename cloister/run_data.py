@@ -22,6 +22,7 @@ class Run:
     splits: Sequence[Row]
     answers: Sequence[Row]
     tree: Sequence[Row]
+    privacy: Row
 
     @property
     def interrupted(self) -> bool:
@@ -71,6 +72,7 @@ def read_run(folder: Path) -> Run:
         _read_lines(folder / "splits.jsonl"),
         _read_lines(folder / "disclosure.jsonl"),
         _read(folder / "tree.json", []),
+        _read(folder / "privacy.json", {}),
     )
 
 

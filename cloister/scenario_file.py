@@ -1,22 +1,35 @@
-"""Finding a scenario in a Python file: FILE or FILE:name, with fields set from the command line."""
+"""Finding a scenario or an evaluation in a Python file: FILE or FILE:name, with fields set from the command line."""
 
 import importlib.util
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from .fl.scenario import Scenario, changed
+from .threat_models.evaluation import Evaluation
+
+Value = TypeVar("Value")
 
 
 def load(where: str) -> Scenario:
     """The scenario that FILE[:name] holds; the default name is `scenario`. Raises ValueError of one line."""
+    return _named(where, Scenario, "scenario")
+
+
+def load_evaluation(where: str) -> Evaluation:
+    """The evaluation that FILE[:name] holds; the default name is `evaluation`. Raises ValueError of one line."""
+    return _named(where, Evaluation, "evaluation")
+
+
+def _named(where: str, kind: type[Value], default: str) -> Value:
     file, _, name = where.partition(":")
     path = Path(file)
     if not path.is_file():
-        raise ValueError(f"there is no file {file}; give the path of a scenario, for example examples/quickstart.py")
+        raise ValueError(f"there is no file {file}; give the path of a {default}, for example examples/quickstart.py")
     spec = importlib.util.spec_from_file_location(f"cloister_scenario_{path.stem}", path)
     if spec is None or spec.loader is None:
-        raise ValueError(f"{file} is not a Python file; a scenario is a .py file with `scenario = Scenario(...)`")
+        raise ValueError(f"{file} is not a Python file; a {default} is a .py file with `{default} = {kind.__name__}(...)`")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     try:
@@ -24,10 +37,10 @@ def load(where: str) -> Scenario:
     except Exception as error:  # whatever the user's file raises
         reason = next(iter(str(error).splitlines()), "")
         raise ValueError(f"{file} does not load: {type(error).__name__}: {reason}") from error
-    found = {key: value for key, value in vars(module).items() if isinstance(value, Scenario)}
-    wanted = name or "scenario"
+    found = {key: value for key, value in vars(module).items() if isinstance(value, kind)}
+    wanted = name or default
     if wanted not in found:
-        raise ValueError(f"{file} holds no scenario named {wanted!r}; it has: {', '.join(found) or 'none'}")
+        raise ValueError(f"{file} holds no {default} named {wanted!r}; it has: {', '.join(found) or 'none'}")
     return found[wanted]
 
 

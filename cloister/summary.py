@@ -33,6 +33,10 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
             table.add_row(f"the {party} learned", words)
         if not answers:
             table.add_row(f"the {party} learned", "nothing")
+    for unit, of in summary.get("privacy", {}).items():
+        most, mean = f"at most {of['epsilon_worst']:.3g} for any {unit}", f"{of['epsilon_mean']:.3g} on average"
+        table.add_row("epsilon of the sums", f"{most}, {mean}, at delta {of['delta']:.1g} (budget {of['budget']:.3g})")
+        table.add_row("not covered by it", "; ".join(of["not_covered"]))
     if below := summary["below_floor"]:
         names = ", ".join(sorted({row["cluster"].split("@")[0] for row in below}))
         table.add_row("below the floor", f"clusters {names}: too few clients to sum, kept their model ({len(below)} times)")

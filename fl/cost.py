@@ -2,6 +2,7 @@
 
 What is played is what an algorithm needs: per round and cluster a session of work, one mean and, where it compares updates,
 one Gram matrix; updates of the first round are remembered, and those of later rounds compared with them, where it needs that.
+Where it needs slots, one session of slots for each cluster instead, in which every client chooses one.
 Vectors are drawn one at a time, outside of what is timed.
 """
 
@@ -28,7 +29,6 @@ from .vector import dimension
 
 NORM = 1.0
 """l2 norm of a drawn update: of the size of a real one after some local epochs."""
-PLAYED = frozenset({Functionality.SUMS, Functionality.GRAM, Functionality.GRAM_REMEMBER, Functionality.COORDINATES})
 _REHEARSED = 64
 _SAMPLES = 100
 
@@ -38,8 +38,8 @@ class Workload:
     """What is played. needs: the algorithm's. compared: the vectors of the Gram matrix, updates or full gradients.
 
     clients, parameters: n and d. clusters: disjoint, of nearly equal size. drop: share of the clients, at least one, that fall
-    silent in each round, at a random one of their messages. All clients take part in all rounds.
-    Raises ValueError for sizes out of range, and for what cannot be played.
+    silent in each round, at a random one of their messages. All clients take part in all rounds. slots: K, where they are needed.
+    Raises ValueError for sizes out of range, and where nothing is summed.
     """
 
     needs: frozenset[Functionality]
@@ -51,18 +51,17 @@ class Workload:
     seed: int = 0
     by_samples: bool = False
     compared: Work = "update"
+    slots: int = 2
 
     def __post_init__(self) -> None:
-        if min(self.clients, self.parameters, self.clusters, self.rounds) < 1:
-            raise ValueError("clients, parameters, clusters and rounds are at least 1")
+        if min(self.clients, self.parameters, self.clusters, self.rounds, self.slots) < 1:
+            raise ValueError("clients, parameters, clusters, rounds and slots are at least 1")
         if self.clusters > self.clients:
             raise ValueError(f"{self.clusters} clusters of {self.clients} clients: at least one would be empty")
         if not 0 <= self.drop < 1:
             raise ValueError(f"drop is a share from 0 to below 1, not {self.drop}")
-        if not self.needs & {Functionality.SUMS, Functionality.COORDINATES}:
+        if not self.needs & {Functionality.SUMS, Functionality.COORDINATES, Functionality.SLOTS}:
             raise ValueError("an algorithm that asks the server for no sum sends no updates: there is nothing to measure")
-        if self.needs - PLAYED:
-            raise ValueError(f"{', '.join(sorted(self.needs - PLAYED))} cannot be played on random vectors yet")
 
     @property
     def dropped(self) -> int:
@@ -158,12 +157,20 @@ def measure(protection: Protection, load: Workload, tell: Callable[[float], None
 
 
 def random_work(protection: Protection, load: Workload, job: LocalJob) -> LocalWork:
-    """A client's work in a round: a function of both, normal, of l2 norm near `NORM`, and within the protection's clip."""
+    """A client's work in a round: a function of both, normal, of l2 norm near `NORM`, and within the protection's clip.
+
+    In slots it is in one of them, chosen at random, with a share of 1.
+    """
     rng = np.random.default_rng([seed_of(load.seed, "cost", job.work), job.round, job.client])
     vector: Vector = rng.standard_normal(load.parameters, np.float32)
     vector *= np.float32(NORM / np.sqrt(load.parameters))
     clip = getattr(protection, "clip", inf)
     np.clip(vector, -clip, clip, out=vector)
+    if job.work == "slots":
+        choice = int(rng.integers(load.slots))
+        rows = np.zeros((load.slots, load.parameters), np.float32)
+        rows[choice] = vector
+        return LocalWork(rows, 1, tuple(int(k == choice) for k in range(load.slots)))
     return LocalWork(vector, int(rng.integers(1, 1 + min(_SAMPLES, getattr(protection, "max_samples", _SAMPLES)))))
 
 
@@ -172,6 +179,8 @@ def _round(
 ) -> tuple[Phase, dict[str, Cluster]]:
     """One round as an algorithm with these needs plays it; fills `remembered` in the first."""
     work = {name: Assignment(c.model, c.members, c.members) for name, c in clusters.items()}
+    if Functionality.SLOTS in load.needs:
+        return _slots_round(view, load, t, clusters)
     answers: Mapping[str, Sum | BelowFloor]
     compared, grams = 0, dict[str, Gram]()
     if load.needs == {Functionality.SUMS}:
@@ -191,6 +200,19 @@ def _round(
     sums = [answer for answer in answers.values() if isinstance(answer, Sum)]
     summed = sum(len(answer.clients) for answer in sums)
     return Phase({}, 0.0, summed, compared, len(clusters) - len(sums)), clusters
+
+
+def _slots_round(view: ServerView, load: Workload, t: int, clusters: dict[str, Cluster]) -> tuple[Phase, dict[str, Cluster]]:
+    """All slots of a cluster start from one model, and the first that is opened moves it: what they hold costs nothing."""
+    answers = {}
+    for name, cluster in clusters.items():
+        others = (cluster.model,) * (load.slots - 1)
+        answers[name] = view.slots(t, name, Assignment(cluster.model, cluster.members, cluster.members, others))
+    summed = {name: [one for one in found if isinstance(one, Sum)] for name, found in answers.items()}
+    moved = {name: advanced(view, c, next(iter(summed[name]), None)) for name, c in clusters.items()}
+    view.retire([c.model for c in moved.values()], [])
+    clients = sum(len({i for one in found for i in one.clients}) for found in summed.values())
+    return Phase({}, 0.0, clients, 0, sum(not found for found in summed.values())), moved
 
 
 def _mean(view: ServerView, load: Workload, updates: Updates) -> Sum | BelowFloor:

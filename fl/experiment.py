@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from ..protocol.disclosure import Disclosure, party_of, totals
-from .algorithms.algorithm import State
+from .algorithms.algorithm import Measured, State
 from .checkpoint import Checkpoint, latest, read, write
 from .codec import from_plain, to_plain
 from .evaluation import Evaluation, Score, accuracies
 from .generality import ensemble_accuracy, fall_back, models_of_clients
 from .metrics import adjusted_rand_index, purity
+from .privacy import headline, spent
 from .run_folder import RunFolder, machine, versions
 from .scenario import Scenario, described
 from .separation import separation_gap
@@ -99,12 +100,18 @@ def _play(simulation: Simulation, folder: RunFolder, progress: _Progress) -> Rou
     now = view.traffic
     traffic = {"bytes_up": now.bytes_up - before.bytes_up, "bytes_down": now.bytes_down - before.bytes_down}
     below = [{"round": t, "cluster": b.name, "members": list(b.clients)} for b in view.below_floor[refused:]]
+    privacy = spent(view.ledgers)
+    epsilon = {unit: of["epsilon_worst"] for unit, of in privacy.items()}
     line = _metrics(simulation, t, evaluated) | traffic | {"below_floor": below, "seconds": took}
+    line |= {"epsilon": epsilon} if epsilon else {}
     if evaluated is not None and len(state.clusters) == 1:
         progress.before = line["accuracy_mean"]
     folder.append("metrics.jsonl", [line])
     folder.append("splits.jsonl", list(_splits(simulation, t)))
+    folder.append("similarities.jsonl", list(_similarities(simulation, t, evaluated is not None)))
     folder.append("disclosure.jsonl", [entry.as_dict() for entry in view.log[logged:]])
+    if privacy:
+        folder.write_json("privacy.json", privacy)
     extra = {"seconds": progress.seconds, "before": progress.before}
     memory = simulation.corrupted.save() if simulation.corrupted is not None else {}
     write(folder.checkpoints, Checkpoint(state.round, to_plain(state), view.save(), folder.lengths(), extra, memory))
@@ -123,6 +130,8 @@ def _metrics(simulation: Simulation, t: int, evaluated: Mapping[int, Score] | No
             for name, m in state.measured.items()
             if len(m.clients) > 1
         },
+        "detected": {name: _detected(m, groups) for name, m in state.measured.items() if m.communities},
+        "left_out": {str(i): reason for m in state.measured.values() for i, reason in m.left_out.items()},
     }
     return line if evaluated is None else line | _scores(evaluated)
 
@@ -135,6 +144,28 @@ def _scores(evaluated: Mapping[int, Score]) -> dict[str, Any]:
         "accuracy_mean": float(np.mean(accuracies)),
         "accuracy_worst": float(np.min(accuracies)),
     }
+
+
+def _detected(measured: Measured, groups: Mapping[int, int]) -> dict[str, Any]:
+    """Communities that were looked for in a round, and how they agree with the planted groups."""
+    planted = {i: groups[i] for i in measured.clients}
+    return {
+        "communities": [list(c) for c in measured.communities],
+        "purity": purity(measured.communities, planted),
+        "ari": adjusted_rand_index(measured.communities, planted),
+    }
+
+
+def _similarities(simulation: Simulation, t: int, evaluated: bool) -> Iterator[dict[str, Any]]:
+    """The cosines among which communities were looked for, in evaluated rounds and when they became clusters; null: not known."""
+    for name, measured in sorted(simulation.state.measured.items()):
+        if measured.communities and (evaluated or name not in simulation.state.clusters):
+            known = np.ones_like(measured.similarity, np.bool_) if measured.known is None else measured.known
+            rows = [
+                [round(float(a), 4) if there else None for a, there in zip(*row, strict=True)]
+                for row in zip(measured.similarity, known, strict=True)
+            ]
+            yield {"round": t, "cluster": name, "clients": list(measured.clients), "similarity": rows}
 
 
 def _splits(simulation: Simulation, t: int) -> Iterator[dict[str, Any]]:
@@ -195,6 +226,7 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
         "faults": len(faults),
         "unplaced": sorted(groups.keys() - placed.keys()),
         **({} if simulation.corrupted is None else {"corrupt": sorted(simulation.corrupted.members)}),
+        **({"privacy": headline(spent(simulation.view.ledgers))} if simulation.view.ledgers else {}),
         **_generality(simulation),
         "versions": versions(),
         "machine": machine(),

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,17 +11,17 @@ import numpy as np
 import torch
 
 from ..crypto.entropy import SimulatedEntropy
-from ..protocol.answers import Model
+from ..protocol.answers import Model, Vector
 from ..protocol.view import LocalJob, LocalWork, ServerView, Setup, Workers
 from .algorithms.algorithm import Start
 from .corruption import Computers, Corrupted
-from .evaluation import Evaluation, Score, accuracies
+from .evaluation import Evaluation, Score, accuracies, scores_of
 from .fast import Fast
 from .models import initial
 from .population import Client, Examples, Population
 from .scenario import Scenario
 from .training import Job, full_gradient
-from .vector import to_vector
+from .vector import load_vector, to_vector
 
 INITIAL = Model("init")
 
@@ -64,6 +65,7 @@ class Simulation:
             raise ValueError(f"arrivals names clients that the partition does not make: {unknown}")
         self.module = initial(scenario.model, population.shape, population.classes, seed_of(seed, "model"))
         self.module.to(scenario.device)
+        self._scratch = deepcopy(self.module).eval()  # what clients load models into that they judge
         self._training = scenario.algorithm.local(scenario.training)
         self.corrupted: Corrupted | None = None
         workers: Workers = self._work
@@ -73,7 +75,7 @@ class Simulation:
         entropy = SimulatedEntropy(seed)
         clients = tuple(sorted(population.clients))
         self.view: ServerView = scenario.protection.open(
-            Setup(entropy.secret("run", 16), to_vector(self.module), clients, workers, entropy, scenario.faults)
+            Setup(entropy.secret("run", 16), to_vector(self.module), clients, workers, entropy, scenario.faults, self._judge)
         )
         self._execution = scenario.execution
         if isinstance(self._execution, Fast) and self._execution.device == "cpu":
@@ -94,11 +96,11 @@ class Simulation:
         self.state = self.scenario.algorithm.round(self.state, self.view, rng)
         self.view.retire(self.state.models, self.state.remembered)
         models = {c.model for c in self.state.clusters.values()}
-        if models <= before and len(self.view.faults) > known:
+        if models <= before and len(self.view.faults) > known and not self.state.measured:
             raise NothingLearned(
                 f"no update of round {t} could be used ({self.view.faults[-1].reason}); a smaller training.lr may help"
             )
-        if models == {INITIAL} and self.view.below_floor:
+        if models == before == {INITIAL} and self.view.below_floor:
             few, floor = len(self.view.below_floor[-1].clients), self.view.below_floor[-1].floor
             raise NothingLearned(
                 f"a sum over {few} clients is below the floor of {floor}, and there is no other: more clients or a lower"
@@ -118,6 +120,21 @@ class Simulation:
         first = [Evaluation(same[0], vectors[same[0]], self.population.clients[same[0]].test) for same in alike.values()]
         found = accuracies(self.module, first)
         return {i: found[same[0]] for same in alike.values() for i in same}
+
+    def _judge(self, client: int, models: Sequence[Vector], /) -> int:
+        """The model of the least loss on what the client holds out for validation, or else on its training examples.
+
+        The authors of FLIC let clients judge by their test images, which would tune to what the result is measured on.
+        """
+        own = self.validation[client] if client in self.validation else self.population.clients[client]
+        losses = [self._loss(client, model, own.train) for model in models]
+        return int(np.argmin(losses))
+
+    def _loss(self, client: int, model: Vector, examples: Examples) -> float:
+        """The model's mean loss on these examples; infinite where it is not a number."""
+        load_vector(self._scratch, model)
+        loss = scores_of(self._scratch, [Evaluation(client, model, examples)])[client].loss
+        return loss if np.isfinite(loss) else np.inf
 
     def _work(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:
         """The clients' computers."""

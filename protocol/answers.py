@@ -1,6 +1,6 @@
 """What a view is asked with and answers with: typed values, and opaque handles on models and updates."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from enum import StrEnum
 from math import isfinite
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 Vector = NDArray[np.float32]
 Owner = Literal["server", "clients"]
-Work = Literal["update", "gradient", "update sketch", "gradient sketch"]
+Work = Literal["update", "gradient", "update sketch", "gradient sketch", "slots"]
 SKETCHES: Mapping[Work, Work] = MappingProxyType({"update sketch": "update", "gradient sketch": "gradient"})
 """Work that is a sketch of other work, which the client holds."""
 MOST_WEIGHT = 2.0**200
@@ -25,6 +25,8 @@ class Functionality(StrEnum):
     GRAM = "gram"
     GRAM_REMEMBER = "gram(remember)"
     COORDINATES = "coordinates"
+    CHOICE = "choice"
+    SLOTS = "slots"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +40,18 @@ class Model:
 class Assignment:
     """Work for one cluster in one round: its participants start from its model. All `members` receive what is published.
 
-    participants is a subset of members; both are ascending client ids.
+    participants is a subset of members; both are ascending client ids. others: further models, of work for slots.
     """
 
     model: Model
     participants: tuple[int, ...]
     members: tuple[int, ...]
+    others: tuple[Model, ...] = ()
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        """The models of all slots; of other work one."""
+        return (self.model, *self.others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +100,12 @@ class Weights:
 class Sum:
     """sum_i a_i delta_i over the surviving clients, as a handle; `weight` is sum_i a_i (n_i) over the same clients.
 
+    clients: whom the answer is about; of a slot whose choice is hidden, all who may be in it.
     recipient: who can open it. tolerance: bound on |error of the sum| / sum_i |a_i| |delta_i|, beside one rounding to
     float32. error: bound on the l2 norm of a further error of the mean sum / weight, from fixed point.
     norm: norm of the mean where the server can tell (it holds the mean, or an orthonormal transform of it), else None.
+    noise: standard deviation of what was added, on purpose, to each coordinate of the mean of the updates (each scaled down to
+    the norm that the noise was made for): beside tolerance and error, which do not count it.
     """
 
     name: str
@@ -104,11 +115,15 @@ class Sum:
     tolerance: float
     norm: float | None = None
     error: float = 0.0
+    noise: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class BelowFloor:
-    """The sum would have rested on fewer clients than the floor, so nothing was summed or published."""
+    """The sum would have rested on fewer clients than the floor, so nothing was summed or published.
+
+    clients: empty for a slot whose choice is hidden.
+    """
 
     name: str
     clients: tuple[int, ...]
@@ -159,9 +174,10 @@ class Cost:
 class Snapshot:
     """models: float32 (d,) by name. remembered: by name, float32 (clients, length), or shares and keys as uint64.
 
-    next_round: per party and kind of work."""
+    next_round: per party and kind of work. ledgers: the clients' privacy ledgers, as plain JSON values."""
 
     models: Mapping[str, Vector]
     remembered: Mapping[str, NDArray[Any]]
     next_round: Mapping[int, Mapping[str, int]]
     traffic: Traffic
+    ledgers: Sequence[Mapping[str, Any]] = ()

@@ -47,6 +47,9 @@ class Encrypted:
     the same. digits: decimals of the cosines and of the logarithms of norms that the server is told. keys: "run" for one
     sketch and one key for sketches, so that updates of different rounds compare; "session" for one per (round, cluster).
     Keys of sums are always new. floor: fewest clients in a sum, counted by the clients that open it.
+
+    Slots are not given: whoever decrypts the K sums opens those of one client, too, and only then knows the counts; a session
+    of counts first would have one key holder tell the server which slots to shut, and nobody to contradict it.
     """
 
     k: int = 1024
@@ -64,7 +67,7 @@ class Encrypted:
 
     @property
     def gives(self) -> frozenset[Functionality]:
-        given = {Functionality.SUMS, Functionality.GRAM}
+        given = {Functionality.SUMS, Functionality.GRAM, Functionality.CHOICE}
         return frozenset(given | {Functionality.GRAM_REMEMBER} if self.keys == "run" else given)
 
     def open(self, setup: Setup, /) -> "EncryptedView":

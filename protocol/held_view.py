@@ -26,11 +26,11 @@ from .view_base import UNUSABLE, Clients, ViewBase
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """How updates came to be. session: digest of the session of work. model: what the clients started from."""
+    """How updates came to be. session: digest of the session of work. models: what the clients started from."""
 
     session: bytes
     kind: Work
-    model: Model
+    models: tuple[Model, ...]
     clients: Clients
 
 
@@ -115,7 +115,7 @@ class HeldView(ViewBase):
             handles[c] = updates = Updates(f"{c}@{round}/{kind}", c, round, clients, work[c].members)
             if updates.name in self._made and not clients:
                 continue  # asked a second time, and nobody answers: what there is stays
-            self._made[updates.name] = Made(session.digest, kind, work[c].model, clients)
+            self._made[updates.name] = Made(session.digest, kind, work[c].models, clients)
             self._counted[updates.name] = {}
             self._numbered[updates.name] = 0
             self.server.published[updates.name] = []

@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from .answers import Cost
+from .choosing_messages import Offer
 from .errors import ProtocolError
 from .messages import Envelope, Task, decode, encode
-from .roles import Awaiting, Deadline, Effect, Event, Learned, Party, Perform, Persist, Received, Send, Worked
+from .roles import Awaiting, Deadline, Effect, Event, Judge, Judged, Learned, Party, Perform, Persist, Received, Send, Worked
 from .session import SERVER
 
 
@@ -77,11 +78,13 @@ class InProcess:
         opening: Iterable[tuple[int, Effect]],
         perform: Callable[[list[tuple[int, Task]]], Iterator[tuple[int, Worked]]],
         learned: Callable[[int, Learned], None],
+        judge: Callable[[int, Offer], int] | None = None,
     ) -> None:
         """Play sessions from their opening effects, each (party, effect), to the deadline, or to the last of their stages.
 
         clients: the client parties by id. sessions: the server's parties by session digest. perform: the local work of all
         clients that were given a task in a stage, results fed back one by one as they come. learned: told what clients were sent.
+        judge: which of the offered models serves a client best; needed by sessions that offer some.
         """
         queue: deque[Frame] = deque()
         late: list[Frame] = []
@@ -102,6 +105,8 @@ class InProcess:
                     case Perform(task):
                         vector = models.setdefault(task.vector, task.vector)  # one copy of a model, however many clients got it
                         tasks.append((party, replace(task, vector=vector)))
+                    case Judge(offer) if judge is not None:
+                        act(party, self._feed(clients[party], Judged(judge(party, offer))))
                     case Learned():
                         learned(party, effect)
 

@@ -22,13 +22,15 @@ Vector = NDArray[np.float32]
 class Total:
     """mean: float32 (d,), sum_i a_i x_i / sum_i a_i. weight: sum_i a_i. relative: bound on the weight's relative error.
 
-    error: bound on the l2 norm of the mean's error from fixed point, for the right weight.
+    error: bound on the l2 norm of the mean's error from fixed point, for the right weight. noise: standard deviation of what
+    was added to each coordinate of the mean on purpose.
     """
 
     mean: Vector
     weight: float
     relative: float
     error: float
+    noise: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

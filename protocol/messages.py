@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, ClassVar, get_args
 
+from .choosing_messages import ChoosingMessage
 from .encrypted_messages import EncryptedMessage
 from .errors import ProtocolError
 from .masked_messages import MaskedMessage
@@ -145,6 +146,7 @@ Message = (
     | Roster
     | SealedSeed
     | Ready
+    | ChoosingMessage
     | MaskedMessage
     | TwoServerMessage
     | EncryptedMessage

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from .choosing_messages import Offer
 from .messages import Envelope, Task
 
 
@@ -24,6 +25,13 @@ class Worked:
 
     vector: Any = field(repr=False)
     samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Event at a client: of the models that it was offered, the one at `index` serves it best."""
+
+    index: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +62,13 @@ class Perform:
 
 
 @dataclass(frozen=True, slots=True)
+class Judge:
+    """Effect at a client: try the offered models on its own data, then feed the role `Judged`."""
+
+    offer: Offer
+
+
+@dataclass(frozen=True, slots=True)
 class Learned:
     """Effect at a client: a published vector arrived. name: the sum's name; session: the digest it belongs to."""
 
@@ -69,8 +84,8 @@ class Awaiting:
     stage: str
 
 
-Event = Received | Worked | Deadline
-Effect = Send | Persist | Perform | Learned | Awaiting
+Event = Received | Worked | Judged | Deadline
+Effect = Send | Persist | Perform | Judge | Learned | Awaiting
 Step = Callable[[Any, Event], tuple[Any, tuple[Effect, ...]]]
 
 

@@ -20,14 +20,14 @@ from .two_server_messages import (
     Agreed,
     Coin,
     GramAnswer,
-    GramRequest,
+    GramQuestion,
     Held,
     Keep,
     KeyedTriple,
     KeyShare,
     Opening,
     SumAnswer,
-    SumRequest,
+    SumQuestion,
 )
 from .two_server_questions import Row, gram_question, keep_question, projected, projection_key, rows_of, sum_question, weighted
 from .two_server_terms import Terms, Words
@@ -93,11 +93,11 @@ def second_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             return _open(state, envelope, task), ()
         case Second(), Received(Envelope(message=Held(clients=clients), session=digest)):
             return _agree(state, digest, clients)
-        case Second(), Received(Envelope(message=GramRequest() as request, session=question)):
+        case Second(), Received(Envelope(message=GramQuestion() as request, session=question)):
             return _toss(state, question, request)
         case Second(), Received(Envelope(message=Opening() as opening, session=question)):
             return _opened(state, question, opening)
-        case Second(), Received(Envelope(message=SumRequest() as request, session=question)):
+        case Second(), Received(Envelope(message=SumQuestion() as request, session=question)):
             return _sum(state, question, request)
         case Second(), Received(Envelope(message=Keep() as keep, session=question)):
             return _keep(state, question, keep), ()
@@ -158,7 +158,7 @@ def _numbered(state: Second, number: int, question: bytes, expected: bytes) -> t
     return replace(state, next_question=number + 1), Persist("next question", (number + 1).to_bytes(8, "big"))
 
 
-def _toss(state: Second, question: bytes, request: GramRequest) -> tuple[Second, tuple[Effect, ...]]:
+def _toss(state: Second, question: bytes, request: GramQuestion) -> tuple[Second, tuple[Effect, ...]]:
     """Check the rows, count them against the limit of products, and say the second half of the coin."""
     numbered, stored = _numbered(state, request.number, question, gram_question(state.run, request))
     rows = rows_of(request)
@@ -220,7 +220,7 @@ def _expanded(state: Second, rows: tuple[Row, ...]) -> Iterator[Words]:
 # --- sums, and forgetting --------------------------------------------------------------------------------------------------
 
 
-def _sum(state: Second, question: bytes, request: SumRequest) -> tuple[Second, tuple[Effect, ...]]:
+def _sum(state: Second, question: bytes, request: SumQuestion) -> tuple[Second, tuple[Effect, ...]]:
     """Answer with the share of a weighted sum, if all sums together still show at least `floor` clients at once."""
     numbered, stored = _numbered(state, request.number, question, sum_question(state.run, request))
     held, floor = state.sessions.get(request.source), state.terms.floor

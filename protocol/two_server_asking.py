@@ -23,11 +23,11 @@ from .two_server_messages import (
     Coin,
     ExplicitTriple,
     GramAnswer,
-    GramRequest,
+    GramQuestion,
     Keep,
     Opening,
     SumAnswer,
-    SumRequest,
+    SumQuestion,
     TripleRequest,
 )
 from .two_server_questions import Row, gram_question, keep_question, projected, projection_key, sum_question, weighted
@@ -102,7 +102,7 @@ def ask_gram(
     terms: Terms, run: bytes, number: int, rows: Sequence[Row], shares: Iterable[Words], entropy: Entropy
 ) -> tuple[AskingGram, tuple[Effect, ...]]:
     """A Gram question about these rows, whose shares this server holds. number: not used for a question before."""
-    blank = GramRequest(number, *_listed(rows), bytes(32))
+    blank = GramQuestion(number, *_listed(rows), bytes(32))
     question = gram_question(run, blank)
     coin = entropy.secret(f"two servers coin 1 {question.hex()}", 32)
     salt = entropy.secret(f"two servers salt {question.hex()}", SALT_BYTES)
@@ -115,7 +115,7 @@ def ask_sum(
 ) -> tuple[AskingSum, tuple[Effect, ...]]:
     """A weighted sum of one session's updates. weights: client, weight and share, by ascending client."""
     clients, whole, shares = zip(*weights, strict=True)
-    request = SumRequest(number, source, clients, whole)
+    request = SumQuestion(number, source, clients, whole)
     question = sum_question(run, request)
     return AskingSum(terms, question, whole, shares), (_send(question, SECOND_SERVER, request),)
 

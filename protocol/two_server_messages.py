@@ -98,7 +98,7 @@ class Agreed:
 
 
 @dataclass(frozen=True, slots=True)
-class GramRequest:
+class GramQuestion:
     """Server to second server: the rows of a Gram question, and a commitment to its half of the coin."""
 
     kind: ClassVar[int] = 45
@@ -193,7 +193,7 @@ class GramAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class SumRequest:
+class SumQuestion:
     """Server to second server: the whole-number weights of a sum over updates of one session."""
 
     kind: ClassVar[int] = 52
@@ -246,14 +246,14 @@ TwoServerMessage = (
     | Withheld
     | Held
     | Agreed
-    | GramRequest
+    | GramQuestion
     | TripleRequest
     | KeyedTriple
     | ExplicitTriple
     | Coin
     | Opening
     | GramAnswer
-    | SumRequest
+    | SumQuestion
     | SumAnswer
     | Keep
 )

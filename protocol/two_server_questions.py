@@ -9,7 +9,7 @@ import numpy as np
 
 from ..crypto.prg import derive_key
 from ..crypto.ring_projection import RingProjection
-from .two_server_messages import GramRequest, Keep, SumRequest
+from .two_server_messages import GramQuestion, Keep, SumQuestion
 from .two_server_terms import Terms, Words
 
 Row = tuple[bytes, int]
@@ -20,12 +20,12 @@ def _question(run: bytes, what: str, *fields: object) -> bytes:
     return hashlib.sha256(b"cloister/v1/two servers question" + cbor2.dumps([run, what, *fields], canonical=True)).digest()
 
 
-def gram_question(run: bytes, request: GramRequest) -> bytes:
+def gram_question(run: bytes, request: GramQuestion) -> bytes:
     """The digest that a Gram question is asked under. The commitment is not part of it: it is made in its context."""
     return _question(run, "gram", request.number, list(request.sources), list(request.counts), list(request.clients))
 
 
-def sum_question(run: bytes, request: SumRequest) -> bytes:
+def sum_question(run: bytes, request: SumQuestion) -> bytes:
     return _question(run, "sum", request.number, request.source, list(request.clients), list(request.weights))
 
 
@@ -33,7 +33,7 @@ def keep_question(run: bytes, keep: Keep) -> bytes:
     return _question(run, "keep", keep.number, list(keep.sources), list(keep.counts), list(keep.clients))
 
 
-def rows_of(message: GramRequest | Keep) -> tuple[Row, ...]:
+def rows_of(message: GramQuestion | Keep) -> tuple[Row, ...]:
     """The rows in the order in which they are asked about."""
     clients = iter(message.clients)
     counted = zip(message.sources, message.counts, strict=True)

@@ -36,6 +36,9 @@ class TwoServer:
     max_norm: largest norm of an update; a client whose update exceeds it sits out and says so. The fixed point's step is a
     fraction of it. k: inner products are those of random projections to k coordinates (even), exact where updates have at
     most k. floor: fewest clients in a sum, held by the second server too.
+
+    Slots are not given yet: shares of K vectors and of the choice would be K + 1 uploads of a client in one round, of which the
+    second server must hold all or none, and it takes one of each kind; the floor of a slot would be the first server's word.
     """
 
     max_norm: float = 64.0
@@ -47,7 +50,7 @@ class TwoServer:
 
     @property
     def gives(self) -> frozenset[Functionality]:
-        return frozenset({Functionality.SUMS, Functionality.GRAM, Functionality.GRAM_REMEMBER})
+        return frozenset({Functionality.SUMS, Functionality.GRAM, Functionality.GRAM_REMEMBER, Functionality.CHOICE})
 
     def open(self, setup: Setup, /) -> "TwoServerView":
         return TwoServerView(setup, Terms(len(setup.initial), self.k, self.max_norm, self.floor))

@@ -17,6 +17,7 @@ from .messages import HEAD_BYTES, Task
 from .roles import Learned, Party, Worked
 from .session import SERVER, Session
 from .sides import Answering, ClientSide
+from .slot_work import check, misfit, packed, unfair, unpacked
 from .uploads import Collected, Collecting, Policy, Summed, Summing, from_bytes, publish, server_step, to_bytes
 from .view import Setup
 from .view_base import Clients, ViewBase, asked, unused
@@ -142,6 +143,42 @@ class UploadView(ViewBase):
         new = self._rows(updates, updates.clients)
         with self._network.timed(SERVER):
             return cosine_block(new, rows)
+
+    def slots(self, round: int, name: str, work: Assignment, most: int = 1, /) -> Sequence[Sum | BelowFloor]:
+        """The server is shown who chose what, with what share; the floor is counted by choosers."""
+        count, d = check(work, most), len(self._setup.initial)
+        session = self._session(round, name, work.participants, "slots")
+        party = Party(SERVER, Collecting(session, count * (self._how.length + 1)), server_step)
+        self._network.allow(4 * count * (max(self._how.length, d) + 1) + HEAD_BYTES)
+        self._draw({name: session})
+
+        def perform(tasks: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
+            for client, result in self._worked(tasks, "slots"):
+                with self._network.timed(client):
+                    reason = misfit(result, count, d, most)
+                if reason is not None:
+                    self._reject([client], reason)
+                    continue
+                yield client, Worked(packed(result), 1)
+
+        self._play({name: work}, "slots", {name: session}, {name: party}, perform)
+        collected: Collected = party.state
+        self._reject(collected.rejected)
+        uploads = {i: unpacked(vector, count) for i, (vector, _) in collected.received.items()}
+        for i in [i for i, (_, shares) in uploads.items() if unfair(shares.tolist(), most) is not None]:
+            self._reject([i], f"its shares are not whole numbers from 0 to {most}")
+            del uploads[i]
+        words = f"of each client's vectors for {count} slots: {self._how.seen}; and which slots it chose, with what share"
+        self._disclose(round, "server", "slots", tuple(uploads), len(uploads) * count * (self._how.length + 1), words)
+        answered = []
+        for k in range(count):
+            row = {i: float(shares[k]) for i, (_, shares) in uploads.items() if shares[k]}
+            total = np.zeros(self._how.length)
+            with self._network.timed(SERVER):
+                for client, a in row.items():
+                    total += a * uploads[client][0][k].astype(np.float64)
+            answered.append(self._publish(f"{name}/{k}@{round}", session, tuple(row), total, sum(row.values()), work.members))
+        return answered
 
     # --- inside -------------------------------------------------------------------------------------------------------
 

@@ -98,6 +98,10 @@ def _answer(state: Working, work: Worked) -> Upload | Ready:
         return Upload(to_bytes(work.vector), 1)
     if state.idle.transform is None:
         return Ready()
+    if work.vector.ndim == 2:  # for slots: of each the vector, then the share, which no transform touches
+        transform = state.idle.transform(state.session.digest)
+        rows = [np.append(transform.apply(row[:-1]), row[-1:]) for row in work.vector]
+        return Upload(to_bytes(np.concatenate(rows)), work.samples)
     return Upload(to_bytes(state.idle.transform(state.session.digest).apply(work.vector)), work.samples)
 
 

@@ -33,14 +33,20 @@ from .answers import (
 from .disclosure import Disclosure
 from .errors import Refused
 from .in_process import Fault, Tap
+from .ledger import Ledger, Unit
 
 
 @dataclass(frozen=True, slots=True)
 class LocalWork:
-    """What a client computed: a float32 vector, shape (d,), from `samples` examples."""
+    """What a client computed: a float32 vector, shape (d,), from `samples` examples.
+
+    For K slots the vector has shape (K, d), and shares are its K weights, whole numbers: 0 where the client did not choose, so
+    all but one are 0 for a hard choice. Soft ones are rounded by the client (`slots.integer_shares`).
+    """
 
     vector: Vector = field(repr=False)
     samples: int
+    shares: tuple[int, ...] = ()
 
     @property
     def sketched(self) -> Vector:
@@ -50,18 +56,27 @@ class LocalWork:
 
 @dataclass(frozen=True, slots=True)
 class LocalJob:
-    """What a client is asked to compute, from the model that it opened."""
+    """What a client is asked to compute, from the model that it opened; of work for slots, from the models `starts`."""
 
     client: int
     round: int
     work: Work
     start: Vector = field(repr=False)
+    starts: tuple[Vector, ...] = field(default=(), repr=False)
 
 
 class Workers(Protocol):
     """The clients' own computers. Yields (client, result) for every job, in any order, as results come."""
 
     def __call__(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]: ...
+
+
+class Judgement(Protocol):
+    """The clients' own opinion of models, formed on their own computers and data."""
+
+    def __call__(self, client: int, models: Sequence[Vector], /) -> int:
+        """The position of the model, each float32 (d,), that serves the client best."""
+        ...
 
 
 class ServerView(Protocol):
@@ -89,6 +104,14 @@ class ServerView(Protocol):
         """Publish weighted sums of these updates, one per name, each to its members.
 
         Raises Refused if, with what was published before about these updates, fewer than `floor` clients would show.
+        """
+        ...
+
+    def slots(self, round: int, name: str, work: Assignment, most: int = 1, /) -> Sequence[Sum | BelowFloor]:
+        """One session in which each client is given K models and chooses; publishes of each slot k the sum of w_ik x_ik.
+
+        work: its models are the slots'. most: largest share w_ik of a client in a slot; whoever exceeds it sits out. Weights of
+        sums are those of the survivors. Raises Refused where there is no such sum; a client is in one such session a round.
         """
         ...
 
@@ -124,6 +147,13 @@ class ServerView(Protocol):
         """Each client trains its own model and tells nobody; the new models are the clients'."""
         ...
 
+    def choose(self, round: int, models: Mapping[str, Model], clients: Sequence[int], /) -> Mapping[int, str]:
+        """Offer these models to the clients; of each that answers, the name of the one that serves it best by its own account.
+
+        At most once per client and round. Raises Refused where clients have been given no way to judge.
+        """
+        ...
+
     def retire(self, models: Iterable[Model], remembered: Iterable[Remembered], /) -> None:
         """Forget everything but these handles."""
         ...
@@ -149,6 +179,11 @@ class ServerView(Protocol):
     @property
     def costs(self) -> Mapping[int, Cost]:
         """What each party has spent since the view was opened, keys and seeds included, by party id. Not kept by snapshots."""
+        ...
+
+    @property
+    def ledgers(self) -> Mapping[tuple[int, Unit], Ledger]:
+        """What each client's unit has spent of its privacy budget; empty where no answer has noise."""
         ...
 
     def observe(self, model: Model, /) -> Vector:
@@ -179,7 +214,8 @@ class Protection(Protocol):
 class Setup:
     """What a view needs to begin. run: 16 bytes that name the run. initial: float32 (d,), known to all parties.
 
-    entropy: where secrets come from. tap: what the network does to frames, or None for a perfect one.
+    entropy: where secrets come from. tap: what the network does to frames, or None for a perfect one. judge: how clients choose
+    among models, on their own training or validation data; None where nothing asks them to.
     """
 
     run: bytes
@@ -188,6 +224,7 @@ class Setup:
     workers: Workers
     entropy: Entropy
     tap: Tap | None = None
+    judge: Judgement | None = None
 
 
 def check_composition(

@@ -10,6 +10,7 @@ from itertools import chain, count
 
 import numpy as np
 
+from . import choosing
 from .answers import (
     Assignment,
     BelowFloor,
@@ -25,11 +26,13 @@ from .answers import (
     Weights,
     Work,
 )
+from .choosing_messages import Offer
 from .disclosure import Disclosure
 from .disclosure import Party as Recipient
 from .errors import Refused
 from .in_process import Fault, InProcess
-from .messages import Task
+from .ledger import Ledger, Unit
+from .messages import HEAD_BYTES, Task
 from .roles import Effect, Learned, Party, Worked
 from .session import SERVER, Session
 from .sides import ClientSide, ServerSide
@@ -38,6 +41,8 @@ from .uploads import PROTOCOL, from_bytes, invite, to_bytes, usable
 from .view import LocalJob, LocalWork, Setup
 
 Clients = tuple[int, ...]
+BETWEEN = "\n"
+"""Between the names of several models in one task."""
 UNUSABLE = "the vector is not finite, or too large to compare"
 
 
@@ -54,6 +59,10 @@ class ViewBase:
         self._floor = floor
         self._network = network
         self._models["init"] = setup.initial
+        holds = None if owner == "server" else (lambda name: name in self.clients.models)
+        policy, d = choosing.ChoosingPolicy(), len(setup.initial)
+        idle = {i: choosing.Idle(i, setup.run, policy, d, holds) for i in setup.clients}
+        self._choosers = {i: Party(i, state, choosing.client_step) for i, state in idle.items()}
 
     @property
     def owner(self) -> Owner:
@@ -74,6 +83,10 @@ class ViewBase:
     @property
     def costs(self) -> Mapping[int, Cost]:
         return self._network.costs
+
+    @property
+    def ledgers(self) -> Mapping[tuple[int, Unit], Ledger]:
+        return {}
 
     @property
     def _models(self) -> dict[str, Vector]:
@@ -108,10 +121,10 @@ class ViewBase:
 
         def opening() -> Iterator[tuple[int, Effect]]:
             for cluster, session in sessions.items():
-                model = work[cluster].model.name
+                names = [model.name for model in work[cluster].models]
                 with self._network.timed(SERVER):
-                    vector = to_bytes(self.server.models[model]) if self._owner == "server" else b""
-                    tasks = invite(session, kind, model, vector)
+                    vectors = [to_bytes(self.server.models[n]) for n in names] if self._owner == "server" else []
+                    tasks = invite(session, kind, BETWEEN.join(names), b"".join(vectors))
                 yield from ((SERVER, task) for task in tasks)
 
         by_digest = {session.digest: parties[c] for c, session in sessions.items()}
@@ -119,12 +132,15 @@ class ViewBase:
 
     def _worked(self, tasks: Sequence[tuple[int, Task]], kind: Work) -> Iterator[tuple[int, LocalWork]]:
         """The clients' results, each from the model in its task, or from the model that clients hold under its name."""
-        starts: dict[str, Vector] = {}
+        starts: dict[str, tuple[Vector, ...]] = {}
         jobs = []
         for client, task in tasks:
             if task.model not in starts:
-                starts[task.model] = from_bytes(task.vector) if task.vector else self.clients.models[task.model]
-            jobs.append(LocalJob(client, task.round, kind, starts[task.model]))
+                names = task.model.split(BETWEEN)
+                sent = np.split(from_bytes(task.vector), len(names)) if task.vector else [self.clients.models[n] for n in names]
+                starts[task.model] = tuple(sent)
+            given = starts[task.model]
+            jobs.append(LocalJob(client, task.round, kind, given[0], given if kind == "slots" else ()))
         yield from self._setup.workers(jobs)
 
     def _learn(self, client: int, effect: Learned) -> None:
@@ -134,6 +150,9 @@ class ViewBase:
         self._network.faults += [Fault(i, reason, True) for i in clients]
 
     # --- sums ---------------------------------------------------------------------------------------------------------
+
+    def slots(self, round: int, name: str, work: Assignment, most: int = 1, /) -> Sequence[Sum | BelowFloor]:
+        raise Refused("sums into slots are not answered under this protection; ask for one that gives them")
 
     def _safe(self, updates: Updates, rows: Mapping[str, Row]) -> list[str]:
         """The names of the rows that reach the floor. Raises Refused if, with what was published, they would show too few."""
@@ -175,6 +194,31 @@ class ViewBase:
             self.clients.models[trained[client].name] = self.observe(models[client]) + result.vector
         return trained
 
+    # --- choices ------------------------------------------------------------------------------------------------------
+
+    def choose(self, round: int, models: Mapping[str, Model], clients: Sequence[int], /) -> Mapping[int, str]:
+        judgement = self._setup.judge
+        if judgement is None:
+            raise Refused("clients have been given no way to judge models; open the view with Setup(judge=...)")
+        labels, names = list(models), [model.name for model in models.values()]
+        session = Session(choosing.PROTOCOL, self._setup.run, round, choosing.KIND, tuple(sorted(clients)), 1)
+        vectors = [to_bytes(self.server.models[name]) for name in names] if self._owner == "server" else []
+        server = Party(SERVER, choosing.Asking(session, len(names)), choosing.server_step)
+
+        def judge(client: int, offer: Offer) -> int:
+            offered = [from_bytes(v) for v in offer.vectors] or [self.clients.models[name] for name in offer.names]
+            return judgement(client, offered)
+
+        self._network.allow(sum(map(len, vectors)) + 300 * len(names) + HEAD_BYTES)
+        opening = ((SERVER, effect) for effect in choosing.offer(session, names, vectors))
+        self._network.run(self._choosers, {session.digest: server}, opening, lambda tasks: iter(()), self._learn, judge)
+        chosen: Mapping[int, int] = server.state.chosen
+        size = len(names) * len(self._setup.initial)
+        self._disclose(round, "clients", choosing.KIND, session.roster, size, "the models that they were offered")
+        words = "the name of the model that serves it best"
+        self._disclose(round, "server", choosing.KIND, tuple(chosen), len(chosen), words)
+        return {client: labels[index] for client, index in chosen.items()}
+
     # --- memory -------------------------------------------------------------------------------------------------------
 
     def _remember(self, updates: Updates, rows: Mapping[int, Vector]) -> Remembered:
@@ -213,6 +257,9 @@ class ViewBase:
 
     def save(self) -> Snapshot:
         next_round = {i: dict(p.state.next_round) for i, p in self.clients.parties.items()}
+        for i, chooser in self._choosers.items():
+            if chooser.state.next_round:
+                next_round[i] |= {choosing.KIND: chooser.state.next_round}
         remembered = {name: np.stack(list(rows.values())) for name, rows in self.server.remembered.items() if rows}
         return Snapshot({**self.server.models, **self.clients.models}, remembered, next_round, self.traffic)
 
@@ -224,7 +271,9 @@ class ViewBase:
             r.name: dict(zip(r.clients, snapshot.remembered[r.name], strict=True)) for r in remembered if r.clients
         }
         for i, party in self.clients.parties.items():
-            party.state = replace(party.state, next_round=dict(snapshot.next_round.get(i, {})))
+            rounds = dict(snapshot.next_round.get(i, {}))
+            self._choosers[i].state = replace(self._choosers[i].state, next_round=rounds.pop(choosing.KIND, 0))
+            party.state = replace(party.state, next_round=rounds)
         self._network.messages, self._network.bytes_up, self._network.bytes_down = astuple(snapshot.traffic)
 
     def _disclose(self, round: int, to: Recipient, what: str, about: Clients, scalars: int, words: str) -> None:

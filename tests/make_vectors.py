@@ -19,6 +19,7 @@ from cloister.crypto.prg import derive_key, keystream
 from cloister.crypto.ring_projection import RingProjection
 from cloister.protocol import Permuted
 from cloister.protocol.answers import Assignment, Model, Weights
+from cloister.protocol.choosing_messages import Choice, Offer
 from cloister.protocol.distributed_gaussian import PAPER_BETA, DistributedGaussian, reserve
 from cloister.protocol.encrypted_client import scores_of
 from cloister.protocol.encrypted_keys import KeyName, hash_of, sealed_secret, tag_of
@@ -45,6 +46,7 @@ from cloister.protocol.receiver_opened_terms import PROTOCOL as OPENED
 from cloister.protocol.receiver_opened_terms import Opening, OpeningPolicy
 from cloister.protocol.roles import Worked
 from cloister.protocol.session import SERVER, Session
+from cloister.protocol.sketch_view import SketchSecret
 from cloister.protocol.slots import COUNTING, Slots, Weighted
 from cloister.protocol.two_server_asking import GramAnswered, SumAnswered
 from cloister.protocol.two_server_questions import sum_question
@@ -102,6 +104,7 @@ def sessions():
 
 
 SESSION = Session("uploads/update", bytes(range(16)), 3, "root", (1, 5, 900), 2)
+CHOOSING = Session("choosing", bytes(range(16)), 3, "choice", (1, 5, 900), 1)
 MESSAGES = {
     "task with a model": Task(*session_fields(SESSION).values(), "update", "init", floats([1.0, -2.5])),
     "task without": Task(*session_fields(SESSION).values(), "update", "root@2", b""),
@@ -111,8 +114,11 @@ MESSAGES = {
     "roster": Roster((bytes(32), b"\x01" * 32), (bytes(64), b"\x01" * 64)),
     "sealed seed": SealedSeed(5, bytes(32), bytes(64), bytes(48)),
     "ready": Ready(),
+    "offer": Offer(*session_fields(CHOOSING).values(), ("community 1", "init"), (floats([1.0, -2.5]), floats([0.0, 0.5]))),
+    "offer where clients own the models": Offer(*session_fields(CHOOSING).values(), ("community 1", "init"), ()),
+    "choice": Choice(1),
 }
-TO_SERVER = (Upload, Advertise, SealedSeed, Ready)
+TO_SERVER = (Upload, Advertise, SealedSeed, Ready, Choice)
 
 
 def envelope(message):
@@ -260,69 +266,6 @@ def rounds():
     return {"entropy_seed": SEED, "labels": ["run", "identity ID", "sealing key ID", "group seed"], "run": run, "cases": cases}
 
 
-def encrypted_keys():
-    """Tags and seals of keys. The public and secret keys here are any bytes: those of the library are fresh each time."""
-    seed, public, secret = (ENTROPY.secret(label, 32) for label in ("group seed", "public key", "secret key"))
-    cases = []
-    for purpose, round, name, holder in (("sums", 3, "root@3/update/0", 1), ("products", 0, "all", 5)):
-        named = KeyName(SESSION.run, purpose, round, name)
-        context = named.context(holder, hash_of(public))
-        tagged, sealed = tag_of(seed, context), sealed_secret(seed, context, secret)
-        parts = {"purpose": purpose, "run": SESSION.run, "round": round, "name": name, "holder": holder, "context": context}
-        cases.append({**parts, "tag": tagged, "sealed": sealed})
-    return {"entropy_seed": SEED, "seed": seed, "public": public, "secret": secret, "cases": cases}
-
-
-def encrypted_scores():
-    """What is told of opened products, at values that are far from a boundary of rounding; the last update is zero."""
-    lengths, cosines = np.array([100.0, 88.5, 112.3, 0.0]), np.array([[1, 0.23], [-0.5, 1]])
-    pairs = np.triu_indices(4)
-    all_cosines = np.pad(cosines, ((0, 2), (0, 2)), constant_values=0.1) + np.diag([0, 0, 0.9, 0.9])
-    products = (all_cosines * np.outer(lengths, lengths))[pairs]
-    cases = []
-    for digits in (1, 3):
-        scores = scores_of(products, 4, 0, digits)
-        cases.append({"digits": digits, "norms": scores.norms, "cosines": scores.cosines})
-    return {"rows": 4, "products": products.tolist(), "cases": cases}
-
-
-ENCRYPTED = {
-    "key request": KeyRequest("encrypted key/sums", bytes(range(16)), 3, "root", (1, 5, 900), 1),
-    "offered key": OfferedKey(b"public key", b"", bytes(range(32)), b"sealed key and its tag"),
-    "sum request": EncryptedSumRequest(
-        *session_fields(SESSION).values(), floats([0.0] * 6), 1, 10, 1, b"public key", bytes(range(32))
-    ),
-    "encrypted input": EncryptedInput(b"ciphertexts"),
-    "encrypted sum": EncryptedSum(
-        *session_fields(SESSION).values(),
-        floats([0.0] * 6),
-        0,
-        10,
-        (1, 900),
-        1,
-        bytes(32),
-        b"sealed key and its tag",
-        b"ciphertexts",
-    ),
-    "sum opened": SumOpened(bytes(8)),
-    "sketch request": SketchRequest(*session_fields(SESSION).values(), 16, 5, b"public key", bytes(range(32))),
-    "score request": ScoreRequest(
-        *session_fields(SESSION).values(), 2, 0, 3, 5, bytes(32), b"sealed key and its tag", (b"(0, 0)", b"(0, 1)", b"(1, 1)")
-    ),
-    "rounded scores": RoundedScores(bytes(8), bytes(4)),
-}
-
-
-def encrypted_messages():
-    to_server = (OfferedKey, EncryptedInput, SumOpened, RoundedScores)
-    cases = []
-    for name, message in ENCRYPTED.items():
-        ends = (5, SERVER) if isinstance(message, to_server) else (SERVER, 5)
-        sent = encode(Envelope(SESSION.digest, *ends, message))
-        cases.append({"name": name, "kind": type(message).__name__, "sender": ends[0], "bytes": sent})
-    return cases
-
-
 def words(values):
     return np.asarray(values).astype(np.int64).astype("<i8").tobytes()
 
@@ -395,7 +338,7 @@ def broken_two_servers():
         return kind, encode(replace(sent, message=replace(sent.message, **parts)))
 
     triple = decode(first["ExplicitTriple"].data, -3, LIMIT).message
-    sum_asked = decode(first["SumRequest"].data, SERVER, LIMIT).message
+    sum_asked = decode(first["SumQuestion"].data, SERVER, LIMIT).message
     cases = {
         "a lost key": ("KeyShare", b""),
         "a lost share": ("ExplicitShare", b""),
@@ -405,15 +348,15 @@ def broken_two_servers():
         "survivors from outside the roster": changed("Held", clients=(1, 4, 5)),
         "a survivor whose share is not held": changed("Agreed", clients=(1, 2)),
         "a lost agreement": ("Agreed", b""),
-        "another row than in the digest": changed("GramRequest", clients=(1, 4, 7)),
-        "another commitment": changed("GramRequest", commitment=bytes(32)),
+        "another row than in the digest": changed("GramQuestion", clients=(1, 4, 7)),
+        "another commitment": changed("GramQuestion", commitment=bytes(32)),
         "another half of the coin": changed("Opening", coin=bytes(32)),
         "a difference too short": changed("Opening", difference=bytes(8)),
         "a square too short": changed("ExplicitTriple", square=bytes(64)),
         "a square that is not symmetric with the other": changed("ExplicitTriple", square=bytes(8) + triple.square[:8] * 8),
         "a false share of the Gram matrix": changed("GramAnswer", gram=words([[0, 1, 0], [0, 0, 0], [0, 0, 0]])),
-        "another weight than in the digest": changed("SumRequest", weights=(*sum_asked.weights[:2], 1)),
-        "a sum of two": ("SumRequest", two_in_a_sum(first["SumRequest"])),
+        "another weight than in the digest": changed("SumQuestion", weights=(*sum_asked.weights[:2], 1)),
+        "a sum of two": ("SumQuestion", two_in_a_sum(first["SumQuestion"])),
         "a share of a sum too short": changed("SumAnswer", vector=bytes(8)),
     }
     results = []
@@ -447,6 +390,69 @@ def two_in_a_sum(frame):
     sent = decode(frame.data, SERVER, LIMIT)
     asked = replace(sent.message, clients=(1, 4), weights=(1, 1))
     return encode(replace(sent, session=sum_question(TWO_SERVERS.run, asked), message=asked))
+
+
+def encrypted_keys():
+    """Tags and seals of keys. The public and secret keys here are any bytes: those of the library are fresh each time."""
+    seed, public, secret = (ENTROPY.secret(label, 32) for label in ("group seed", "public key", "secret key"))
+    cases = []
+    for purpose, round, name, holder in (("sums", 3, "root@3/update/0", 1), ("products", 0, "all", 5)):
+        named = KeyName(SESSION.run, purpose, round, name)
+        context = named.context(holder, hash_of(public))
+        tagged, sealed = tag_of(seed, context), sealed_secret(seed, context, secret)
+        parts = {"purpose": purpose, "run": SESSION.run, "round": round, "name": name, "holder": holder, "context": context}
+        cases.append({**parts, "tag": tagged, "sealed": sealed})
+    return {"entropy_seed": SEED, "seed": seed, "public": public, "secret": secret, "cases": cases}
+
+
+def encrypted_scores():
+    """What is told of opened products, at values that are far from a boundary of rounding; the last update is zero."""
+    lengths, cosines = np.array([100.0, 88.5, 112.3, 0.0]), np.array([[1, 0.23], [-0.5, 1]])
+    pairs = np.triu_indices(4)
+    all_cosines = np.pad(cosines, ((0, 2), (0, 2)), constant_values=0.1) + np.diag([0, 0, 0.9, 0.9])
+    products = (all_cosines * np.outer(lengths, lengths))[pairs]
+    cases = []
+    for digits in (1, 3):
+        scores = scores_of(products, 4, 0, digits)
+        cases.append({"digits": digits, "norms": scores.norms, "cosines": scores.cosines})
+    return {"rows": 4, "products": products.tolist(), "cases": cases}
+
+
+ENCRYPTED = {
+    "key request": KeyRequest("encrypted key/sums", bytes(range(16)), 3, "root", (1, 5, 900), 1),
+    "offered key": OfferedKey(b"public key", b"", bytes(range(32)), b"sealed key and its tag"),
+    "sum request": EncryptedSumRequest(
+        *session_fields(SESSION).values(), floats([0.0] * 6), 1, 10, 1, b"public key", bytes(range(32))
+    ),
+    "encrypted input": EncryptedInput(b"ciphertexts"),
+    "encrypted sum": EncryptedSum(
+        *session_fields(SESSION).values(),
+        floats([0.0] * 6),
+        0,
+        10,
+        (1, 900),
+        1,
+        bytes(32),
+        b"sealed key and its tag",
+        b"ciphertexts",
+    ),
+    "sum opened": SumOpened(bytes(8)),
+    "sketch request": SketchRequest(*session_fields(SESSION).values(), 16, 5, b"public key", bytes(range(32))),
+    "score request": ScoreRequest(
+        *session_fields(SESSION).values(), 2, 0, 3, 5, bytes(32), b"sealed key and its tag", (b"(0, 0)", b"(0, 1)", b"(1, 1)")
+    ),
+    "rounded scores": RoundedScores(bytes(8), bytes(4)),
+}
+
+
+def encrypted_messages():
+    to_server = (OfferedKey, EncryptedInput, SumOpened, RoundedScores)
+    cases = []
+    for name, message in ENCRYPTED.items():
+        ends = (5, SERVER) if isinstance(message, to_server) else (SERVER, 5)
+        sent = encode(Envelope(SESSION.digest, *ends, message))
+        cases.append({"name": name, "kind": type(message).__name__, "sender": ends[0], "bytes": sent})
+    return cases
 
 
 def distributed_gaussian():
@@ -596,6 +602,24 @@ def broken_receiver_opened():
     return results
 
 
+def sketches():
+    """Secret sketches of the vector with k/8 at place k, under the keys of a run and of a session."""
+    seed = ENTROPY.secret("group seed", 32)
+    cases = []
+    for keys, d, k in (("run", 24, 6), ("session", 24, 12)):
+        drawn = SketchSecret(seed, SESSION.run, keys, d, k)(SESSION.digest)
+        vector = np.arange(d, dtype=np.float32) / 8
+        cases.append({"keys": keys, "d": d, "k": k, "vector": floats(vector), "sketch": floats(drawn.apply(vector))})
+    return {
+        "entropy_seed": SEED,
+        "label": "group seed",
+        "seed": seed,
+        "run": SESSION.run,
+        "session": SESSION.digest,
+        "cases": cases,
+    }
+
+
 FILES = {
     "crypto/v1/keys.json": keys,
     "crypto/v1/transforms.json": transforms,
@@ -605,12 +629,13 @@ FILES = {
     "group_seed/v1/exchange.json": exchange,
     "group_seed/v1/broken.json": broken_exchanges,
     "uploads/v1/rounds.json": rounds,
-    "encrypted/v1/keys.json": encrypted_keys,
-    "encrypted/v1/messages.json": encrypted_messages,
-    "encrypted/v1/scores.json": encrypted_scores,
+    "sketch/v1/sketches.json": sketches,
     "two_servers/v1/projections.json": ring_projections,
     "two_servers/v1/rounds.json": two_server_rounds,
     "two_servers/v1/broken.json": broken_two_servers,
+    "encrypted/v1/keys.json": encrypted_keys,
+    "encrypted/v1/messages.json": encrypted_messages,
+    "encrypted/v1/scores.json": encrypted_scores,
     "distributed_gaussian/v1/inputs.json": distributed_gaussian,
     "slots/v1/inputs.json": slots,
     "receiver_opened/v1/exchange.json": receiver_opened_sums,

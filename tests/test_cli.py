@@ -106,6 +106,7 @@ def test_a_run_writes_a_folder_and_shows_the_summary(cloister: Command) -> None:
     assert "runs/small-seed0" in result.out
     names = {p.name for p in Path("runs/small-seed0").iterdir()}
     expected = {"scenario.json", "summary.json", "metrics.jsonl", "splits.jsonl", "disclosure.jsonl", "faults.jsonl"}
+    expected |= {"similarities.jsonl"}
     assert names == expected | {"tree.json", "models", "checkpoints", "report.html"}
     assert rounds_in("runs/small-seed0") == 4
     again = cloister("run", "scenario.py")
@@ -319,7 +320,7 @@ def test_a_learning_rate_that_explodes_is_one_line(cloister: Command, scenario: 
     assert json.loads(Path("x/scenario.json").read_text())["training"]["lr"] == 1e30
     logs = {log.name: log.read_text() for log in Path("x").glob("*.jsonl")}
     assert "rejected" in logs.pop("faults.jsonl")
-    assert list(logs.values()) == [""] * 3
+    assert list(logs.values()) == [""] * 4
     assert cloister(*explode, "--resume").code == 1
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from cloister.fl.algorithms.algorithm import Cluster, Measured
 from cloister.fl.algorithms.cfl import State
@@ -149,7 +150,40 @@ def test_what_does_not_fit_is_refused(kind: Any, plain: Any) -> None:
         from_plain(kind, plain)
 
 
-@pytest.mark.parametrize("value", [object(), {1, 2}, np.zeros(3), b"bytes", Model, 1j])
+@pytest.mark.parametrize("value", [object(), {1, 2}, np.zeros(3, np.float32), np.zeros(3, np.int64), b"bytes", Model, 1j])
 def test_what_is_not_plain_is_not_written(value: Any) -> None:
     with pytest.raises(ValueError, match="cannot write"):
         to_plain(value)
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=3).map(tuple), st.integers(0, 2**32))
+def test_arrays_return_bit_for_bit(shape: tuple[int, ...], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    numbers, bits = rng.standard_normal(shape), rng.random(shape) < 0.5
+    numbers = np.where(bits, numbers, np.inf)
+    for kind, value in ((NDArray[np.float64], numbers), (NDArray[np.bool_], bits), (NDArray[np.float64], numbers.T)):
+        read = from_plain(kind, json.loads(json.dumps(to_plain(value))))
+        assert read.dtype == value.dtype
+        assert read.shape == value.shape
+        assert read.tobytes() == np.ascontiguousarray(value).tobytes()
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"dtype": "float32"},
+        {"dtype": "bool"},
+        {"dtype": "object"},
+        {"shape": [2, 3]},
+        {"shape": [-2, -2]},
+        {"shape": "22"},
+        {"shape": [10**9, 10**9]},
+        {"base64": "AAAA"},
+        {"base64": "!" * 44},
+        {"base64": 4},
+    ],
+)
+def test_arrays_that_are_not_what_they_say_are_refused(broken: Any) -> None:
+    plain = to_plain(np.eye(2))
+    with pytest.raises(ValueError):
+        from_plain(NDArray[np.float64], {**plain, **broken})

@@ -21,7 +21,7 @@ from cloister.fl.algorithms.fedavg import FedAvg, Local
 from cloister.fl.cost import Measured, Phase, Workload, measure, workload_of
 from cloister.fl.scenario import PROTECTIONS, Scenario
 from cloister.fl.simulation import Simulation
-from cloister.protocol import Masked, Permuted, Plain
+from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.answers import Cost, Functionality
 from cloister.protocol.dropouts import Dropouts
 from cloister.protocol.errors import Refused
@@ -35,6 +35,8 @@ QUICKSTART = str(ROOT / "examples" / "quickstart.py")
 SUMS = frozenset({Functionality.SUMS})
 GRAMS = frozenset({Functionality.SUMS, Functionality.GRAM, Functionality.GRAM_REMEMBER})
 FITTING = [p for p in PROTECTIONS if p.gives >= GRAMS]
+SIZES: dict[type[Protection], float] = {Encrypted: 1e-2}
+"""How far sizes differ between runs: ciphertexts are compressed, and never the same."""
 SILENT: Callable[[float], None] = lambda share: None  # noqa: E731
 
 each_protection = pytest.mark.parametrize("protection", FITTING, ids=brief)
@@ -111,9 +113,13 @@ def test_messages_and_bytes_are_those_of_the_frames(protection: Protection, drop
 
 
 @each_protection
-@pytest.mark.parametrize("algorithm", [FedAvg(by_samples=False), CFL(thresholds=ScaleFree(eps1=0.4, eps2=0.74), patience=9)])
-def test_a_run_that_trains_costs_the_same_bytes(protection: Protection, algorithm: Any) -> None:
+@pytest.mark.parametrize("remember", [None, False, True])
+def test_a_run_that_trains_costs_the_same_bytes(protection: Protection, remember: bool | None) -> None:
     """Rounds without a split: sample counts aside, every message of a real run has the size that was measured."""
+    if remember and isinstance(protection, Encrypted):
+        pytest.skip("comparing rounds costs messages here, and a run without a split never does")
+    cfl = CFL(thresholds=ScaleFree(eps1=0.4, eps2=0.74), patience=9, remember=bool(remember))
+    algorithm: Any = FedAvg(by_samples=False) if remember is None else cfl
     scenario = quickstart(protection=protection, algorithm=algorithm)
     scenario = replace(scenario, partition=replace(scenario.partition, clients=6), training=replace(scenario.training, epochs=1))
     simulation = Simulation(scenario, None)
@@ -125,7 +131,7 @@ def test_a_run_that_trains_costs_the_same_bytes(protection: Protection, algorith
     found = measure(protection, load, SILENT)
     ours = tuple(map(sum, zip(*(traffic(phase) for phase in (found.setup, *found.rounds)), strict=True)))
     theirs = (simulation.view.traffic.bytes_up, simulation.view.traffic.bytes_down)
-    assert ours == pytest.approx(theirs, abs=6 * 3 * 2)  # a sample count is one byte longer or shorter
+    assert ours == pytest.approx(theirs, abs=6 * 3 * 2, rel=SIZES.get(type(protection), 0))  # a sample count varies by one byte
 
 
 def test_the_masked_upload_is_four_bytes_a_parameter_and_little_more() -> None:
@@ -159,7 +165,7 @@ def test_clients_parameters_and_clusters_are_those_asked_for(protection: Protect
     assert sorted((j.round, j.client) for j in jobs) == [(t, i) for t in range(3) for i in range(11)]
     assert [p.summed for p in found.rounds] == [p.compared for p in found.rounds] == [11] * 3
     assert {e.about for e in found.log if e.what == "sums"} == {(0, 2, 4, 6, 8, 10), (1, 3, 5, 7, 9)}
-    assert [e.round for e in found.log if e.what == "gram(remember)"] == [1, 1, 2, 2]
+    assert [e.round for e in found.log if (e.what, e.recipient) == ("gram(remember)", "server")] == [1, 1, 2, 2]
     assert sorted(i for i in found.rounds[0].costs if i >= 0) == list(range(11))
 
 
@@ -172,9 +178,11 @@ def test_as_many_clients_as_asked_for_fall_silent(protection: Protection) -> Non
     assert sum(12 - phase.compared for phase in found.rounds) >= 4  # sketches go last: whoever falls silent is missed there
     assert {phase.unsummed for phase in found.rounds} == {0}
     again = measure(protection, load, SILENT)
-    assert [traffic(phase) for phase in again.rounds] == [traffic(phase) for phase in found.rounds]
+    for one, same in zip(again.rounds, found.rounds, strict=True):
+        assert traffic(one) == pytest.approx(traffic(same), rel=SIZES.get(type(protection), 0))
     other = measure(protection, replace(load, seed=1), SILENT)
-    assert [p.summed for p in other.rounds] != [p.summed for p in found.rounds] or isinstance(protection, Plain | Permuted)
+    always = isinstance(protection, Plain | Permuted | TwoServer)  # every victim is missed in the sum
+    assert [p.summed for p in other.rounds] != [p.summed for p in found.rounds] or always
 
 
 def test_of_one_message_a_round_it_is_that_one_which_is_lost() -> None:
@@ -258,7 +266,8 @@ def test_drawing_vectors_is_not_counted(protection: Protection, monkeypatch: pyt
     monkeypatch.setattr(cost, "random_work", slow)
     found = measure(protection, workload(clients=4, parameters=20, rounds=1), SILENT)
     assert found.rounds[0].seconds >= 4 * 0.15
-    assert all(c.cpu_seconds < 0.1 for c in found.rounds[0].costs.values())
+    if not isinstance(protection, Encrypted):  # its keys take as long
+        assert all(c.cpu_seconds < 0.1 for c in found.rounds[0].costs.values())
 
 
 def test_a_client_is_charged_for_its_transform_and_the_server_for_its_sums() -> None:

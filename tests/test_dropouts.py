@@ -62,4 +62,4 @@ def test_nobody_drops_out_of_none_and_too_many_are_refused():
     assert sums == [MEMBERS, MEMBERS]
     with pytest.raises(ValueError, match="count is 0 to 7"):
         Dropouts(MEMBERS, count=8)
-    assert described(Dropouts((1, 2), seed=5)) == {"type": "Dropouts", "among": [1, 2], "count": 1, "seed": 5}
+    assert described(Dropouts((1, 2), seed=5)) == {"type": "Dropouts", "among": [1, 2], "count": 1, "seed": 5, "latest": 8}

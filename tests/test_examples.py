@@ -17,6 +17,8 @@ from cloister.fl.experiment import run
 from cloister.fl.partition import CongruentHalves, LabelPermutation, LabelSwap, TopicPerClient
 from cloister.fl.scenario import Scenario
 from cloister.fl.simulation import Simulation
+from cloister.protocol import Masked
+from cloister.protocol.masked_noise import Cohorts
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 QUICK = sorted(path.stem for path in EXAMPLES.glob("*.py") if "\nquick = " in path.read_text(encoding="utf-8"))
@@ -147,3 +149,20 @@ def test_paper_scale_is_that_of_section_vi() -> None:
     assert load(QUICK[2]).congruent.partition == CongruentHalves(clients=2)
     assert values[QUICK[3]].partition == LabelPermutation(clients=20, groups=4, shared_test=True)
     assert values[QUICK[4]].partition == TopicPerClient(clients=20)
+
+
+def test_private_averaging_spends_what_its_docstring_says() -> None:
+    """Ten sums of all sixty clients, by the release of the cohort that the scenario's own view solves for."""
+    module = load("private_fedavg")
+    value: Scenario = module.scenario
+    protection = value.protection
+    assert isinstance(protection, Masked)
+    assert protection.noise is not None
+    cohorts = Cohorts(protection.noise, protection.corrupt, protection.dropped, protection.floor, 650, protection.ring_bits)
+    ledger = protection.noise.ledger(0)
+    for _ in range(value.rounds):
+        ledger = ledger + cohorts.parameters(60).release(60, "zero out")
+    assert module.__doc__ is not None
+    assert f"epsilon {ledger.spent:.2f} spent" in module.__doc__
+    assert "(6, 1e-3)-differentially private" in module.__doc__
+    assert (protection.noise.epsilon, protection.noise.delta) == (6.0, 1e-3)

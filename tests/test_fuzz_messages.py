@@ -7,6 +7,7 @@ import tracemalloc
 
 import pytest
 
+from cloister.protocol.choosing_messages import Choice, Offer
 from cloister.protocol.errors import ProtocolError
 from cloister.protocol.masked_messages import (
     Accepted,
@@ -37,6 +38,8 @@ SEEDS = [
         (3, -1, Advertise(bytes(32), bytes(64))),
         (-1, 3, Roster((bytes(32),) * 3, (bytes(64),) * 3)),
         (3, -1, SealedSeed(4, bytes(32), bytes(64), bytes(48))),
+        (-1, 3, Offer("choosing", bytes(16), 3, "choice", (1, 3), 1, ("a", "b"), (bytes(range(16)), bytes(16)))),
+        (3, -1, Choice(1)),
         (-1, 3, Proposal(*PROPOSED, 32, 9, 8, bytes(8), 16, 2, 2, bytes(32), bytes(32), bytes(32), bytes(24), 1)),
         (3, -1, MaskKeys(bytes(32), bytes(32), bytes(64))),
         (-1, 3, NeighbourKeys((1,), (bytes(32),), (bytes(32),), (bytes(64),))),

@@ -56,7 +56,7 @@ COLLUSIVE = [
 ]
 
 
-@pytest.mark.parametrize("attack", COLLUSIVE, ids=repr)
+@pytest.mark.parametrize("attack", COLLUSIVE, ids=lambda value: repr(value).split(" at 0x")[0])
 def test_all_attackers_send_one_object(attack: Any) -> None:
     """ByzFL: f attackers always send the same object, a Sybil cluster at distance 0 whatever the attack says."""
     updates = gaussian(9, 610)  # as long as the model of the sample
@@ -79,7 +79,11 @@ def test_jitter_has_its_size_and_leaves_the_mean_of_many_members_alone() -> None
     assert np.linalg.norm(np.mean(list(found.values()), axis=0) - bare) < 0.06 * np.linalg.norm(bare)
 
 
-@pytest.mark.parametrize("attack", [RandomVector(), GaussianNoise(0.1), Tilted(0.5), CloakedCollusion()], ids=repr)
+@pytest.mark.parametrize(
+    "attack",
+    [RandomVector(), GaussianNoise(0.1), Tilted(0.5), CloakedCollusion()],
+    ids=lambda value: repr(value).split(" at 0x")[0],
+)
 def test_gaussian_attackers_are_copies_of_each_other(attack: Any) -> None:
     """ByzFL: the Gaussian attack is f copies of one vector."""
     update = gaussian(1, 200)[0]

@@ -108,7 +108,7 @@ def test_a_round_follows_from_its_secrets(at):
     rows = [encoded[i] for i in roster]
     coins = [entropy.secret(f"two servers coin {n} {question.hex()}", 32) for n in (1, 2)]
     salt = entropy.secret(f"two servers salt {question.hex()}", 32)
-    number, sources, counts, clients, commitment = body["GramRequest", -1, -2]
+    number, sources, counts, clients, commitment = body["GramQuestion", -1, -2]
     assert (number, sources, counts, clients) == (0, [digest], [3], roster)
     run = octets(file["session"]["run"])
     named = cbor2.dumps([run, "gram", number, sources, counts, clients], canonical=True)
@@ -140,7 +140,7 @@ def test_a_round_follows_from_its_secrets(at):
     expected = [(cross[i][j] + cross[j][i] + squares[1][3 * i + j]) % RING for i in range(3) for j in range(3)]
     assert unsigned(share) == expected
 
-    asked = body["SumRequest", -1, -2]
+    asked = body["SumQuestion", -1, -2]
     assert asked == [1, digest, roster, case["weights"]]
     total = [sum(q * encoded[i][c] for i, q in zip(roster, case["weights"], strict=True)) for c in range(terms["length"])]
     assert total == signed(octets(case["total"]))

@@ -26,7 +26,7 @@ from cloister.protocol.roles import Received
 from cloister.protocol.second_server import Holding
 from cloister.protocol.session import DEALER, SECOND_SERVER, SERVER
 from cloister.protocol.two_server_asking import GramAnswered, SumAnswered, Unanswered, consistent, keep
-from cloister.protocol.two_server_messages import KeyedTriple, KeyShare, SumRequest, TripleRequest, TwoServerMessage
+from cloister.protocol.two_server_messages import KeyedTriple, KeyShare, SumQuestion, TripleRequest, TwoServerMessage
 from cloister.protocol.two_server_questions import sum_question
 from cloister.protocol.two_server_terms import Terms, TooLarge
 from cloister.protocol.two_server_upload import from_words, to_words
@@ -243,7 +243,7 @@ def test_rows_of_several_rounds_are_compared_under_one_projection():
 
 # --- messages between servers are lost, replayed, altered -----------------------------------------------------------------
 
-GRAM_KINDS = ("GramRequest", "TripleRequest", "KeyedTriple", "ExplicitTriple", "Coin", "Opening", "GramAnswer")
+GRAM_KINDS = ("GramQuestion", "TripleRequest", "KeyedTriple", "ExplicitTriple", "Coin", "Opening", "GramAnswer")
 
 
 @pytest.mark.parametrize("kind", ["Held", "Agreed"])
@@ -278,7 +278,7 @@ def test_a_lost_message_ends_a_gram_question_cleanly_and_the_next_is_answered(ki
     assert (play.gram().gram == whole @ whole.T).all()
 
 
-@pytest.mark.parametrize("kind", ["SumRequest", "SumAnswer"])
+@pytest.mark.parametrize("kind", ["SumQuestion", "SumAnswer"])
 def test_a_lost_message_ends_a_sum_cleanly_and_the_same_sum_may_be_asked_again(kind):
     lost = []
     play = Play(4, lambda f: [] if f.kind == kind and not lost and not lost.append(f) else [f])
@@ -317,8 +317,8 @@ def test_late_messages_end_in_fewer_survivors_or_no_answer(late):
         ("KeyShare", lambda m: replace(m, binding=bytes(32)), 1),
         ("Agreed", lambda m: replace(m, clients=(1, 2)), SECOND_SERVER),
         ("Held", lambda m: replace(m, clients=(1, 2)), SERVER),
-        ("GramRequest", lambda m: replace(m, clients=(1, 3, 5, 8)), SERVER),
-        ("GramRequest", lambda m: replace(m, commitment=bytes(32)), SERVER),
+        ("GramQuestion", lambda m: replace(m, clients=(1, 3, 5, 8)), SERVER),
+        ("GramQuestion", lambda m: replace(m, commitment=bytes(32)), SERVER),
         ("ExplicitTriple", lambda m: replace(m, square=m.square[8:]), DEALER),
         ("ExplicitTriple", lambda m: replace(m, square=flipped(m.square, 8)), SECOND_SERVER),  # the matrix is not symmetric
         ("Opening", lambda m: replace(m, coin=flipped(m.coin)), SERVER),
@@ -327,7 +327,7 @@ def test_late_messages_end_in_fewer_survivors_or_no_answer(late):
         ("GramAnswer", lambda m: replace(m, gram=m.gram[8:]), SECOND_SERVER),
         ("GramAnswer", lambda m: replace(m, gram=flipped(m.gram, 8)), SECOND_SERVER),
         ("GramAnswer", lambda m: replace(m, difference=m.difference[8:]), SECOND_SERVER),
-        ("SumRequest", lambda m: replace(m, weights=(2, 1, 1, 1)), SERVER),
+        ("SumQuestion", lambda m: replace(m, weights=(2, 1, 1, 1)), SERVER),
         ("SumAnswer", lambda m: replace(m, vector=m.vector[8:]), SECOND_SERVER),
     ],
 )
@@ -575,7 +575,7 @@ def test_a_question_has_a_new_number_and_its_own_digest(ask):
         ended = play.gram(number=number) if ask == "gram" else play.sum(ones, number=number)
         assert isinstance(ended, GramAnswered | SumAnswered) == answered
     assert play.network.persisted[SECOND_SERVER, "next question"] == (6).to_bytes(8, "big")
-    request = SumRequest(9, play.session().digest, play.roster, (1, 1, 1))
+    request = SumQuestion(9, play.session().digest, play.roster, (1, 1, 1))
     play.helpers[SECOND_SERVER].handle(Received(Envelope(sum_question(RUN, request), SERVER, SECOND_SERVER, request)))
     request = replace(request, number=10)
     with pytest.raises(ProtocolError, match="digest"):
@@ -649,7 +649,7 @@ def test_only_the_server_asks_only_the_dealer_deals_and_only_the_roster_sends_ke
     play = Play(3)
     play.upload()
     second = play.helpers[SECOND_SERVER]
-    request = SumRequest(0, play.session().digest, play.roster, (1, 1, 1))
+    request = SumQuestion(0, play.session().digest, play.roster, (1, 1, 1))
     cases = [
         (Envelope(sum_question(RUN, request), 1, SECOND_SERVER, request), 1),
         (Envelope(sum_question(RUN, request), DEALER, SECOND_SERVER, request), DEALER),

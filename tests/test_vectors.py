@@ -10,10 +10,11 @@ from pathlib import Path
 import cbor2
 import numpy as np
 import pytest
+from scipy.special import ndtri
 
 from cloister.crypto import orthonormal
 from cloister.crypto.entropy import SimulatedEntropy
-from cloister.crypto.prg import derive_key
+from cloister.crypto.prg import derive_key, keystream
 from cloister.crypto.samplers import discrete_gaussian
 from cloister.protocol.errors import ProtocolError
 from cloister.protocol.messages import Upload, decode, encode
@@ -93,6 +94,19 @@ def test_broken_exchanges_fail_with_their_reason(case):
     with pytest.raises(ProtocolError) as failure:
         MAKE["play_exchange"]((case["frame"], octets(case["bytes"])))
     assert (failure.value.blame, failure.value.reason) == (case["blame"], case["reason"])
+
+
+def test_a_sketch_is_the_keystream_through_the_normal_quantile():
+    """A second reading of specs/sketch.md from bare primitives, where d is small and there is no public projection."""
+    file = read("sketch/v1/sketches.json")
+    for case in file["cases"]:
+        context = octets(file["run"] if case["keys"] == "run" else file["session"])
+        secret = derive_key(octets(file["seed"]), "sketch", context)
+        block = derive_key(derive_key(secret, "secret sketch", b""), "gaussian projection", bytes(16))
+        words = np.frombuffer(keystream(block, 8 * case["k"] * case["d"]), "<u8") >> np.uint64(12)
+        omega = ndtri((words.astype(np.float64) + 0.5) * 2.0**-52).reshape(case["k"], case["d"]) / np.sqrt(case["k"])
+        vector, sketch = (np.frombuffer(octets(case[name]), "<f4") for name in ("vector", "sketch"))
+        np.testing.assert_allclose(sketch, omega @ vector.astype(np.float64), rtol=1e-6, atol=1e-6)
 
 
 def test_noisy_inputs_are_the_rotated_vector_and_the_samplers_noise():

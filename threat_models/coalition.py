@@ -59,7 +59,7 @@ class Sitting:
 class TwoFacedWork(LocalWork):
     """The work of a client that sums one vector and sketches another."""
 
-    shown: Vector = field(repr=False)
+    shown: Vector = field(repr=False, kw_only=True)
 
     @property
     def sketched(self) -> Vector:
@@ -169,7 +169,7 @@ class Coalition:
 
     def _answer(self, own: Own, vector: Vector) -> LocalWork:
         shown = self._conduct.shown
-        return LocalWork(vector, own.samples) if shown is None else TwoFacedWork(vector, own.samples, shown(own))
+        return LocalWork(vector, own.samples) if shown is None else TwoFacedWork(vector, own.samples, shown=shown(own))
 
     def _trained(self, situation: Situation) -> Vector:
         local: Any = self._conduct.local

@@ -34,13 +34,20 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measured:
-    """What the server saw of one cluster in one round: norms, cosines in the order of `clients`, and the split it made."""
+    """What the server saw of one cluster in one round: norms, cosines in the order of `clients`, and the split it made.
+
+    communities: what it found among the clients, where it looked. known: bool (m, m), which cosines it has; None for all.
+    left_out: clients whose updates were not summed, and why.
+    """
 
     mean: float
     largest: float
     clients: tuple[int, ...]
     similarity: NDArray[np.float64] = field(repr=False)
     split: Bipartition | None = None
+    communities: tuple[tuple[int, ...], ...] = ()
+    known: NDArray[np.bool_] | None = field(default=None, repr=False)
+    left_out: Mapping[int, str] = field(default_factory=dict)
 
 
 class State(Protocol):

@@ -193,7 +193,7 @@ class CFL:
         return Assignment(cluster.model, chosen, cluster.members)
 
     def _judged(self, view: ServerView, answered: Updates, gradients: Updates | None) -> Gram | None:
-        """What the split test looks at: the updates, or the gradients of those who also sent an update; None without any."""
+        """What the split test looks at: the updates, or the gradients of those who sent both; None if there are none."""
         if self.similarity == "update":
             seen = view.gram(answered)
         elif gradients is not None:

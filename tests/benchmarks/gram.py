@@ -1,9 +1,10 @@
 """A private Gram matrix of 100 clients at d = 1,000,000: by the two-stage secret sketch, and by two servers with a dealer.
 
 CPU seconds of a mean client and of each other party, all threads; beside numpy's `X @ X.T` on the clear updates in the same run.
-Clients sketch as real ones do: each draws the secret matrix for itself, block by block.
+Clients sketch as real ones do: each draws the secret matrix for itself, block by block. Of two servers: sharing the updates,
+projecting, dealing and multiplying, all parties together. (Inner products of ciphertexts: ckks.py.)
 
-    python tests/benchmarks/gram.py [--json] [--clients 100] [--length 1000000] [--sketch 1024] [--repeat 3]
+    python tests/benchmarks/gram.py [--json] [--clients 100] [--length 1000000] [--sketch 1024]
 """
 
 import argparse
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from two_servers import measure
 
 from cloister.crypto.projection import TwoStage
 from cloister.fl.run_folder import machine, versions
@@ -59,6 +61,27 @@ def sketched(vectors: list[NDArray[np.float32]], k: int, exact: NDArray[np.float
     }
 
 
+def shared(clients: int, length: int, k: int) -> dict[str, Any]:
+    """Upload and Gram matrix of the two-server protocol."""
+    found = measure(clients, length, k, with_sum=False)
+    parties: dict[str, float] = {}
+    for phase in found["cpu_seconds"].values():
+        for party, seconds in phase.items():
+            parties[party] = parties.get(party, 0.0) + seconds
+    return {
+        "protocol": "two servers",
+        "k": k,
+        "client_cpu_seconds": parties["clients"] / clients,
+        "server_cpu_seconds": parties["server"],
+        "second_server_cpu_seconds": parties["second server"],
+        "dealer_cpu_seconds": parties["dealer"],
+        "all_cpu_seconds": parties["all"],
+        "bytes_up_per_client": found["bytes_up_per_client"],
+        "bytes_between": found["bytes_between"],
+        "worst_error": found["relative_error_max"],
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print JSON only")
@@ -70,6 +93,8 @@ def main() -> None:
     clear, _ = cpu(lambda stacked=np.stack(vectors): stacked @ stacked.T)
     exact = gram_matrix(vectors)
     rows = [sketched(vectors, options.sketch, exact)]
+    del vectors
+    rows.append(shared(options.clients, options.length, options.sketch))
     result = {
         "benchmark": "gram",
         "clients": options.clients,

@@ -1,0 +1,172 @@
+"""FLIC: federated learning with incremental clustering (Espinoza Castellon et al., IJCNN 2022). Line numbers are Algorithm 1's.
+
+The server trains one model for T rounds and keeps the similarity of the most recent updates of all clients that it has sampled.
+Then it finds communities in their graph, and each community goes on with a model of its own.
+
+Where paper and authors' code differ or are silent, this is what happens:
+- The graph has no self loops, and what is not known is no edge. A similarity of exactly 0 (a minus-gradient twin) stays 0.
+- An update of norm 0 has cosine 0, so similarity 1, to all others. An update that the view rejects is not stored.
+- A client whose cosine to another is exactly 1 is compared like any other.
+- A sample is ceil(participation * |c|) clients of a community, `least` at least, and so one of a community of one.
+- After T, updates are neither compared nor stored (Algorithm 1); what was stored is forgotten.
+- Right after T all communities have one model, and nobody could choose among them: clients that were never sampled wait until
+  each community has trained for `settle` rounds. They judge on their own training or validation examples, not on test images.
+- Before T a newcomer is a client like all; afterwards it chooses like a client that was never sampled. Who does not answer is
+  asked again in the next round.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ...protocol.answers import Assignment, Functionality, Gram, Model, Remembered, Sum
+from ...protocol.view import ServerView
+from ..communities import Detector, Louvain, Similarity, detect, one_plus_cosine
+from ..separation import norm_of_combination, norms
+from ..training import Training
+from .algorithm import Cluster, Measured, Start, advanced, check_participation, mean_of, sample
+from .incremental_similarity import EMPTY, Memory, refreshed
+from .parameter_tree import Node
+
+ALL = "0"
+"""The cluster of all clients, until communities are found."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """memory: the updates that are compared, and their cosines; empty after T. waiting: clients that no community has yet.
+
+    measured: the last round's norms, cosines and communities, for the record; not needed to go on.
+    """
+
+    round: int
+    clusters: Mapping[str, Cluster]
+    memory: Memory = EMPTY
+    waiting: tuple[int, ...] = ()
+    measured: Mapping[str, Measured] = field(default_factory=dict, compare=False)
+
+    @property
+    def tree(self) -> Mapping[str, Node]:
+        return {}
+
+    @property
+    def models(self) -> Sequence[Model]:
+        return [cluster.model for cluster in self.clusters.values()]
+
+    @property
+    def remembered(self) -> Sequence[Remembered]:
+        return self.memory.handles
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FLIC:
+    """Communities of clients by the similarity of their most recent updates.
+
+    rounds_before: T. participation: C, share sampled a round. similarity: s of a cosine (Eq. 7). detector: finds communities, by
+    default Louvain. by_samples: means by n_i, as printed, or uniform. warm_up: first rounds whose updates are not compared (the
+    paper's advice in IV-B). least: fewest clients sampled in a community: a protection's floor. settle: rounds that communities
+    train before clients choose among their models. trace: look for communities in every round, for the record (Fig. 5).
+    """
+
+    rounds_before: int
+    participation: float = 1.0
+    similarity: Similarity = one_plus_cosine
+    detector: Detector = field(default_factory=Louvain)
+    by_samples: bool = True
+    warm_up: int = 0
+    least: int = 1
+    settle: int = 1
+    trace: bool = False
+
+    def __post_init__(self) -> None:
+        check_participation(self.participation)
+        if self.rounds_before < 1 or self.least < 1 or self.settle < 1:
+            raise ValueError("rounds_before, least and settle are at least 1")
+        if not 0 <= self.warm_up < self.rounds_before:
+            raise ValueError(f"warm_up is from 0 to below rounds_before, {self.rounds_before}, not {self.warm_up}")
+
+    @property
+    def needs(self) -> frozenset[Functionality]:
+        return frozenset({Functionality.SUMS, Functionality.GRAM, Functionality.GRAM_REMEMBER, Functionality.CHOICE})
+
+    def local(self, training: Training, /) -> Training:
+        return training
+
+    def init(self, start: Start, /) -> State:
+        return State(0, {ALL: Cluster(start.clients, start.model)})
+
+    def join(self, state: State, newcomers: Sequence[int], /) -> State:
+        """New clients enter: as members before T, and as clients that choose a community afterwards."""
+        if ALL in state.clusters:
+            everybody = state.clusters[ALL]
+            return replace(state, clusters={ALL: replace(everybody, members=tuple(sorted({*everybody.members, *newcomers})))})
+        return replace(state, waiting=tuple(sorted({*state.waiting, *newcomers})))
+
+    def round(self, state: State, view: ServerView, rng: np.random.Generator, /) -> State:
+        """A round before T (lines 4-12), with line 14 in the last one; or a round in every community (lines 15-23)."""
+        return self._together(state, view, rng) if ALL in state.clusters else self._apart(state, view, rng)
+
+    def _together(self, state: State, view: ServerView, rng: np.random.Generator) -> State:
+        cluster = state.clusters[ALL]
+        invited = sample(cluster.members, self.participation, rng, self.least)  # line 4
+        updates = view.train(state.round, {ALL: Assignment(cluster.model, invited, cluster.members)}).get(ALL)  # lines 5-6
+        following = replace(state, round=state.round + 1, measured={})
+        if updates is not None:
+            mean = view.sums(updates, {ALL: mean_of(updates.clients, self.by_samples)})[ALL]
+            following = replace(following, clusters={ALL: advanced(view, cluster, mean)})  # line 9
+            if state.round >= self.warm_up:
+                gram = view.gram(updates)
+                memory = refreshed(state.memory, view, updates, gram, gram.clients)  # lines 7 and 11
+                following = replace(following, memory=memory, measured=_measured(gram, mean, memory))
+        ripe = following.round >= self.rounds_before and bool(following.memory.clients)
+        return self._grouped(following, ripe, rng) if ripe or (self.trace and following.measured) else following
+
+    def _grouped(self, state: State, ripe: bool, rng: np.random.Generator) -> State:
+        """Line 14: the communities of the clients that are in memory, on record, and, if it is time, as clusters."""
+        seen = state.memory
+        found = detect(self.detector, self.similarity, seen.cosines, seen.known, seen.clients, rng)
+        state = replace(state, measured={name: replace(m, communities=found) for name, m in state.measured.items()})
+        if not ripe:
+            return state
+        before = state.clusters[ALL]
+        clusters = {name: Cluster(c, before.model, state.round) for name, c in named(found).items()}  # line 16
+        waiting = tuple(sorted(set(before.members) - set(seen.clients)))
+        return replace(state, clusters=clusters, memory=EMPTY, waiting=waiting)
+
+    def _apart(self, state: State, view: ServerView, rng: np.random.Generator) -> State:
+        clusters = dict(state.clusters)
+        work = {
+            name: Assignment(c.model, sample(c.members, self.participation, rng, self.least), c.members)
+            for name, c in sorted(clusters.items())
+        }
+        weights = {name: mean_of(a.participants, self.by_samples) for name, a in work.items()}
+        means = view.train_and_sum(state.round, work, weights)  # lines 18-21
+        clusters = {name: advanced(view, cluster, means.get(name)) for name, cluster in clusters.items()}  # line 22
+        following = State(state.round + 1, clusters, EMPTY, state.waiting)
+        trained = following.round - max(c.born for c in clusters.values())
+        return placed(following, view) if state.waiting and trained >= self.settle else following
+
+
+def named(communities: Sequence[tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+    """Names for communities, in their order."""
+    return {f"community {k}": community for k, community in enumerate(communities, 1)}
+
+
+def placed(state: State, view: ServerView) -> State:
+    """Every waiting client that answers joins the community whose model it says serves it best."""
+    chosen = view.choose(state.round - 1, {name: c.model for name, c in state.clusters.items()}, state.waiting)
+    clusters = {
+        name: replace(c, members=tuple(sorted({*c.members, *(i for i, best in chosen.items() if best == name)})))
+        for name, c in state.clusters.items()
+    }
+    return replace(state, clusters=clusters, waiting=tuple(i for i in state.waiting if i not in chosen))
+
+
+def _measured(gram: Gram, mean: object, memory: Memory) -> dict[str, Measured]:
+    """Norms of the round, and cosines of all that is stored."""
+    if not gram.clients:
+        return {}
+    known = mean.norm if isinstance(mean, Sum) else None
+    of_mean = known if known is not None else norm_of_combination(gram.matrix, np.full(len(gram.clients), 1 / len(gram.clients)))
+    return {ALL: Measured(of_mean, float(norms(gram.matrix).max()), memory.clients, memory.cosines, known=memory.known)}

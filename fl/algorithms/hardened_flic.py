@@ -1,0 +1,281 @@
+"""FLIC made to stand against clients that lie: our variant, not the paper's (see flic.py for that).
+
+What it adds, and what each part is against:
+- **Norm guard.** Cosines do not see lengths. An update far longer than the median of its community's last two rounds is left
+  out of the sum and of the memory, and recorded.
+- **The deck.** A round draws the clients that have waited longest, so that after 1 / participation rounds all have been seen and
+  every similarity is recent.
+- **Agreement.** Inside a community an update is summed only if its mean cosine to the community's updates since the last grouping
+  is not below 0; the sum itself may follow any robust rule of the Gram matrix.
+- **Grouping again**, every `every` rounds from T on: who turns is found out, and found out early, because T may be small.
+- **Choice.** At every grouping each client tries, on its own data, all communities' models, what they were at the grouping
+  before, and before T the models of earlier rounds. A community goes on from the model that most of its members chose. So a
+  model that an attack has ruined is left behind: for the initial one, if nothing better is there (the rewind).
+- **Evidence.** Late in training cosines are small, and noise would carry clients from one community to another. Groupings look
+  at the mean of all groupings' cosines, weighted by how large those were.
+- **Fragments.** Modularity breaks clients that differ by noise alone into pieces. Communities whose updates do not point
+  apart, and whose cosines are not `apart` standard deviations lower between than inside, are one.
+
+Which community is loyal is decided by nobody else: each client is *served* by its own community, by another one whose model it
+says serves it better, or by a model that it keeps as it is, where nobody goes on with it. So loyal clients leave a captured
+community, whoever is in the majority. It *contributes* where its updates agree; a client that has sent none contributes where it
+says, and is summed if it agrees.
+
+What it does not stand against: updates that agree with the loyal ones in direction and length and differ by little in every
+round; and who can lie about the Gram matrix (the protection says so). Who joins when cosines have become small is grouped by
+noise: it is served as it chooses, but may contribute to nobody.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...protocol.answers import Assignment, Functionality, Gram, Model, Remembered, Updates, Weights
+from ...protocol.view import ServerView
+from ..communities import Detector, Louvain, Similarity, detect, one_plus_cosine
+from ..screening import Evidence, against, far_above, gathered, merged, plurality
+from ..separation import cosine_similarity, norm_of_combination, norms
+from ..training import Training
+from .algorithm import Cluster, Measured, Start, advanced, check_participation, mean_of
+from .flic import ALL, named
+from .incremental_similarity import EMPTY, Memory, refreshed
+from .parameter_tree import Node
+
+EVERYBODY = "everybody"
+"""What a grouping measured, on record."""
+LONG = "an update far longer than those of its community"
+OPPOSED = "an update against those of its community"
+
+
+class InnerRule(Protocol):
+    """A robust rule that is a function of the Gram matrix. Its weights count relative to each other; those below 0 count as 0."""
+
+    def weights(self, gram: NDArray[np.float64], rng: np.random.Generator, /) -> NDArray[np.float64]:
+        """Weights (n,) of the updates in the result, from their Gram matrix (n, n). Raises ValueError where n is too small."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The round and the norm of a client's stored update."""
+
+    round: int
+    norm: float
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """clusters: who is served by what. contributors: whose updates make a cluster's model, where anybody's do. anchors: earlier
+    models to go back to.
+
+    evidence: cosines over the groupings so far. stored: what is known of the updates in memory. drawn: when a client was last
+    invited. waiting: clients that no cluster has yet. measured: of the last round, for the record.
+    """
+
+    round: int
+    clusters: Mapping[str, Cluster]
+    contributors: Mapping[str, tuple[int, ...]]
+    anchors: Mapping[str, Model]
+    memory: Memory = EMPTY
+    evidence: Evidence = field(default_factory=Evidence)
+    stored: Mapping[int, Stored] = field(default_factory=dict)
+    drawn: Mapping[int, int] = field(default_factory=dict)
+    waiting: tuple[int, ...] = ()
+    measured: Mapping[str, Measured] = field(default_factory=dict, compare=False)
+
+    @property
+    def tree(self) -> Mapping[str, Node]:
+        return {}
+
+    @property
+    def models(self) -> Sequence[Model]:
+        return [*(c.model for c in self.clusters.values()), *self.anchors.values()]
+
+    @property
+    def remembered(self) -> Sequence[Remembered]:
+        return self.memory.handles
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HardenedFLIC:
+    """FLIC with a norm guard, agreement inside communities, choice, rewind, merging, and grouping again.
+
+    rounds_before: T, rounds before the first grouping. every: rounds between groupings, and between anchors before T. guard:
+    times the median norm beyond which an update is left out. apart: standard deviations by which the cosines between two
+    communities are lower than inside. inner: a robust rule of the Gram matrix in the place of the mean; a rule that cannot stand
+    so few, or trusts nobody, leaves the model as it is. The rest as in FLIC.
+    """
+
+    rounds_before: int
+    every: int
+    participation: float = 1.0
+    similarity: Similarity = one_plus_cosine
+    detector: Detector = field(default_factory=Louvain)
+    inner: InnerRule | None = None
+    guard: float = 3.0
+    apart: float = 2.0
+    by_samples: bool = True
+    least: int = 1
+
+    def __post_init__(self) -> None:
+        check_participation(self.participation)
+        if self.rounds_before < 1 or self.every < 1 or self.least < 1:
+            raise ValueError("rounds_before, every and least are at least 1")
+        if not self.guard >= 1:
+            raise ValueError(f"guard is at least 1, not {self.guard}: half of all norms are above the median")
+        if not self.apart >= 0:
+            raise ValueError(f"apart is 0 or more, not {self.apart}")
+
+    @property
+    def needs(self) -> frozenset[Functionality]:
+        return frozenset({Functionality.SUMS, Functionality.GRAM, Functionality.GRAM_REMEMBER, Functionality.CHOICE})
+
+    def local(self, training: Training, /) -> Training:
+        return training
+
+    def init(self, start: Start, /) -> State:
+        return State(0, {ALL: Cluster(start.clients, start.model)}, {ALL: start.clients}, {"round 0": start.model})
+
+    def join(self, state: State, newcomers: Sequence[int], /) -> State:
+        """New clients enter: as members before T, and as clients that choose at the next grouping afterwards."""
+        if ALL not in state.clusters:
+            return replace(state, waiting=tuple(sorted({*state.waiting, *newcomers})))
+        everybody = tuple(sorted({*state.clusters[ALL].members, *newcomers}))
+        return replace(state, clusters={ALL: replace(state.clusters[ALL], members=everybody)}, contributors={ALL: everybody})
+
+    def round(self, state: State, view: ServerView, rng: np.random.Generator, /) -> State:
+        """A round of robust averaging in every cluster, then a grouping or an anchor where one is due."""
+        work = {}
+        for name, contributors in sorted(state.contributors.items()):
+            cluster, invited = state.clusters[name], self._drawn(state, contributors, rng)
+            work[name] = Assignment(cluster.model, invited, tuple(sorted({*cluster.members, *invited})))
+        drawn = {**state.drawn, **{i: state.round for a in work.values() for i in a.participants}}
+        answered = view.train(state.round, work)
+        state = replace(state, drawn=drawn, measured={})
+        for name, updates in sorted(answered.items()):
+            state = self._averaged(state, view, name, updates, rng)
+        state = replace(state, round=state.round + 1)
+        since = state.round - self.rounds_before
+        if state.memory.clients and (since >= 0 and (since % self.every == 0 or ALL in state.clusters)):
+            return self._grouped(state, view, rng)
+        if ALL in state.clusters and state.round % self.every == 0:
+            return replace(state, anchors={**state.anchors, f"round {state.round}": state.clusters[ALL].model})
+        return state
+
+    def _drawn(self, state: State, contributors: Sequence[int], rng: np.random.Generator) -> tuple[int, ...]:
+        """Those who have waited longest, in random order among equals."""
+        count = min(len(contributors), max(self.least, int(np.ceil(self.participation * len(contributors)))))
+        shuffled = [int(i) for i in rng.permutation(np.array(contributors, dtype=np.int64))]
+        return tuple(sorted(sorted(shuffled, key=lambda i: state.drawn.get(i, -1))[:count]))
+
+    # --- one cluster's round ------------------------------------------------------------------------------------------
+
+    def _averaged(self, state: State, view: ServerView, name: str, updates: Updates, rng: np.random.Generator) -> State:
+        cluster, gram = state.clusters[name], view.gram(updates)
+        if not gram.clients:
+            return state
+        of = dict(zip(gram.clients, (float(norm) for norm in norms(gram.matrix)), strict=True))
+        era = [i for i in state.contributors[name] if i in state.stored and state.stored[i].round >= cluster.born]
+        recent = [state.stored[i].norm for i in era if i not in of and state.stored[i].round == state.round - 1]
+        long = far_above(of, recent, self.guard)
+        kept = tuple(i for i in gram.clients if i not in long)
+        memory = refreshed(state.memory, view, updates, gram, kept)
+        row = {client: k for k, client in enumerate(memory.clients)}
+        opposed = against(memory.cosines, [row[i] for i in kept], [row[i] for i in sorted({*era, *kept} - set(long))])
+        left_out = dict.fromkeys(long, LONG) | {memory.clients[k]: OPPOSED for k in opposed}
+        weights = self._weights(gram, [i for i in kept if i not in left_out], rng)
+        moved, of_mean = cluster, 0.0
+        if weights is not None:
+            moved = advanced(view, cluster, view.sums(updates, {name: weights})[name])
+            row_of = np.array([weights.of.get(i, 0.0) for i in gram.clients])
+            of_mean = norm_of_combination(gram.matrix, row_of / row_of.sum())
+        measured = Measured(of_mean, max(of.values()), gram.clients, cosine_similarity(gram.matrix), left_out=left_out)
+        return replace(
+            state,
+            clusters={**state.clusters, name: moved},
+            memory=memory,
+            stored={**state.stored, **{i: Stored(state.round, of[i]) for i in kept}},
+            measured={**state.measured, name: measured},
+        )
+
+    def _weights(self, gram: Gram, clients: Sequence[int], rng: np.random.Generator) -> Weights | None:
+        """The weights of these clients' updates; None where nobody is left, or the rule trusts nobody or cannot say."""
+        if not clients:
+            return None
+        if self.inner is None:
+            return mean_of(clients, self.by_samples)
+        rows = [gram.clients.index(i) for i in clients]
+        try:
+            found = self.inner.weights(gram.matrix[np.ix_(rows, rows)], rng)
+        except ValueError:
+            return None
+        of = {i: float(w) for i, w in zip(clients, found, strict=True) if w > 0}
+        return Weights(of) if of else None
+
+    # --- grouping -----------------------------------------------------------------------------------------------------
+
+    def _grouped(self, state: State, view: ServerView, rng: np.random.Generator) -> State:
+        """Communities by what updates say, their models by what clients say."""
+        models = {**{f"{name}'s model": c.model for name, c in state.clusters.items()}, **state.anchors}
+        members = sorted({i for c in state.clusters.values() for i in c.members} | set(state.waiting))
+        chosen = view.choose(state.round - 1, models, members)
+        seen, order = state.memory, list(models)
+        fresh = [i for i, stored in state.stored.items() if stored.round >= min(c.born for c in state.clusters.values())]
+        evidence = gathered(state.evidence, seen.clients, seen.cosines, seen.known, fresh)
+        cosines = evidence.mean
+        found = detect(self.detector, self.similarity, cosines, evidence.known, evidence.clients, rng)
+        groups = named(merged(found, cosines, evidence.clients, self.apart))
+        start = {name: plurality(chosen, group, order) or order[0] for name, group in groups.items()}
+        made = {} if ALL in state.clusters else {f"{name}'s model": set(of) for name, of in state.contributors.items()}
+        serving = {i: _serving(i, groups, start, made, chosen.get(i)) for i in members}
+        contributors = {
+            name: tuple(sorted({*group, *(i for i in members if i not in evidence.clients and serving[i] == name)}))
+            for name, group in groups.items()
+        }
+        kept = {f"kept {k}": name for k, name in enumerate((n for n in order if n in serving.values()), 1)}
+        clusters = {
+            name: Cluster(tuple(i for i in members if serving[i] == kept.get(name, name)), models[model], state.round)
+            for name, model in {**start, **kept}.items()
+        }
+        everything = Measured(0.0, 0.0, evidence.clients, cosines, communities=tuple(groups.values()), known=evidence.known)
+        return replace(
+            state,
+            clusters=clusters,
+            contributors=contributors,
+            anchors=_anchors(state, {name: clusters[name] for name in groups}),
+            evidence=evidence,
+            waiting=tuple(i for i in members if serving[i] is None),
+            measured={**state.measured, EVERYBODY: everything},
+        )
+
+
+def _serving(
+    client: int,
+    groups: Mapping[str, tuple[int, ...]],
+    start: Mapping[str, str],
+    made: Mapping[str, set[int]],
+    best: str | None,
+) -> str | None:
+    """The group that serves a client, or the name of the model that it keeps; None if it waits.
+
+    best: what it chose. made: who contributed to each current model; empty at the first grouping, where groups differ in their
+    updates alone. A client has its own group, unless it chose another model than that goes on with: then, of the groups that go
+    on with what it chose, the one with most of those who made it, or else just that model, as it is. A client without a group
+    waits where several groups start from what it chose and nobody tells them apart.
+    """
+    own = next((name for name, group in groups.items() if client in group), None)
+    others = [name for name in groups if start[name] == best]
+    if best is None or (own is not None and (not made or best == start[own])):
+        return own
+    if len(others) > 1 and best not in made:
+        return own
+    return max(others, key=lambda name: len(made.get(best, set()) & set(groups[name]))) if others else best if made else None
+
+
+def _anchors(state: State, clusters: Mapping[str, Cluster]) -> dict[str, Model]:
+    """What a community may go back to at the next grouping: what it starts from now, and the first model of all."""
+    first = {"round 0": state.anchors["round 0"]}
+    return first | {f"{name} in round {state.round}": cluster.model for name, cluster in clusters.items()}

@@ -1,0 +1,216 @@
+"""The breakdown search on curves that are known, its intervals against their definitions, and many searches side by side."""
+
+from collections.abc import Iterable
+from concurrent.futures import Future
+from dataclasses import replace
+from itertools import combinations
+from math import ceil, inf, log2
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from cloister.evaluate_command import breakdown_json, steps_of
+from cloister.evaluate_run import Ledger, Searched, play_searches
+from cloister.evaluate_workers import Crew, Task
+from cloister.threat_models.breakdown import Steps, median_interval, searched
+from cloister.threat_models.evaluation import Evaluation, description
+from cloister.threat_models.evaluation_folder import EvaluationFolder, Row
+
+from . import evaluation_sample as sample
+
+
+@pytest.mark.parametrize("threshold", [*range(1, 22)])
+def test_a_monotone_curve_gives_its_threshold_in_a_logarithm_of_tries(threshold: int) -> None:
+    steps = Steps(least=1, most=20)
+    asked: list[float] = []
+
+    def breaks(strength: float) -> bool:
+        asked.append(strength)
+        return strength >= threshold
+
+    found = searched(steps, breaks)
+    assert len(asked) == len(set(asked))
+    assert found.single
+    if threshold > 20:
+        assert (found.breaks, found.holds) == (None, 20)
+        assert len(asked) == 1 + steps.probes
+        return
+    assert found.breaks == threshold
+    assert found.holds == (threshold - 1 if threshold > 1 else None)
+    assert len(asked) <= 2 + ceil(log2(20)) + 2 * steps.neighbours
+    assert found.tried == tuple((s, s >= threshold) for s in sorted(asked))
+
+
+def test_steps_need_not_be_whole() -> None:
+    found = searched(Steps(least=0.1, most=0.5, step=0.1), lambda strength: strength > 0.25)
+    assert (found.holds, found.breaks) == (0.2, 0.3)
+    assert Steps(least=0.1, most=0.3, step=0.1).at(2) == 0.3
+
+
+def test_a_strong_attack_that_is_noticed_does_not_hide_a_weak_one_that_is_not() -> None:
+    """Broken at 4..8 only, so the strongest of 16 holds: a probe between finds it, and the search says it is not monotone."""
+    found = searched(Steps(least=1, most=16, probes=3), lambda strength: 4 <= strength <= 8)
+    assert (found.holds, found.breaks, found.single) == (3, 4, False)
+
+
+def test_the_search_goes_on_below_a_neighbour_that_breaks() -> None:
+    """Broken at 5 and from 8 on: bisection tries 8, 4, 6 and 7 and falls on the crossing at 8; two neighbours on, 5 is broken."""
+    broken = {5, *range(8, 17)}
+    found = searched(Steps(least=1, most=16, neighbours=2), lambda strength: strength in broken)
+    assert (found.holds, found.breaks, found.single) == (4, 5, False)
+
+
+def test_without_neighbours_the_same_curve_is_taken_for_monotone_which_is_why_they_are_looked_at() -> None:
+    broken = {5, *range(8, 17)}
+    found = searched(Steps(least=1, most=16, neighbours=0), lambda strength: strength in broken)
+    assert (found.breaks, found.single) == (8, True)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.booleans(), min_size=1, max_size=40), st.integers(0, 3), st.integers(0, 5))
+def test_whatever_the_curve_a_crossing_that_was_seen_is_reported(curve: list[bool], neighbours: int, probes: int) -> None:
+    steps = Steps(least=0, most=len(curve) - 1, neighbours=neighbours, probes=probes)
+    found = searched(steps, lambda strength: curve[int(strength)])
+    assert found.tried
+    assert all(curve[int(strength)] == broke for strength, broke in found.tried)
+    tried = dict(found.tried)
+    if found.breaks is None:
+        assert not any(tried.values())
+        assert not curve[-1]
+        return
+    assert tried[found.breaks]
+    assert found.breaks == min(strength for strength, broke in tried.items() if broke)
+    assert found.holds == (found.breaks - 1 if found.breaks > 0 else None)
+    assert found.holds is None or not tried[found.holds]
+    assert found.single == all(broke == (strength >= found.breaks) for strength, broke in tried.items())
+    if curve == sorted(curve):
+        assert found.single
+        assert found.breaks == curve.index(True)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"most": 0}, {"most": inf}, {"most": 2, "step": 0}, {"most": 2, "drop": 0}, {"most": 2, "probes": -1}, {"most": 1e9}],
+)
+def test_steps_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=r"search|drop is"):
+        Steps(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("n", range(1, 26))
+def test_the_interval_is_the_narrowest_of_order_statistics_that_covers(n: int) -> None:
+    """By the definition: the median lies between the r-th and s-th of n draws if r <= heads < s of n fair coins."""
+
+    def coverage(r: int, s: int) -> float:
+        return float(sum(binom.pmf(k, n, 0.5) for k in range(r, s)))
+
+    found = median_interval([float(v) for v in range(1, n + 1)], 0.95)
+    r, s = int(found.low), int(found.high)
+    assert r + s == n + 1
+    assert found.coverage == pytest.approx(coverage(r, s))
+    fits = [r_ for r_ in range(1, n // 2 + 1) if coverage(r_, n + 1 - r_) >= 0.95]
+    assert r == max(fits, default=1)
+    assert found.median == np.median(np.arange(1, n + 1))
+
+
+def test_five_seeds_cover_ninety_four_per_cent_and_the_interval_says_so() -> None:
+    found = median_interval([3, 5, inf, 4, inf])
+    assert (found.median, found.low, found.high, found.coverage) == (5, 3, inf, 0.9375)
+    with pytest.raises(ValueError, match="at least one"):
+        median_interval([])
+
+
+# --- many searches side by side ---------------------------------------------------------------------------------------
+
+THRESHOLDS = {("minus", "fedavg"): 3, ("minus", "multikrum"): 6, ("backdoor", "fedavg"): 1, ("backdoor", "multikrum"): 99}
+
+
+def crew_of(played: list[tuple[Any, ...]], count: int) -> Crew:
+    """Plays cells whose harm is known: the seed shifts the threshold."""
+
+    def submit(task: Task) -> "Future[Row]":
+        cell, _ = task
+        row: dict[str, Any] = {"key": str(cell), "status": "done", "reason": "", **{n: getattr(cell, n) for n in cell.__slots__}}
+        if cell.attack is None or cell.strength is None:
+            row["clean_sha256"] = ""
+        else:
+            played.append((cell.attack, cell.defence, cell.seed, cell.strength))
+            threshold = THRESHOLDS[cell.attack, cell.defence] + cell.seed
+            row["impact"] = {"mean_last_10": 0.4 if cell.strength >= threshold else 0.05}
+            if cell.defence == "multikrum" and cell.seed == 2:
+                row |= {"status": "failed", "reason": "no such thing"}
+        future: Future[Row] = Future()
+        future.set_result(row)
+        return future
+
+    return Crew(submit, count)
+
+
+class Known(Ledger):
+    """Cells by name, so that made-up lines can be found again."""
+
+    __slots__ = ()
+
+    def key(self, cell: Any) -> str:
+        return str(cell)
+
+    def known(self, cell: Any) -> Row | None:
+        return self.rows.get(str(cell))
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_searches_side_by_side_find_each_its_own_threshold_and_play_no_cell_twice(tmp_path: Path, count: int) -> None:
+    evaluation = replace(sample.evaluation, seeds=(0, 1, 2))
+    folder = EvaluationFolder(tmp_path / str(count))
+    played: list[tuple[Any, ...]] = []
+    steps = Steps(most=8)
+
+    def everything(ledger: Ledger) -> list[Searched]:
+        return list(
+            play_searches(ledger, crew_of(played, count), steps, ["minus", "backdoor"], ["fedavg", "multikrum"], ["Plain"])
+        )
+
+    found = everything(Known(evaluation, folder, folder.open(description(evaluation), resume=False)))
+    assert len(found) == 12
+    assert len(played) == len(set(played))
+    for one in found:
+        if one.defence == "multikrum" and one.seed == 2:
+            assert (one.found, one.reason) == (None, "at strength 8: no such thing")
+            continue
+        assert one.found is not None
+        threshold = THRESHOLDS[one.attack, one.defence] + one.seed
+        assert one.found.breaks == (threshold if threshold <= 8 else None)
+    again = len(played)
+    rows = folder.open(description(evaluation), resume=True)
+    resumed = everything(Known(evaluation, folder, rows))
+    assert len(played) == again
+    assert sorted(map(str, resumed)) == sorted(map(str, found))
+    check_summary(evaluation, steps, found)
+
+
+def check_summary(evaluation: Evaluation, steps: Steps, found: Iterable[Searched]) -> None:
+    results = {(r["attack"], r["defence"]): r for r in breakdown_json(evaluation, steps, list(found))["results"]}
+    assert results["minus", "fedavg"]["median"] == {"median": 4, "low": 3, "high": 5, "coverage": 0.75}
+    assert results["backdoor", "multikrum"]["median"] == {"median": None, "low": None, "high": None, "coverage": 0.5}
+    assert [s["reason"] for s in results["minus", "multikrum"]["seeds"]] == ["", "", "at strength 8: no such thing"]
+    assert [s["seed"] for s in results["minus", "fedavg"]["seeds"]] == [0, 1, 2]
+
+
+def test_the_command_line_changes_the_steps_of_the_evaluation() -> None:
+    with pytest.raises(ValueError, match="--most"):
+        steps_of(sample.evaluation, {"drop": 0.2, "most": None})
+    assert steps_of(sample.evaluation, {"most": 7, "least": None}) == Steps(most=7)
+    given_ = replace(sample.evaluation, breakdown=Steps(most=9, drop=0.3))
+    assert steps_of(given_, {"most": 5, "drop": None}) == Steps(most=5, drop=0.3)
+
+
+def test_combinations_of_two_broken_ranges_never_report_a_strength_that_holds() -> None:
+    for first, second in combinations(range(12), 2):
+        broken = {first, second}
+        found = searched(Steps(least=0, most=11, probes=11), lambda strength, broken=broken: strength in broken)
+        assert found.breaks in broken

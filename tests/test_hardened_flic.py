@@ -1,0 +1,322 @@
+"""Hardened FLIC against clients that lie. Honest toy clients go a third of the way to what they want, with noise of their own."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import ArrayLike, NDArray
+
+from cloister.fl.algorithms.flic import ALL
+from cloister.fl.algorithms.hardened_flic import EVERYBODY, LONG, OPPOSED, HardenedFLIC, State
+from cloister.fl.codec import from_plain, to_plain
+from cloister.fl.robust.krum import MultiKrum
+from cloister.fl.robust.weiszfeld import GeometricMedian
+from cloister.fl.screening import Evidence, against, far_above, gathered, merged, plurality
+from cloister.protocol import Masked, Permuted
+from cloister.protocol.view import LocalJob
+
+from .test_flic import Toy, members
+
+D = 200
+WANT = np.random.default_rng(1).standard_normal(D)
+NOISE = np.random.default_rng(2).standard_normal((60, 30, D)) / np.sqrt(D)
+
+
+def honest(job: LocalJob, want: NDArray[np.float64] = WANT) -> NDArray[np.float64]:
+    """A step of length about that of the distance, and noise that does not shrink with it."""
+    step: NDArray[np.float64] = (want - job.start) / 3 + NOISE[job.round, job.client]
+    return step
+
+
+def minus_gradient(attackers: Sequence[int], since: int = 0) -> Callable[[LocalJob], ArrayLike]:
+    return lambda job: -honest(job) if job.client in attackers and job.round >= since else honest(job)
+
+
+def everybody_wants(want: ArrayLike = WANT, count: int = 20) -> dict[int, ArrayLike]:
+    return dict.fromkeys(range(count), want)
+
+
+def distance(toy: Toy, state: Any, client: int) -> float:
+    return float(np.linalg.norm(toy.model(state, client) - WANT))
+
+
+HARDENED = HardenedFLIC(rounds_before=4, every=4, participation=0.3)
+START = float(np.linalg.norm(WANT))
+
+
+# --- minus gradient ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("attackers", [2, 6, 8, 10, 12])
+def test_loyal_clients_end_where_they_would_without_the_attack(attackers: int) -> None:
+    loyal = range(attackers, 20)
+    clean = Toy(range(20), honest, D, wants=everybody_wants())
+    toy = Toy(range(20), minus_gradient(range(attackers)), D, wants=everybody_wants())
+    ends = clean.play(HARDENED, 24), toy.play(HARDENED, 24)
+    without, attacked = distance(clean, ends[0], 19), max(distance(toy, ends[1], i) for i in loyal)
+    assert without < 0.1 * START
+    assert attacked < 0.15 * START
+    (group,) = [c for c in ends[1].contributors.values() if 19 in c]
+    assert set(group) == set(loyal)
+
+
+def test_without_an_attack_there_is_one_community() -> None:
+    toy = Toy(range(20), honest, D, wants=everybody_wants())
+    state = toy.play(HARDENED, 16)
+    assert list(state.contributors.values()) == [tuple(range(20))]
+    assert state.measured[EVERYBODY].communities == (tuple(range(20)),)
+
+
+def test_a_ruined_model_is_left_for_the_best_that_clients_remember() -> None:
+    """With attackers in the majority the model of round T is worse than none; everybody's own judgement finds the first one."""
+    toy = Toy(range(20), minus_gradient(range(14)), D, wants=everybody_wants())
+    state = toy.begin(HARDENED)
+    for _ in range(3):
+        state = toy.step(HARDENED, state)
+    assert distance(toy, state, 19) > START  # it has been driven away
+    state = toy.step(HARDENED, state)
+    assert ALL not in state.clusters
+    assert distance(toy, state, 19) == pytest.approx(START, rel=1e-6)  # of the initial model, 0
+    for _ in range(8):
+        state = toy.step(HARDENED, state)
+    assert distance(toy, state, 19) < 0.3 * START
+
+
+def test_groups_of_clients_that_want_different_things_are_found_and_stay() -> None:
+    wants = {i: WANT if i % 2 else -WANT for i in range(20)}
+    toy = Toy(range(20), lambda job: honest(job, wants[job.client]), D, wants=wants)
+    state = toy.play(HARDENED, 16)
+    assert members(state) == {tuple(range(0, 20, 2)), tuple(range(1, 20, 2))}
+    assert all(np.linalg.norm(toy.model(state, i) - wants[i]) < 0.2 * START for i in range(20))
+
+
+@pytest.mark.parametrize("protection", [Permuted(), Masked(sketch=100)], ids=repr)
+def test_it_runs_where_the_server_sees_no_update(protection: Any) -> None:
+    toy = Toy(range(20), minus_gradient(range(8)), D, protection, everybody_wants())
+    state = toy.play(replace(HARDENED, participation=0.5, least=4), 9)
+    (group,) = [c for c in state.contributors.values() if 19 in c]
+    assert set(group) == set(range(8, 20))
+    assert distance(toy, state, 19) < 0.5 * START
+
+
+# --- those who are cleverer -------------------------------------------------------------------------------------------
+
+
+def test_a_long_update_is_left_out_of_sum_and_memory_and_recorded() -> None:
+    def answer(job: LocalJob) -> ArrayLike:
+        return honest(job) * (50 if job.client == 3 else 1)
+
+    toy, clean = (Toy(range(10), a, D, wants=everybody_wants()) for a in (answer, honest))
+    algorithm = HardenedFLIC(rounds_before=9, every=9)
+    state, other = toy.play(algorithm, 1), clean.play(algorithm, 1)
+    assert state.measured[ALL].left_out == {3: LONG}
+    assert state.memory.clients == (0, 1, 2, 4, 5, 6, 7, 8, 9)
+    mean = np.mean([honest_update for i, honest_update in enumerate(first_updates()) if i != 3], axis=0)
+    np.testing.assert_allclose(toy.model(state, 0), mean, atol=1e-5)
+    assert other.measured[ALL].left_out == {}
+
+
+def first_updates(count: int = 10) -> NDArray[np.float64]:
+    updates: NDArray[np.float64] = WANT / 3 + NOISE[0, :count]
+    return updates
+
+
+def test_who_turns_after_t_is_not_summed_in_that_very_round_and_is_parted_later() -> None:
+    turned = (0, 1, 2, 3)
+    toy = Toy(range(20), minus_gradient(turned, since=6), D, wants=everybody_wants())
+    state, left_out = toy.begin(HARDENED), []
+    for _ in range(20):
+        state = toy.step(HARDENED, state)
+        left_out += [(state.round - 1, i, r) for m in state.measured.values() for i, r in m.left_out.items()]
+        asked = {i for i in toy.asked_in(state.round - 1) if i in turned}
+        together = [c for c in state.contributors.values() if 19 in c and set(turned) & set(c)]
+        if 6 < state.round <= 9 and together:
+            assert asked <= {i for r, i, _ in left_out if r == state.round - 1}
+    assert {i for _, i, reason in left_out if reason == OPPOSED} >= set(turned)
+    assert distance(toy, state, 19) < 0.15 * START
+
+
+def test_a_forged_choice_brings_nobody_into_the_sums_of_others() -> None:
+    """Attackers ask for the loyal model at every grouping. They may be served by it; their updates go where they agree."""
+    toy = Toy(range(20), minus_gradient(range(8)), D, wants=everybody_wants())
+    choose = toy.view.choose
+
+    def forged(round: int, models: Any, clients: Any) -> dict[int, str]:
+        said = dict(choose(round, models, clients))
+        return said | dict.fromkeys(range(8), said[19])
+
+    toy.view.choose = forged
+    state = toy.play(HARDENED, 17)
+    (group,) = [c for c in state.contributors.values() if 19 in c]
+    assert set(group) == set(range(8, 20))
+    assert distance(toy, state, 19) < 0.15 * START
+
+
+def test_loyal_clients_leave_a_community_that_is_captured() -> None:
+    """Attackers are like the loyal until they are the majority of their community, then all turn, and forge their choice."""
+    toy = Toy(range(20), minus_gradient(range(14), since=8), D, wants=everybody_wants())
+    choose = toy.view.choose
+
+    def forged(round: int, models: Any, clients: Any) -> dict[int, str]:
+        said = dict(choose(round, models, clients))
+        return said | {i: next(iter(models)) for i in range(14) if round >= 8}
+
+    toy.view.choose = forged
+    state = toy.play(HARDENED, 8)
+    good = distance(toy, state, 19)
+    for _ in range(3):
+        state = toy.step(HARDENED, state)
+    captured = distance(toy, state, 19)
+    assert captured > 1.5 * good
+    state = toy.step(HARDENED, state)  # a grouping: every loyal client has what served it best
+    assert all(distance(toy, state, i) <= good + 1e-6 for i in range(14, 20))
+
+
+def test_a_newcomer_is_served_by_what_it_chose_and_summed_if_it_agrees() -> None:
+    answer: Callable[[LocalJob], ArrayLike] = lambda job: -honest(job) if job.client in (0, 1, 2, 3, 21) else honest(job)  # noqa: E731
+    toy = Toy(range(20), answer, D, wants=everybody_wants(count=22), late=(20, 21))
+    state = toy.play(HARDENED, 5)
+    state = HARDENED.join(state, (20, 21))
+    assert state.waiting == (20, 21)
+    for _ in range(3):
+        state = toy.step(HARDENED, state)
+    (home,) = [name for name, c in state.clusters.items() if 19 in c.members]
+    assert {20, 21} <= set(state.clusters[home].members)
+    left_out = set()
+    for _ in range(12):
+        state = toy.step(HARDENED, state)
+        left_out |= {i for m in state.measured.values() for i in m.left_out}
+    (group,) = [c for c in state.contributors.values() if 19 in c]
+    assert 21 in left_out or 21 not in group
+    assert all(distance(toy, state, i) < 0.15 * START for i in (*range(4, 20), 20))
+
+
+@dataclass(frozen=True)
+class OnlyFirst:
+    """An inner rule that trusts the first update alone."""
+
+    def weights(self, gram: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+        if len(gram) < 3:
+            raise ValueError("needs three")
+        return np.eye(len(gram))[0]
+
+
+def test_an_inner_rule_of_the_gram_matrix_takes_the_place_of_the_mean() -> None:
+    toy = Toy(range(10), honest, D)
+    state = toy.play(HardenedFLIC(rounds_before=9, every=9, inner=OnlyFirst()), 1)
+    np.testing.assert_allclose(toy.model(state, 0), first_updates()[0], atol=1e-5)
+    few = Toy(range(2), honest, D)
+    state = few.play(HardenedFLIC(rounds_before=9, every=9, inner=OnlyFirst()), 1)
+    assert np.array_equal(few.model(state, 0), np.zeros(D))
+
+
+# --- the deck, states, arguments --------------------------------------------------------------------------------------
+
+
+def test_everybody_is_drawn_before_anybody_is_drawn_twice() -> None:
+    toy = Toy(range(20), honest, D, wants=everybody_wants())
+    algorithm = HardenedFLIC(rounds_before=20, every=20, participation=0.25)
+    toy.play(algorithm, 8)
+    for start in (0, 4):
+        assert sorted(i for t in range(start, start + 4) for i in toy.asked_in(t)) == list(range(20))
+    other = Toy(range(20), honest, D)
+    other.play(algorithm, 4, seed=1)
+    assert [other.asked_in(t) for t in range(4)] != [toy.asked_in(t) for t in range(4)]
+
+
+@pytest.mark.parametrize("stop", [2, 6, 9])
+def test_a_state_that_was_written_and_read_goes_on_bit_for_bit(stop: int) -> None:
+    toys = [Toy(range(20), minus_gradient(range(9)), D, wants=everybody_wants()) for _ in range(2)]
+    state = toys[0].play(HARDENED, stop)
+    read = from_plain(State, to_plain(state))
+    toys[1].view.restore(toys[0].view.save(), read.remembered)
+    for _ in range(5):
+        state, read = toys[0].step(HARDENED, state), toys[1].step(HARDENED, read)
+        assert to_plain(state) == to_plain(read)
+        assert np.array_equal(toys[0].model(state, 19), toys[1].model(read, 19))
+
+
+def test_wrong_hyper_parameters_are_named() -> None:
+    for wrong, words in (
+        ({"rounds_before": 0}, "rounds_before"),
+        ({"every": 0}, "every"),
+        ({"guard": 0.5}, "guard"),
+        ({"apart": -1.0}, "apart"),
+        ({"participation": 2.0}, "participation"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            HardenedFLIC(**{"rounds_before": 5, "every": 5, **wrong})  # type: ignore[arg-type]
+
+
+# --- what it judges by ------------------------------------------------------------------------------------------------
+
+
+def test_norms_are_held_to_the_median_of_those_that_are_not_zero() -> None:
+    assert far_above({1: 1.0, 2: 1.1, 3: 9.0}, (), 3.0) == (3,)
+    assert far_above({1: 1.0, 2: 3.0}, (1.0, 1.0), 3.0) == ()  # strict
+    assert far_above({1: 1.0, 2: 0.0, 3: 0.0, 4: 0.0}, (), 3.0) == ()
+    assert far_above({1: 0.0}, (), 3.0) == ()
+    assert far_above({7: 9.0, 2: 9.0}, (1.0, 1.0, 1.0), 3.0) == (2, 7)
+
+
+def test_against_is_a_negative_mean_without_ones_own() -> None:
+    cosines = np.array([[1.0, 0.4, -0.3], [0.4, 1.0, -0.5], [-0.3, -0.5, 1.0]])
+    assert against(cosines, (0, 1, 2), (0, 1, 2)) == (1, 2)
+    assert against(cosines, (0, 1), (0, 1)) == ()
+    assert against(cosines, (2,), (2,)) == ()
+
+
+def test_a_plurality_goes_to_the_first_of_equals() -> None:
+    votes = {1: "b", 2: "a", 3: "c", 4: "c"}
+    assert plurality(votes, (1, 2, 9), ("a", "b", "c")) == "a"
+    assert plurality(votes, (1, 2), ("b", "a", "c")) == "b"
+    assert plurality(votes, (1, 2, 3, 4), ("a", "b", "c")) == "c"
+    assert plurality(votes, (9,), ("a",)) is None
+
+
+def blocks(inside: float, between: float, noise: float = 0.05) -> NDArray[np.float64]:
+    rng = np.random.default_rng(0)
+    cosines = np.full((10, 10), between)
+    cosines[:5, :5] = cosines[5:, 5:] = inside
+    cosines += noise * np.triu(rng.standard_normal((10, 10)), 1)
+    return np.triu(cosines, 1) + np.triu(cosines, 1).T + np.eye(10)
+
+
+@pytest.mark.parametrize(("inside", "between", "count"), [(0.5, 0.3, 2), (0.5, 0.48, 1), (0.5, 0.52, 1), (0.05, -0.05, 2)])
+def test_fragments_are_joined_and_communities_are_not(inside: float, between: float, count: int) -> None:
+    ids = tuple(range(100, 110))
+    found = merged((ids[:5], ids[5:]), blocks(inside, between), ids, 2.0)
+    assert len(found) == count
+    assert sorted(i for c in found for i in c) == list(ids)
+
+
+def test_clients_alone_are_held_to_what_there_is() -> None:
+    ids = tuple(range(10))
+    alike, unlike = blocks(0.5, 0.48), blocks(0.5, 0.1)
+    assert merged(tuple((i,) for i in ids), alike, ids, 2.0) == (ids,)
+    assert merged((ids[:5], *((i,) for i in ids[5:])), unlike, ids, 2.0)[0] == ids[:5]
+
+
+def test_evidence_is_the_mean_over_groupings_weighted_by_size() -> None:
+    known = np.ones((2, 2), np.bool_)
+    first = gathered(Evidence(), (1, 2), np.array([[1, -0.8], [-0.8, 1]]), known, (1, 2))
+    assert first.mean[0, 1] == pytest.approx(-0.8)
+    second = gathered(first, (1, 2), np.array([[1, 0.1], [0.1, 1]]), known, (1,))
+    assert second.mean[0, 1] == pytest.approx((0.8 * -0.8 + 0.1 * 0.1) / 0.9)
+    assert np.array_equal(gathered(second, (1, 2), np.ones((2, 2)), known, ()).mean, second.mean)  # nothing new, nothing counted
+    third = gathered(second, (1, 2, 5), np.full((3, 3), 0.4), np.ones((3, 3), np.bool_), (5,))
+    assert third.clients == (1, 2, 5)
+    assert third.mean[0, 1] == second.mean[0, 1]
+    assert third.mean[0, 2] == pytest.approx(0.4)
+    assert not gathered(Evidence(), (1, 2), np.eye(2), np.zeros((2, 2), np.bool_), (1, 2)).known.any()
+
+
+@pytest.mark.parametrize("inner", [MultiKrum(f=1, m=2), GeometricMedian()], ids=repr)
+def test_robust_rules_of_the_gram_matrix_fit(inner: Any) -> None:
+    toy = Toy(range(20), minus_gradient(range(8)), D, wants=everybody_wants())
+    state = toy.play(replace(HARDENED, inner=inner, participation=0.5), 12)
+    assert distance(toy, state, 19) < 0.3 * START
+    expected = inner.weights(np.eye(5) + 1, np.random.default_rng(0))
+    assert expected.shape == (5,)

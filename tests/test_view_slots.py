@@ -1,0 +1,262 @@
+"""Sums into slots, asked of a view: each is what `Plain` answers about the survivors who chose it, and small slots stay shut."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cloister.crypto.entropy import SimulatedEntropy
+from cloister.crypto.orthonormal import HadamardRotation
+from cloister.fl.cost import Workload, measure
+from cloister.protocol import Encrypted, Masked, Noise, Permuted, Plain
+from cloister.protocol.answers import Assignment, BelowFloor, Functionality, Model, Sum
+from cloister.protocol.disclosure import totals
+from cloister.protocol.errors import Refused
+from cloister.protocol.in_process import Frame
+from cloister.protocol.messages import decode
+from cloister.protocol.view import LocalJob, LocalWork, Protection, ServerView, Setup
+
+D, K, MOST = 20, 3, 10
+RUN = bytes(range(16))
+INITIAL = np.random.default_rng(0).standard_normal(D).astype(np.float32)
+MEMBERS = tuple(range(1, 10))
+CHOICE = {1: 0, 2: 1, 3: 1, 4: 0, 5: 1, 6: 0, 7: 1, 8: 0, 9: 2}
+WORK = Assignment(Model("init"), MEMBERS, MEMBERS, (Model("init"), Model("init")))
+MASKED = Masked(corrupt=0.0, slot_spare=1, floor=2)
+PROTECTIONS = [
+    Plain(floor=2),
+    Permuted(floor=2),
+    Permuted(HadamardRotation, floor=2),
+    Permuted(keys="session", floor=2),
+    MASKED,
+    replace(MASKED, ring_bits=64),
+]
+
+
+def hard(client: int) -> tuple[int, ...]:
+    """All of a client's weight in one slot."""
+    return tuple(client % 4 + 1 if k == CHOICE[client] else 0 for k in range(K))
+
+
+def soft(client: int) -> tuple[int, ...]:
+    """Whole shares that add up to MOST; some slots are left out by some."""
+    return (MOST - client % 4, client % 4, 0) if client < 6 else (0, 3, MOST - 3)
+
+
+def row_of(client: int, slot: int, round: int = 0) -> Any:
+    return np.random.default_rng([client, slot, round]).uniform(-0.9, 0.9, D).astype(np.float32)
+
+
+def working(shares: Callable[[int], tuple[int, ...]], seen: list[LocalJob] | None = None) -> Any:
+    def workers(jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:
+        for job in jobs:
+            if seen is not None:
+                seen.append(job)
+            rows = np.stack([row_of(job.client, k, job.round) * (shares(job.client)[k] > 0) for k in range(K)])
+            yield job.client, LocalWork(rows.astype(np.float32), 10, shares(job.client))
+
+    return workers
+
+
+def open_view(protection: Protection, shares: Any = hard, tap: Any = None, seen: Any = None) -> ServerView:
+    return protection.open(Setup(RUN, INITIAL, MEMBERS, working(shares, seen), SimulatedEntropy(1), tap))
+
+
+def losing(kinds: Sequence[str], clients: Sequence[int], nth: int = 0) -> Callable[[Frame], list[Frame]]:
+    """Loses the nth and all later frames of these kinds from these clients."""
+    sent: dict[int, int] = {}
+
+    def tap(frame: Frame) -> list[Frame]:
+        if frame.kind not in kinds or frame.sender not in clients:
+            return [frame]
+        sent[frame.sender] = sent.get(frame.sender, 0) + 1
+        return [frame] if sent[frame.sender] <= nth else []
+
+    return tap
+
+
+def check(view: ServerView, answers: Sequence[Sum | BelowFloor], shares: Any, alive: Sequence[int], round: int = 0) -> list[int]:
+    """Each answered slot is the weighted mean of those of `alive` who chose it. Returns the slots that were answered."""
+    found = []
+    for k, answer in enumerate(answers):
+        if isinstance(answer, BelowFloor):
+            continue
+        weights = {i: shares(i)[k] for i in alive if shares(i)[k]}
+        assert set(weights) <= set(answer.clients) <= set(MEMBERS)
+        assert answer.weight == sum(weights.values())
+        expected = sum(w * row_of(i, k, round).astype(np.float64) for i, w in weights.items()) / answer.weight
+        moved = view.observe(view.advance(Model("init"), answer)).astype(np.float64) - INITIAL
+        assert np.linalg.norm(moved - expected) <= answer.error + 1e-5 * (1 + answer.tolerance)
+        assert answer.error < 0.05
+        assert answer.norm == pytest.approx(np.linalg.norm(expected), abs=answer.error + 1e-5)
+        found.append(k)
+    return found
+
+
+named = pytest.mark.parametrize("protection", PROTECTIONS, ids=repr)
+
+
+@named
+@pytest.mark.parametrize("shares", [hard, soft])
+def test_every_slot_is_the_weighted_mean_of_who_chose_it(protection: Protection, shares: Any) -> None:
+    view = open_view(protection, shares)
+    answers = view.slots(0, "root", WORK, MOST)
+    open_slots = check(view, answers, shares, MEMBERS)
+    assert open_slots == ([0, 1] if shares is hard else [0, 1, 2]), "one client alone in slot 2 is never opened"
+    assert len(view.below_floor) == K - len(open_slots)
+    view.retire([Model("init")], [])
+    assert check(view, view.slots(1, "root", WORK, MOST), shares, MEMBERS, 1) == open_slots
+
+
+@named
+@pytest.mark.parametrize("lost", [*combinations((1, 2, 5, 9), 1), (1, 2), (2, 3), (1, 2, 5)], ids=str)
+def test_whoever_drops_out_before_is_in_no_slot(protection: Protection, lost: tuple[int, ...]) -> None:
+    alive = [i for i in MEMBERS if i not in lost]
+    plain = open_view(Plain(floor=2), tap=losing(("Upload", "Ready"), lost))
+    expected = check(plain, plain.slots(0, "root", WORK, MOST), hard, alive)
+    view = open_view(protection, tap=losing(("Upload", "Ready"), lost))
+    found = check(view, view.slots(0, "root", WORK, MOST), hard, alive)
+    counts = [sum(CHOICE[i] == k for i in alive) for k in range(K)]
+    assert expected == [k for k in range(K) if counts[k] >= 2]
+    assert found == [k for k in range(K) if counts[k] >= (3 if isinstance(protection, Masked) else 2)], "one more may drop out"
+
+
+@pytest.mark.parametrize("kind", ["MaskKeys", "SealedShares", "MaskedInput", "SurvivorSignature", "Reveal"])
+@pytest.mark.parametrize("nth", [0, 1], ids=["while counting", "while summing"])
+def test_dropouts_at_every_stage_of_both_sessions(kind: str, nth: int) -> None:
+    view = open_view(MASKED, tap=losing((kind,), (4,), nth))
+    answers = view.slots(0, "root", WORK, MOST)
+    gone = kind in ("MaskKeys", "SealedShares", "MaskedInput") or (nth == 0 and kind == "SurvivorSignature")
+    first = next(answer for answer in answers if isinstance(answer, Sum))
+    assert gone >= (4 not in first.clients)
+    assert check(view, answers, hard, first.clients) == [0, 1]
+
+
+def test_more_dropouts_than_are_spare_open_nothing() -> None:
+    view = open_view(MASKED, tap=losing(("MaskedInput",), (2, 4), 1))
+    assert all(isinstance(answer, BelowFloor) for answer in view.slots(0, "root", WORK, MOST))
+    assert any("failed at stage" in fault.reason for fault in view.faults)
+    spare = open_view(replace(MASKED, slot_spare=2), tap=losing(("MaskedInput",), (2, 4), 1))
+    assert check(spare, spare.slots(0, "root", WORK, MOST), hard, [i for i in MEMBERS if i not in (2, 4)]) == [0, 1]
+    shut = open_view(replace(MASKED, slot_spare=3))
+    assert all(isinstance(answer, BelowFloor) for answer in shut.slots(0, "root", WORK, MOST))
+    assert any("no slot was chosen by 5 clients" in fault.reason for fault in shut.faults)
+
+
+def test_clients_that_did_not_sign_who_was_counted_send_nothing_into_slots() -> None:
+    """Client 4 never hears who survived the counting; it cannot know among whom it would sum."""
+    view = open_view(MASKED, tap=lambda frame: [] if frame.kind == "Survivors" and frame.receiver == 4 else [frame])
+    answers = view.slots(0, "root", WORK, MOST)
+    assert check(view, answers, hard, [i for i in MEMBERS if i != 4]) == [0, 1]
+    assert {f.blame for f in view.faults if f.rejected} == {4}
+    assert any("not among the clients that were counted" in f.reason for f in view.faults)
+
+
+def test_swapped_choices_look_the_same_to_the_server() -> None:
+    """Two clients swap slots, updates and shares: all frames of the views have the same sizes, and the sums are equal."""
+    frames, sums = [], []
+    for swapped in (False, True):
+        other = {1: 2, 2: 1} if swapped else {}
+
+        def workers(jobs: Sequence[LocalJob], /, other: dict[int, int] = other) -> Iterator[tuple[int, LocalWork]]:
+            for client, work in working(hard)([replace(job, client=other.get(job.client, job.client)) for job in jobs]):
+                yield other.get(client, client), work
+
+        heard: list[Frame] = []
+        view = MASKED.open(
+            Setup(RUN, INITIAL, MEMBERS, workers, SimulatedEntropy(1), lambda frame, h=heard: [h.append(frame) or frame])  # type: ignore[misc, func-returns-value]
+        )
+        answers = view.slots(0, "root", WORK, MOST)
+        sums.append([view.observe(view.advance(Model("init"), answer)) for answer in answers if isinstance(answer, Sum)])
+        frames.append([(f.kind, f.sender, f.receiver, len(f.data)) for f in heard])
+    assert frames[0] == frames[1]
+    assert all(np.array_equal(a, b) for a, b in zip(*sums, strict=True))
+
+
+def test_what_the_server_learns_is_said() -> None:
+    view = open_view(MASKED)
+    view.slots(0, "root", WORK, MOST)
+    learned = totals(view.log)["server"]
+    assert {row["scalars"] for row in learned} == {K, 2 * (D + 1)}
+    assert not any(row["what"] != "slots" for row in learned)
+    plain = open_view(Plain(floor=2))
+    plain.slots(0, "root", WORK, MOST)
+    (row,) = totals(plain.log)["server"]
+    assert "which slots it chose" in row["words"]
+    assert row["scalars"] == len(MEMBERS) * K * (D + 1)
+
+
+def test_no_frame_to_the_server_shows_a_choice_under_masks_and_every_upload_does_without() -> None:
+    for protection, shown in ((MASKED, False), (Permuted(floor=2), True)):
+        heard: list[Frame] = []
+        view = open_view(protection, tap=lambda frame, h=heard: [h.append(frame) or frame])  # type: ignore[misc, func-returns-value]
+        view.slots(0, "root", WORK, MOST)
+        uploads = [f for f in heard if f.kind == "Upload" and f.receiver == -1]
+        assert bool(uploads) == shown
+        for frame in uploads:
+            rows = np.frombuffer(decode(frame.data, frame.sender, len(frame.data)).message.vector, "<f4").reshape(K, D + 1)
+            assert tuple(rows[:, -1].astype(int)) == hard(frame.sender)
+        inputs = {len(f.data) for f in heard if f.kind == "MaskedInput"}
+        assert len(inputs) == (0 if shown else 2), "every client sends an input of the same size in each session"
+
+
+def test_clients_start_from_the_models_of_all_slots() -> None:
+    for protection in (Plain(floor=2), MASKED, Permuted(floor=2)):
+        seen: list[LocalJob] = []
+        view = open_view(protection, seen=seen)
+        models = []
+        for answer in view.slots(0, "root", WORK, MOST):
+            models.append(view.advance(Model("init"), answer) if isinstance(answer, Sum) else Model("init"))
+        expected = [view.observe(model) for model in models]
+        view.retire([Model("init"), *models], [])
+        view.slots(1, "root", Assignment(models[0], MEMBERS, MEMBERS, tuple(models[1:])), MOST)
+        assert len(seen) == 2 * len(MEMBERS)
+        for job in seen[len(MEMBERS) :]:
+            assert job.work == "slots"
+            assert all(np.array_equal(a, b) for a, b in zip(job.starts, expected, strict=True))
+            assert np.array_equal(job.start, expected[0])
+
+
+@named
+def test_work_that_fits_no_slots_sits_out(protection: Protection) -> None:
+    wrong = {1: (0, 0, 0), 2: (0, MOST + 1, 0), 3: (1, 0)}
+
+    def workers(jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:
+        for client, work in working(hard)(jobs):
+            vector = work.vector.copy()
+            vector[0, 0] = np.nan if client == 9 else vector[0, 0]
+            yield client, replace(work, vector=vector, shares=wrong.get(client, work.shares))
+
+    view = protection.open(Setup(RUN, INITIAL, MEMBERS, workers, SimulatedEntropy(1)))
+    check(view, view.slots(0, "root", WORK, MOST), hard, (4, 5, 6, 7, 8))
+    assert {f.blame for f in view.faults if f.rejected} == {1, 2, 3, 9}
+
+
+def test_who_gives_slots() -> None:
+    for protection in PROTECTIONS:
+        assert Functionality.SLOTS in protection.gives
+    noisy = replace(MASKED, noise=Noise(epsilon=6, delta=1e-4, rounds=3, l2=1.0))
+    for other in (Encrypted(), noisy):
+        assert Functionality.SLOTS not in other.gives
+        with pytest.raises(Refused):
+            open_view(other).slots(0, "root", WORK, MOST)
+    for most, models in ((0, K), (2**24 + 1, K), (1, 65)):
+        with pytest.raises(Refused):
+            open_view(Plain()).slots(0, "root", replace(WORK, others=(Model("init"),) * (models - 1)), most)
+    coarse = open_view(MASKED).slots(0, "root", WORK, 2**24)
+    assert all(isinstance(answer, BelowFloor) or answer.error > 1 for answer in coarse), "room for shares is not left for levels"
+
+
+@pytest.mark.parametrize("protection", [Plain(), Permuted(), Masked()], ids=repr)
+def test_the_cost_of_slots_is_that_of_a_k_fold_vector(protection: Protection) -> None:
+    sent = {}
+    for slots in (2, 4):
+        load = Workload(needs=frozenset({Functionality.SLOTS}), clients=16, parameters=2000, rounds=1, slots=slots, seed=3)
+        measured = measure(protection, load, lambda _: None)
+        assert all(10 <= phase.summed <= 16 for phase in measured.rounds), "small slots may be shut"
+        sent[slots] = [cost.bytes_up for i, cost in measured.rounds[0].costs.items() if i >= 0]
+    growth = np.array(sent[4]) - np.array(sent[2])
+    assert all(4 * 2 * 2000 <= more <= 4 * 2 * 2000 + 100 for more in growth), "two more slots of 4 bytes for each parameter"

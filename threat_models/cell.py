@@ -1,0 +1,53 @@
+"""A cell played and recorded, whatever becomes of it: done, refused with the reason, or failed with the error in one line."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ..fl.simulation import NothingLearned
+from ..protocol.errors import Refused
+from .cell_metrics import attacked_metrics, clean_metrics
+from .evaluation import Cell, Evaluation, key_of, resolved, target_of
+from .evaluation_folder import EvaluationFolder, Row
+from .trial import played
+
+
+def play_cell(evaluation: Evaluation, cell: Cell, clean: Row | None, folder: EvaluationFolder, data: Path | None) -> Row:
+    """The cell's line. clean: that of its attack-free run, which is done; None for an attack-free run, whose file is written."""
+    row: dict[str, Any] = {"key": key_of(evaluation, cell), **asdict(cell)}
+    try:
+        return {**row, "status": "done", "reason": "", **_metrics(evaluation, cell, row["key"], clean, folder, data)}
+    except Refused as error:
+        return {**row, "status": "refused", "reason": _words(error)}
+    except NothingLearned as error:  # of an attack-free run: the protection would not sum, or the training diverged
+        return {**row, "status": "refused" if "below the floor" in str(error) else "failed", "reason": _words(error)}
+    except Exception as error:  # a cell must not end the grid; what went wrong is in its line
+        return {**row, "status": "failed", "reason": f"{type(error).__name__}: {_words(error)}"}
+
+
+def _metrics(
+    evaluation: Evaluation, cell: Cell, key: str, clean: Row | None, folder: EvaluationFolder, data: Path | None
+) -> dict[str, Any]:
+    scenario = resolved(evaluation, cell)
+    if cell.attack is None:
+        trial = played(scenario, None, data)
+        return {**clean_metrics(trial), "clean_sha256": folder.write_clean(key, trial.clean())}
+    if clean is None:
+        raise ValueError("there is no attack-free run to compare with")
+    found = folder.read_clean(clean["key"], clean["clean_sha256"])
+    if found is None:
+        raise ValueError(f"clean/{clean['key']}.safetensors is missing or damaged; delete its line in results.jsonl and resume")
+    target = target_of(evaluation, cell, scenario)
+    return attacked_metrics(played(scenario, target, data), found, target)
+
+
+def follows(clean: Row, cell: Cell, key: str) -> Row | None:
+    """The line of a cell that need not be played because its attack-free run came to nothing; None where it must be."""
+    if clean["status"] == "done":
+        return None
+    reason = clean["reason"] if clean["status"] == "refused" else f"the attack-free run failed: {clean['reason']}"
+    return {"key": key, **asdict(cell), "status": clean["status"], "reason": reason}
+
+
+def _words(error: Exception) -> str:
+    return " ".join((str(error) or type(error).__name__).split())

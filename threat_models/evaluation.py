@@ -1,0 +1,188 @@
+"""An evaluation: attacks against defences at several strengths, under several protections, over seeds, as one Python value.
+
+A cell is one run of the simulation. Every attacked cell is compared with the attack-free run of the same defence, protection
+and seed, which is a cell too and is run once. The protection is set after the defence, so a defence that is a function may be
+written for any.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from math import isfinite
+from types import MappingProxyType
+from typing import Any
+
+from ..fl.algorithms.algorithm import Algorithm
+from ..fl.corruption import Adversary
+from ..fl.scenario import Scenario, described
+from ..protocol.plain import Plain
+from ..protocol.view import Protection
+from .backdoors import Target
+from .breakdown import Steps
+
+FORMAT = 1
+"""Of a cell's record; cells of another format are run anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Informed:
+    """An attack that is made for the run it enters: told its defence, as an insider is, or its number of clients.
+
+    make: from the strength and the cell's scenario, which has no adversary yet.
+    """
+
+    make: Callable[[float, Scenario], Adversary]
+
+
+Attack = Callable[[float], Adversary] | Informed
+"""An adversary of a given strength: a number or share of attackers, or whatever the evaluation's strengths are."""
+
+Defence = Algorithm | Callable[[Scenario], Scenario]
+"""An algorithm to be run in the place of the scenario's, or a function that changes the scenario."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One run, by the names that the evaluation gives. attack, strength: None for the attack-free run."""
+
+    attack: str | None
+    defence: str
+    strength: float | None
+    protection: str
+    seed: int
+
+    @property
+    def clean(self) -> "Cell":
+        """The attack-free run that it is compared with."""
+        return Cell(None, self.defence, None, self.protection, self.seed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """attacks x defences x strengths x protections x seeds, all by name.
+
+    scenario: what cells have in common; it has no adversary. strength: what strengths are, in words, for the report.
+    protections: by name; empty for the scenario's own. targets: what a backdoor is after, by the attack's name; where none is
+    named, the adversary's poisoned data say it, if they are a backdoor's. breakdown: the strengths that `cloister breakdown`
+    searches.
+    """
+
+    name: str
+    scenario: Scenario
+    attacks: Mapping[str, Attack]
+    defences: Mapping[str, Defence]
+    strengths: tuple[float, ...]
+    strength: str = "attackers"
+    protections: Mapping[str, Protection] = field(default_factory=lambda: MappingProxyType({}))
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    targets: Mapping[str, Target] = field(default_factory=lambda: MappingProxyType({}))
+    breakdown: Steps | None = None
+
+    def __post_init__(self) -> None:
+        if self.scenario.adversary is not None:
+            raise ValueError("the scenario of an evaluation has no adversary; name it among the attacks")
+        for name in ("attacks", "defences", "strengths", "seeds"):
+            if not getattr(self, name):
+                raise ValueError(f"an evaluation needs {name}")
+        for name in ("strengths", "seeds"):
+            if len(set(getattr(self, name))) != len(getattr(self, name)):
+                raise ValueError(f"{name} names one value twice: {getattr(self, name)}")
+        if not all(isfinite(s) for s in self.strengths):
+            raise ValueError(f"strengths are finite numbers, not {self.strengths}")
+        if unknown := sorted(self.targets.keys() - self.attacks.keys()):
+            raise ValueError(f"targets names attacks that are not there: {', '.join(unknown)}")
+
+    @property
+    def named_protections(self) -> Mapping[str, Protection]:
+        """The protections, the scenario's own by the name of its type where none are named."""
+        return self.protections or {type(self.scenario.protection).__name__: self.scenario.protection}
+
+
+def clean_cells(evaluation: Evaluation) -> list[Cell]:
+    """The attack-free runs, seed by seed."""
+    named = [(d, p) for d in evaluation.defences for p in evaluation.named_protections]
+    return [Cell(None, d, None, p, seed) for seed in evaluation.seeds for d, p in named]
+
+
+def attacked_cells(evaluation: Evaluation, clean: Cell) -> list[Cell]:
+    """The cells that are compared with this attack-free run."""
+    return [replace(clean, attack=a, strength=float(s)) for s in evaluation.strengths for a in evaluation.attacks]
+
+
+def all_cells(evaluation: Evaluation) -> list[Cell]:
+    """Every cell in the order of the record: attack-free runs first, each seed's together."""
+    clean = clean_cells(evaluation)
+    return [*clean, *(cell for one in clean for cell in attacked_cells(evaluation, one))]
+
+
+def resolved(evaluation: Evaluation, cell: Cell) -> Scenario:
+    """The scenario of a cell. Raises Refused, with the reason, where the protection cannot give what the defence needs."""
+    defence = evaluation.defences[cell.defence]
+    protection = evaluation.named_protections[cell.protection]
+    if hasattr(defence, "needs"):
+        algorithm: Any = defence
+        scenario = replace(evaluation.scenario, algorithm=algorithm, protection=protection, seed=cell.seed)
+    else:
+        change: Any = defence
+        # under Plain, which answers everything, so that the cell's protection judges the defence and not the scenario it changes
+        defended: Scenario = change(replace(evaluation.scenario, protection=Plain()))
+        scenario = replace(defended, protection=protection, seed=cell.seed)
+    if cell.attack is None or cell.strength is None:
+        return scenario
+    attack = evaluation.attacks[cell.attack]
+    adversary = attack.make(cell.strength, scenario) if isinstance(attack, Informed) else attack(cell.strength)
+    return replace(scenario, adversary=adversary)
+
+
+def target_of(evaluation: Evaluation, cell: Cell, scenario: Scenario) -> Target | None:
+    """What the cell's backdoor is after, or None where it is none."""
+    if cell.attack is not None and cell.attack in evaluation.targets:
+        return evaluation.targets[cell.attack]
+    data: Any = getattr(scenario.adversary, "data", None)
+    return data if hasattr(data, "test") else None
+
+
+def key_of(evaluation: Evaluation, cell: Cell) -> str:
+    """A name for what the cell resolves to: 24 hex digits of a hash of all that its run is made of, as far as it is described.
+
+    The code of functions is no part of it, nor are the data.
+    """
+    made_of: dict[str, Any] = {"format": FORMAT, "cell": asdict(cell)}
+    try:
+        scenario = resolved(evaluation, cell)
+        made_of |= {"scenario": described(scenario), "target": described(target_of(evaluation, cell, scenario))}
+    except Exception:  # refused, or whatever an attack of the user's raises: the cell's line will say it
+        base, defence = replace(evaluation.scenario, seed=cell.seed), evaluation.defences[cell.defence]
+        protection = evaluation.named_protections[cell.protection]
+        made_of |= {"base": described(base), "defence": described(defence), "protection": described(protection)}
+    return hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()[:24]
+
+
+def description(evaluation: Evaluation) -> dict[str, Any]:
+    """The evaluation as plain JSON values: what its folder records."""
+    return {
+        "name": evaluation.name,
+        "scenario": described(evaluation.scenario),
+        "attacks": {name: _adversaries(evaluation, attack) for name, attack in evaluation.attacks.items()},
+        "defences": {name: described(defence) for name, defence in evaluation.defences.items()},
+        "strengths": list(evaluation.strengths),
+        "strength": evaluation.strength,
+        "protections": {name: repr(protection) for name, protection in evaluation.named_protections.items()},
+        "seeds": list(evaluation.seeds),
+        "targets": {name: described(target) for name, target in evaluation.targets.items()},
+        "breakdown": described(evaluation.breakdown),
+    }
+
+
+def _adversaries(evaluation: Evaluation, attack: Attack) -> Any:
+    """The attack's adversary at each strength; those that know the run are described in their cells."""
+    if isinstance(attack, Informed):
+        return described(attack)
+    found = {}
+    for strength in evaluation.strengths:
+        try:
+            found[f"{strength:g}"] = described(attack(float(strength)))
+        except Exception as error:  # whatever an attack of the user's raises: the cells' lines will say it
+            found[f"{strength:g}"] = f"{type(error).__name__}: {error}"
+    return found

@@ -1,0 +1,162 @@
+"""One cell played: a scenario run to its end in memory, with what its metrics need."""
+
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..fl.algorithms.algorithm import State
+from ..fl.scenario import Scenario
+from ..fl.simulation import NothingLearned, Simulation
+from ..protocol.answers import Vector
+from .attack_metrics import Success, attack_success
+from .backdoors import Target
+from .witness import Witness
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Clean:
+    """An attack-free run as cells are compared with it.
+
+    accuracy: float64 (evaluations, clients), in the order of `clients`; NaN where a client had no model. models: float32 (d,) at
+    the end, by client, shared between those that share one.
+    """
+
+    clients: tuple[int, ...]
+    accuracy: NDArray[np.float64]
+    models: Mapping[int, Vector]
+
+
+@dataclass(slots=True, eq=False)
+class Trial:
+    """A run that is over. Of rounds: those in which the adversary is active.
+
+    rounds: those after which clients were scored. accuracy: as in Clean. weights: per active round what the rule gave to whom.
+    kappas: per active round where one model was moved for all. success: mean rate of the backdoor from its last poisoned
+    round on, by round. unmoved: rounds in which the rule had no result, and the first reason. lost: other rounds under attack in
+    which nothing could be learned, and the first reason; models stay as they are in them. seconds, server: of CPU.
+    """
+
+    simulation: Simulation
+    clients: tuple[int, ...]
+    members: frozenset[int]
+    rounds: list[int]
+    accuracy: NDArray[np.float64]
+    weights: list[Mapping[int, float]]
+    kappas: list[float]
+    success: dict[int, float]
+    unmoved: tuple[int, str]
+    lost: tuple[int, str]
+    seconds: float
+    server: float
+
+    @property
+    def loyal(self) -> tuple[int, ...]:
+        """Clients that are corrupt in no round; all clients where there is none, as with members drawn anew in every round."""
+        return tuple(i for i in self.clients if i not in self.members) or self.clients
+
+    def clean(self) -> Clean:
+        return Clean(self.clients, self.accuracy, self.simulation.vectors())
+
+
+def played(scenario: Scenario, target: Target | None, data: Path | None) -> Trial:
+    """Runs the scenario. Raises what the simulation raises, but a round under attack that comes to nothing is a result."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore", RuntimeWarning)  # of models that an attack has driven to infinity
+        return _played(scenario, target, data)
+
+
+def _played(scenario: Scenario, target: Target | None, data: Path | None) -> Trial:
+    witness = Witness(scenario.adversary)
+    simulation = Simulation(replace(scenario, adversary=witness), data)
+    clients = tuple(sorted(simulation.population.clients))
+    members = frozenset() if simulation.corrupted is None else simulation.corrupted.members
+    trial = Trial(simulation, clients, members, [], np.zeros((0, len(clients))), [], [], {}, (0, ""), (0, ""), 0.0, 0.0)
+    due = [t for t in range(scenario.rounds) if t + 1 == scenario.rounds or (t + 1) % scenario.evaluate_every == 0]
+    last_poisoned = max(filter(lambda t: _active(scenario, t), range(scenario.rounds)), default=0)
+    rows: list[list[float]] = []
+    while simulation.state.round < scenario.rounds:
+        t = simulation.state.round
+        _round(trial, scenario, witness, t)
+        if t in due:
+            found = simulation.evaluate()
+            rows.append([found[i].accuracy if i in found else float("nan") for i in clients])
+            trial.rounds.append(t)
+        if target is not None and last_poisoned <= t and last_poisoned < scenario.rounds - 1:
+            trial.success[t] = success_of(trial, target, None).mean
+    trial.accuracy = np.array(rows)
+    return trial
+
+
+def success_of(trial: Trial, target: Target, clean: Clean | None) -> Success:
+    """The backdoor's success on the models of the loyal clients that have one."""
+    models = {i: v for i, v in trial.simulation.vectors().items() if i in set(trial.loyal)}
+    tests = {i: client.test for i, client in trial.simulation.population.clients.items()}
+    before = None if clean is None else {i: clean.models[i] for i in models if i in clean.models}
+    if before is not None and before.keys() != models.keys():
+        models = {i: models[i] for i in before}
+    return attack_success(trial.simulation.module, models, tests, target, trial.simulation.population.classes, before)
+
+
+def _round(trial: Trial, scenario: Scenario, witness: Witness, t: int) -> None:
+    simulation, view = trial.simulation, trial.simulation.view
+    nothing = ""
+    before = _only_model(simulation)
+    witness.begin()
+    clients_cpu = _clients_seconds(view.costs)
+    started = time.process_time()
+    try:
+        simulation.step()
+    except NothingLearned as error:
+        if scenario.adversary is None:
+            raise
+        nothing = " ".join(str(error).split())
+    took = time.process_time() - started
+    seen = witness.seen[0]
+    trial.seconds += took
+    trial.server += max(0.0, took - seen.seconds - (_clients_seconds(view.costs) - clients_cpu))
+    outcome: Any = getattr(simulation.state, "outcome", None)
+    if outcome is not None and outcome.unmoved:
+        trial.unmoved = (trial.unmoved[0] + 1, trial.unmoved[1] or " ".join(outcome.unmoved.split()))
+    elif nothing:
+        trial.lost = (trial.lost[0] + 1, trial.lost[1] or nothing)
+    if not _active(scenario, t):
+        return
+    if outcome is not None and outcome.weights:
+        trial.weights.append(outcome.weights)
+    after = _only_model(simulation)
+    if before is not None and after is not None:
+        kappa = seen.kappa(after.astype(np.float64) - before)
+        if kappa is not None:
+            trial.kappas.append(kappa)
+
+
+def _active(scenario: Scenario, t: int) -> bool:
+    """Whether the adversary acts in the round, if it has a schedule; without one, always."""
+    when: Any = getattr(scenario.adversary, "when", None)
+    return when is None or t in when
+
+
+def _only_model(simulation: Simulation) -> Vector | None:
+    """The one model that all share, or None."""
+    state: State = simulation.state
+    clusters = list(state.clusters.values())
+    return simulation.view.observe(clusters[0].model) if len(clusters) == 1 else None
+
+
+def _clients_seconds(costs: Mapping[int, Any]) -> float:
+    return float(sum(cost.cpu_seconds for i, cost in costs.items() if i >= 0))
+
+
+def mean_over(accuracy: NDArray[np.float64], clients: Sequence[int], chosen: Sequence[int]) -> NDArray[np.float64]:
+    """Mean over these clients in every evaluation, those without a model left out: float64 (evaluations,)."""
+    places = {client: k for k, client in enumerate(clients)}
+    rows = accuracy[:, [places[i] for i in chosen]]
+    seen = np.isfinite(rows)
+    counts = seen.sum(axis=1)
+    return np.where(counts > 0, np.where(seen, rows, 0.0).sum(axis=1) / np.maximum(counts, 1), np.nan)
