@@ -49,6 +49,7 @@ PROTECTIONS: dict[str, Protection] = {
 }
 TOLERANCE = {"Permuted": 1e-5, "Masked": 1e-4, "Encrypted": 1e-5, "TwoServer": 1e-5}
 """Of a model's coordinate, against Plain's: training multiplies the rounding of the rounds before."""
+SLOWLY = [pytest.param(name, marks=pytest.mark.slow if name == "Encrypted" else ()) for name in PROTECTIONS]
 CLUSTERS = {(0, 1, 2, 3), (4, 5, 6, 7)}
 
 
@@ -89,9 +90,7 @@ def test_fedavg_has_the_models_of_plain(name: str, by_samples: bool) -> None:
     assert np.linalg.norm(ours.vectors()[0] - start) > 1.0
 
 
-@pytest.mark.parametrize(
-    "name", ["Plain", *(pytest.param(n, marks=pytest.mark.slow if n == "Encrypted" else ()) for n in PROTECTIONS)]
-)
+@pytest.mark.parametrize("name", ["Plain", *SLOWLY])
 def test_cfl_finds_the_clusters_although_somebody_falls_silent_in_every_round(name: str) -> None:
     protection = PROTECTIONS.get(name, Plain(floor=2))
     lost: set[int] = set()
@@ -108,7 +107,7 @@ def test_cfl_finds_the_clusters_although_somebody_falls_silent_in_every_round(na
     assert not simulation.state.waiting
 
 
-@pytest.mark.parametrize("name", PROTECTIONS)
+@pytest.mark.parametrize("name", SLOWLY)
 def test_a_run_that_is_stopped_and_resumed_ends_as_if_it_had_not_been(name: str, tmp_path: Path) -> None:
     scenario = replace(SMALL, protection=PROTECTIONS[name])
 
