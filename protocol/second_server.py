@@ -31,7 +31,7 @@ from .two_server_messages import (
 )
 from .two_server_questions import Row, gram_question, keep_question, projected, projection_key, rows_of, sum_question, weighted
 from .two_server_terms import Terms, Words
-from .two_server_upload import admitted, from_words, to_words
+from .two_server_upload import admitted, from_words, terms_of, to_words
 from .uploads import Policy
 
 
@@ -45,11 +45,15 @@ class Receiving:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """A session's survivors. sums: the weight rows answered, None once only Gram questions are. products: entered by client."""
+    """A session's survivors. sums: the weight rows answered, None once only Gram questions are. products: entered by client.
+
+    terms: where they are not the run's; only sums are answered then, as inner products of choices would show who chose alike.
+    """
 
     keys: Mapping[int, bytes] = field(repr=False)
     sums: tuple[Mapping[int, int], ...] | None = ()
     products: Mapping[int, int] = field(default_factory=dict)
+    terms: Terms | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,10 @@ class Tossed:
 
 @dataclass(frozen=True, slots=True)
 class Second:
-    """The second server. next_round, next_question: what it still takes, as persisted; keys are never stored."""
+    """The second server. next_round, next_question: what it still takes, as persisted; keys are never stored.
+
+    others: the terms of further kinds of work, about which only sums are answered.
+    """
 
     run: bytes
     terms: Terms
@@ -76,6 +83,7 @@ class Second:
     sessions: Mapping[bytes, Receiving | Holding] = field(default_factory=dict)
     questions: Mapping[bytes, Tossed] = field(default_factory=dict)
     opened: Mapping[str, int] = field(default_factory=dict)
+    others: Mapping[str, Terms] = field(default_factory=dict)
 
 
 def second_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
@@ -117,7 +125,7 @@ def _send(session: bytes, message: Any) -> Send:
 
 
 def _open(state: Second, envelope: Envelope, task: Task) -> Second:
-    session = admitted(envelope, task, state.run, state.policy, state.next_round)
+    session = admitted(envelope, task, state.run, state.policy, state.next_round, state.others)
     if session.digest in state.sessions:
         raise ProtocolError("a session that is already open", SERVER)
     opened = {**state.opened, task.work: max(task.round + 1, state.opened.get(task.work, 0))}
@@ -130,7 +138,7 @@ def _take_key(state: Second, digest: bytes, client: int, share: KeyShare) -> Sec
         raise ProtocolError("a key for a session that is not open for keys", client)
     if client not in held.session.roster or client in held.keys:
         raise ProtocolError("a key from outside the roster, or a second one", client)
-    if share.binding != state.terms.binding(held.session):
+    if share.binding != terms_of(held.session, state.terms, state.others).binding(held.session):
         raise ProtocolError("a key of another session or of other terms", client)
     return replace(state, sessions={**state.sessions, digest: replace(held, keys={**held.keys, client: share.key})})
 
@@ -142,7 +150,8 @@ def _agree(state: Second, digest: bytes, clients: tuple[int, ...]) -> tuple[Seco
     if not set(clients) <= set(held.session.roster):
         raise ProtocolError("survivors from outside the roster", SERVER)
     both = tuple(i for i in clients if i in held.keys)
-    holding = Holding({i: held.keys[i] for i in both})
+    terms = terms_of(held.session, state.terms, state.others)
+    holding = Holding({i: held.keys[i] for i in both}, terms=None if terms is state.terms else terms)
     return replace(state, sessions={**state.sessions, digest: holding}), (_send(digest, Agreed(both)),)
 
 
@@ -169,6 +178,8 @@ def _toss(state: Second, question: bytes, request: GramQuestion) -> tuple[Second
         held = sessions.get(digest)
         if not isinstance(held, Holding) or client not in held.keys:
             raise ProtocolError("a Gram question about an update that is not held", SERVER)
+        if held.terms is not None:
+            raise ProtocolError("a Gram question about what is only for sums", SERVER)
         products = held.products.get(client, 0) + len(rows)
         if 0 < state.terms.most_products < products:
             raise ProtocolError(f"a question too many: {state.terms.most_products} products of one update are the most", SERVER)
@@ -226,15 +237,16 @@ def _sum(state: Second, question: bytes, request: SumQuestion) -> tuple[Second, 
     held, floor = state.sessions.get(request.source), state.terms.floor
     if not isinstance(held, Holding) or held.sums is None or not set(request.clients) <= set(held.keys):
         raise ProtocolError("a sum of updates that are not held, or no longer for sums", SERVER)
+    terms = held.terms or state.terms
     row = dict(zip(request.clients, request.weights, strict=True))
     if len(row) < floor:
         raise ProtocolError(f"a sum of {len(row)} clients where {floor} are the fewest", SERVER)
-    if sum(abs(q) for q in row.values()) > state.terms.most_weight:
+    if sum(abs(q) for q in row.values()) > terms.most_weight:
         raise ProtocolError("weights whose sum could wrap around", SERVER)
     if reveals_fewer_than(floor, [*held.sums, row]):
         raise ProtocolError(f"a sum that, with those before, would show fewer than {floor} clients", SERVER)
-    shares = (keyed_share(held.keys[i], (state.terms.length,)).values for i in row)
-    total = weighted(row.values(), shares, state.terms.length)
+    shares = (keyed_share(held.keys[i], (terms.length,)).values for i in row)
+    total = weighted(row.values(), shares, terms.length)
     sessions = {**state.sessions, request.source: replace(held, sums=(*held.sums, row))}
     return replace(numbered, sessions=sessions), (stored, _send(question, SumAnswer(to_words(total))))
 
@@ -245,7 +257,7 @@ def _keep(state: Second, question: bytes, keep: Keep) -> Second:
     kept: dict[bytes, Holding] = {}
     for digest, client in rows_of(keep):
         held = state.sessions.get(digest)
-        if not isinstance(held, Holding) or client not in held.keys:
+        if not isinstance(held, Holding) or client not in held.keys or held.terms is not None:
             raise ProtocolError("updates to keep that are not held", SERVER)
         before = kept.get(digest, Holding({}, None))
         products = {**before.products, client: held.products.get(client, 0)}

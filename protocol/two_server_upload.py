@@ -40,7 +40,7 @@ def from_words(data: bytes) -> Words:
 class Idle:
     """A client between sessions. next_round: the earliest round it still takes part in, per kind of work, as persisted.
 
-    entropy: where the keys of its shares come from; each is of one session.
+    entropy: where the keys of its shares come from; each is of one session. others: the terms of further kinds of work.
     """
 
     me: int
@@ -49,6 +49,7 @@ class Idle:
     policy: Policy
     entropy: Entropy = field(repr=False)
     next_round: Mapping[str, int] = field(default_factory=dict)
+    others: Mapping[str, Terms] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     """The client's role. Raises ProtocolError blaming the server for a task against its policy or out of order."""
     match state, event:
         case Idle(), Received(Envelope(message=Task() as task) as envelope):
-            session = admitted(envelope, task, state.run, state.policy, state.next_round)
+            session = admitted(envelope, task, state.run, state.policy, state.next_round, state.others)
             if state.me not in session.roster:
                 raise ProtocolError("a task for others", envelope.sender)
             idle = replace(state, next_round={**state.next_round, task.work: task.round + 1})
@@ -81,8 +82,10 @@ def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
 
 
-def admitted(envelope: Envelope, task: Task, run: bytes, policy: Policy, next_round: Mapping[str, int]) -> Session:
-    """The session that a task opens. Raises ProtocolError blaming its sender."""
+def admitted(
+    envelope: Envelope, task: Task, run: bytes, policy: Policy, next_round: Mapping[str, int], others: Mapping[str, Terms]
+) -> Session:
+    """The session that a task opens. others: kinds of work beside `KINDS`. Raises ProtocolError blaming its sender."""
     try:
         session = Session(task.protocol, task.run, task.round, task.cluster, task.roster, task.threshold)
     except ValueError as error:
@@ -92,7 +95,7 @@ def admitted(envelope: Envelope, task: Task, run: bytes, policy: Policy, next_ro
         "a task under another session's digest": session.digest != envelope.session,
         "a task of another run": task.run != run,
         "a task of another protocol": task.protocol != f"{PROTOCOL}/{task.work}",
-        "a task of an unknown kind of work": task.work not in KINDS,
+        "a task of an unknown kind of work": task.work not in KINDS and task.work not in others,
         "a task for a round already answered": task.round < next_round.get(task.work, 0),
         f"a cohort under the policy's {policy.min_cohort}": len(task.roster) < policy.min_cohort,
         f"a threshold under the policy's {policy.min_threshold}": task.threshold < policy.min_threshold,
@@ -103,16 +106,22 @@ def admitted(envelope: Envelope, task: Task, run: bytes, policy: Policy, next_ro
     return session
 
 
+def terms_of(session: Session, terms: Terms, others: Mapping[str, Terms]) -> Terms:
+    """The terms of a session: those of its kind of work, if it has its own."""
+    return others.get(session.protocol.removeprefix(f"{PROTOCOL}/"), terms)
+
+
 def _shares(state: Working, vector: NDArray[np.float32], samples: int) -> tuple[Effect, ...]:
     """Both shares of the update, or word to the server that there are none."""
     idle, digest = state.idle, state.session.digest
-    binding = idle.terms.binding(state.session)
+    terms = terms_of(state.session, idle.terms, idle.others)
+    binding = terms.binding(state.session)
     try:
-        encoded = idle.terms.encode(vector)
+        encoded = terms.encode(vector)
     except TooLarge:
         return (Send(Envelope(digest, idle.me, SERVER, Withheld(binding))),)
     key = idle.entropy.secret(f"two servers {idle.me} {binding.hex()}", 32)
-    explicit, _ = share(encoded, idle.terms.radius, key)
+    explicit, _ = share(encoded, terms.radius, key)
     return (
         Send(Envelope(digest, idle.me, SECOND_SERVER, KeyShare(binding, key))),
         Send(Envelope(digest, idle.me, SERVER, ExplicitShare(binding, to_words(explicit.values), samples))),

@@ -21,12 +21,13 @@ from .sides import ClientSide
 from .two_server_asking import Unanswered, consistent
 from .two_server_questions import Row
 from .two_server_sides import QUESTION, FirstServer, Shared, packed, unpacked
+from .two_server_slots import TwoServerSlots
 from .two_server_terms import PROTOCOL, Terms, Words
 from .two_server_upload import Collected
 from .two_servers import client_parties, collect, forget, gram, helper_parties, max_bytes, sums
 from .uploads import Policy, to_bytes
 from .view import Setup
-from .view_base import ViewBase, asked, unused
+from .view_base import asked, unused
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +38,8 @@ class TwoServer:
     fraction of it. k: inner products are those of random projections to k coordinates (even), exact where updates have at
     most k. floor: fewest clients in a sum, held by the second server too.
 
-    Slots are not given yet: shares of K vectors and of the choice would be K + 1 uploads of a client in one round, of which the
-    second server must hold all or none, and it takes one of each kind; the floor of a slot would be the first server's word.
+    Slots are answered in two uploads: counts, then sums of the slots that `floor` clients chose, where max_norm is that of each
+    vector in a slot. The first server learns both, neither who chose what; the floor of a slot is the first server's word.
     """
 
     max_norm: float = 64.0
@@ -50,13 +51,14 @@ class TwoServer:
 
     @property
     def gives(self) -> frozenset[Functionality]:
-        return frozenset({Functionality.SUMS, Functionality.GRAM, Functionality.GRAM_REMEMBER, Functionality.CHOICE})
+        given = {Functionality.SUMS, Functionality.GRAM, Functionality.GRAM_REMEMBER, Functionality.CHOICE, Functionality.SLOTS}
+        return frozenset(given)
 
     def open(self, setup: Setup, /) -> "TwoServerView":
         return TwoServerView(setup, Terms(len(setup.initial), self.k, self.max_norm, self.floor))
 
 
-class TwoServerView(ViewBase):
+class TwoServerView(TwoServerSlots):
     """Answers everything by questions to the second server. Implements `ServerView`. helpers: the second server, the dealer."""
 
     server: FirstServer

@@ -11,7 +11,7 @@ import pytest
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.orthonormal import HadamardRotation
 from cloister.fl.cost import Workload, measure
-from cloister.protocol import Encrypted, Masked, Noise, Permuted, Plain
+from cloister.protocol import Encrypted, Masked, Noise, Permuted, Plain, TwoServer
 from cloister.protocol.answers import Assignment, BelowFloor, Functionality, Model, Sum
 from cloister.protocol.disclosure import totals
 from cloister.protocol.errors import Refused
@@ -26,6 +26,8 @@ MEMBERS = tuple(range(1, 10))
 CHOICE = {1: 0, 2: 1, 3: 1, 4: 0, 5: 1, 6: 0, 7: 1, 8: 0, 9: 2}
 WORK = Assignment(Model("init"), MEMBERS, MEMBERS, (Model("init"), Model("init")))
 MASKED = Masked(corrupt=0.0, slot_spare=1, floor=2)
+FIRST = ("Upload", "Ready", "ExplicitShare")
+"""What a client that is lost before the first step does not send."""
 PROTECTIONS = [
     Plain(floor=2),
     Permuted(floor=2),
@@ -33,6 +35,7 @@ PROTECTIONS = [
     Permuted(keys="session", floor=2),
     MASKED,
     replace(MASKED, ring_bits=64),
+    TwoServer(floor=2),
 ]
 
 
@@ -115,9 +118,9 @@ def test_every_slot_is_the_weighted_mean_of_who_chose_it(protection: Protection,
 @pytest.mark.parametrize("lost", [*combinations((1, 2, 5, 9), 1), (1, 2), (2, 3), (1, 2, 5)], ids=str)
 def test_whoever_drops_out_before_is_in_no_slot(protection: Protection, lost: tuple[int, ...]) -> None:
     alive = [i for i in MEMBERS if i not in lost]
-    plain = open_view(Plain(floor=2), tap=losing(("Upload", "Ready"), lost))
+    plain = open_view(Plain(floor=2), tap=losing(FIRST, lost))
     expected = check(plain, plain.slots(0, "root", WORK, MOST), hard, alive)
-    view = open_view(protection, tap=losing(("Upload", "Ready"), lost))
+    view = open_view(protection, tap=losing(FIRST, lost))
     found = check(view, view.slots(0, "root", WORK, MOST), hard, alive)
     counts = [sum(CHOICE[i] == k for i in alive) for k in range(K)]
     assert expected == [k for k in range(K) if counts[k] >= 2]
