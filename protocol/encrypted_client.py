@@ -28,6 +28,7 @@ from .encrypted_messages import (
     SumOpened,
 )
 from .encrypted_scaling import Weighting, carrying, opened, rounded_cosines, rounded_norms
+from .encrypted_slots import COUNTS, SUMS, EncryptedSlots
 from .errors import ProtocolError
 from .messages import Envelope, Task
 from .roles import Deadline, Effect, Event, Learned, Perform, Persist, Received, Send, Worked
@@ -57,6 +58,7 @@ class Idle:
 
     sketch: the secret sketch by session digest, drawn from the seed. length: coordinates of an update.
     round: the latest that it took part in; spent: what it answered there, (kind of answer, session digest).
+    slots: what was agreed on for sums into slots, if anything.
     """
 
     me: int
@@ -67,6 +69,15 @@ class Idle:
     length: int
     round: int = 0
     spent: frozenset[tuple[str, bytes]] = frozenset()
+    slots: EncryptedSlots | None = None
+
+    def length_of(self, session: Session) -> int:
+        """Coordinates of a sum. Raises ProtocolError for a sum that nobody agreed on."""
+        if session.protocol in (COUNTS, SUMS) and self.slots is not None:
+            return self.slots.length(session.protocol)
+        if session.protocol != SUM:
+            raise ProtocolError("a sum of an unknown kind", SERVER)
+        return self.length
 
     def key(self, purpose: Purpose, session: Session) -> KeyName:
         """The key that belongs to this session: its own, or the run's."""
@@ -200,8 +211,8 @@ def _weighting(asked: EncryptedSumRequest | EncryptedSum) -> Weighting:
 
 def _begin_sum(state: Idle, digest: bytes, request: EncryptedSumRequest) -> tuple[Summing, tuple[Effect, ...]]:
     idle, session, spent = _joined(state, digest, request, SUM)
-    if request.length != state.length:
-        raise ProtocolError(f"a sum of {request.length} coordinates where updates have {state.length}", SERVER)
+    if request.length != state.length_of(session):
+        raise ProtocolError(f"a sum of {request.length} coordinates where {state.length_of(session)} belong", SERVER)
     weighting = _weighting(request)
     key = checked_public(state.seed, state.key("sums", session), request.holder, request.encrypting, request.tag)
     return Summing(idle, session, key, weighting), (spent, Perform(_task(session)))
@@ -222,18 +233,22 @@ def _open_sum(state: Idle, digest: bytes, total: EncryptedSum) -> tuple[Idle, tu
     """
     idle, session, spent = _joined(state, digest, total, SUM, member=False)
     weighting = _weighting(total)
-    if total.length != state.length:
-        raise ProtocolError(f"a sum of {total.length} coordinates where updates have {state.length}", SERVER)
+    if total.length != state.length_of(session):
+        raise ProtocolError(f"a sum of {total.length} coordinates where {state.length_of(session)} belong", SERVER)
     if not set(total.alive) <= set(session.roster) or len(total.alive) < session.threshold:
         raise ProtocolError("survivors that are not on the roster, or too few", SERVER)
     key = opened_secret(state.seed, state.key("sums", session), total.holder, total.public, total.sealed)
     try:
         values = key.decrypt(key.read(total.ciphertexts, total.length + 2)).rounded(MOST_DIGITS)
         found = opened(values, weighting, total.alive)
+        mean, told = found.mean, (found.weight,)
+        if state.slots is not None and session.protocol != SUM:
+            told, means = state.slots.read(session.protocol, values[:-2], len(total.alive))
+            mean = means.ravel().astype(np.float32)
     except ValueError as error:
         raise ProtocolError(f"an encrypted sum that cannot be used: {error}", SERVER) from None
-    learned = Learned(session.cluster, digest, found.mean.astype("<f4", copy=False).tobytes())
-    return idle, (spent, learned, Send(Envelope(digest, state.me, SERVER, SumOpened(struct.pack(">d", found.weight)))))
+    learned = Learned(session.cluster, digest, mean.astype("<f4", copy=False).tobytes())
+    return idle, (spent, learned, Send(Envelope(digest, state.me, SERVER, SumOpened(struct.pack(f">{len(told)}d", *told)))))
 
 
 def _open_scores(state: Idle, digest: bytes, request: ScoreRequest) -> tuple[Idle, tuple[Effect, ...]]:

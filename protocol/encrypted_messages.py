@@ -148,15 +148,21 @@ class EncryptedSum(_Invitation):
         octets(self.ciphertexts, _PREFIX_BYTES + 1, MAX_VECTOR_BYTES, "ciphertexts")
 
 
+MOST_REPORTED = 128
+"""Numbers that an opened sum of slots is told in: two of each."""
+
+
 @dataclass(frozen=True, slots=True)
 class SumOpened:
-    """Client to server: it has the mean. weight: the total weight, rounded, a binary64, big-endian."""
+    """Client to server: it has the mean. weight: the total weight, rounded, a binary64, big-endian; of slots, several such numbers."""
 
     kind: ClassVar[int] = 65
     weight: bytes
 
     def __post_init__(self) -> None:
-        octets(self.weight, 8, 8, "weight")
+        octets(self.weight, 8, 8 * MOST_REPORTED, "weight")
+        if len(self.weight) % 8:
+            raise ValueError("weight is not of whole numbers of 8 bytes")
 
 
 @dataclass(frozen=True, slots=True)

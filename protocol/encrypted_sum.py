@@ -25,13 +25,17 @@ __all__ = ["SUM", "Adding", "Failed", "Opening", "SumPlan", "Summed", "invite", 
 
 @dataclass(frozen=True, slots=True)
 class SumPlan:
-    """What a sum is: its session, key, weights over the roster, coordinates, and the members that are sent it."""
+    """What a sum is: its session, key, weights over the roster, coordinates, and the members that are sent it.
+
+    reported: how many numbers a member tells of it: the total weight, or what there is to tell of slots.
+    """
 
     session: Session
     key: RelayedKey
     weighting: Weighting
     length: int
     members: tuple[int, ...]
+    reported: int = 1
 
     def __post_init__(self) -> None:
         if set(self.weighting.of) != set(self.session.roster):
@@ -54,22 +58,26 @@ class Adding:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """The server while members open the sum. weights: the total weight that each of them found."""
+    """The server while members open the sum. weights: what each of them reported."""
 
     plan: SumPlan
     alive: tuple[int, ...]
-    weights: Mapping[int, float] = field(default_factory=dict)
+    weights: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Summed:
-    """The end: members hold the mean of the inputs of `clients`. opened: who said so. blame: who found another weight."""
+    """The end: members hold the mean of the inputs of `clients`. opened: who said so. blame: who found another weight.
+
+    reported: what most members told of it, the weight or, of slots, several numbers.
+    """
 
     session: Session
     clients: tuple[int, ...]
     weight: float
     opened: tuple[int, ...]
     blame: tuple[int, ...]
+    reported: tuple[float, ...] = ()
 
 
 def invite(plan: SumPlan) -> tuple[Effect, ...]:
@@ -126,16 +134,18 @@ def _send_sum(state: Adding) -> tuple[Opening | Failed, tuple[Effect, ...]]:
 def _opened(state: Opening, client: int, weight: bytes) -> Opening:
     if client not in state.plan.members or client in state.weights:
         raise ProtocolError("an opened sum from a client that is no member, or a second time", client)
-    (number,) = struct.unpack(">d", weight)
-    if not abs(number) < float("inf"):
+    if len(weight) != 8 * state.plan.reported:
+        raise ProtocolError(f"{len(weight)} bytes of a report where {8 * state.plan.reported} belong", client)
+    numbers = struct.unpack(f">{state.plan.reported}d", weight)
+    if not all(abs(number) < float("inf") for number in numbers):
         raise ProtocolError("a total weight that is not finite", client)
-    return replace(state, weights={**state.weights, client: number})
+    return replace(state, weights={**state.weights, client: numbers})
 
 
 def _agreed(state: Opening) -> Summed | Failed:
     """The weight that most members found: those that follow the protocol all find the same."""
     if not state.weights:
         return Failed(state.plan.session, "open", 0, 1)
-    ((weight, _),) = Counter(dict(sorted(state.weights.items())).values()).most_common(1)
-    others = tuple(sorted(i for i, found in state.weights.items() if found != weight))
-    return Summed(state.plan.session, state.alive, weight, tuple(sorted(state.weights)), others)
+    ((found, _),) = Counter(dict(sorted(state.weights.items())).values()).most_common(1)
+    others = tuple(sorted(i for i, told in state.weights.items() if told != found))
+    return Summed(state.plan.session, state.alive, found[0], tuple(sorted(state.weights)), others, found)

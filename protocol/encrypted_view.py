@@ -20,10 +20,11 @@ from .encrypted_client import SCORES, SKETCH, SUM, Idle, Policy, client_step, sk
 from .encrypted_keys import Failed, KeyName, RelayedKey
 from .encrypted_messages import SEALED_BYTES, products_of
 from .encrypted_scaling import MOST_SAMPLES, Weighting, mean_error, score_tolerance, sum_tolerance, unsketchable, unsummable
+from .encrypted_slot_sums import EncryptedSlotSums, Perform
 from .errors import ProtocolError, Refused
 from .group_seed import PROTOCOL as SEED_EXCHANGE
 from .group_seed import agree
-from .held_view import HeldView, Question
+from .held_view import Question
 from .in_process import Fault, InProcess
 from .messages import HEAD_BYTES, Task
 from .roles import Effect, Learned, Party, Worked
@@ -34,7 +35,6 @@ from .uploads import from_bytes
 from .view import LocalWork, Setup
 from .view_base import Clients, unused
 
-Perform = Callable[[list[tuple[int, Task]]], Iterator[tuple[int, Worked]]]
 OF_MEMBERS = "the mean update of their own cluster and its total weight"
 OF_ALL = "nothing without the seed that every client holds; with it, all of it"
 
@@ -48,8 +48,8 @@ class Encrypted:
     sketch and one key for sketches, so that updates of different rounds compare; "session" for one per (round, cluster).
     Keys of sums are always new. floor: fewest clients in a sum, counted by the clients that open it.
 
-    Slots are not given: whoever decrypts the K sums opens those of one client, too, and only then knows the counts; a session
-    of counts first would have one key holder tell the server which slots to shut, and nobody to contradict it.
+    Slots are answered in two sums: counts, which members tell the server, then sums of the slots that `floor` clients chose.
+    Members see the sums of all open slots, of small ones too where clients were lost; whoever holds the key could open more.
     """
 
     k: int = 1024
@@ -67,7 +67,7 @@ class Encrypted:
 
     @property
     def gives(self) -> frozenset[Functionality]:
-        given = {Functionality.SUMS, Functionality.GRAM, Functionality.CHOICE}
+        given = {Functionality.SUMS, Functionality.GRAM, Functionality.CHOICE, Functionality.SLOTS}
         return frozenset(given | {Functionality.GRAM_REMEMBER} if self.keys == "run" else given)
 
     def open(self, setup: Setup, /) -> "EncryptedView":
@@ -85,7 +85,7 @@ class EncryptedServer(ServerSide):
         self.scores: dict[str, encrypted_scores.Compared] = {}
 
 
-class EncryptedView(HeldView):
+class EncryptedView(EncryptedSlotSums):
     """Answers sums by encrypted sums, and inner products by encrypted scores. Implements `ServerView`."""
 
     server: EncryptedServer
