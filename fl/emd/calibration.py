@@ -1,0 +1,104 @@
+"""How large eps must be: a tolerance from the reference distances, or from the whole matrix of distances.
+
+The excess W - tau of two clients of one distribution has mean 0: both are distances of the same source to samples that could
+be swapped. Its size is in units of the ground cost and of the embedding, so no number is right for every model: the paper's
+0.025 goes with references of about 0.1. What is portable is a share of the reference distances, or the noise that is seen.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import t as student
+
+Excess = NDArray[np.float64]
+
+SHARE = 0.25
+"""eps over the median reference distance: the paper's 0.025 over the 0.1 that its cosine distances of 512 embeddings have."""
+INDIFFERENT = 0.05
+"""Share of the median reference distance that is taken for noise though nothing shows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """eps, and where it lies: between the mutual excesses `below` and `above` (inf: every pair was below). noise: up to here
+    an excess says nothing. `below` is the noise where no pair lies between it and eps."""
+
+    eps: float
+    noise: float
+    below: float
+    above: float
+
+
+def from_references(references: Sequence[float], share: float = SHARE) -> float:
+    """eps as a share of the median reference distance. Needs the taus only, so it comes before any pair is decided.
+
+    Scaling all embeddings, or taking another ground cost, scales eps with the distances. A quarter is several times the noise
+    of 512 stratified embeddings (standard deviation 0.04 tau on a synthetic cloud), and it joins groups whose distance from
+    each other exceeds that between two samples of one of them by less than a quarter.
+    """
+    middle = _median(references)
+    if not share > 0:
+        raise ValueError(f"the share of the reference distances must be above 0, not {share}")
+    return share * middle
+
+
+def from_replicates(replicates: Excess, error: float = 0.01) -> float:
+    """eps from several reference distances a client: float64, shape (clients, replicates), at least two replicates.
+
+    Each row is one client's source against disjoint samples of its own validation data. Under one distribution W - tau is the
+    difference of two such numbers; eps is the quantile of Student's t with its pooled standard deviation at which, if they are
+    normal, all pairs of these clients keep both edges with probability 1 - error at least (union bound).
+    """
+    if replicates.ndim != 2 or replicates.shape[0] < 1 or replicates.shape[1] < 2 or not np.isfinite(replicates).all():
+        raise ValueError(f"give each client at least two finite reference distances, not shape {replicates.shape}")
+    if not 0 < error < 1:
+        raise ValueError(f"the error must be in (0, 1), not {error}")
+    clients, count = replicates.shape
+    deviation = sqrt(2 * float(replicates.var(axis=1, ddof=1).mean()))
+    return deviation * float(student.isf(error / max(1, clients * (clients - 1)), clients * (count - 1)))
+
+
+def excess(distances: Mapping[tuple[int, int], float], references: Mapping[int, float], clients: Sequence[int]) -> Excess:
+    """W - tau as a matrix: float64 (clients, clients), NaN where a pair was not asked and 0 on the diagonal.
+
+    distances: W of (client, other). references: tau of every client that asked.
+    """
+    places = {client: place for place, client in enumerate(clients)}
+    matrix = np.full((len(clients), len(clients)), np.nan)
+    for (client, other), distance in distances.items():
+        matrix[places[client], places[other]] = distance - references[client]
+    np.fill_diagonal(matrix, 0.0)
+    return matrix
+
+
+def from_distances(matrix: Excess, references: Sequence[float]) -> Calibration:
+    """eps in the widest gap of the excesses: for a server that may see the distances and not only bits.
+
+    A pair counts with the larger of its two excesses, as an edge needs both sides. An excess below 0 can only be noise, and
+    noise is symmetric, so twice the lowest one (twice `INDIFFERENT` of the median reference, if that is more) bounds it. eps
+    is the geometric middle of the widest gap, by ratio, between neighbouring excesses above the noise, or between the noise
+    and the least of them; if all are noise, it is one and a half times that, and all clients are joined. With fewer than
+    about five clients a group the lowest excess says little; prefer `from_references`.
+    """
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or np.isinf(matrix).any():
+        raise ValueError(f"excesses must be a square matrix without infinities, not of shape {matrix.shape}")
+    off = matrix[~np.eye(len(matrix), dtype=np.bool_)]
+    lowest = float(np.nanmin(off)) if np.isfinite(off).any() else 0.0
+    noise = 2 * max(-lowest, INDIFFERENT * _median(references))
+    mutual = np.maximum(matrix, matrix.T)[np.triu_indices(len(matrix), 1)]
+    marks = np.concatenate([[noise], np.sort(mutual[mutual > noise])])  # NaN is not above
+    if len(marks) == 1:
+        return Calibration(1.5 * noise, noise, noise, float("inf"))
+    widest = int(np.argmax(marks[1:] / marks[:-1]))
+    below, above = float(marks[widest]), float(marks[widest + 1])
+    return Calibration(sqrt(below * above), noise, below, above)
+
+
+def _median(references: Sequence[float]) -> float:
+    taus = np.asarray(references, dtype=np.float64)
+    if taus.size == 0 or not np.isfinite(taus).all() or np.median(taus) <= 0:
+        raise ValueError("the reference distances must be finite, and most above 0; calibrate with a larger subsample")
+    return float(np.median(taus))

@@ -1,0 +1,53 @@
+"""Embeddings by the part of a model that comes before its head (EMD-CFL, section 2.2: f = h o g, Z = g(X))."""
+
+from copy import deepcopy
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from ..models import EmbeddingAndHead, split
+
+BATCH = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Embedding:
+    """Where a model is cut: `head` names the child that its forward calls last, as in `models.split`.
+
+    None: the embedding of an `EmbeddingAndHead`, and in any other module everything before the last linear layer, in the
+    order in which layers were added.
+    """
+
+    head: str | None = None
+
+    def cut(self, module: nn.Module) -> EmbeddingAndHead:
+        """A copy of the module as embedding and head. Raises ValueError if there is no such head."""
+        if self.head is not None:
+            return split(module, self.head)
+        if isinstance(module, EmbeddingAndHead):
+            return deepcopy(module)
+        names = [name for name, part in module.named_modules() if isinstance(part, nn.Linear) and name]
+        if not names:
+            raise ValueError("the module has no linear layer to cut off; name its head")
+        return split(module, names[-1])
+
+
+LAST_LINEAR = Embedding()
+
+
+def embed(module: nn.Module, embedding: Embedding, inputs: Tensor) -> NDArray[np.float32]:
+    """Embeddings of inputs (n, ...): float32 (n, D), in evaluation mode, so that one does not depend on the others.
+
+    The module is left as it was, mode and buffers included. Raises ValueError unless an input's embedding is one vector.
+    """
+    network = embedding.cut(module).embedding.eval()
+    device = next((parameter.device for parameter in network.parameters()), inputs.device)
+    with torch.no_grad():
+        parts = [network(batch.to(device)).float().cpu() for batch in torch.split(inputs, BATCH)]
+    found = torch.cat(parts)
+    if found.ndim != 2 or len(found) != len(inputs):
+        raise ValueError(f"embeddings have shape {tuple(found.shape[1:])}; name a head that takes one vector an input")
+    return found.numpy()

@@ -1,0 +1,59 @@
+"""Stratified subsamples of one size, so that distances are compared like with like.
+
+The distance of two samples of one distribution is not 0 and grows as samples get smaller, so tau and W need samples of the
+same size; and most of what is left of their noise is the luck of the labels, which stratification removes.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ..population import Examples
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How many examples a subsample has: at most `limit` and, where a share is given, at most that share of every set.
+
+    EMD-CFL (section 3) takes "the lesser of 10% and 512 instances": Size(512, 0.1).
+    """
+
+    limit: int = 512
+    share: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.limit < 1 or (self.share is not None and not 0 < self.share <= 1):
+            raise ValueError(f"a subsample needs a limit of at least 1 and a share in (0, 1], not {self.limit} and {self.share}")
+
+    def common(self, sizes: Iterable[int]) -> int:
+        """The one size for all sets of these sizes. Raises ValueError if there is no set, or one too small."""
+        counts = list(sizes)
+        if not counts:
+            raise ValueError("a subsample needs at least one set of examples")
+        least = min(counts)
+        found = min(self.limit, least if self.share is None else int(self.share * least + 1e-9))
+        if found < 1:
+            raise ValueError(f"a set of {least} examples gives an empty subsample; leave its client out or raise the share")
+        return found
+
+
+def stratified(labels: NDArray[np.int64], count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Ascending positions of `count` examples, every label in its proportion of the set, at random within a label.
+
+    Counts a label are rounded by largest remainder, ties to the smaller label. Raises ValueError for more than there are.
+    """
+    if labels.ndim != 1 or not 1 <= count <= len(labels):
+        raise ValueError(f"{count} examples cannot be drawn from labels of shape {labels.shape}")
+    names, sizes = np.unique(labels, return_counts=True)
+    whole, rest = np.divmod(sizes * count, len(labels))
+    whole[np.argsort(-rest, kind="stable")[: count - whole.sum()]] += 1
+    parts = [rng.permutation(np.flatnonzero(labels == name))[:part] for name, part in zip(names, whole, strict=True)]
+    return np.sort(np.concatenate(parts))
+
+
+def subsample(examples: Examples, count: int, rng: np.random.Generator) -> Examples:
+    """A stratified subsample of labelled examples. Draw it once a client and use it for tau and for every W."""
+    return examples.take(torch.from_numpy(stratified(examples.y.numpy(), count, rng)))
