@@ -55,6 +55,7 @@ def write(folder: Path, checkpoint: Checkpoint) -> Path:
             "state": checkpoint.state,
             "next_round": to_plain(snapshot.next_round),
             "traffic": to_plain(snapshot.traffic),
+            "pairs": dict(snapshot.pairs),
             "lines": dict(checkpoint.lines),
             "extra": dict(checkpoint.extra),
             "vectors": hashlib.sha256(packed).hexdigest(),
@@ -100,6 +101,7 @@ def read(path: Path) -> Checkpoint:
             {n.removeprefix("remembered "): v for n, v in vectors.items() if n.startswith("remembered ")},
             from_plain(Mapping[int, Mapping[str, int]], plain["next_round"]),
             from_plain(Traffic, plain["traffic"]),
+            plain["pairs"],
         )
         memory = {n.removeprefix("adversary "): v for n, v in vectors.items() if n.startswith("adversary ")}
         return Checkpoint(plain["round"], plain["state"], snapshot, plain["lines"], plain["extra"], memory)

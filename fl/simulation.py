@@ -10,10 +10,11 @@ import numpy as np
 import torch
 
 from ..crypto.entropy import SimulatedEntropy
-from ..protocol.answers import Model
+from ..protocol.answers import Functionality, Model
 from ..protocol.view import LocalJob, LocalWork, ServerView, Setup, Workers
 from .algorithms.algorithm import Start
 from .corruption import Computers, Corrupted
+from .embedders import SimulatedEmbedders
 from .evaluation import Evaluation, Score, accuracies
 from .fast import Fast
 from .models import initial
@@ -70,10 +71,11 @@ class Simulation:
         if scenario.adversary is not None:
             found = Computers(population.clients, population.classes, self.module, self._training, seed, self._train)
             workers = self.corrupted = scenario.adversary.corrupt(found)
+        embedders = self._embedders() if Functionality.PAIRS in scenario.algorithm.needs else None
         entropy = SimulatedEntropy(seed)
         clients = tuple(sorted(population.clients))
         self.view: ServerView = scenario.protection.open(
-            Setup(entropy.secret("run", 16), to_vector(self.module), clients, workers, entropy, scenario.faults)
+            Setup(entropy.secret("run", 16), to_vector(self.module), clients, workers, entropy, scenario.faults, embedders)
         )
         self._execution = scenario.execution
         if isinstance(self._execution, Fast) and self._execution.device == "cpu":
@@ -118,6 +120,22 @@ class Simulation:
         first = [Evaluation(same[0], vectors[same[0]], self.population.clients[same[0]].test) for same in alike.values()]
         found = accuracies(self.module, first)
         return {i: found[same[0]] for same in alike.values() for i in same}
+
+    def _embedders(self) -> SimulatedEmbedders:
+        """The clients' computers for embeddings. Raises ValueError where clients hold out nothing to measure themselves by."""
+        algorithm: Any = self.scenario.algorithm
+        if not self.validation:
+            raise ValueError("clients measure a reference distance on what they hold out; set validation, to 0.1 for the paper's")
+        parts = {"train": self.population.clients, "validation": self.validation}
+        public = None if algorithm.public is None else algorithm.public(self.population.shape)
+        return SimulatedEmbedders(
+            self.module,
+            algorithm.embedding,
+            parts,
+            algorithm.size,
+            lambda client, part: seed_of(self.scenario.seed, "subsample", part, client),
+            public,
+        )
 
     def _work(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:
         """The clients' computers."""

@@ -1,7 +1,7 @@
 """What a view is asked with and answers with: typed values, and opaque handles on models and updates."""
 
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from enum import StrEnum
 from math import isfinite
 from types import MappingProxyType
@@ -24,6 +24,7 @@ class Functionality(StrEnum):
     GRAM = "gram"
     GRAM_REMEMBER = "gram(remember)"
     COORDINATES = "coordinates"
+    PAIRS = "pairs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +153,11 @@ class Cost:
 class Snapshot:
     """models: float32 (d,) by name. remembered: by name, float32 (clients, length), or shares and keys as uint64.
 
-    next_round: per party and kind of work."""
+    next_round: per party and kind of work. pairs: what was spent and released to compare clients, as plain JSON values.
+    """
 
     models: Mapping[str, Vector]
     remembered: Mapping[str, NDArray[Any]]
     next_round: Mapping[int, Mapping[str, int]]
     traffic: Traffic
+    pairs: Mapping[str, Any] = field(default_factory=dict)

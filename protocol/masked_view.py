@@ -65,7 +65,7 @@ class Masked:
 
     @property
     def gives(self) -> frozenset[Functionality]:
-        given = {Functionality.SUMS, Functionality.GRAM}
+        given = {Functionality.SUMS, Functionality.GRAM, Functionality.PAIRS}
         return frozenset(given | {Functionality.GRAM_REMEMBER} if self.keys == "run" else given)
 
     def open(self, setup: Setup, /) -> "MaskedView":
@@ -74,6 +74,8 @@ class Masked:
 
 class MaskedView(SketchView):
     """Answers sums by masked sums. Implements `ServerView`."""
+
+    compares_pairs = True
 
     def __init__(self, setup: Setup, how: Masked) -> None:
         session = Session(SEED_EXCHANGE, setup.run, 0, "all", tuple(sorted(setup.clients)), len(setup.clients))

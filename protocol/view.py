@@ -33,6 +33,7 @@ from .answers import (
 from .disclosure import Disclosure
 from .errors import Refused
 from .in_process import Fault, Tap
+from .pairs_terms import Embedders, PairAnswers, PairQuestion
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +125,19 @@ class ServerView(Protocol):
         """Each client trains its own model and tells nobody; the new models are the clients'."""
         ...
 
+    def pairs(
+        self, round: int, work: Mapping[str, Assignment], updates: Mapping[str, Updates], question: PairQuestion, /
+    ) -> PairAnswers:
+        """Compare clients by embeddings of their data. work, updates: of this round, where their embedding models come from.
+
+        A client answers a pair once in a run; whoever is lost on the way leaves the pair undecided.
+        """
+        ...
+
+    def merge(self, models: Mapping[Model, float], /) -> Model:
+        """The mean of these models with these weights, at their owner. Weights are above 0 in sum, none is negative."""
+        ...
+
     def retire(self, models: Iterable[Model], remembered: Iterable[Remembered], /) -> None:
         """Forget everything but these handles."""
         ...
@@ -179,7 +193,8 @@ class Protection(Protocol):
 class Setup:
     """What a view needs to begin. run: 16 bytes that name the run. initial: float32 (d,), known to all parties.
 
-    entropy: where secrets come from. tap: what the network does to frames, or None for a perfect one.
+    entropy: where secrets come from. tap: what the network does to frames, or None for a perfect one. embedders: the clients'
+    computers for embeddings of their data, or None where nothing asks for them.
     """
 
     run: bytes
@@ -188,6 +203,7 @@ class Setup:
     workers: Workers
     entropy: Entropy
     tap: Tap | None = None
+    embedders: Embedders | None = None
 
 
 def check_composition(
