@@ -1,4 +1,4 @@
-"""The clients' computers of a simulation, for embeddings of their own data (EMD-CFL). Implements `protocol.pairs_terms.Embedders`.
+"""The clients' computers of a simulation, for embeddings of their own data (EMD-CFL): implements `pairs_terms.Embedders`.
 
 Every client takes one stratified subsample of its training data and one of its validation data, all of one size, and uses them
 for every pair and for its reference distance.
@@ -23,8 +23,8 @@ Seed = Callable[[int, str], int]
 
 
 class SimulatedEmbedders:
-    """module: the architecture that clients train, as initialised. public: a network that everybody knew before the run, inputs to
-    embeddings; None for the embedding of the initial model.
+    """module: the architecture that clients train, as initialised. public: a network that everybody knew before the run, from
+    inputs to embeddings; None for the embedding of the initial model.
     """
 
     def __init__(

@@ -32,8 +32,8 @@ KEY = "pair key"
 """What signatures are for."""
 
 Compute = Callable[[PairTerms, bytes, Vector | None, Vector | None], Released]
-"""A client's own computer: what it releases on these terms, under the projection of this 32-byte secret, by its own embedding model
-and by the other's. Spends its budget. Raises BudgetExceeded, and then nothing was released."""
+"""A client's own computer: what it releases on these terms, under the projection of this 32-byte secret, by its own embedding
+model and by the other's. Spends its budget. Raises BudgetExceeded, and then nothing was released."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from .ledger import Ledger, Release, summed_discrete_gaussians
 Matrix = NDArray[np.float64]
 
 STEPS = 1 << 16
-"""Standard deviation of the noise in units of its grid: rounding to the grid costs a sensitivity of sqrt(p) / STEPS deviations."""
+"""Standard deviation of the noise in units of its grid: rounding to it costs a sensitivity of sqrt(p) / STEPS deviations."""
 SLACK = 1 + 1e-6
 """Room for rounding in float64 in norms of projections and in clipping."""
 

@@ -42,9 +42,10 @@ _WORDS = {
 class PairTerms:
     """What a client is asked to release. Raises ValueError for what cannot be.
 
-    released: "clouds" of projected embeddings, raw "samples", or one projected "mean". d: coordinates of an embedding (of an example,
-    for samples). p: of what is released. rows: examples in a cloud, the same for all clients. weights: floats of the embedding model
-    that is exchanged, 0 for none. unit, clip, noise, reference_noise: as in `Noise`; "none" and zeros for none. The rest as in `PerPair`.
+    released: "clouds" of projected embeddings, raw "samples", or one projected "mean". d: coordinates of an embedding (of an
+    example, for samples). p: of what is released. rows: examples in a cloud, the same for all clients. weights: floats of the
+    embedding model that is exchanged, 0 for none. unit, clip, noise, reference_noise: as in `Noise`; "none" and zeros for none.
+    The rest as in `PerPair`.
     """
 
     session: Session
@@ -122,7 +123,7 @@ class PairTerms:
     @property
     def both(self) -> bool:
         """Whether a client releases a second cloud: by the other's model, or of other data."""
-        return self.released != "mean" and (self.embedding == "exchanged" and self.weights > 0 or self.target == "validation")
+        return self.released != "mean" and ((self.embedding == "exchanged" and self.weights > 0) or self.target == "validation")
 
     def peer(self, me: int) -> int:
         first, second = self.session.roster
@@ -201,7 +202,7 @@ class Direction:
 
 
 Judge = Callable[[Iterable[Direction]], Mapping[tuple[int, int], bool]]
-"""The server's decision: of every direction, by (client, other), whether the client accepts the other. Takes them as they come."""
+"""The server's decision: of every direction, by (client, other), whether the client accepts the other. Takes them one by one."""
 
 
 class Reference(Protocol):

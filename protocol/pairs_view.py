@@ -1,12 +1,12 @@
 """Pairs in one process: the clients' roles with their ledgers, the server's, and what each side keeps and discloses.
 
-Spec: specs/pairs.md. Pairs are played one after another, as the server's decision takes them, so that models and clouds of one pair
-at a time are in memory.
+Spec: specs/pairs.md. Pairs are played one after another, as the server's decision takes them, so that models and clouds of one
+pair at a time are in memory.
 """
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import astuple, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np

@@ -14,9 +14,9 @@ Where paper and authors' code differ, this is what happens:
 
 Where the paper is silent:
 - A client that never took part is a cluster of its own at the initial model. All such clients train in one session.
-- Clients of one cluster that trained from different models are averaged as models, weighted by their samples. Of clients that trained
-  from one model, fewer than the protection's floor are left out of the mean. A cluster without any published mean keeps the model that
-  most of its members had.
+- Clients of one cluster that trained from different models are averaged as models, weighted by their samples. Of clients that
+  trained from one model, fewer than the protection's floor are left out of the mean. A cluster without any published mean keeps
+  the model that most of its members had.
 - A pair that is lost on the way (a client fell silent after it may have answered) stays undecided: not joined.
 """
 
@@ -29,13 +29,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...protocol.answers import Assignment, Functionality, Model, Remembered, Sum, Updates, Weights
-from ...protocol.pairs_choices import ORTHONORMAL, Choice, MeanSketch
+from ...protocol.pairs_choices import ORTHONORMAL, Choice
 from ...protocol.pairs_terms import Direction, PairQuestion
 from ...protocol.view import ServerView
 from ..emd.calibration import excess, from_distances, from_references
 from ..emd.clusters import adjacency, neighbourhoods
 from ..emd.distances import COSINE, Cosine, Distance, Euclidean, ExactEmd
-from ..emd.embedding import Embedding
+from ..emd.embedding import LAST_LINEAR, Embedding
 from ..emd.pairs import Cores, Problem, decisions, distances
 from ..emd.subsample import Size
 from ..training import Training
@@ -43,6 +43,9 @@ from .algorithm import Cluster, Measured, Start, check_participation, sample
 from .parameter_tree import Node
 
 Pair = tuple[int, int]
+
+EXACT = ExactEmd(COSINE)
+LIMIT = Size(512)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,12 +180,12 @@ class EMDCFL:
 
     eps: Tolerance = Gap()
     choice: Choice = ORTHONORMAL
-    distance: Distance = ExactEmd(COSINE)
+    distance: Distance = EXACT
     grouping: Grouping = neighbourhoods
     participation: float = 1.0
     by_samples: bool = True
-    size: Size = Size(512)
-    embedding: Embedding = Embedding()
+    size: Size = LIMIT
+    embedding: Embedding = LAST_LINEAR
     over: Literal["members", "neighbourhood"] = "members"
     public: "PublicEmbedding | None" = None
     cores: Cores = field(default=Cores(), compare=False)
@@ -225,8 +228,8 @@ class EMDCFL:
         pairs = tuple(pair for pair in combinations(present, 2) if pair not in known)  # line 11
         if pairs:
             judging = _Judging(self, state.eps)
-            span = 1.0 if isinstance(getattr(self.distance, "ground", None), Cosine) else float("inf")
-            question = PairQuestion(pairs, self.choice, Tau(self.distance, 2 * span), judging)
+            span = 2.0 if isinstance(getattr(self.distance, "ground", None), Cosine) else float("inf")
+            question = PairQuestion(pairs, self.choice, Tau(self.distance, span), judging)
             found = view.pairs(state.round, work, updates, question)  # lines 12-17
             state = replace(
                 state,
@@ -234,14 +237,10 @@ class EMDCFL:
                 lost=(*state.lost, *found.lost),
                 distances={**state.distances, **judging.distances},
                 references={**state.references, **judging.references},
-                eps=judging.eps if self.eps_waits(state) else state.eps,
+                eps=judging.eps,
             )
         clusters = self._aggregated(state, view, work, updates)  # lines 20-21
         return replace(state, round=state.round + 1, clusters=clusters)
-
-    def eps_waits(self, state: State) -> bool:
-        """Whether the tolerance is still to be calibrated."""
-        return state.eps is None
 
     def _settled(self, state: State, work: Mapping[str, Assignment]) -> bool:
         """Whether every session is one cluster, so that its sum is the cluster's."""
@@ -313,6 +312,3 @@ def _model(view: ServerView, parts: Mapping[Model, float], before: Sequence[Mode
     if not parts:
         return max(dict.fromkeys(before), key=before.count)
     return next(iter(parts)) if len(parts) == 1 else view.merge(parts)
-
-
-__all__ = ["EMDCFL", "Gap", "MeanSketch", "PublicEmbedding", "Share", "State", "Tau"]
