@@ -31,8 +31,8 @@ class PerPair:
     projection: "gaussian rows", the paper's code: Gaussian with rows of length 1; or "orthonormal": orthonormal columns times
     sqrt(d / p), of the least spectral norm, so that the same claim needs about half of the noise; or "none" (only where
     nothing is hidden anyway). ratio: p / d. embedding: "exchanged": each embeds the other's way too, by a model that it is
-    sent, or "public": a model that everybody knew beforehand. target: what the other's model embeds: "train" data, as printed, or "validation" data,
-    as in the authors' code. reference: tau of "projected" samples, under the pair's own projection, or of the samples as they are
+    sent, or "public": a model that everybody knew beforehand. target: what the other's model embeds: "train" data, as printed,
+    or "validation" data, as in the authors' code. reference: tau of "projected" samples, under the pair's own projection, or of the samples as they are
     ("plain", as printed).
 
     Server alone: sizes, all distances within and between clouds up to the projection's error, tau. Server and one client of the

@@ -47,7 +47,7 @@ def answer_of(
     reference: Reference,
     noise: Noise | None,
 ) -> Answer:
-    """The client's answer on these terms. secret: the projection's. key: the noise's, 32 fresh bytes. others: the other's model."""
+    """The client's answer. secret: the projection's. key: the noise's, 32 fresh bytes. others: the other's embedding model."""
     if terms.released == "samples":
         return Answer((), (), lambda: _samples(terms, client, embedders, embedded, reference))
     projection = drawn(terms, secret)

@@ -59,7 +59,7 @@ class Small:
         return examples if weights is None else examples * weights[:D]
 
 
-def by_distance(eps=0.5, seen=None, distance=TAU):
+def by_distance(eps=0.3, seen=None, distance=TAU):
     """A judge that solves every direction exactly; `seen` collects them."""
 
     def judge(directions):

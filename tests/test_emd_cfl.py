@@ -1,5 +1,6 @@
 """EMD-CFL, Algorithm 1: one comparison a pair, clusters as printed, means by samples, newcomers one by one, resumed runs."""
 
+import json
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -252,8 +253,9 @@ def test_a_run_that_stops_and_goes_on_ends_as_an_undisturbed_one(tmp_path: Path)
     for name in ("model.safetensors", "disclosure.jsonl", "splits.jsonl"):
         for whole in (tmp_path / "whole").rglob(name):
             assert whole.read_bytes() == (tmp_path / "parts" / whole.relative_to(tmp_path / "whole")).read_bytes()
-    summaries = [(tmp_path / n / "summary.json").read_text() for n in ("whole", "parts")]
-    assert [s.split('"bytes_up": ')[1].split("}")[0] for s in summaries][0] == summaries[1].split('"bytes_up": ')[1].split("}")[0]
+    whole, parts = (json.loads((tmp_path / n / "summary.json").read_text()) for n in ("whole", "parts"))
+    for told in ("bytes_up", "bytes_down", "accuracy_mean", "clusters", "disclosed", "faults"):
+        assert whole[told] == parts[told]
 
 
 @pytest.mark.slow
@@ -267,7 +269,8 @@ def test_rotated_mnist_in_small(seed: int) -> None:
         pytest.skip("set CLOISTER_DATA to a folder with MNIST")
     path = Path(__file__).parents[1] / "examples" / "emd_cfl_rotated_mnist.py"
     spec = importlib.util.spec_from_file_location("emd_cfl_rotated_mnist", path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)
     found, oracle = (played(replace(value, seed=seed), Path(folder)) for value in (example.quick, example.oracle))
