@@ -32,8 +32,8 @@ class PerPair:
     sqrt(d / p), of the least spectral norm, so that the same claim needs about half of the noise; or "none" (only where
     nothing is hidden anyway). ratio: p / d. embedding: "exchanged": each embeds the other's way too, by a model that it is
     sent, or "public": a model that everybody knew beforehand. target: what the other's model embeds: "train" data, as printed,
-    or "validation" data, as in the authors' code. reference: tau of "projected" samples, under the pair's own projection, or of the samples as they are
-    ("plain", as printed).
+    or "validation" data, as in the authors' code. reference: tau of "projected" samples, under the pair's own projection, or of
+    the samples as they are ("plain", as printed).
 
     Server alone: sizes, all distances within and between clouds up to the projection's error, tau. Server and one client of the
     pair: at ratio 0.9 the other's embeddings, nearly exactly. The pair's clients, with "exchanged": each other's embedding model,
