@@ -56,6 +56,7 @@ def write(folder: Path, checkpoint: Checkpoint) -> Path:
             "next_round": to_plain(snapshot.next_round),
             "traffic": to_plain(snapshot.traffic),
             "ledgers": list(snapshot.ledgers),
+            "pairs": dict(snapshot.pairs),
             "lines": dict(checkpoint.lines),
             "extra": dict(checkpoint.extra),
             "vectors": hashlib.sha256(packed).hexdigest(),
@@ -102,6 +103,7 @@ def read(path: Path) -> Checkpoint:
             from_plain(Mapping[int, Mapping[str, int]], plain["next_round"]),
             from_plain(Traffic, plain["traffic"]),
             plain.get("ledgers", ()),
+            plain.get("pairs", {}),
         )
         memory = {n.removeprefix("adversary "): v for n, v in vectors.items() if n.startswith("adversary ")}
         return Checkpoint(plain["round"], plain["state"], snapshot, plain["lines"], plain["extra"], memory)

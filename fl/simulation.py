@@ -11,10 +11,11 @@ import numpy as np
 import torch
 
 from ..crypto.entropy import SimulatedEntropy
-from ..protocol.answers import Model, Vector
+from ..protocol.answers import Functionality, Model, Vector
 from ..protocol.view import LocalJob, LocalWork, ServerView, Setup, Workers
 from .algorithms.algorithm import Start
 from .corruption import Computers, Corrupted
+from .embedders import SimulatedEmbedders
 from .evaluation import Evaluation, Score, accuracies, scores_of
 from .fast import Fast
 from .models import initial
@@ -72,10 +73,20 @@ class Simulation:
         if scenario.adversary is not None:
             found = Computers(population.clients, population.classes, self.module, self._training, seed, self._train)
             workers = self.corrupted = scenario.adversary.corrupt(found)
+        embedders = self._embedders() if Functionality.PAIRS in scenario.algorithm.needs else None
         entropy = SimulatedEntropy(seed)
         clients = tuple(sorted(population.clients))
         self.view: ServerView = scenario.protection.open(
-            Setup(entropy.secret("run", 16), to_vector(self.module), clients, workers, entropy, scenario.faults, self._judge)
+            Setup(
+                entropy.secret("run", 16),
+                to_vector(self.module),
+                clients,
+                workers,
+                entropy,
+                scenario.faults,
+                self._judge,
+                embedders,
+            )
         )
         self._execution = scenario.execution
         if isinstance(self._execution, Fast) and self._execution.device == "cpu":
@@ -135,6 +146,22 @@ class Simulation:
         load_vector(self._scratch, model)
         loss = scores_of(self._scratch, [Evaluation(client, model, examples)])[client].loss
         return loss if np.isfinite(loss) else np.inf
+
+    def _embedders(self) -> SimulatedEmbedders:
+        """The clients' computers for embeddings. Raises ValueError where clients hold out nothing to measure themselves by."""
+        algorithm: Any = self.scenario.algorithm
+        if not self.validation:
+            raise ValueError("clients measure a reference distance on what they hold out; set validation, to 0.1 for the paper's")
+        parts = {"train": self.population.clients, "validation": self.validation}
+        public = None if algorithm.public is None else algorithm.public(self.population.shape)
+        return SimulatedEmbedders(
+            self.module,
+            algorithm.embedding,
+            parts,
+            algorithm.size,
+            lambda client, part: seed_of(self.scenario.seed, "subsample", part, client),
+            public,
+        )
 
     def _work(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:
         """The clients' computers."""

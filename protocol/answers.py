@@ -1,7 +1,7 @@
 """What a view is asked with and answers with: typed values, and opaque handles on models and updates."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from enum import StrEnum
 from math import isfinite
 from types import MappingProxyType
@@ -27,6 +27,7 @@ class Functionality(StrEnum):
     COORDINATES = "coordinates"
     CHOICE = "choice"
     SLOTS = "slots"
+    PAIRS = "pairs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,10 +175,13 @@ class Cost:
 class Snapshot:
     """models: float32 (d,) by name. remembered: by name, float32 (clients, length), or shares and keys as uint64.
 
-    next_round: per party and kind of work. ledgers: the clients' privacy ledgers, as plain JSON values."""
+    next_round: per party and kind of work. ledgers: the clients' privacy ledgers, and pairs: what was spent and released to
+    compare clients, both as plain JSON values.
+    """
 
     models: Mapping[str, Vector]
     remembered: Mapping[str, NDArray[Any]]
     next_round: Mapping[int, Mapping[str, int]]
     traffic: Traffic
     ledgers: Sequence[Mapping[str, Any]] = ()
+    pairs: Mapping[str, Any] = field(default_factory=dict)

@@ -69,7 +69,7 @@ class Masked:
 
     @property
     def gives(self) -> frozenset[Functionality]:
-        given = {Functionality.SUMS, Functionality.GRAM, Functionality.CHOICE}
+        given = {Functionality.SUMS, Functionality.GRAM, Functionality.CHOICE, Functionality.PAIRS}
         given |= set() if self.noise else {Functionality.SLOTS}
         return frozenset(given | {Functionality.GRAM_REMEMBER} if self.keys == "run" else given)
 
@@ -79,6 +79,8 @@ class Masked:
 
 class MaskedView(MaskedSlots):
     """Answers sums by masked sums. Implements `ServerView`."""
+
+    compares_pairs = True
 
     def __init__(self, setup: Setup, how: Masked) -> None:
         session = Session(SEED_EXCHANGE, setup.run, 0, "all", tuple(sorted(setup.clients)), len(setup.clients))

@@ -14,6 +14,7 @@ from .encrypted_messages import EncryptedMessage
 from .errors import ProtocolError
 from .masked_messages import MaskedMessage
 from .message_fields import DIGEST_BYTES, integer, octets, text, words
+from .pairs_messages import PairMessage
 from .receiver_opened_messages import ReceiverOpenedMessage
 from .session import DEALER, MAX_ID, MAX_ROSTER, RUN_BYTES, VERSION
 from .two_server_messages import TwoServerMessage
@@ -151,6 +152,7 @@ Message = (
     | TwoServerMessage
     | EncryptedMessage
     | ReceiverOpenedMessage
+    | PairMessage
 )
 _KINDS: Mapping[int, type[Any]] = MappingProxyType({m.kind: m for m in get_args(Message)})
 

@@ -40,7 +40,7 @@ class Permuted:
 
     @property
     def gives(self) -> frozenset[Functionality]:
-        given = {Functionality.SUMS, Functionality.GRAM, Functionality.CHOICE, Functionality.SLOTS}
+        given = {Functionality.SUMS, Functionality.GRAM, Functionality.CHOICE, Functionality.SLOTS, Functionality.PAIRS}
         if self.keys == "run":
             given.add(Functionality.GRAM_REMEMBER)
         if self.transform.keeps_coordinates:

@@ -155,7 +155,9 @@ class TwoServerSlots(ViewBase):
         session = Session(f"{PROTOCOL}/{COUNTS}", self._setup.run, round, name, work.participants, 1)
         task = (session, COUNTS, BETWEEN.join(m.name for m in work.models), b"".join(map(to_bytes, models)))
         (collected,) = collect(self._network, self._parties, how.counting, [task], perform)
-        total = self._opened(round, collected, how.counting, f"how many clients chose each of {how.count} slots, of small ones too")
+        total = self._opened(
+            round, collected, how.counting, f"how many clients chose each of {how.count} slots, of small ones too"
+        )
         clients = tuple(sorted(collected.received))
         with self._network.timed(SERVER):
             return (clients, how.counts(total, len(clients))), results

@@ -19,18 +19,21 @@ from .session import SERVER, Session
 from .sides import Answering, ClientSide
 from .slot_work import check, misfit, packed, unfair, unpacked
 from .uploads import Collected, Collecting, Policy, Summed, Summing, from_bytes, publish, server_step, to_bytes
-from .view import Setup
+from .view import LocalWork, Setup
 from .view_base import Clients, ViewBase, asked, unused
 
 
 class UploadView(ViewBase):
     """Answers every functionality from uploads that the server collected. Implements `ServerView`."""
 
+    compares_pairs = True
+
     def __init__(self, setup: Setup, how: Answering, before: Traffic = Traffic()) -> None:
         network = InProcess(setup.tap, max_bytes=4 * how.length + HEAD_BYTES)
         network.messages, network.bytes_up, network.bytes_down = astuple(before)
         super().__init__(setup, how.owner, how.floor, ClientSide(setup, Policy(min_cohort=1), how.transform), network)
         self._how = how
+        self.sees_updates = how.owner == "server"
 
     # --- work ---------------------------------------------------------------------------------------------------------
 
@@ -38,7 +41,7 @@ class UploadView(ViewBase):
         sessions = {c: self._session(round, c, a.participants, kind) for c, a in work.items()}
         parties = {c: Party(SERVER, Collecting(s, self._how.length), server_step) for c, s in sessions.items()}
         self._draw(sessions)
-        self._play(work, kind, sessions, parties, self._performing(kind))
+        self._play(work, kind, sessions, parties, self._performing(kind, self._keeping(round, work, kind)))
         self.server.uploads = {n: u for n, u in self.server.uploads.items() if u.session.round == round}
         answered = {}
         for cluster in sessions:
@@ -65,7 +68,7 @@ class UploadView(ViewBase):
             for c, s in sessions.items()
         }
         self._draw(sessions)
-        self._play(work, "update", sessions, parties, self._performing("update"))
+        self._play(work, "update", sessions, parties, self._performing("update", {}))
         answered: dict[str, Sum | BelowFloor] = {}
         for cluster in sessions:
             summed: Summed = parties[cluster].state
@@ -87,8 +90,23 @@ class UploadView(ViewBase):
             with self._network.timed(*session.roster):
                 self._how.transform(session.digest)
 
-    def _performing(self, kind: Work) -> Callable[[list[tuple[int, Task]]], Iterator[tuple[int, Worked]]]:
-        return lambda tasks: ((client, Worked(r.vector, r.samples)) for client, r in self._worked(tasks, kind))
+    def _keeping(self, round: int, work: Mapping[str, Assignment], kind: Work) -> Mapping[int, dict[int, LocalWork]]:
+        """Where clients keep their work, by client: nowhere, unless they may be asked to embed by it."""
+        if self._setup.embedders is None:
+            return {}
+        stores = {c: self.clients.held.setdefault(f"{c}@{round}/{kind}", {}) for c in work}
+        return {i: stores[c] for c, a in work.items() for i in a.participants}
+
+    def _performing(
+        self, kind: Work, kept: Mapping[int, dict[int, LocalWork]]
+    ) -> Callable[[list[tuple[int, Task]]], Iterator[tuple[int, Worked]]]:
+        def perform(tasks: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
+            for client, result in self._worked(tasks, kind):
+                if client in kept:
+                    kept[client][client] = result
+                yield client, Worked(result.vector, result.samples)
+
+        return perform
 
     # --- answers ------------------------------------------------------------------------------------------------------
 

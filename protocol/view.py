@@ -34,6 +34,7 @@ from .disclosure import Disclosure
 from .errors import Refused
 from .in_process import Fault, Tap
 from .ledger import Ledger, Unit
+from .pairs_terms import Embedders, PairAnswers, PairQuestion
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +155,19 @@ class ServerView(Protocol):
         """
         ...
 
+    def pairs(
+        self, round: int, work: Mapping[str, Assignment], updates: Mapping[str, Updates], question: PairQuestion, /
+    ) -> PairAnswers:
+        """Compare clients by embeddings of their data. work, updates: of this round, where their embedding models come from.
+
+        A client answers a pair once in a run; whoever is lost on the way leaves the pair undecided.
+        """
+        ...
+
+    def merge(self, models: Mapping[Model, float], /) -> Model:
+        """The mean of these models with these weights, at their owner. Weights are above 0 in sum, none is negative."""
+        ...
+
     def retire(self, models: Iterable[Model], remembered: Iterable[Remembered], /) -> None:
         """Forget everything but these handles."""
         ...
@@ -215,7 +229,8 @@ class Setup:
     """What a view needs to begin. run: 16 bytes that name the run. initial: float32 (d,), known to all parties.
 
     entropy: where secrets come from. tap: what the network does to frames, or None for a perfect one. judge: how clients choose
-    among models, on their own training or validation data; None where nothing asks them to.
+    among models, on their own training or validation data; embedders: their computers for embeddings of their data. None where
+    nothing asks for them.
     """
 
     run: bytes
@@ -225,6 +240,7 @@ class Setup:
     entropy: Entropy
     tap: Tap | None = None
     judge: Judgement | None = None
+    embedders: Embedders | None = None
 
 
 def check_composition(

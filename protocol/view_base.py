@@ -33,6 +33,8 @@ from .errors import Refused
 from .in_process import Fault, InProcess
 from .ledger import Ledger, Unit
 from .messages import HEAD_BYTES, Task
+from .pairs_terms import PairAnswers, PairQuestion
+from .pairs_view import Pairs
 from .roles import Effect, Learned, Party, Worked
 from .session import SERVER, Session
 from .sides import ClientSide, ServerSide
@@ -49,6 +51,11 @@ UNUSABLE = "the vector is not finite, or too large to compare"
 class ViewBase:
     """The bookkeeping of a view. floor: fewest clients in a published sum. network: carries every message of the run."""
 
+    compares_pairs = False
+    """Whether clients answer questions about pairs under this protection."""
+    sees_updates = False
+    """Whether the server holds clients' updates as they are."""
+
     def __init__(self, setup: Setup, owner: Owner, floor: int, clients: ClientSide, network: InProcess) -> None:
         self.server = ServerSide()
         self.clients = clients
@@ -58,6 +65,7 @@ class ViewBase:
         self._owner: Owner = owner
         self._floor = floor
         self._network = network
+        self._pairs: Pairs | None = None
         self._models["init"] = setup.initial
         holds = None if owner == "server" else (lambda name: name in self.clients.models)
         policy, d = choosing.ChoosingPolicy(), len(setup.initial)
@@ -182,6 +190,17 @@ class ViewBase:
         self._models[name] = moved
         return Model(name)
 
+    def merge(self, models: Mapping[Model, float], /) -> Model:
+        total = sum(models.values())
+        if not total > 0 or min(models.values()) < 0:
+            raise ValueError("the weights of models that are merged are not negative, and some are above 0")
+        mean = np.zeros(len(self._setup.initial))
+        for model, weight in models.items():
+            mean += weight / total * self._models[model.name]
+        name = unused("+".join(sorted(model.name for model in models))[:200], self._models)
+        self._models[name] = mean.astype(np.float32)
+        return Model(name)
+
     def train_alone(self, round: int, models: Mapping[int, Model], /) -> Mapping[int, Model]:
         jobs = [LocalJob(i, round, "update", self.observe(models[i])) for i in sorted(models)]
         trained = {}
@@ -218,6 +237,33 @@ class ViewBase:
         words = "the name of the model that serves it best"
         self._disclose(round, "server", choosing.KIND, tuple(chosen), len(chosen), words)
         return {client: labels[index] for client, index in chosen.items()}
+
+    # --- pairs --------------------------------------------------------------------------------------------------------
+
+    def pairs(
+        self, round: int, work: Mapping[str, Assignment], updates: Mapping[str, Updates], question: PairQuestion, /
+    ) -> PairAnswers:
+        held = {i: (updates[c], work[c].model) for c in updates for i in updates[c].clients}
+
+        def trained(client: int) -> Vector:
+            of, model = held[client]
+            return self.observe(model) + self.clients.held[of.name][client].vector
+
+        if missing := sorted({i for pair in question.pairs for i in pair} - held.keys()):
+            raise Refused(f"client {missing[0]} did not answer in round {round}; compare the clients that did")
+        return self._comparison().ask(round, question, trained)
+
+    def _comparison(self) -> Pairs:
+        if not self.compares_pairs:
+            raise Refused("clients are not compared by embeddings under this protection; use Plain, Permuted or Masked")
+        if self._pairs is None:
+            self._pairs = Pairs(self._setup, self._network, self.log, clear=self.sees_updates)
+        return self._pairs
+
+    @property
+    def pair_ledgers(self) -> Mapping[int, Ledger]:
+        """Of every client that released something with noise to be compared."""
+        return {} if self._pairs is None else dict(self._pairs.ledgers)
 
     # --- memory -------------------------------------------------------------------------------------------------------
 
@@ -261,7 +307,8 @@ class ViewBase:
             if chooser.state.next_round:
                 next_round[i] |= {choosing.KIND: chooser.state.next_round}
         remembered = {name: np.stack(list(rows.values())) for name, rows in self.server.remembered.items() if rows}
-        return Snapshot({**self.server.models, **self.clients.models}, remembered, next_round, self.traffic)
+        plain, clouds = ({}, {}) if self._pairs is None else self._pairs.save()
+        return Snapshot({**self.server.models, **self.clients.models}, remembered | clouds, next_round, self.traffic, pairs=plain)
 
     def restore(self, snapshot: Snapshot, remembered: Iterable[Remembered], /) -> None:
         self._forget_round()
@@ -274,6 +321,8 @@ class ViewBase:
             rounds = dict(snapshot.next_round.get(i, {}))
             self._choosers[i].state = replace(self._choosers[i].state, next_round=rounds.pop(choosing.KIND, 0))
             party.state = replace(party.state, next_round=rounds)
+        if snapshot.pairs:
+            self._comparison().restore(snapshot.pairs, snapshot.remembered)
         self._network.messages, self._network.bytes_up, self._network.bytes_down = astuple(snapshot.traffic)
 
     def _disclose(self, round: int, to: Recipient, what: str, about: Clients, scalars: int, words: str) -> None:

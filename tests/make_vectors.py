@@ -649,6 +649,7 @@ def text_of(name):
 
 
 FILES |= runpy.run_path(str(Path(__file__).parent / "make_masked_vectors.py"))["FILES"]
+FILES |= runpy.run_path(str(Path(__file__).parent / "make_pairs_vectors.py"))["FILES"]
 
 
 def main():

@@ -21,7 +21,7 @@ from cloister.protocol import Masked
 from cloister.protocol.masked_noise import Cohorts
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-QUICK = sorted(path.stem for path in EXAMPLES.glob("*.py") if "\nquick = " in path.read_text(encoding="utf-8"))
+QUICK = sorted(path.stem for path in EXAMPLES.glob("cfl_*.py") if "\nquick = " in path.read_text(encoding="utf-8"))
 NEEDS = {"cfl_fig9_ag_news": "ag_news_csv"}
 ARTICLES = 500
 

@@ -158,5 +158,5 @@ def test_a_party_reads_only_what_was_sent_to_it():
     seen = play_round(play_of("large", 4), 0, WEIGHTS)
     kinds = {p: {type(m).__name__ for _, _, m in seen.to[p]} for p in (SERVER, SECOND_SERVER, DEALER)}
     assert kinds[SERVER] == {"ExplicitShare", "Agreed", "Coin", "ExplicitTriple", "GramAnswer", "SumAnswer"}
-    assert kinds[SECOND_SERVER] == {"Task", "KeyShare", "Held", "GramRequest", "KeyedTriple", "Opening", "SumRequest"}
+    assert kinds[SECOND_SERVER] == {"Task", "KeyShare", "Held", "GramQuestion", "KeyedTriple", "Opening", "SumQuestion"}
     assert kinds[DEALER] == {"TripleRequest"}

@@ -1,0 +1,314 @@
+"""EMD-CFL (Zhang, Williams, Toni 2025, "EMD-CFL: Clustered federated learning by the earth mover's distance"), Algorithm 1.
+
+The server groups clients by how far apart their data are in embedding space: W1 of two clients' embeddings under the first one's
+embedding model, less tau, the same distance within the first one's own data. Each pair is compared once. Line numbers are
+Algorithm 1's.
+
+Where paper and authors' code differ, this is what happens:
+- The other's *training* data are embedded (as printed); `choice.target = "validation"` is the code's.
+- Each pair is compared once, in the first round in which both take part (line 11); the code compares again in every round.
+- The diagonal of M is 1 from the start (line 3); the code may lose it.
+- A mean is over the clients that share a neighbourhood, S_k (line 21); `over="neighbourhood"` is the code's mean over the
+  neighbourhood itself, in which clients may be in several clusters' means.
+- tau and W share projection and subsample; `choice.reference = "plain"` is the paper's tau, of embeddings as they are.
+
+Where the paper is silent:
+- A client that never took part is a cluster of its own at the initial model. All such clients train in one session.
+- Clients of one cluster that trained from different models are averaged as models, weighted by their samples. Of clients that
+  trained from one model, fewer than the protection's floor are left out of the mean. A cluster without any published mean keeps
+  the model that most of its members had.
+- A pair that is lost on the way (a client fell silent after it may have answered) stays undecided: not joined.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...protocol.answers import Assignment, Functionality, Model, Remembered, Sum, Updates, Weights
+from ...protocol.pairs_choices import ORTHONORMAL, Choice
+from ...protocol.pairs_terms import Direction, PairQuestion
+from ...protocol.view import ServerView
+from ..emd.calibration import excess, from_distances, from_references
+from ..emd.clusters import adjacency, neighbourhoods
+from ..emd.distances import COSINE, Cosine, Distance, Euclidean, ExactEmd
+from ..emd.embedding import LAST_LINEAR, Embedding
+from ..emd.pairs import Cores, Problem, decisions, distances
+from ..emd.subsample import Size
+from ..training import Training
+from .algorithm import Cluster, Measured, Start, check_participation, sample
+from .parameter_tree import Node
+
+Pair = tuple[int, int]
+
+EXACT = ExactEmd(COSINE)
+LIMIT = Size(512)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """eps as a share of the median reference distance of the first round that compares clients."""
+
+    share: float = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """eps in the widest gap of the distances of the first round that compares clients."""
+
+
+Tolerance = float | Share | Gap
+
+
+class Grouping(Protocol):
+    """Clusters of an adjacency, rows in the order of the clients: `neighbourhoods` (the paper's) or `components`."""
+
+    def __call__(self, joined: NDArray[np.bool_], clients: Sequence[int], /) -> tuple[tuple[int, ...], ...]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Tau:
+    """How clients measure tau: by the algorithm's distance. span: of its ground cost, for the sensitivity of noise."""
+
+    distance: Distance
+    span: float
+
+    def __call__(self, source: NDArray[np.float32], target: NDArray[np.float32], /) -> float:
+        return self.distance(source, target)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """clusters: by their least member. accepts: who accepts whom, of the pairs that are decided. lost: pairs that never will be.
+
+    distances: W - tau where it was computed; a fixed eps is decided without. references: the last tau of each client. eps: the
+    tolerance, once known. start: the initial model.
+    """
+
+    round: int
+    clusters: Mapping[str, Cluster]
+    accepts: Mapping[Pair, bool]
+    lost: tuple[Pair, ...]
+    distances: Mapping[Pair, float]
+    references: Mapping[int, float]
+    eps: float | None
+    start: Model
+
+    @property
+    def tree(self) -> Mapping[str, Node]:
+        return {}
+
+    @property
+    def measured(self) -> Mapping[str, Measured]:
+        return {}
+
+    @property
+    def models(self) -> Sequence[Model]:
+        return [self.start, *(cluster.model for cluster in self.clusters.values())]
+
+    @property
+    def remembered(self) -> Sequence[Remembered]:
+        return []
+
+    @property
+    def clients(self) -> tuple[int, ...]:
+        return tuple(sorted(i for cluster in self.clusters.values() for i in cluster.members))
+
+    def matrix(self) -> NDArray[np.float64]:
+        """W - tau: float64 (clients, clients), rows in the order of `clients`, NaN where it is not known."""
+        place = {client: at for at, client in enumerate(self.clients)}
+        found = np.full((len(place), len(place)), np.nan)
+        for (client, other), value in self.distances.items():
+            found[place[client], place[other]] = value
+        np.fill_diagonal(found, 0.0)
+        return found
+
+
+@dataclass(slots=True)
+class _Judging:
+    """The server's decision of one round (lines 16 and 17), and what it saw while it decided."""
+
+    algorithm: "EMDCFL"
+    eps: float | None
+    references: dict[int, float] = field(default_factory=dict)
+    distances: dict[Pair, float] = field(default_factory=dict)
+
+    def __call__(self, directions: Iterable[Direction], /) -> Mapping[Pair, bool]:
+        problems = (self._problem(d) for d in directions)
+        distance = self.algorithm.distance
+        if self.eps is not None and isinstance(distance, ExactEmd) and isinstance(distance.ground, Cosine | Euclidean):
+            found = decisions(problems, self.eps, distance.ground, cores=self.algorithm.cores)
+            return {pair: decision.edge for pair, decision in found.items()}
+        taus: dict[Pair, float] = {}
+
+        def noted() -> Iterable[Problem]:
+            for problem in problems:
+                taus[problem.client, problem.other] = problem.reference
+                yield problem
+
+        w = distances(noted(), distance, self.algorithm.cores)
+        self.distances = {pair: w[pair] - taus[pair] for pair in w}
+        if self.eps is None and w:
+            self.eps = self._calibrated(list(taus.values()))
+        return {pair: self.eps is not None and value < self.eps for pair, value in self.distances.items()}
+
+    def _problem(self, d: Direction) -> Problem:
+        self.references[d.client] = d.reference
+        return Problem(d.client, d.other, d.source, d.target, d.reference)
+
+    def _calibrated(self, taus: list[float]) -> float:
+        if isinstance(self.algorithm.eps, Share):
+            return from_references(taus, self.algorithm.eps.share)
+        clients = sorted({i for pair in self.distances for i in pair})
+        matrix = excess(self.distances, dict.fromkeys(clients, 0.0), clients)
+        return from_distances(matrix, taus).eps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EMDCFL:
+    """One-shot clustering by the earth mover's distance of embeddings.
+
+    eps: the paper's tolerance as a number (its 0.025 goes with its model and data), or how it is calibrated: `Share` or `Gap`.
+    choice: what clients release to be compared, `protocol.pairs_choices`; PAPER is the printed form. distance: W1 with the cosine
+    cost of the authors' code. grouping: `neighbourhoods`, as printed, or `components`. size: of the subsamples; the text says
+    "the lesser of 10% and 512". embedding: where the model is cut. over: see above. by_samples: weights n_i, as printed.
+    public: builds the public embedding, for choices that have one, from the shape of inputs; None for the initial model's.
+    """
+
+    eps: Tolerance = Gap()
+    choice: Choice = ORTHONORMAL
+    distance: Distance = EXACT
+    grouping: Grouping = neighbourhoods
+    participation: float = 1.0
+    by_samples: bool = True
+    size: Size = LIMIT
+    embedding: Embedding = LAST_LINEAR
+    over: Literal["members", "neighbourhood"] = "members"
+    public: "PublicEmbedding | None" = None
+    cores: Cores = field(default=Cores(), compare=False)
+
+    def __post_init__(self) -> None:
+        check_participation(self.participation)
+        if self.over not in ("members", "neighbourhood"):
+            raise ValueError(f'over is "members" or "neighbourhood", not {self.over!r}')
+        if isinstance(self.eps, float | int) and not np.isfinite(self.eps):
+            raise ValueError(f"eps is a finite number, not {self.eps}")
+
+    @property
+    def needs(self) -> frozenset[Functionality]:
+        return frozenset({Functionality.SUMS, Functionality.PAIRS})
+
+    def local(self, training: Training, /) -> Training:
+        return training
+
+    def init(self, start: Start, /) -> State:
+        """Lines 1-3: everybody at the initial model, joined with nobody."""
+        eps = float(self.eps) if isinstance(self.eps, float | int) else None
+        alone = {_name((i,)): Cluster((i,), start.model) for i in start.clients}
+        return State(0, alone, {}, (), {}, {}, eps, start.model)
+
+    def join(self, state: State, newcomers: Sequence[int], /) -> State:
+        """New clients enter as everybody did: at the initial model, joined with nobody until they are compared."""
+        alone = {_name((i,)): Cluster((i,), state.start, state.round) for i in newcomers}
+        return replace(state, clusters={**state.clusters, **alone})
+
+    def round(self, state: State, view: ServerView, rng: np.random.Generator, /) -> State:
+        """One pass of the loop of line 4."""
+        chosen = set(sample(state.clients, self.participation, rng, least=2))  # line 5
+        sessions = _sessions(state, chosen)
+        work = {name: Assignment(s.model, tuple(i for i in s.members if i in chosen), s.members) for name, s in sessions.items()}
+        known = {*state.lost, *(pair for pair in state.accepts if pair[0] < pair[1])}
+        if all(pair in known for pair in combinations(sorted(chosen), 2)) and self._settled(state, work):
+            return self._frozen_round(state, view, work)
+        updates = view.train(state.round, work)  # lines 6-9
+        present = sorted(i for handle in updates.values() for i in handle.clients)
+        pairs = tuple(pair for pair in combinations(present, 2) if pair not in known)  # line 11
+        if pairs:
+            judging = _Judging(self, state.eps)
+            span = 2.0 if isinstance(getattr(self.distance, "ground", None), Cosine) else float("inf")
+            question = PairQuestion(pairs, self.choice, Tau(self.distance, span), judging)
+            found = view.pairs(state.round, work, updates, question)  # lines 12-17
+            state = replace(
+                state,
+                accepts={**state.accepts, **found.accepts},
+                lost=(*state.lost, *found.lost),
+                distances={**state.distances, **judging.distances},
+                references={**state.references, **judging.references},
+                eps=judging.eps,
+            )
+        clusters = self._aggregated(state, view, work, updates)  # lines 20-21
+        return replace(state, round=state.round + 1, clusters=clusters)
+
+    def _settled(self, state: State, work: Mapping[str, Assignment]) -> bool:
+        """Whether every session is one cluster, so that its sum is the cluster's."""
+        return self.over == "members" and all(name in state.clusters for name in work)
+
+    def _frozen_round(self, state: State, view: ServerView, work: Mapping[str, Assignment]) -> State:
+        """A round without anything to compare: federated averaging in every cluster, no update is kept."""
+        weights = {name: Weights(dict.fromkeys(a.participants, 1.0), self.by_samples) for name, a in work.items()}
+        means = view.train_and_sum(state.round, work, weights)
+        clusters = dict(state.clusters)
+        for name, mean in means.items():
+            if isinstance(mean, Sum):
+                clusters[name] = replace(clusters[name], model=view.advance(clusters[name].model, mean))
+        return replace(state, round=state.round + 1, clusters=clusters)
+
+    def _aggregated(
+        self, state: State, view: ServerView, work: Mapping[str, Assignment], updates: Mapping[str, Updates]
+    ) -> dict[str, Cluster]:
+        clients = state.clients
+        joined = adjacency(state.accepts, clients)
+        groups = self.grouping(joined, clients)  # line 20
+        row = {client: at for at, client in enumerate(clients)}
+        before = {i: cluster for cluster in state.clusters.values() for i in cluster.members}
+        asked: dict[str, dict[str, Weights]] = {name: {} for name in updates}
+        for members in groups:
+            over = members if self.over == "members" else tuple(i for i in clients if joined[row[members[0]], row[i]])
+            for name, handle in updates.items():
+                part = [i for i in handle.clients if i in over]
+                if part:
+                    asked[name][_name(members)] = Weights(dict.fromkeys(part, 1.0), self.by_samples, tuple(members))
+        sums = {name: view.sums(updates[name], weights) for name, weights in asked.items() if weights}
+        clusters = {}
+        for members in groups:
+            name = _name(members)
+            parts: dict[Model, float] = {}
+            for session, answers in sums.items():
+                answer = answers.get(name)
+                if isinstance(answer, Sum):
+                    moved = view.advance(work[session].model, answer)
+                    parts[moved] = parts.get(moved, 0.0) + answer.weight
+            same = [c for c in state.clusters.values() if c.members == members]
+            born = same[0].born if same else state.round + 1
+            clusters[name] = Cluster(members, _model(view, parts, [before[i].model for i in members]), born)
+        return clusters
+
+
+class PublicEmbedding(Protocol):
+    """Builds a network, inputs of this shape to embeddings, that everybody knows before the run."""
+
+    def __call__(self, shape: tuple[int, ...], /) -> object: ...
+
+
+def _name(members: Sequence[int]) -> str:
+    return f"{min(members):04d}"
+
+
+def _sessions(state: State, chosen: set[int]) -> dict[str, Cluster]:
+    """Who trains together: clusters with a participant; those that are still at the initial model all in one session."""
+    new = [c for c in state.clusters.values() if c.model == state.start]
+    found = {name: c for name, c in sorted(state.clusters.items()) if c.model != state.start and chosen & set(c.members)}
+    members = tuple(sorted(i for c in new for i in c.members))
+    if chosen & set(members):
+        found["start"] = Cluster(members, state.start)
+    return found
+
+
+def _model(view: ServerView, parts: Mapping[Model, float], before: Sequence[Model]) -> Model:
+    """Line 21: the mean of what was published, or else the model that most members had (of several, the first)."""
+    if not parts:
+        return max(dict.fromkeys(before), key=before.count)
+    return next(iter(parts)) if len(parts) == 1 else view.merge(parts)

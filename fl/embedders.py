@@ -1,0 +1,102 @@
+"""The clients' computers of a simulation, for embeddings of their own data (EMD-CFL): implements `pairs_terms.Embedders`.
+
+Every client takes one stratified subsample of its training data and one of its validation data, all of one size, and uses them
+for every pair and for its reference distance.
+"""
+
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from .emd.embedding import Embedding, embed
+from .emd.subsample import Size, subsample
+from .models import EmbeddingAndHead
+from .population import Client, Examples
+from .vector import dimension, load_vector, names_and_shapes, to_vector
+
+Seed = Callable[[int, str], int]
+"""The seed of a client's subsample of its "train" or "validation" data."""
+
+
+class SimulatedEmbedders:
+    """module: the architecture that clients train, as initialised. public: a network that everybody knew before the run, from
+    inputs to embeddings; None for the embedding of the initial model.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        embedding: Embedding,
+        parts: Mapping[str, Mapping[int, Client]],
+        size: Size,
+        seed: Seed,
+        public: nn.Module | None = None,
+    ) -> None:
+        self._module = deepcopy(module).eval()
+        self._embedding = embedding
+        self._public = deepcopy(module if public is None else EmbeddingAndHead(public, nn.Identity())).eval()
+        self._public_cut = embedding if public is None else Embedding()
+        self._kept = _kept(module, embedding)
+        count = size.common(len(client.train) for clients in parts.values() for client in clients.values())
+        self._samples: dict[tuple[int, str], Examples] = {
+            (i, part): subsample(client.train, count, np.random.default_rng(seed(i, part)))
+            for part, clients in parts.items()
+            for i, client in clients.items()
+        }
+        first = next(iter(self._samples.values()))
+        self.rows = count
+        self.inputs = int(first.x[0].numel())
+        self.d = int(self._embed(first.take(torch.arange(1)), None).shape[1])
+        self.shape = tuple(first.x.shape[1:])
+
+    def weights_of(self, model: NDArray[np.float32], /) -> NDArray[np.float32]:
+        return np.concatenate([model[part] for part in self._kept])
+
+    def embed(self, client: int, part: str, weights: NDArray[np.float32] | None, /) -> NDArray[np.float32]:
+        return self._embed(self._samples[client, part], weights)
+
+    def examples(self, client: int, part: str, /) -> NDArray[np.float32]:
+        return self._samples[client, part].x.numpy().reshape(self.rows, self.inputs).astype(np.float32)
+
+    def embed_examples(self, examples: NDArray[np.float32], weights: NDArray[np.float32] | None, /) -> NDArray[np.float32]:
+        x = torch.from_numpy(np.array(examples)).reshape(len(examples), *self.shape)
+        return self._embed(Examples(x, torch.zeros(len(x), dtype=torch.int64)), weights)
+
+    def _embed(self, examples: Examples, weights: NDArray[np.float32] | None) -> NDArray[np.float32]:
+        if weights is None:
+            return embed(self._public, self._public_cut, examples.x)
+        vector = to_vector(self._module)
+        at = 0
+        for part in self._kept:
+            vector[part] = weights[at : at + part.stop - part.start]
+            at += part.stop - part.start
+        load_vector(self._module, vector)
+        return embed(self._module, self._embedding, examples.x)
+
+
+def _kept(module: nn.Module, embedding: Embedding) -> list[slice]:
+    """Where the embedding's parameters are in the model's vector. Raises ValueError if there are none."""
+    whole, cut = deepcopy(module), embedding.head
+    if cut is None:
+        cut = (
+            "head"
+            if isinstance(whole, EmbeddingAndHead)
+            else [n for n, m in whole.named_modules() if isinstance(m, nn.Linear)][-1]
+        )
+    found: list[slice] = []
+    at = 0
+    for name, shape in names_and_shapes(whole).items():
+        size = int(np.prod(shape))
+        if not name.startswith(f"{cut}."):
+            if found and found[-1].stop == at:
+                found[-1] = slice(found[-1].start, at + size)
+            else:
+                found.append(slice(at, at + size))
+        at += size
+    if not found or at != dimension(whole):
+        raise ValueError("the model has no trainable parameters before its head, so its embedding says nothing")
+    return found

@@ -1,0 +1,114 @@
+"""Clients that can be compared, small enough to do by hand: two groups whose embeddings point in different directions."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cloister.crypto.entropy import SimulatedEntropy
+from cloister.crypto.identity import Identity
+from cloister.fl.algorithms.emd_cfl import Tau
+from cloister.fl.emd.distances import COSINE, ExactEmd
+from cloister.protocol.answers import Assignment, Model
+from cloister.protocol.pairs_client import Peer, peer_step
+from cloister.protocol.pairs_terms import PairPolicy, PairQuestion, Released, terms_of
+from cloister.protocol.roles import Party
+from cloister.protocol.session import Session
+from cloister.protocol.view import LocalWork, Setup
+
+RUN = bytes(range(16))
+D, ROWS, MODEL, WEIGHTS = 24, 12, 40, 30
+CLIENTS = (1, 2, 5, 8)
+GROUPS = {1: 0, 2: 1, 5: 0, 8: 1}
+TAU = Tau(ExactEmd(COSINE), 2.0)
+INITIAL = np.linspace(0.5, 1.5, MODEL).astype(np.float32)
+
+
+def update_of(client):
+    return (0.01 * np.random.default_rng([client, 7]).standard_normal(MODEL)).astype(np.float32)
+
+
+def workers(jobs):
+    for job in jobs:
+        yield job.client, LocalWork(update_of(job.client), 10 + job.client)
+
+
+@dataclass(frozen=True)
+class Small:
+    """Embedders whose model is a scaling of coordinates: the first D of its weights; the public one scales by 1."""
+
+    d: int = D
+    inputs: int = D
+    rows: int = ROWS
+    broken: tuple[int, ...] = ()
+
+    def weights_of(self, model):
+        return model[:WEIGHTS]
+
+    def examples(self, client, part):
+        rng = np.random.default_rng([client, part == "train"])
+        centre = np.zeros(D)
+        centre[GROUPS[client]] = 3.0
+        rows = centre + 0.3 * rng.standard_normal((self.rows, D))
+        return rows.astype(np.float32)
+
+    def embed(self, client, part, weights):
+        found = self.embed_examples(self.examples(client, part), weights)
+        return found * np.float32(np.nan) if client in self.broken else found
+
+    def embed_examples(self, examples, weights):
+        return examples if weights is None else examples * weights[:D]
+
+
+def by_distance(eps=0.3, seen=None, distance=TAU):
+    """A judge that solves every direction exactly; `seen` collects them."""
+
+    def judge(directions):
+        found = {}
+        for d in directions:
+            if seen is not None:
+                seen[d.client, d.other] = d
+            found[d.client, d.other] = distance(d.source, d.target) - d.reference < eps
+        return found
+
+    return judge
+
+
+def all_pairs(clients=CLIENTS):
+    return tuple((a, b) for a in clients for b in clients if a < b)
+
+
+def opened(protection, tap=None, seed=3, embedders=Small()):
+    return protection.open(Setup(RUN, INITIAL, CLIENTS, workers, SimulatedEntropy(seed), tap, embedders))
+
+
+def ask(view, choice, pairs=None, round=0, judge=None, clients=CLIENTS):
+    work = {"all": Assignment(Model("init"), clients, CLIENTS)}
+    updates = view.train(round, work)
+    question = PairQuestion(all_pairs(clients) if pairs is None else pairs, choice, TAU, judge or by_distance())
+    return view.pairs(round, work, updates, question)
+
+
+def expected(pairs=None):
+    """Who accepts whom, by the planted groups."""
+    found = {}
+    for a, b in all_pairs() if pairs is None else pairs:
+        found[a, b] = found[b, a] = GROUPS[a] == GROUPS[b]
+    return found
+
+
+def plain_release(terms, secret, own, others):
+    """A computer that releases ones, and says that it was asked."""
+    rows = np.ones((terms.released_rows, terms.p), np.float32)
+    return Released(rows, rows if terms.both else None, 0.25)
+
+
+def two(choice, compute=plain_release, round=0, policy=PairPolicy(), seed=3):
+    """The terms of a pair of clients 1 and 5, their parties by id, and the identities that everybody knows."""
+    entropy = SimulatedEntropy(seed)
+    identities = {i: Identity.from_secret(entropy.secret(f"identity {i}", 32)) for i in CLIENTS}
+    enrolled = {i: identity.public for i, identity in identities.items()}
+    weights = WEIGHTS if getattr(choice, "embedding", "") == "exchanged" else 0
+    terms = terms_of(Session("pairs", RUN, round, "1-5", (1, 5), 2), choice, Small(), weights)
+    own = {i: INITIAL[:WEIGHTS] + i for i in CLIENTS} if weights else dict.fromkeys(CLIENTS)
+    parties = {i: Party(i, Peer(i, RUN, policy, identities[i], enrolled, entropy, compute, own[i]), peer_step) for i in CLIENTS}
+    return terms, parties, identities

@@ -1,0 +1,279 @@
+"""EMD-CFL, Algorithm 1: one comparison a pair, clusters as printed, means by samples, newcomers one by one, resumed runs."""
+
+import json
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cloister.fl.algorithms.algorithm import Start
+from cloister.fl.algorithms.emd_cfl import EMDCFL, Gap, Share, State
+from cloister.fl.algorithms.fedavg import Oracle
+from cloister.fl.codec import from_plain, to_plain
+from cloister.fl.data import Digits
+from cloister.fl.emd.clusters import components
+from cloister.fl.emd.subsample import Size
+from cloister.fl.experiment import run
+from cloister.fl.metrics import adjusted_rand_index
+from cloister.fl.models import Mlp
+from cloister.fl.partition import Iid, Rotation
+from cloister.fl.scenario import Scenario
+from cloister.fl.simulation import Simulation
+from cloister.fl.training import Training
+from cloister.protocol import Encrypted, Masked, Permuted, Plain
+from cloister.protocol.answers import BelowFloor, Functionality, Model, Sum, Updates
+from cloister.protocol.errors import Refused
+from cloister.protocol.pairs_choices import PAPER, PUBLIC, PerClient
+from cloister.protocol.pairs_terms import PairAnswers
+
+DIGITS = Scenario(
+    name="rotated digits",
+    data=Digits(),
+    partition=Rotation(clients=8, angles=(0, 90)),
+    model=Mlp(hidden=(32,)),
+    training=Training(epochs=8, batch=10, lr=0.1),
+    algorithm=EMDCFL(eps=Gap(), choice=PAPER, size=Size(30)),
+    protection=Plain(),
+    rounds=3,
+    validation=0.3,
+)
+
+
+def played(scenario: Scenario, folder: Path | None = None) -> Simulation:
+    simulation = Simulation(scenario, folder)
+    for _ in range(scenario.rounds):
+        simulation.step()
+    return simulation
+
+
+def members(state: State) -> list[tuple[int, ...]]:
+    return sorted(cluster.members for cluster in state.clusters.values())
+
+
+def ari(simulation: Simulation) -> float:
+    return adjusted_rand_index(members(simulation.state), simulation.population.groups)
+
+
+def accuracy(simulation: Simulation) -> float:
+    return float(np.mean([score.accuracy for score in simulation.evaluate().values()]))
+
+
+# --- the algorithm against a view whose answers are written down -----------------------------------------------------------
+
+
+@dataclass
+class Scripted:
+    """A view whose models are numbers: client i moves its model by i; clients with the same remainder by 3 accept each other."""
+
+    floor: int = 1
+    refuses: tuple[tuple[int, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        self.models = {"init": 0.0}
+        self.means: dict[str, float] = {}
+        self.asked: list[tuple[int, int]] = []
+
+    def train(self, round: int, work: Any) -> Any:
+        return {c: Updates(f"{c}@{round}", c, round, a.participants, a.members) for c, a in work.items()}
+
+    def _sum(self, name: str, of: Any) -> Any:
+        if len(of) < self.floor:
+            return BelowFloor(name, tuple(of), self.floor)
+        name = f"{name} {len(self.means)}"
+        weight = sum(10.0 + i for i in of)
+        self.means[name] = sum((10.0 + i) * i for i in of) / weight
+        return Sum(name, "server", tuple(of), weight, 0.0)
+
+    def sums(self, updates: Updates, weights: Any) -> Any:
+        return {name: self._sum(name, [i for i in w.of if i in updates.clients]) for name, w in weights.items()}
+
+    def train_and_sum(self, round: int, work: Any, weights: Any) -> Any:
+        return {name: self._sum(name, list(w.of)) for name, w in weights.items()}
+
+    def advance(self, model: Model, mean: Sum) -> Model:
+        name = f"{model.name}>{mean.name}"
+        self.models[name] = self.models[model.name] + self.means[mean.name]
+        return Model(name)
+
+    def merge(self, models: Any) -> Model:
+        name = "+".join(m.name for m in models)
+        self.models[name] = sum(self.models[m.name] * w for m, w in models.items()) / sum(models.values())
+        return Model(name)
+
+    def pairs(self, round: int, work: Any, updates: Any, question: Any) -> PairAnswers:
+        self.asked += question.pairs
+        both = [*question.pairs, *((b, a) for a, b in question.pairs)]
+        return PairAnswers({(a, b): a % 3 == b % 3 and (a, b) not in self.refuses for a, b in both}, ())
+
+
+def mean(clients: Any) -> float:
+    return sum((10.0 + i) * i for i in clients) / sum(10.0 + i for i in clients)
+
+
+def start(clients: Any, **changes: Any) -> tuple[EMDCFL, State]:
+    algorithm = EMDCFL(eps=0.1, **changes)
+    return algorithm, algorithm.init(Start(tuple(clients), {}, Model("init")))
+
+
+def test_one_round_is_algorithm_1() -> None:
+    view, rng = Scripted(), np.random.default_rng(0)
+    algorithm, state = start(range(7))
+    assert members(state) == [(i,) for i in range(7)]
+    state = algorithm.round(state, view, rng)
+    assert members(state) == [(0, 3, 6), (1, 4), (2, 5)]
+    for cluster in state.clusters.values():
+        assert view.models[cluster.model.name] == pytest.approx(mean(cluster.members))
+    asked = len(view.asked)
+    assert asked == 21
+    after = algorithm.round(state, view, rng)
+    assert len(view.asked) == asked  # one-shot
+    assert members(after) == members(state)
+    for cluster in after.clusters.values():
+        assert view.models[cluster.model.name] == pytest.approx(2 * mean(cluster.members))
+
+
+def test_every_pair_is_asked_once_under_partial_participation_and_all_end_in_their_group() -> None:
+    view, rng = Scripted(), np.random.default_rng(1)
+    algorithm, state = start(range(9), participation=0.4)
+    for _ in range(60):
+        before = state
+        state = algorithm.round(state, view, rng)
+        assert before.round + 1 == state.round
+    assert len(view.asked) == len(set(view.asked)) == 36
+    assert members(state) == [(0, 3, 6), (1, 4, 7), (2, 5, 8)]
+
+
+def test_one_side_that_refuses_is_enough_and_components_forgive_it() -> None:
+    """Clients 0, 3, 6 with the edge 3-6 refused by 6: as printed three clusters, by components one."""
+    found = {}
+    for name, changes in {"printed": {}, "components": {"grouping": components}}.items():
+        algorithm, state = start((0, 3, 6), **changes)
+        found[name] = members(algorithm.round(state, Scripted(refuses=((6, 3),)), np.random.default_rng(0)))
+    assert found == {"printed": [(0,), (3,), (6,)], "components": [(0, 3, 6)]}
+
+
+def test_the_authors_mean_is_over_the_neighbourhood() -> None:
+    view = Scripted(refuses=((6, 3),))
+    algorithm, state = start((0, 3, 6), over="neighbourhood")
+    state = algorithm.round(state, view, np.random.default_rng(0))
+    values = [view.models[c.model.name] for _, c in sorted(state.clusters.items())]
+    assert values == pytest.approx([mean((0, 3, 6)), mean((0, 3)), mean((0, 6))])
+
+
+def test_a_newcomer_is_compared_and_averaged_in_from_the_initial_model() -> None:
+    view, rng = Scripted(), np.random.default_rng(0)
+    algorithm, state = start((0, 1, 3, 4))
+    state = algorithm.round(state, view, rng)
+    known = len(view.asked)
+    state = algorithm.join(state, (6,))
+    assert (6,) in members(state)
+    state = algorithm.round(state, view, rng)
+    assert view.asked[known:] == [(0, 6), (1, 6), (3, 6), (4, 6)]
+    assert members(state) == [(0, 3, 6), (1, 4)]
+    moved = 2 * mean((0, 3)) * (20 + 3) + 6.0 * 16  # two clients from their cluster's model, one from the initial one
+    assert view.models[state.clusters["0000"].model.name] == pytest.approx(moved / (23 + 16))
+
+
+def test_below_the_floor_a_cluster_keeps_its_members_model() -> None:
+    algorithm, state = start((0, 1, 3))
+    state = algorithm.round(state, Scripted(floor=2), np.random.default_rng(0))
+    assert members(state) == [(0, 3), (1,)]
+    assert state.clusters["0001"].model == Model("init")
+
+
+def test_the_state_serialises() -> None:
+    algorithm, state = start(range(5), participation=0.6)
+    view, rng = Scripted(), np.random.default_rng(0)
+    for _ in range(3):
+        state = algorithm.round(state, view, rng)
+        state = replace(state, distances={(0, 1): 0.5}, references={0: 0.1}, lost=((3, 4),))
+        assert from_plain(State, to_plain(state)) == state
+
+
+def test_bad_parameters_are_refused() -> None:
+    for bad in ({"participation": 0}, {"over": "all"}, {"eps": float("nan")}):
+        with pytest.raises(ValueError):
+            EMDCFL(**bad)
+    with pytest.raises(Refused, match="pairs"):
+        replace(DIGITS, protection=Encrypted())
+    with pytest.raises(ValueError, match="validation"):
+        Simulation(replace(DIGITS, validation=0.0), None)
+    assert EMDCFL().needs == {Functionality.SUMS, Functionality.PAIRS}
+
+
+# --- whole runs -----------------------------------------------------------------------------------------------------------
+
+
+def test_rotated_digits_are_grouped_and_the_accuracy_is_the_oracles() -> None:
+    found, oracle = played(DIGITS), played(replace(DIGITS, algorithm=Oracle()))
+    assert ari(found) == 1.0
+    assert found.view.faults == []
+    assert abs(accuracy(found) - accuracy(oracle)) <= 0.01
+
+
+def test_without_rotation_there_is_one_cluster() -> None:
+    assert len(members(played(replace(DIGITS, partition=Iid(clients=8), rounds=1)).state)) == 1
+
+
+@pytest.mark.parametrize("protection", [Permuted(floor=2), Masked(floor=3, clip=8.0)], ids=lambda p: type(p).__name__)
+def test_other_protections_find_the_same_groups(protection: Any) -> None:
+    found = played(replace(DIGITS, protection=protection, rounds=2))
+    assert ari(found) == 1.0
+    assert not any("everything" in d.words for d in found.view.log)
+
+
+@pytest.mark.parametrize("choice", [PUBLIC, PerClient()], ids=repr)
+def test_a_public_embedding_is_enough_here(choice: Any) -> None:
+    found = played(replace(DIGITS, algorithm=replace(DIGITS.algorithm, choice=choice), rounds=1))
+    assert ari(found) == 1.0
+    assert not any("models" in d.words for d in found.view.log if d.what == "pairs")
+
+
+def test_calibrated_tolerances_are_kept_and_recorded() -> None:
+    for eps in (Gap(), Share(0.3)):
+        found = Simulation(replace(DIGITS, algorithm=replace(DIGITS.algorithm, eps=eps)), None)
+        found.step()
+        first, matrix = found.state.eps, found.state.matrix()
+        assert matrix.shape == (8, 8)
+        assert np.isfinite(matrix).all()
+        found.step()
+        assert found.state.eps == first
+
+
+def test_a_run_that_stops_and_goes_on_ends_as_an_undisturbed_one(tmp_path: Path) -> None:
+    value = replace(DIGITS, algorithm=replace(DIGITS.algorithm, participation=0.6, choice=PerClient()), arrivals={7: 2}, rounds=5)
+    list(run(value, tmp_path / "whole"))
+    steps = run(value, tmp_path / "parts")
+    next(steps), next(steps)
+    steps.close()
+    list(run(value, tmp_path / "parts", resume=True))
+    for name in ("model.safetensors", "disclosure.jsonl", "splits.jsonl"):
+        for whole in (tmp_path / "whole").rglob(name):
+            assert whole.read_bytes() == (tmp_path / "parts" / whole.relative_to(tmp_path / "whole")).read_bytes()
+    whole, parts = (json.loads((tmp_path / n / "summary.json").read_text()) for n in ("whole", "parts"))
+    for told in ("bytes_up", "bytes_down", "accuracy_mean", "clusters", "disclosed", "faults"):
+        assert whole[told] == parts[told]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+def test_rotated_mnist_in_small(seed: int) -> None:
+    """12 clients, 4 rotations: the planted groups, and Oracle's accuracy within 0.01; without rotation one cluster."""
+    import importlib.util
+
+    folder = os.environ.get("CLOISTER_DATA")
+    if folder is None:
+        pytest.skip("set CLOISTER_DATA to a folder with MNIST")
+    path = Path(__file__).parents[1] / "examples" / "emd_cfl_rotated_mnist.py"
+    spec = importlib.util.spec_from_file_location("emd_cfl_rotated_mnist", path)
+    assert spec is not None
+    assert spec.loader is not None
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    found, oracle = (played(replace(value, seed=seed), Path(folder)) for value in (example.quick, example.oracle))
+    assert ari(found) == 1.0
+    assert abs(accuracy(found) - accuracy(oracle)) <= 0.01
+    assert len(members(played(replace(example.base, seed=seed, rounds=1), Path(folder)).state)) == 1

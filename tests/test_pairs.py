@@ -1,0 +1,602 @@
+"""Pairs: what the two of a pair and the server learn, how a server that cheats is found out, and that loss decides nothing."""
+
+import struct
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cloister.crypto.agreement import AgreementKey
+from cloister.crypto.entropy import SimulatedEntropy
+from cloister.crypto.identity import Identity
+from cloister.fl.emd.distances import Euclidean, MeanDistance
+from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
+from cloister.protocol.answers import Assignment, Functionality, Model
+from cloister.protocol.errors import ProtocolError, Refused
+from cloister.protocol.in_process import Frame, InProcess
+from cloister.protocol.messages import Envelope, decode, encode, first_items
+from cloister.protocol.pairs_choices import (
+    ONE_RELEASE,
+    ORTHONORMAL,
+    PAPER,
+    PUBLIC,
+    SERVER_SAMPLES,
+    MeanSketch,
+    PerClient,
+    PerPair,
+    ServerSamples,
+)
+from cloister.protocol.pairs_client import KEY, Answered, sealed_chunks
+from cloister.protocol.pairs_messages import PairClouds, PairEdge, PairKey, PairOffer, SealedEmbedding
+from cloister.protocol.pairs_noise import Noise
+from cloister.protocol.pairs_server import Paired, Pairing, Undecided, offer, server_step
+from cloister.protocol.pairs_terms import PairPolicy, PairQuestion, PairTerms, drawn, terms_of
+from cloister.protocol.roles import Deadline, Party, Received, Send
+from cloister.protocol.session import SERVER, Session
+from cloister.protocol.view import Setup
+
+from .pairs_sample import (
+    CLIENTS,
+    GROUPS,
+    INITIAL,
+    ROWS,
+    RUN,
+    TAU,
+    WEIGHTS,
+    D,
+    Small,
+    all_pairs,
+    ask,
+    by_distance,
+    expected,
+    opened,
+    two,
+    update_of,
+)
+
+LIMIT = 1 << 20
+PROTECTIONS = [Plain(), Permuted(floor=2), Masked(floor=2, sketch=8)]
+BY_PAIR = [PAPER, ORTHONORMAL, PUBLIC, PerPair(target="validation"), PerPair(reference="plain")]
+CHOICES = [*BY_PAIR, ONE_RELEASE, PerClient(target="validation"), ServerSamples(embedding="public")]
+NOISE = Noise(clip=4.0, multiplier=1.0, reference_multiplier=1.0, budget=1e6, delta=1e-6)
+
+
+def play(choice, tap=None, policy=PairPolicy(), change=lambda parties: None):
+    """One pair from offer to deadline: the server's end, the clients' parties, and the network."""
+    terms, parties, identities = two(choice, policy=policy)
+    change(parties)
+    network = InProcess(tap, max_bytes=LIMIT, record=True)
+    server = Party(SERVER, Pairing(terms, {i: k.public for i, k in identities.items()}), server_step)
+    opening = ((SERVER, effect) for effect in offer(terms))
+    network.run(parties, {terms.session.digest: server}, opening, lambda _: iter(()), lambda *_: None)
+    return server.state, parties, network
+
+
+# --- the functionality ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("protection", PROTECTIONS, ids=lambda p: type(p).__name__)
+@pytest.mark.parametrize("choice", CHOICES, ids=repr)
+def test_every_choice_finds_the_planted_groups_under_every_protection(protection, choice):
+    view = opened(protection)
+    answers = ask(view, choice)
+    assert answers.accepts == expected()
+    assert answers.lost == ()
+    assert view.faults == []
+    assert Functionality.PAIRS in protection.gives
+
+
+@pytest.mark.parametrize("choice", [*BY_PAIR, ONE_RELEASE], ids=repr)
+def test_what_reaches_the_server_are_the_same_clouds_under_every_protection(choice):
+    """Plain is the ideal functionality: secrets come from one seed, so the clouds are equal to rounding of the updates."""
+    found = []
+    for protection in PROTECTIONS:
+        seen = {}
+        ask(opened(protection), choice, judge=by_distance(seen=seen))
+        found.append(seen)
+    for other in found[1:]:
+        for pair, direction in found[0].items():
+            np.testing.assert_allclose(other[pair].source, direction.source, rtol=0, atol=1e-5)
+            np.testing.assert_allclose(other[pair].target, direction.target, rtol=0, atol=1e-5)
+            assert other[pair].reference == pytest.approx(direction.reference, abs=1e-5)
+
+
+def test_unprojected_embeddings_are_those_of_the_models_that_were_exchanged():
+    """Z_{c'|c}: the other's training data under the client's own trained model; tau of own training and validation data."""
+    seen, small = {}, Small()
+    ask(opened(Plain()), PerPair(projection="none", ratio=1.0), judge=by_distance(seen=seen))
+    for (client, other), direction in seen.items():
+        model = (INITIAL + update_of(client))[:WEIGHTS]
+        np.testing.assert_array_equal(direction.source, small.embed(client, "train", model))
+        np.testing.assert_array_equal(direction.target, small.embed(other, "train", model))
+        assert direction.reference == TAU(direction.source, small.embed(client, "validation", model))
+
+
+def test_a_projection_of_full_rank_that_is_orthonormal_changes_no_distance():
+    exact, projected = {}, {}
+    ask(opened(Plain()), PerPair(projection="none", ratio=1.0), judge=by_distance(seen=exact))
+    ask(opened(Plain()), PerPair(projection="orthonormal", ratio=1.0), judge=by_distance(seen=projected))
+    for pair, direction in exact.items():
+        other = projected[pair]
+        assert not np.allclose(other.source, direction.source, atol=0.1)
+        assert TAU(other.source, other.target) == pytest.approx(TAU(direction.source, direction.target), abs=1e-6)
+        assert other.reference == pytest.approx(direction.reference, abs=1e-6)
+
+
+def test_the_server_embeds_samples_by_the_clients_models_where_it_sees_them():
+    seen, small = {}, Small()
+    ask(opened(Plain()), SERVER_SAMPLES, judge=by_distance(seen=seen))
+    for (client, other), direction in seen.items():
+        model = (INITIAL + update_of(client))[:WEIGHTS]
+        np.testing.assert_array_equal(direction.target, small.embed(other, "train", model))
+    for protection in PROTECTIONS[1:]:
+        with pytest.raises(Refused, match="embedding='public'"):
+            ask(opened(protection), SERVER_SAMPLES)
+
+
+def test_what_a_protection_has_no_use_for_is_refused():
+    with pytest.raises(Refused, match="choose a projection"):
+        ask(opened(Masked(floor=2, sketch=8)), PerPair(projection="none", ratio=1.0))
+    for protection in (Encrypted(), TwoServer()):
+        assert Functionality.PAIRS not in protection.gives
+    view = Plain().open(Setup(RUN, INITIAL, CLIENTS, lambda jobs: iter(()), SimulatedEntropy(1)))
+    with pytest.raises(Refused, match="no way to embed"):
+        view.pairs(0, {}, {}, PairQuestion((), PAPER, TAU, by_distance()))
+    view = opened(Plain())
+    with pytest.raises(Refused, match="client 8 did not answer"):
+        ask(view, PAPER, pairs=((1, 8),), clients=(1, 2, 5))
+    with pytest.raises(ValueError, match="decides exactly"):
+        ask(opened(Plain()), PAPER, judge=lambda directions: dict.fromkeys(map(id, directions), True))
+
+
+def test_clients_are_told_mutual_edges_only():
+    """Client 1 accepts 5, but 5 refuses: neither is joined."""
+
+    def judge(directions):
+        return {(d.client, d.other): d.client < d.other for d in directions}
+
+    view = opened(Plain())
+    ask(view, PAPER, judge=judge)
+    assert all(not any(p.state.edges.values()) for p in view._pairs.parties.values())
+    view = opened(Plain())
+    ask(view, PAPER)
+    for i, party in view._pairs.parties.items():
+        assert party.state.edges == {j: GROUPS[i] == GROUPS[j] for j in CLIENTS if j != i}
+
+
+def test_disclosures_name_what_was_shown_to_whom():
+    view = opened(Masked(floor=2, sketch=8))
+    ask(view, PAPER)
+    entries = [d for d in view.log if d.what == "pairs"]
+    p = int(0.9 * D)
+    models, clouds, decisions, edges = entries
+    assert (models.recipient, models.scalars) == ("clients", 6 * 2 * WEIGHTS)
+    assert (clouds.recipient, clouds.scalars) == ("server", 6 * 2 * (2 * ROWS * p + 1))
+    assert "which the server lacks" in clouds.words
+    assert (decisions.recipient, decisions.scalars) == ("server", 12)
+    assert (edges.recipient, edges.scalars) == ("clients", 12)
+    view = opened(Plain())
+    ask(view, PUBLIC)
+    assert not any("models" in d.words for d in view.log if d.what == "pairs")
+
+
+# --- secrets --------------------------------------------------------------------------------------------------------------
+
+
+def test_the_server_sees_no_embedding_model_and_no_unprojected_row():
+    state, parties, network = play(PAPER)
+    assert isinstance(state, Paired)
+    weights = [party.state.weights.astype("<f4").tobytes() for party in parties.values()]
+    for frame in network.frames:
+        assert not any(w[:40] in frame.data for w in weights)
+
+
+@pytest.mark.parametrize("projection", ["gaussian rows", "orthonormal"])
+def test_projections_differ_between_pairs_rounds_and_keys_and_agree_within_a_pair(projection):
+    terms, _, _ = two(PerPair(projection=projection))
+    other = replace(terms, session=replace(terms.session, round=1))
+    key = bytes(range(32))
+    np.testing.assert_array_equal(drawn(terms, key), drawn(terms, key))
+    assert not np.allclose(drawn(terms, key), drawn(terms, bytes(32)))
+    assert not np.allclose(drawn(terms, key), drawn(other, key))
+    matrix = drawn(terms, key)
+    if projection == "orthonormal":
+        np.testing.assert_allclose(np.linalg.svd(matrix, compute_uv=False), np.sqrt(terms.d / terms.p), rtol=1e-12)
+    else:
+        np.testing.assert_allclose(np.linalg.norm(matrix, axis=1), 1, rtol=1e-12)
+
+
+def test_one_projection_serves_all_clients_that_answer_once():
+    of = [terms_of(Session("pairs/once", RUN, t, f"client {i}", (i,), 1), ONE_RELEASE, Small(), 0) for t, i in ((0, 1), (3, 5))]
+    np.testing.assert_array_equal(*(drawn(terms, bytes(32)) for terms in of))
+
+
+def test_orthonormal_columns_need_about_half_of_the_noise():
+    terms, _, _ = two(PAPER)
+    wide = {name: replace(terms, projection=name, d=128, p=115) for name in ("gaussian rows", "orthonormal")}
+    norms = {name: np.linalg.norm(drawn(t, bytes(32)), 2) for name, t in wide.items()}
+    assert norms["orthonormal"] == pytest.approx(np.sqrt(128 / 115))
+    assert 1.8 < norms["gaussian rows"] / norms["orthonormal"] < 2.0
+
+
+# --- a server that cheats -------------------------------------------------------------------------------------------------
+
+
+def tampered(kind, change):
+    """A server that changes messages of this kind on their way to clients."""
+
+    def tap(frame: Frame):
+        if frame.kind != kind or frame.sender != SERVER:
+            return [frame]
+        envelope = decode(frame.data, SERVER, LIMIT)
+        return [replace(frame, data=encode(replace(envelope, message=change(envelope.message, frame.receiver))))]
+
+    return tap
+
+
+def test_a_server_that_swaps_keys_is_found_out_by_both():
+    mine = AgreementKey(bytes(range(1, 33)))
+    forger = Identity.from_secret(bytes(range(32)))
+    _, _, identities = two(PAPER)
+    terms, _, _ = two(PAPER)
+    forged = forger.sign(KEY, terms.binding, mine.public)
+    real = identities[1].sign("another purpose", terms.binding, mine.public)
+    for signature in (forged, real, bytes(64)):
+        state, parties, network = play(PAPER, tampered("PairKey", lambda m, to, s=signature: PairKey(mine.public, s)))
+        assert isinstance(state, Undecided)
+        assert [(f.blame, "not signed" in f.reason) for f in network.faults] == [(SERVER, True)] * 2
+        assert not any(party.state.spent for party in parties.values())
+        assert not [f for f in network.frames if f.kind in ("PairClouds", "SealedEmbedding")]
+
+
+def test_a_key_of_another_pair_or_other_terms_is_not_taken():
+    """What client 5 signed for another round, or for terms that client 1 was not shown, is dead here."""
+    terms, _, identities = two(PAPER)
+    for foreign in (replace(terms, session=replace(terms.session, round=9)), replace(terms, reference="plain")):
+        key = AgreementKey(bytes(range(1, 33)))
+        signed = PairKey(key.public, identities[5].sign(KEY, foreign.binding, key.public))
+        state, _, network = play(PAPER, tampered("PairKey", lambda m, to, s=signed: s if to == 1 else m))
+        assert isinstance(state, Undecided)
+        assert network.faults[0].blame == SERVER
+
+
+def test_showing_the_two_different_terms_breaks_the_pair():
+    """The server tells one of them to embed validation data: the signatures cover the terms, so neither goes on."""
+
+    def change(message, receiver):
+        return replace(message, target="validation") if receiver == 5 else message
+
+    state, parties, network = play(PAPER, tampered("PairOffer", change))
+    assert isinstance(state, Undecided)
+    assert not state.begun
+    assert not any(p.state.spent for p in parties.values())
+    assert "not signed for this pair" in network.faults[0].reason
+
+
+@pytest.mark.parametrize("damage", ["flip", "swap", "cut", "reflect"])
+def test_altered_models_do_not_open(damage):
+    seen = {}
+
+    def change(message, receiver):
+        seen.setdefault(receiver, message)
+        chunk = message.chunks[0]
+        if damage == "flip":
+            return SealedEmbedding((bytes([chunk[0] ^ 1]) + chunk[1:],))
+        if damage == "cut":
+            return SealedEmbedding((chunk[:-4],))
+        if damage == "swap":
+            return SealedEmbedding((chunk, chunk))
+        return seen.get(6 - receiver, message)  # its own model comes back to the second of clients 1 and 5
+
+    state, _, network = play(PAPER, tampered("SealedEmbedding", change))
+    assert isinstance(state, Undecided)
+    assert network.faults
+    assert all(f.blame == SERVER for f in network.faults)
+
+
+def test_chunks_cannot_be_reordered():
+    terms, _, _ = two(PAPER)
+    big = replace(terms, weights=(3 << 18))
+    chunks = sealed_chunks(bytes(32), big, 1, bytes(4 * big.weights))
+    assert len(chunks) == 3
+    assert len(set(chunks)) == 3
+
+
+OFFERS = {
+    "another run": ({"run": bytes(16)}, "another session's digest|another run"),
+    "more of the dimensions": ({"p": D}, "dimensions"),
+    "samples": ({"released": "samples", "projection": "none", "p": D}, "examples are asked for"),
+    "no projection": ({"projection": "none", "p": D}, "as they are"),
+    "a large model": ({"weights": 1 << 29}, "floats"),
+    "another size": ({"weights": 7}, "another size"),
+    "many rows": ({"rows": 1 << 20}, "rows"),
+    "a pair of three": ({"roster": (1, 5, 8)}, "cannot be|digest"),
+    "noise without unit": ({"noise": struct.pack(">3d", 1, 1, 1)}, "cannot be"),
+    "an unknown word": ({"target": "test"}, "cannot be"),
+}
+
+
+@pytest.mark.parametrize("name", OFFERS)
+def test_offers_against_the_policy_are_refused_and_change_nothing(name):
+    changes, match = OFFERS[name]
+    terms, parties, _ = two(PAPER)
+    message = replace(terms.offer, **changes)
+    before = parties[1].state
+    with pytest.raises(ProtocolError, match=match) as failure:
+        parties[1].handle(Received(Envelope(terms.session.digest, SERVER, 1, message)))
+    assert failure.value.blame == SERVER
+    assert parties[1].state is before
+
+
+def test_a_client_that_insists_on_noise_or_keeps_its_model_says_no():
+    for policy in (PairPolicy(noisy=True), PairPolicy(exchanges=False)):
+        state, _, network = play(PAPER, policy=policy)
+        assert isinstance(state, Undecided)
+        assert {f.blame for f in network.faults} == {SERVER}
+
+
+def test_a_client_that_is_not_the_one_it_says_is_blamed_by_the_server():
+    def steal(parties):
+        parties[5].state = replace(parties[5].state, identity=parties[8].state.identity)
+
+    state, _, network = play(PAPER, change=steal)
+    assert isinstance(state, Undecided)
+    assert [(f.blame, "not signed" in f.reason) for f in network.faults] == [(5, True)]
+
+
+def test_a_model_that_is_not_finite_is_blamed_on_its_sender_and_a_cloud_on_nobody_else():
+    def spoil(parties):
+        weights = parties[5].state.weights.copy()
+        weights[3] = np.nan
+        parties[5].state = replace(parties[5].state, weights=weights)
+
+    _, _, network = play(PAPER, change=spoil)
+    assert [(f.blame, "not finite" in f.reason) for f in network.faults] == [(5, True)]
+    view = opened(Plain(), embedders=Small(broken=(5,)))
+    answers = ask(view, PUBLIC)
+    assert set(answers.lost) == {(1, 5), (2, 5), (5, 8)}
+    assert answers.accepts == expected([(1, 2), (1, 8), (2, 8)])
+    assert {(f.blame, f.rejected) for f in view.faults} == {(5, True)}
+
+
+# --- once in a run --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("choice", [PAPER, PUBLIC, ONE_RELEASE], ids=repr)
+def test_a_client_never_answers_the_same_pair_twice(choice):
+    view = opened(Plain())
+    ask(view, choice, pairs=((1, 5),))
+    sent = view.traffic.messages
+    again = ask(view, choice, pairs=((1, 5),), round=1)
+    if choice is ONE_RELEASE:  # the server still has both clouds, and asks nobody
+        assert again.accepts == expected([(1, 5)])
+    else:
+        assert again.accepts == {}
+        assert again.lost == ()
+        assert all("already answered" in f.reason for f in view.faults)
+        assert len(view.faults) == 2
+    assert view.traffic.messages > sent
+
+
+def test_spent_pairs_and_clouds_survive_a_restart():
+    for choice in (PAPER, ONE_RELEASE):
+        view = opened(Plain())
+        ask(view, choice, pairs=((1, 5),))
+        snapshot = view.save()
+        other = opened(Plain())
+        other.restore(snapshot, [])
+        assert {i: p.state.spent for i, p in other._pairs.parties.items()} == {
+            i: p.state.spent for i, p in view._pairs.parties.items()
+        }
+        mine, theirs = (ask(v, choice, round=1) for v in (view, other))
+        assert mine.accepts == theirs.accepts
+        assert view.traffic == other.traffic
+        assert other.save().pairs == view.save().pairs
+
+
+def test_a_second_key_or_second_cloud_is_refused_with_blame():
+    terms, parties, identities = two(PAPER)
+    server = Party(SERVER, Pairing(terms, {i: k.public for i, k in identities.items()}), server_step)
+    digest = terms.session.digest
+
+    def said(client, message):
+        return server.handle(Received(Envelope(digest, client, SERVER, message)))
+
+    def refused(client, message, match):
+        before = server.state
+        with pytest.raises(ProtocolError, match=match) as failure:
+            said(client, message)
+        assert failure.value.blame == client
+        assert server.state is before
+
+    cloud = PairClouds(bytes(terms.cloud_bytes), bytes(terms.cloud_bytes), bytes(8))
+    refused(1, cloud, "before keys")
+    refused(1, SealedEmbedding((bytes(20),)), "not due")
+    keys = {}
+    for i in (1, 5):
+        (sent,) = parties[i].handle(Received(Envelope(digest, SERVER, i, terms.offer)))
+        keys[i] = sent.envelope.message
+    refused(8, keys[1], "outside the roster")
+    refused(5, keys[1], "not signed")
+    assert said(1, keys[1]) == ()
+    refused(1, keys[1], "second key")
+    assert [e.envelope.receiver for e in said(5, keys[5]) if isinstance(e, Send)] == [1, 5]
+    refused(1, replace(cloud, own=bytes(4)), "bytes where")
+    said(1, cloud)
+    refused(1, cloud, "second answer")
+    refused(1, PairEdge(1), "out of place")
+    server.handle(Deadline())
+    assert server.state == Undecided(terms, True, (1,), ())
+
+
+# --- loss -----------------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.sets(st.integers(0, 70), max_size=12), st.sampled_from([PAPER, PUBLIC, ONE_RELEASE]))
+def test_whatever_is_lost_leaves_pairs_undecided_and_none_wrong(numbers, choice):
+    view = opened(Plain(), tap=None)
+    first = view.traffic.messages
+    pair = ("PairOffer", "PairKey", "SealedEmbedding", "PairClouds", "PairEdge", "Roster", "SealedSeed")
+    view._network._tap = lambda frame: [] if frame.kind in pair and frame.number - first - 8 in numbers else [frame]
+    answers = ask(view, choice)
+    truth = expected()
+    assert all(truth[pair] == value for pair, value in answers.accepts.items())
+    decided = {tuple(sorted(pair)) for pair in answers.accepts}
+    assert not decided & set(answers.lost)
+    again = ask(view, choice, pairs=tuple(set(all_pairs()) - decided - set(answers.lost)), round=1)
+    assert all(truth[pair] == value for pair, value in again.accepts.items())
+
+
+@pytest.mark.parametrize("kind", ["PairOffer", "PairKey", "SealedEmbedding", "PairClouds", "PairEdge"])
+@pytest.mark.parametrize("silent", [1, 5])
+def test_a_client_that_falls_silent_at_any_stage_loses_its_pairs_only(kind, silent):
+    view = opened(Plain(), tap=lambda f: [] if f.kind == kind and silent in (f.sender, f.receiver) else [f])
+    answers = ask(view, PAPER)
+    others = [pair for pair in all_pairs() if silent not in pair]
+    with_it = tuple(pair for pair in all_pairs() if silent in pair)
+    if kind == "PairEdge":
+        assert answers.accepts == expected()
+        return
+    assert answers.accepts == expected(others)
+    assert answers.lost == (() if kind in ("PairOffer", "PairKey") and silent else answers.lost)
+    assert set(answers.lost) <= set(with_it)
+
+
+def test_a_pair_that_was_lost_before_keys_were_shown_can_be_asked_again():
+    lossy = {"on": True}
+    view = opened(Plain(), tap=lambda f: [] if lossy["on"] and f.kind == "PairKey" and f.sender == 5 else [f])
+    first = ask(view, PAPER, pairs=((1, 5),))
+    assert (first.accepts, first.lost) == ({}, ())
+    lossy["on"] = False
+    assert ask(view, PAPER, pairs=((1, 5),), round=1).accepts == expected([(1, 5)])
+
+
+# --- noise ----------------------------------------------------------------------------------------------------------------
+
+
+def test_releases_compose_in_the_clients_ledgers():
+    view = opened(Masked(floor=2, sketch=8))
+    ask(view, PerPair(projection="orthonormal", embedding="public", noise=NOISE))
+    ledgers = view.pair_ledgers
+    assert sorted(ledgers) == list(CLIENTS)
+    for ledger in ledgers.values():
+        assert len(ledger.releases) == 3 * 2  # three pairs, a cloud and a tau each
+        assert ledger.unit == "record"
+        assert not any("trained" in words for words in ledger.not_covered)
+    exact = 2 * NOISE.clip * np.sqrt(D / int(0.9 * D))
+    assert ledgers[1].releases[0].sensitivity == pytest.approx(exact, rel=1e-4)
+    assert ledgers[1].releases[1].sensitivity == pytest.approx(TAU.span / ROWS, rel=1e-4)
+    single = opened(Masked(floor=2, sketch=8))
+    ask(single, PerClient(noise=NOISE))
+    assert len(single.pair_ledgers[1].releases) == 2
+    assert single.pair_ledgers[1].spent < ledgers[1].spent
+
+
+def test_a_trained_embedding_model_is_named_as_not_covered():
+    view = opened(Plain())
+    ask(view, PerPair(noise=NOISE), pairs=((1, 5),))
+    ledger = view.pair_ledgers[1]
+    assert any("trained on the same records without noise" in words for words in ledger.not_covered)
+    assert all("trained" in r.covers for r in ledger.releases)
+    assert len(ledger.releases) == 3
+    view = opened(Plain())
+    ask(view, PerPair(noise=replace(NOISE, trained_privately=True)), pairs=((1, 5),))
+    assert any("is claimed" in words for words in view.pair_ledgers[1].not_covered)
+
+
+def test_a_client_past_its_budget_is_silent_and_says_so():
+    view = opened(Plain())
+    one = opened(Plain())
+    ask(one, PerPair(embedding="public", noise=NOISE), pairs=((1, 5),))
+    budget = one.pair_ledgers[1].spent * 1.01
+    answers = ask(view, PerPair(embedding="public", noise=replace(NOISE, budget=budget)))
+    assert all(ledger.spent <= budget for ledger in view.pair_ledgers.values())
+    assert len(answers.accepts) < 12
+    assert all(f.rejected and "past its budget" in f.reason for f in view.faults)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.booleans(), st.sampled_from(["record", "attribute"]), st.sampled_from([PAPER, ORTHONORMAL]))
+def test_no_two_neighbouring_clouds_are_farther_apart_than_the_sensitivity(seed, nonnegative, unit, choice):
+    rng = np.random.default_rng(seed)
+    noise = replace(NOISE, nonnegative=nonnegative, unit=unit)
+    terms, _, _ = two(choice)
+    projection = drawn(terms, rng.bytes(32))
+    rows = 10 * rng.standard_normal((5, D))
+    other = rows.copy()
+    if unit == "record":
+        other[2] = 10 * rng.standard_normal(D)
+    else:
+        other[2, rng.integers(D)] = 10 * rng.standard_normal()
+    apart = np.linalg.norm((noise.clipped(rows) - noise.clipped(other)) @ projection)
+    assert apart <= noise.sensitivity(projection)
+
+
+def test_the_sensitivity_is_reached():
+    terms, _, _ = two(PAPER)
+    projection = drawn(terms, bytes(32))
+    worst = np.linalg.svd(projection)[0][:, 0]
+    apart = np.linalg.norm((NOISE.clipped(100 * worst[None]) - NOISE.clipped(-100 * worst[None])) @ projection)
+    assert apart == pytest.approx(NOISE.sensitivity(projection), rel=1e-5)
+
+
+def test_mean_sketches_find_the_groups_at_a_small_epsilon():
+    """One number vector a client: of many records, little noise is enough (rows: 400 here)."""
+    noise = Noise(clip=4.0, multiplier=5.0, reference_multiplier=1.0, budget=1.0, delta=1e-5)
+    view = opened(Masked(floor=2, sketch=8), embedders=Small(rows=400))
+    seen = {}
+    answers = ask(view, MeanSketch(noise=noise), judge=by_distance(0.5, seen, MeanDistance(Euclidean())))
+    assert answers.accepts == expected()
+    assert all(0 < ledger.spent <= 1.0 for ledger in view.pair_ledgers.values())
+    (direction,) = {d.reference for d in seen.values()}
+    assert direction == pytest.approx(np.sqrt(2 * int(0.9 * D)) * 5.0 * 2 * 4.0 * np.sqrt(D / int(0.9 * D)) / 400, rel=1e-4)
+    assert seen[1, 5].source.shape == (1, int(0.9 * D))
+
+
+def test_noise_has_the_deviation_that_it_says():
+    from cloister.protocol.pairs_noise import noised
+
+    values = np.full((200, 50), 3.0)
+    drawn_noise = noised(values, 0.7, bytes(range(32))) - values
+    assert abs(drawn_noise.mean()) < 0.7 * 4 / 100
+    assert drawn_noise.std() == pytest.approx(0.7, rel=0.03)
+
+
+# --- messages -------------------------------------------------------------------------------------------------------------
+
+
+def test_offers_and_terms_are_the_same_thing_said_twice():
+    for choice in (*BY_PAIR, PerPair(noise=NOISE)):
+        terms, _, _ = two(choice)
+        envelope = Envelope(terms.session.digest, SERVER, 1, terms.offer)
+        assert PairTerms.offered(decode(encode(envelope), SERVER, LIMIT).message) == terms
+        assert first_items(encode(envelope), 5)[4] == PairOffer.kind
+
+
+def test_every_field_of_the_terms_is_bound():
+    terms, _, _ = two(PerPair(noise=NOISE))
+    bindings = {terms.binding}
+    changes = [
+        {"projection": "orthonormal"},
+        {"target": "validation"},
+        {"reference": "plain"},
+        {"d": D + 1},
+        {"p": 8},
+        {"rows": 13},
+        {"weights": 31},
+        {"unit": "attribute"},
+        {"clip": 5.0},
+        {"noise": 2.0},
+        {"reference_noise": 2.0},
+        {"session": replace(terms.session, run=bytes(16))},
+        {"session": replace(terms.session, round=1)},
+        {"session": replace(terms.session, roster=(1, 2))},
+    ]
+    bindings |= {replace(terms, **change).binding for change in changes}
+    assert len(bindings) == 1 + len(changes)
+    assert len(fields(PairTerms)) == 14
+    assert isinstance(Answered(terms), Answered)
+    assert Assignment(Model("init"), (1,), (1,)).members == (1,)
