@@ -241,8 +241,7 @@ def _open_sum(state: Idle, digest: bytes, total: EncryptedSum) -> tuple[Idle, tu
     try:
         values = key.decrypt(key.read(total.ciphertexts, total.length + 2)).rounded(MOST_DIGITS)
         found = opened(values, weighting, total.alive)
-        told: tuple[float, ...] = (found.weight,)
-        mean = found.mean
+        mean, told = found.mean, [found.weight]
         if state.slots is not None and session.protocol != SUM:
             told, means = state.slots.read(session.protocol, values[:-2], len(total.alive))
             mean = means.ravel().astype(np.float32)

@@ -154,7 +154,10 @@ MOST_REPORTED = 128
 
 @dataclass(frozen=True, slots=True)
 class SumOpened:
-    """Client to server: it has the mean. weight: the total weight, rounded, a binary64, big-endian; of slots, several such numbers."""
+    """Client to server: it has the mean. weight: the total weight, rounded, a binary64, big-endian.
+
+    Of slots, several such numbers: their counts; with their sums, how many are in each now, then the weights.
+    """
 
     kind: ClassVar[int] = 65
     weight: bytes

@@ -45,7 +45,7 @@ class EncryptedSlots:
             found[k] = [*(part * work.vector[k].astype(np.float64)), part * MOST_VALUE, 1.0]
         return found.ravel()
 
-    def read(self, protocol: str, values: Values, clients: int) -> tuple[tuple[float, ...], Values]:
+    def read(self, protocol: str, values: Values, clients: int) -> tuple[list[float], Values]:
         """What a member reports, and the means that it learns, float64 (K, d), zeros where fewer than `floor` are in a slot.
 
         values: decrypted, without what rides along, of the sum of this many clients. Raises ValueError for what cannot be.
@@ -53,7 +53,7 @@ class EncryptedSlots:
         if protocol == COUNTS:
             counts = np.round(values / SCALE)
             self._check(counts, clients)
-            return tuple(counts.tolist()), np.zeros((0, self.d))
+            return counts.tolist(), np.zeros((0, self.d))
         rows = values.reshape(self.count, self.d + 2) / SCALE
         counts, weights = np.round(rows[:, -1]), np.round(rows[:, -2] * (self.most / MOST_VALUE))
         self._check(counts, clients)
@@ -61,7 +61,7 @@ class EncryptedSlots:
             raise ValueError("a slot has a weight that its clients cannot have given it")
         used = counts >= self.floor
         means = np.divide(self.most * rows[:, :-2], weights[:, None], out=np.zeros((self.count, self.d)), where=used[:, None])
-        return (*counts.tolist(), *weights.tolist()), means
+        return [*counts.tolist(), *weights.tolist()], means
 
     def _check(self, counts: Values, clients: int) -> None:
         if (counts < 0).any() or (counts > clients).any():

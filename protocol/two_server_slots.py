@@ -5,7 +5,7 @@ zeros in every slot that is shut or was not chosen. Neither server tells them ap
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -107,10 +107,14 @@ class SharedSlots:
 class TwoServerSlots(ViewBase):
     """Answers sums into slots. `TwoServerView` has what is declared here."""
 
-    helpers: Mapping[int, Party]
     _terms: Terms
-    _parties: dict[int, Party]
-    _next_question: Callable[[], int]
+
+    @property
+    def _parties(self) -> dict[int, Party]:
+        raise NotImplementedError
+
+    def _next_question(self) -> int:
+        raise NotImplementedError
 
     def slots(self, round: int, name: str, work: Assignment, most: int = 1, /) -> Sequence[Sum | BelowFloor]:
         """The first server learns the counts of all slots and the sums of open ones; the second who sent, of neither.
@@ -155,9 +159,8 @@ class TwoServerSlots(ViewBase):
         session = Session(f"{PROTOCOL}/{COUNTS}", self._setup.run, round, name, work.participants, 1)
         task = (session, COUNTS, BETWEEN.join(m.name for m in work.models), b"".join(map(to_bytes, models)))
         (collected,) = collect(self._network, self._parties, how.counting, [task], perform)
-        total = self._opened(
-            round, collected, how.counting, f"how many clients chose each of {how.count} slots, of small ones too"
-        )
+        words = f"how many clients chose each of {how.count} slots, of small ones too, and nothing of who did"
+        total = self._opened(round, collected, how.counting, words)
         clients = tuple(sorted(collected.received))
         with self._network.timed(SERVER):
             return (clients, how.counts(total, len(clients))), results

@@ -231,7 +231,7 @@ def sent_by(play, sender, kind):
         (lambda m, one: replace(m, weights=struct.pack(">3d", 1.0, 0.0, 2.0)), "cannot be"),
         (lambda m, one: replace(m, sealed=m.sealed[:-1] + bytes([m.sealed[-1] ^ 1])), "does not open"),
         (lambda m, one: replace(m, ciphertexts=m.ciphertexts[:-1]), "wrong length"),
-        (lambda m, one: replace(m, length=D + 1), "coordinates where updates have"),
+        (lambda m, one: replace(m, length=D + 1), "coordinates where 40 belong"),
         (lambda m, one: replace(m, threshold=1), "another session's digest"),
         (lambda m, one: [m, m], "already answered"),
     ],

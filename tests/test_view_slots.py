@@ -17,6 +17,8 @@ from cloister.protocol.disclosure import totals
 from cloister.protocol.errors import Refused
 from cloister.protocol.in_process import Frame
 from cloister.protocol.messages import decode
+from cloister.protocol.two_server_asking import Unanswered
+from cloister.protocol.two_servers import gram
 from cloister.protocol.view import LocalJob, LocalWork, Protection, ServerView, Setup
 
 D, K, MOST = 20, 3, 10
@@ -207,8 +209,84 @@ def test_no_frame_to_the_server_shows_a_choice_under_masks_and_every_upload_does
         assert len(inputs) == (0 if shown else 2), "every client sends an input of the same size in each session"
 
 
+LATE = {"TwoServer": "ExplicitShare", "Encrypted": "EncryptedInput"}
+"""What a client that is lost between the steps sends once and not again."""
+
+
+@pytest.mark.parametrize("protection", [TwoServer(floor=2), Encrypted(floor=2)], ids=repr)
+@pytest.mark.parametrize(("lost", "left"), [((4,), [0, 1]), ((1, 4, 6), [1]), ((1, 4, 6, 2, 3, 5), []), ((9,), [0, 1])], ids=str)
+def test_who_is_lost_between_the_steps_is_in_no_sum_and_small_slots_are_not_answered(
+    protection: Protection, lost: tuple[int, ...], left: list[int]
+) -> None:
+    view = open_view(protection, tap=losing((LATE[type(protection).__name__],), lost, 1))
+    answers = view.slots(0, "root", WORK, MOST)
+    assert check(view, answers, hard, [i for i in MEMBERS if i not in lost]) == left
+    assert len(view.below_floor) == K - len(left)
+    assert all(set(lost).isdisjoint(answer.clients) for answer in answers if isinstance(answer, Sum))
+    view.retire([Model("init")], [])
+    assert all(isinstance(answer, BelowFloor) for answer in view.slots(1, "root", WORK, MOST)) == (len(lost) == 6)
+
+
+def test_two_servers_and_encryption_say_what_everybody_learns_of_slots() -> None:
+    shared = open_view(TwoServer(floor=2))
+    shared.slots(0, "root", WORK, MOST)
+    learned = [(d.recipient, d.scalars) for d in shared.log if d.what == "slots"]
+    clients = [("clients", D)] * 2
+    assert learned == [("second server", 0), ("server", K), ("second server", 0), ("server", 2 * (D + 2)), *clients]
+    sealed = open_view(Encrypted(floor=2))
+    sealed.slots(0, "root", WORK, MOST)
+    learned = [(d.recipient, d.scalars) for d in sealed.log if d.what == "slots"]
+    assert learned == [("clients", K), ("server", K), ("clients", K * (D + 2)), ("server", 2 * K)]
+    assert any("could open more" in d.words for d in sealed.log if d.recipient == "clients")
+    assert sum(d.what == "ciphertexts of slots" and "seed" in d.words for d in sealed.log) == 2
+
+
+@pytest.mark.parametrize("protection", [TwoServer(floor=2), Encrypted(floor=2)], ids=repr)
+def test_no_frame_to_a_server_holds_a_choice_in_the_clear(protection: Protection) -> None:
+    """Two clients swap slots and shares: frames keep kind, parties and, but for ciphertexts, size; and none holds their input."""
+    shapes, sums = [], []
+    for swapped in (False, True):
+        other = {1: 2, 2: 1} if swapped else {}
+
+        def workers(jobs: Sequence[LocalJob], /, other: dict[int, int] = other) -> Iterator[tuple[int, LocalWork]]:
+            for client, work in working(hard)([replace(job, client=other.get(job.client, job.client)) for job in jobs]):
+                yield other.get(client, client), work
+
+        heard: list[Frame] = []
+        setup = Setup(RUN, INITIAL, MEMBERS, workers, SimulatedEntropy(1), lambda f, h=heard: [h.append(f) or f])  # type: ignore[misc, func-returns-value]
+        view = protection.open(setup)
+        answers = view.slots(0, "root", WORK, MOST)
+        sums.append([view.observe(view.advance(Model("init"), answer)) for answer in answers if isinstance(answer, Sum)])
+        exact = not isinstance(protection, Encrypted)
+        shapes.append([(f.kind, f.sender, f.receiver, len(f.data) if exact else 0) for f in heard])
+        for frame in (f for f in heard if f.sender >= 0 and f.receiver < 0):
+            k = CHOICE[other.get(frame.sender, frame.sender)]
+            row = row_of(other.get(frame.sender, frame.sender), k)
+            ones = np.eye(K)[k]
+            clear = [ones.astype(t).tobytes() for t in ("<f4", "<f8", "<u4", "<i8")]
+            clear += [(ones * 2**b).astype("<i8").tobytes() for b in range(20, 40)]
+            assert not any(part in frame.data for part in [*clear, row.tobytes(), row.astype("<f8").tobytes()])
+    assert shapes[0] == shapes[1]
+    assert all(np.allclose(a, b, atol=1e-6) for a, b in zip(*sums, strict=True))
+
+
+def test_the_second_server_multiplies_no_choices() -> None:
+    """Inner products of counts would show who chose alike: a Gram question about them is refused, whoever asks it."""
+    heard: list[Frame] = []
+    view: Any = open_view(TwoServer(floor=2), tap=lambda frame: [heard.append(frame) or frame])  # type: ignore[func-returns-value]
+    view.slots(0, "root", WORK, MOST)
+    shares = [decode(f.data, f.sender, len(f.data)) for f in heard if f.kind == "ExplicitShare"]
+    for source in sorted({share.session for share in shares}):
+        words = {s.sender: np.frombuffer(s.message.vector, "<u8") for s in shares if s.session == source}
+        rows = [((source, i), words[i]) for i in sorted(words)]
+        terms, entropy = view._terms, SimulatedEntropy(2)
+        ended = gram(view._network, view._parties, terms, RUN, view._next_question(), rows, entropy)
+        assert isinstance(ended, Unanswered)
+        assert view.faults[-1].reason == "a Gram question about what is only for sums"
+
+
 def test_clients_start_from_the_models_of_all_slots() -> None:
-    for protection in (Plain(floor=2), MASKED, Permuted(floor=2)):
+    for protection in (Plain(floor=2), MASKED, Permuted(floor=2), TwoServer(floor=2), Encrypted(floor=2)):
         seen: list[LocalJob] = []
         view = open_view(protection, seen=seen)
         models = []
