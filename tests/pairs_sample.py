@@ -78,7 +78,7 @@ def all_pairs(clients=CLIENTS):
 
 
 def opened(protection, tap=None, seed=3, embedders=Small()):
-    return protection.open(Setup(RUN, INITIAL, CLIENTS, workers, SimulatedEntropy(seed), tap, embedders))
+    return protection.open(Setup(RUN, INITIAL, CLIENTS, workers, SimulatedEntropy(seed), tap, embedders=embedders))
 
 
 def ask(view, choice, pairs=None, round=0, judge=None, clients=CLIENTS):
