@@ -14,7 +14,7 @@ from cloister.fl.partition import Iid, Rotation
 from cloister.fl.scenario import Scenario
 from cloister.fl.training import Training
 from cloister.protocol import Plain
-from cloister.protocol.pairs_choices import PAPER
+from cloister.protocol.pairs.choices import PAPER
 
 scenario = Scenario(
     name="EMD-CFL on Rotated MNIST",

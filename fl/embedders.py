@@ -1,4 +1,4 @@
-"""The clients' computers of a simulation, for embeddings of their own data (EMD-CFL): implements `pairs_terms.Embedders`.
+"""The clients' computers of a simulation, for embeddings of their own data (EMD-CFL): implements `pairs.terms.Embedders`.
 
 Every client takes one stratified subsample of its training data and one of its validation data, all of one size, and uses them
 for every pair and for its reference distance.

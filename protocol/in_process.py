@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from .answers import Cost
-from .choosing_messages import Offer
+from .choosing.messages import Offer
 from .errors import ProtocolError
 from .messages import Envelope, Task, decode, encode
 from .roles import Awaiting, Deadline, Effect, Event, Judge, Judged, Learned, Party, Perform, Persist, Received, Send, Worked

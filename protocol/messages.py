@@ -9,15 +9,15 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, ClassVar, get_args
 
-from .choosing_messages import ChoosingMessage
-from .encrypted_messages import EncryptedMessage
+from .choosing.messages import ChoosingMessage
+from .encrypted.messages import EncryptedMessage
 from .errors import ProtocolError
-from .masked_messages import MaskedMessage
+from .masked.messages import MaskedMessage
 from .message_fields import DIGEST_BYTES, integer, octets, text, words
-from .pairs_messages import PairMessage
-from .receiver_opened_messages import ReceiverOpenedMessage
+from .pairs.messages import PairMessage
+from .receiver_opened.messages import ReceiverOpenedMessage
 from .session import DEALER, MAX_ID, MAX_ROSTER, RUN_BYTES, VERSION
-from .two_server_messages import TwoServerMessage
+from .two_servers.messages import TwoServerMessage
 
 HEAD_BYTES = 4096 + 5 * MAX_ROSTER
 """Room for everything in a message but its vector."""

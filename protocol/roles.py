@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from .choosing_messages import Offer
+from .choosing.messages import Offer
 from .messages import Envelope, Task
 
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from .answers import Assignment, Vector
 from .errors import Refused
-from .slots import MAX_SLOTS, Weighted
+from .masked.slots import MAX_SLOTS, Weighted
 from .uploads import usable
 from .view import LocalWork
 

@@ -10,7 +10,6 @@ from itertools import chain, count
 
 import numpy as np
 
-from . import choosing
 from .answers import (
     Assignment,
     BelowFloor,
@@ -26,15 +25,16 @@ from .answers import (
     Weights,
     Work,
 )
-from .choosing_messages import Offer
+from .choosing import roles as choosing
+from .choosing.messages import Offer
 from .disclosure import Disclosure
 from .disclosure import Party as Recipient
 from .errors import Refused
 from .in_process import Fault, InProcess
 from .ledger import Ledger, Unit
 from .messages import HEAD_BYTES, Task
-from .pairs_terms import PairAnswers, PairQuestion
-from .pairs_view import Pairs
+from .pairs.terms import PairAnswers, PairQuestion
+from .pairs.view import Pairs
 from .roles import Effect, Learned, Party, Worked
 from .session import SERVER, Session
 from .sides import ClientSide, ServerSide

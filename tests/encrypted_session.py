@@ -5,10 +5,12 @@ from dataclasses import fields, is_dataclass, replace
 import numpy as np
 
 from cloister.crypto.ckks import SUMS, SecretContext
-from cloister.protocol import encrypted_keys, encrypted_scores, encrypted_sum
-from cloister.protocol.encrypted_client import SCORES, SKETCH, SUM, Idle, Policy, client_step
-from cloister.protocol.encrypted_keys import KeyName
-from cloister.protocol.encrypted_scaling import Weighting
+from cloister.protocol.encrypted import keys as encrypted_keys
+from cloister.protocol.encrypted import scores as encrypted_scores
+from cloister.protocol.encrypted import sum as encrypted_sum
+from cloister.protocol.encrypted.client import SCORES, SKETCH, SUM, Idle, Policy, client_step
+from cloister.protocol.encrypted.keys import KeyName
+from cloister.protocol.encrypted.scaling import Weighting
 from cloister.protocol.in_process import InProcess
 from cloister.protocol.messages import Envelope, decode, encode
 from cloister.protocol.roles import Party, Worked

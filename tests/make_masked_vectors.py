@@ -14,10 +14,10 @@ from cloister.crypto.masks import mask
 from cloister.crypto.prg import derive_key
 from cloister.crypto.shamir import MaskKeyShare, SelfSeedShare, split
 from cloister.protocol.errors import ProtocolError
-from cloister.protocol.masked_messages import MaskKeys
-from cloister.protocol.masked_server import Advertising, server_step
-from cloister.protocol.masked_sum import Members, Plan, Policy, Summed, Terms, masked_sum
-from cloister.protocol.masked_terms import encode_weights, survivors_digest
+from cloister.protocol.masked.messages import MaskKeys
+from cloister.protocol.masked.server import Advertising, server_step
+from cloister.protocol.masked.sum import Members, Plan, Policy, Summed, Terms, masked_sum
+from cloister.protocol.masked.terms import encode_weights, survivors_digest
 from cloister.protocol.messages import Envelope, decode, encode
 from cloister.protocol.roles import Deadline, Party, Perform, Received, Worked
 from cloister.protocol.session import SERVER, Session

@@ -14,10 +14,10 @@ from cloister.crypto.identity import Identity
 from cloister.crypto.prg import derive_key
 from cloister.protocol.in_process import InProcess
 from cloister.protocol.messages import Envelope, decode, encode
-from cloister.protocol.pairs_client import KEY, Peer, peer_step
-from cloister.protocol.pairs_messages import PairKey
-from cloister.protocol.pairs_server import Paired, Pairing, offer, server_step
-from cloister.protocol.pairs_terms import ONCE, PROTOCOL, PairPolicy, PairTerms, Released, drawn
+from cloister.protocol.pairs.client import KEY, Peer, peer_step
+from cloister.protocol.pairs.messages import PairKey
+from cloister.protocol.pairs.server import Paired, Pairing, offer, server_step
+from cloister.protocol.pairs.terms import ONCE, PROTOCOL, PairPolicy, PairTerms, Released, drawn
 from cloister.protocol.roles import Party
 from cloister.protocol.session import SERVER, Session
 

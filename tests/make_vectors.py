@@ -19,11 +19,10 @@ from cloister.crypto.prg import derive_key, keystream
 from cloister.crypto.ring_projection import RingProjection
 from cloister.protocol import Permuted
 from cloister.protocol.answers import Assignment, Model, Weights
-from cloister.protocol.choosing_messages import Choice, Offer
-from cloister.protocol.distributed_gaussian import PAPER_BETA, DistributedGaussian, reserve
-from cloister.protocol.encrypted_client import scores_of
-from cloister.protocol.encrypted_keys import KeyName, hash_of, sealed_secret, tag_of
-from cloister.protocol.encrypted_messages import (
+from cloister.protocol.choosing.messages import Choice, Offer
+from cloister.protocol.encrypted.client import scores_of
+from cloister.protocol.encrypted.keys import KeyName, hash_of, sealed_secret, tag_of
+from cloister.protocol.encrypted.messages import (
     EncryptedInput,
     EncryptedSum,
     EncryptedSumRequest,
@@ -38,20 +37,21 @@ from cloister.protocol.errors import ProtocolError
 from cloister.protocol.group_seed import agree
 from cloister.protocol.in_process import InProcess
 from cloister.protocol.ledger import Ledger
-from cloister.protocol.masked_sum import Members, Plan
-from cloister.protocol.masked_terms import Policy as SumPolicy
+from cloister.protocol.masked.gaussian import PAPER_BETA, DistributedGaussian, reserve
+from cloister.protocol.masked.slots import COUNTING, Slots, Weighted
+from cloister.protocol.masked.sum import Members, Plan
+from cloister.protocol.masked.terms import Policy as SumPolicy
 from cloister.protocol.messages import Advertise, Envelope, Mean, Ready, Roster, SealedSeed, Task, Upload, decode, encode
-from cloister.protocol.receiver_opened import Cast, members_of, receiver_opened
-from cloister.protocol.receiver_opened_terms import PROTOCOL as OPENED
-from cloister.protocol.receiver_opened_terms import Opening, OpeningPolicy
+from cloister.protocol.receiver_opened.run import Cast, members_of, receiver_opened
+from cloister.protocol.receiver_opened.terms import PROTOCOL as OPENED
+from cloister.protocol.receiver_opened.terms import Opening, OpeningPolicy
 from cloister.protocol.roles import Worked
 from cloister.protocol.session import SERVER, Session
 from cloister.protocol.sketch_view import SketchSecret
-from cloister.protocol.slots import COUNTING, Slots, Weighted
-from cloister.protocol.two_server_asking import GramAnswered, SumAnswered
-from cloister.protocol.two_server_questions import sum_question
-from cloister.protocol.two_server_terms import Terms
-from cloister.protocol.two_servers import client_parties, collect, gram, helper_parties, max_bytes, sums
+from cloister.protocol.two_servers.asking import GramAnswered, SumAnswered
+from cloister.protocol.two_servers.questions import sum_question
+from cloister.protocol.two_servers.run import client_parties, collect, gram, helper_parties, max_bytes, sums
+from cloister.protocol.two_servers.terms import Terms
 from cloister.protocol.uploads import Policy
 from cloister.protocol.view import LocalWork, Setup
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from cloister.crypto.entropy import SimulatedEntropy
-from cloister.protocol.masked_sum import Members, Plan, Policy, Summed, Terms, masked_sum
+from cloister.protocol.masked.sum import Members, Plan, Policy, Summed, Terms, masked_sum
 from cloister.protocol.messages import Envelope, decode, encode
 from cloister.protocol.session import Session
 

@@ -9,8 +9,8 @@ from cloister.crypto.identity import Identity
 from cloister.fl.algorithms.emd_cfl import Tau
 from cloister.fl.emd.distances import COSINE, ExactEmd
 from cloister.protocol.answers import Assignment, Model
-from cloister.protocol.pairs_client import Peer, peer_step
-from cloister.protocol.pairs_terms import PairPolicy, PairQuestion, Released, terms_of
+from cloister.protocol.pairs.client import Peer, peer_step
+from cloister.protocol.pairs.terms import PairPolicy, PairQuestion, Released, terms_of
 from cloister.protocol.roles import Party
 from cloister.protocol.session import Session
 from cloister.protocol.view import LocalWork, Setup

@@ -9,8 +9,8 @@ from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.orthonormal import HadamardRotation
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.answers import Assignment, Functionality, Model, Sum, Weights
-from cloister.protocol.choosing import Asked, Asking, ChoosingPolicy, Idle, Judging, client_step, offer, server_step
-from cloister.protocol.choosing_messages import MAX_OFFERED, Choice, Offer
+from cloister.protocol.choosing.messages import MAX_OFFERED, Choice, Offer
+from cloister.protocol.choosing.roles import Asked, Asking, ChoosingPolicy, Idle, Judging, client_step, offer, server_step
 from cloister.protocol.errors import ProtocolError, Refused
 from cloister.protocol.messages import Envelope, decode, encode
 from cloister.protocol.roles import Deadline, Judge, Judged, Party, Persist, Received, Send

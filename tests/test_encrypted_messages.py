@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloister.protocol import messages as messages_module
-from cloister.protocol.encrypted_client import scores_of
-from cloister.protocol.encrypted_keys import KeyName, opened_secret
-from cloister.protocol.encrypted_messages import (
+from cloister.protocol.encrypted.client import scores_of
+from cloister.protocol.encrypted.keys import KeyName, opened_secret
+from cloister.protocol.encrypted.messages import (
     MOST_PRODUCTS,
     EncryptedInput,
     EncryptedMessage,

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from cloister.crypto.ckks import PRODUCTS, PublicContext
-from cloister.protocol import encrypted_client
-from cloister.protocol.encrypted_client import sketch_of
-from cloister.protocol.encrypted_keys import Failed, Keyed
-from cloister.protocol.encrypted_messages import MOST_PRODUCTS, EncryptedInput, RoundedScores, products_of
-from cloister.protocol.encrypted_scaling import (
+from cloister.protocol.encrypted import client as encrypted_client
+from cloister.protocol.encrypted.client import sketch_of
+from cloister.protocol.encrypted.keys import Failed, Keyed
+from cloister.protocol.encrypted.messages import MOST_PRODUCTS, EncryptedInput, RoundedScores, products_of
+from cloister.protocol.encrypted.scaling import (
     LEAST_NORM,
     MOST_NORM,
     MOST_SAMPLES,
@@ -32,7 +32,7 @@ from cloister.protocol.encrypted_scaling import (
     unsketchable,
     unsummable,
 )
-from cloister.protocol.encrypted_scores import Collected, Compared, comparison, server_step
+from cloister.protocol.encrypted.scores import Collected, Compared, comparison, server_step
 from cloister.protocol.errors import ProtocolError
 from cloister.protocol.messages import Envelope, decode
 from cloister.protocol.roles import Deadline, Received

@@ -14,10 +14,11 @@ from cloister.fl.partition import LabelSwap
 from cloister.fl.scenario import Scenario
 from cloister.fl.simulation import Simulation
 from cloister.fl.training import Training
-from cloister.protocol import Encrypted, Plain, encrypted_client
+from cloister.protocol import Encrypted, Plain
 from cloister.protocol.answers import Assignment, BelowFloor, Functionality, Model, Sum, Weights
 from cloister.protocol.disclosure import totals
 from cloister.protocol.dropouts import Dropouts
+from cloister.protocol.encrypted import client as encrypted_client
 from cloister.protocol.errors import ProtocolError, Refused
 from cloister.protocol.messages import decode
 from cloister.protocol.view import LocalWork, Setup

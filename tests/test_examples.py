@@ -18,7 +18,7 @@ from cloister.fl.partition import CongruentHalves, LabelPermutation, LabelSwap, 
 from cloister.fl.scenario import Scenario
 from cloister.fl.simulation import Simulation
 from cloister.protocol import Masked
-from cloister.protocol.masked_noise import Cohorts
+from cloister.protocol.masked.noise_view import Cohorts
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 QUICK = sorted(path.stem for path in EXAMPLES.glob("cfl_*.py") if "\nquick = " in path.read_text(encoding="utf-8"))

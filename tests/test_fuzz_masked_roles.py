@@ -9,8 +9,8 @@ import cbor2
 import pytest
 
 from cloister.protocol.errors import ProtocolError
-from cloister.protocol.masked_client import client_step
-from cloister.protocol.masked_server import Failed, server_step
+from cloister.protocol.masked.client import client_step
+from cloister.protocol.masked.server import Failed, server_step
 from cloister.protocol.messages import decode, encode
 from cloister.protocol.roles import Received
 from cloister.protocol.session import SERVER

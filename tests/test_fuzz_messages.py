@@ -7,9 +7,9 @@ import tracemalloc
 
 import pytest
 
-from cloister.protocol.choosing_messages import Choice, Offer
+from cloister.protocol.choosing.messages import Choice, Offer
 from cloister.protocol.errors import ProtocolError
-from cloister.protocol.masked_messages import (
+from cloister.protocol.masked.messages import (
     Accepted,
     MaskedInput,
     MaskKeys,

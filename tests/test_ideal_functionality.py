@@ -12,13 +12,13 @@ import pytest
 from cloister.crypto.orthonormal import HadamardRotation, Permutation, SignedPermutation
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.answers import Assignment, BelowFloor, Model, Sum, Weights
-from cloister.protocol.encrypted_keys import TRIES
-from cloister.protocol.encrypted_view import EncryptedView
+from cloister.protocol.encrypted.keys import TRIES
+from cloister.protocol.encrypted.view import EncryptedView
 from cloister.protocol.errors import ProtocolError, Refused
 from cloister.protocol.in_process import Fault
-from cloister.protocol.masked_view import MaskedView
-from cloister.protocol.masking_graph import solve
-from cloister.protocol.two_server_view import TwoServerView
+from cloister.protocol.masked.graph import solve
+from cloister.protocol.masked.view import MaskedView
+from cloister.protocol.two_servers.view import TwoServerView
 from cloister.protocol.upload_view import UploadView
 
 from .ideal_functionality import Case, Drive, NotIdeal, overlaps

@@ -14,8 +14,8 @@ from cloister.fl.simulation import Simulation
 from cloister.protocol import Encrypted, Masked, Plain, TwoServer
 from cloister.protocol.in_process import Frame
 from cloister.protocol.messages import decode
-from cloister.protocol.two_server_messages import Coin, Opening
-from cloister.protocol.two_server_questions import projection_key
+from cloister.protocol.two_servers.messages import Coin, Opening
+from cloister.protocol.two_servers.questions import projection_key
 from cloister.protocol.view import Protection
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.attack import LoneAttack

@@ -5,10 +5,10 @@ from itertools import combinations
 import pytest
 
 from cloister.protocol.errors import ProtocolError
-from cloister.protocol.masked_client_phases import Checked, Working
-from cloister.protocol.masked_messages import Accepted, MaskWith
-from cloister.protocol.masked_server import Failed
-from cloister.protocol.masking_graph import solve
+from cloister.protocol.masked.client_phases import Checked, Working
+from cloister.protocol.masked.graph import solve
+from cloister.protocol.masked.messages import Accepted, MaskWith
+from cloister.protocol.masked.server import Failed
 from cloister.protocol.messages import Envelope
 from cloister.protocol.roles import Deadline, Perform, Received, Send
 from cloister.protocol.session import SERVER

@@ -9,12 +9,12 @@ import pytest
 
 from cloister.protocol.errors import ProtocolError
 from cloister.protocol.in_process import InProcess
-from cloister.protocol.masked_journal import journalled_step, resume, start
-from cloister.protocol.masked_messages import MaskedInput, Reveal, Survivors
-from cloister.protocol.masked_server import Failed, Summed, server_step
-from cloister.protocol.masked_server_phases import Summing
-from cloister.protocol.masked_sum import max_bytes
-from cloister.protocol.masked_terms import Plan
+from cloister.protocol.masked.journal import journalled_step, resume, start
+from cloister.protocol.masked.messages import MaskedInput, Reveal, Survivors
+from cloister.protocol.masked.server import Failed, Summed, server_step
+from cloister.protocol.masked.server_phases import Summing
+from cloister.protocol.masked.sum import max_bytes
+from cloister.protocol.masked.terms import Plan
 from cloister.protocol.roles import Awaiting, Deadline, Party, Perform, Persist, Received, Send, Worked
 from cloister.protocol.session import SERVER
 

@@ -20,12 +20,12 @@ from cloister.fl.scenario import Scenario, changed, described
 from cloister.fl.training import Training
 from cloister.protocol import Masked
 from cloister.protocol.answers import Assignment, BelowFloor, Functionality, Model, Sum, Weights
-from cloister.protocol.distributed_gaussian_solver import Target, solve
 from cloister.protocol.errors import Refused
 from cloister.protocol.in_process import Frame
 from cloister.protocol.ledger import Ledger
-from cloister.protocol.masked_noise import Noise
-from cloister.protocol.masked_view import MaskedView
+from cloister.protocol.masked.gaussian_solver import Target, solve
+from cloister.protocol.masked.noise_view import Noise
+from cloister.protocol.masked.view import MaskedView
 from cloister.protocol.view import LocalWork, Setup
 from cloister.report import write_report
 

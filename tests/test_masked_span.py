@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloister.protocol.errors import ProtocolError
-from cloister.protocol.masked_client import Advertised, Idle, client_step
-from cloister.protocol.masked_server import Failed, Summed, propose
-from cloister.protocol.masked_span import GivenUpdates
-from cloister.protocol.masked_sum import Plan, Policy, masked_sum
-from cloister.protocol.masked_terms import NO_UPDATE, encode_weights
+from cloister.protocol.masked.client import Advertised, Idle, client_step
+from cloister.protocol.masked.server import Failed, Summed, propose
+from cloister.protocol.masked.span import GivenUpdates
+from cloister.protocol.masked.sum import Plan, Policy, masked_sum
+from cloister.protocol.masked.terms import NO_UPDATE, encode_weights
 from cloister.protocol.roles import Persist, Received, Send
 from cloister.protocol.session import SERVER, Session
 from cloister.protocol.span import fewest_clients

@@ -16,11 +16,11 @@ from cloister.crypto.agreement import AgreementKey, UnusableKey, check_public
 from cloister.crypto.masks import mask
 from cloister.protocol.errors import ProtocolError
 from cloister.protocol.in_process import InProcess
-from cloister.protocol.masked_client import Advertised, Idle, client_step
-from cloister.protocol.masked_messages import MaskedMessage
-from cloister.protocol.masked_server import Advertising, Failed, Summed, propose, server_step
-from cloister.protocol.masked_sum import Plan, max_bytes
-from cloister.protocol.masked_terms import sign_of
+from cloister.protocol.masked.client import Advertised, Idle, client_step
+from cloister.protocol.masked.messages import MaskedMessage
+from cloister.protocol.masked.server import Advertising, Failed, Summed, propose, server_step
+from cloister.protocol.masked.sum import Plan, max_bytes
+from cloister.protocol.masked.terms import sign_of
 from cloister.protocol.messages import decode, encode
 from cloister.protocol.roles import Deadline, Party, Persist, Received, Send, Worked
 from cloister.protocol.session import SERVER
@@ -320,7 +320,8 @@ def test_illegal_messages_leave_every_state_as_it_was():
 
 
 def test_states_forget_what_their_phase_may_not_know():
-    from cloister.protocol import masked_client, masked_server
+    from cloister.protocol.masked import client as masked_client
+    from cloister.protocol.masked import server as masked_server
 
     of = {name: {f.name for f in fields(getattr(masked_client, name))} for name in ("Idle", "Masked", "Signed")}
     assert not any("secrets" in names for names in of.values())
@@ -395,7 +396,7 @@ def test_inputs_that_could_wrap_around_are_refused_by_their_own_client():
 
 
 def test_a_policy_that_would_open_single_inputs_cannot_be_written():
-    from cloister.protocol.masked_sum import Policy
+    from cloister.protocol.masked.sum import Policy
 
     for floor in ({"min_cohort": 1}, {"min_survivors": 1}):
         with pytest.raises(ValueError, match="a sum of one client is its input"):

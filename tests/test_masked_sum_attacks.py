@@ -12,8 +12,8 @@ from cloister.crypto.identity import Identity
 from cloister.crypto.masks import mask
 from cloister.crypto.shamir import SHARE_BYTES, MaskKeyShare, SelfSeedShare
 from cloister.protocol.errors import ProtocolError
-from cloister.protocol.masked_client import Idle, Signed, client_step
-from cloister.protocol.masked_messages import (
+from cloister.protocol.masked.client import Idle, Signed, client_step
+from cloister.protocol.masked.messages import (
     MaskedInput,
     MaskKeys,
     Reveal,
@@ -22,9 +22,9 @@ from cloister.protocol.masked_messages import (
     SurvivorSignature,
     UnmaskRequest,
 )
-from cloister.protocol.masked_server import Advertising, Failed, Summed, propose, server_step
-from cloister.protocol.masked_sum import Plan, Policy
-from cloister.protocol.masked_terms import survivors_digest
+from cloister.protocol.masked.server import Advertising, Failed, Summed, propose, server_step
+from cloister.protocol.masked.sum import Plan, Policy
+from cloister.protocol.masked.terms import survivors_digest
 from cloister.protocol.messages import Envelope, decode
 from cloister.protocol.roles import Deadline, Party, Perform, Received, Send, Worked
 from cloister.protocol.session import SERVER, Session

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.special import gammaln
 
-from cloister.protocol.masking_graph import COMPLETE_UP_TO, _tail, disconnected, masking_graph, solve
+from cloister.protocol.masked.graph import COMPLETE_UP_TO, _tail, disconnected, masking_graph, solve
 
 SEED = bytes(range(32))
 KNOWN = [(3, 7, 9, 26, 31, 35), (5, 14, 16, 19, 27, 30), (7, 9, 12, 23, 26, 28)]

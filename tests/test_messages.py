@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloister.protocol import messages as messages_module
-from cloister.protocol.choosing_messages import Choice, Offer
+from cloister.protocol.choosing.messages import Choice, Offer
 from cloister.protocol.errors import ProtocolError
 from cloister.protocol.messages import Advertise, Envelope, Mean, Ready, Roster, SealedSeed, Task, Upload, decode, encode
 from cloister.protocol.session import MAX_ID, MAX_ROSTER, SERVER, Session

@@ -17,7 +17,7 @@ from cloister.protocol.answers import Assignment, Functionality, Model
 from cloister.protocol.errors import ProtocolError, Refused
 from cloister.protocol.in_process import Frame, InProcess
 from cloister.protocol.messages import Envelope, decode, encode, first_items
-from cloister.protocol.pairs_choices import (
+from cloister.protocol.pairs.choices import (
     ONE_RELEASE,
     ORTHONORMAL,
     PAPER,
@@ -28,11 +28,11 @@ from cloister.protocol.pairs_choices import (
     PerPair,
     ServerSamples,
 )
-from cloister.protocol.pairs_client import KEY, Answered, sealed_chunks
-from cloister.protocol.pairs_messages import PairClouds, PairEdge, PairKey, PairOffer, SealedEmbedding
-from cloister.protocol.pairs_noise import Noise
-from cloister.protocol.pairs_server import Paired, Pairing, Undecided, offer, server_step
-from cloister.protocol.pairs_terms import PairPolicy, PairQuestion, PairTerms, drawn, terms_of
+from cloister.protocol.pairs.client import KEY, Answered, sealed_chunks
+from cloister.protocol.pairs.messages import PairClouds, PairEdge, PairKey, PairOffer, SealedEmbedding
+from cloister.protocol.pairs.noise import Noise
+from cloister.protocol.pairs.server import Paired, Pairing, Undecided, offer, server_step
+from cloister.protocol.pairs.terms import PairPolicy, PairQuestion, PairTerms, drawn, terms_of
 from cloister.protocol.roles import Deadline, Party, Received, Send
 from cloister.protocol.session import SERVER, Session
 from cloister.protocol.view import Setup
@@ -557,7 +557,7 @@ def test_mean_sketches_find_the_groups_at_a_small_epsilon():
 
 
 def test_noise_has_the_deviation_that_it_says():
-    from cloister.protocol.pairs_noise import noised
+    from cloister.protocol.pairs.noise import noised
 
     values = np.full((200, 50), 3.0)
     drawn_noise = noised(values, 0.7, bytes(range(32))) - values

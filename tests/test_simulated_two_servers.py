@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from cloister.crypto.entropy import SimulatedEntropy
-from cloister.protocol import two_server_asking
 from cloister.protocol.session import DEALER, SECOND_SERVER, SERVER
-from cloister.protocol.two_server_messages import KeyShare, Opening
+from cloister.protocol.two_servers import asking as two_server_asking
+from cloister.protocol.two_servers.messages import KeyShare, Opening
 
 from .distinguisher import CLASSIFIERS, distinguish, of_words
 from .two_server_session import Play

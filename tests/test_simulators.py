@@ -14,14 +14,14 @@ import pytest
 from scipy.stats import norm
 
 import cloister.crypto.additive
-import cloister.protocol.masked_client
-import cloister.protocol.masked_server
-import cloister.protocol.masked_terms
+import cloister.protocol.masked.client
+import cloister.protocol.masked.server
+import cloister.protocol.masked.terms
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.masks import add_masks
 from cloister.crypto.prg import derive_key
 from cloister.crypto.projection import Gaussian, Sparse, TwoStage
-from cloister.protocol.masked_terms import Plan, masked
+from cloister.protocol.masked.terms import Plan, masked
 
 from .distinguisher import auc_interval, bootstrap_interval, distinguish, of_bytes, of_matrix, of_words
 from .masked_sum_session import KINDS, Play, losing, terms
@@ -203,15 +203,15 @@ def broken_against_ideal(monkeypatch, breaking, fates=None, sessions=4):
 
 
 def no_masks(patch):
-    patch.setattr(cloister.protocol.masked_client, "masked", lambda vector, keys: vector.copy())
+    patch.setattr(cloister.protocol.masked.client, "masked", lambda vector, keys: vector.copy())
 
 
 def no_self_mask(patch):
-    patch.setattr(cloister.protocol.masked_client, "masked", lambda vector, keys: masked(vector, list(keys)[1:]))
+    patch.setattr(cloister.protocol.masked.client, "masked", lambda vector, keys: masked(vector, list(keys)[1:]))
 
 
 def self_mask_alone(patch):
-    patch.setattr(cloister.protocol.masked_client, "masked", lambda vector, keys: masked(vector, list(keys)[:1]))
+    patch.setattr(cloister.protocol.masked.client, "masked", lambda vector, keys: masked(vector, list(keys)[:1]))
 
 
 def short_keystream(patch):
@@ -224,7 +224,7 @@ def short_keystream(patch):
             stream &= np.uint32(2**31 - 1)
             total += stream if sign == 1 else np.uint32(0) - stream
 
-    patch.setattr(cloister.protocol.masked_terms, "add_masks", low)
+    patch.setattr(cloister.protocol.masked.terms, "add_masks", low)
 
 
 def test_masked_sums_without_masks_are_told_apart(monkeypatch):
@@ -264,7 +264,7 @@ def test_keys_of_one_round_are_no_keys_of_another(monkeypatch):
     secret = SimulatedEntropy.secret
     with monkeypatch.context() as patch:
         patch.setattr(SimulatedEntropy, "secret", lambda self, label, size: secret(self, " ".join(label.split(" ")[:3]), size))
-        patch.setattr(cloister.protocol.masked_client, "derive_key", lambda s, purpose, context: derive_key(s, purpose, b""))
+        patch.setattr(cloister.protocol.masked.client, "derive_key", lambda s, purpose, context: derive_key(s, purpose, b""))
         patch.setattr(Plan, "pair", lambda self, a, b: bytes([min(a, b), max(a, b)]))
         patch.setattr(Plan, "self_mask_key", lambda self, client, seed: derive_key(seed, "self mask", bytes([client])))
         reused = two_rounds(5, (one, other))

@@ -23,13 +23,13 @@ from cloister.crypto.ring_projection import RingProjection
 from cloister.protocol.errors import ProtocolError
 from cloister.protocol.messages import Envelope, Task, decode, encode
 from cloister.protocol.roles import Received
-from cloister.protocol.second_server import Holding
 from cloister.protocol.session import DEALER, SECOND_SERVER, SERVER
-from cloister.protocol.two_server_asking import GramAnswered, SumAnswered, Unanswered, consistent, keep
-from cloister.protocol.two_server_messages import KeyedTriple, KeyShare, SumQuestion, TripleRequest, TwoServerMessage
-from cloister.protocol.two_server_questions import sum_question
-from cloister.protocol.two_server_terms import Terms, TooLarge
-from cloister.protocol.two_server_upload import from_words, to_words
+from cloister.protocol.two_servers.asking import GramAnswered, SumAnswered, Unanswered, consistent, keep
+from cloister.protocol.two_servers.messages import KeyedTriple, KeyShare, SumQuestion, TripleRequest, TwoServerMessage
+from cloister.protocol.two_servers.questions import sum_question
+from cloister.protocol.two_servers.second import Holding
+from cloister.protocol.two_servers.terms import Terms, TooLarge
+from cloister.protocol.two_servers.upload import from_words, to_words
 from cloister.protocol.uploads import invite
 from tests.two_server_session import LIMIT, RUN, Play, changing, flipped, losing
 
@@ -185,7 +185,7 @@ def test_gram_matrices_are_those_of_the_projected_encodings_and_exact_without_pr
     if length > width:
         opening = next(decode(f.data, f.sender, LIMIT).message for f in play.network.frames if f.kind == "Opening")
         coin = next(decode(f.data, f.sender, LIMIT).message for f in play.network.frames if f.kind == "Coin")
-        key = cloister.protocol.two_server_questions.projection_key(answer.question, opening.coin, coin.coin)
+        key = cloister.protocol.two_servers.questions.projection_key(answer.question, opening.coin, coin.coin)
         projection = RingProjection.draw(key, length, width)
         whole = np.stack([projection.apply(w.astype(np.int64).view(np.uint64)).view(np.int64) for w in whole]).astype(object)
     assert (answer.gram == whole @ whole.T).all()

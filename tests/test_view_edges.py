@@ -7,10 +7,11 @@ import pytest
 
 from cloister.crypto.additive import difference
 from cloister.crypto.entropy import SimulatedEntropy
-from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer, two_server_asking
+from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.answers import Assignment, BelowFloor, Model, Remembered, Sum, Updates, Weights
 from cloister.protocol.errors import ProtocolError, Refused
-from cloister.protocol.two_servers import gram
+from cloister.protocol.two_servers import asking as two_server_asking
+from cloister.protocol.two_servers.run import gram
 from cloister.protocol.view import LocalWork, Setup
 
 RUN = bytes(range(16))

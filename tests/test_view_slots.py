@@ -17,8 +17,8 @@ from cloister.protocol.disclosure import totals
 from cloister.protocol.errors import Refused
 from cloister.protocol.in_process import Frame
 from cloister.protocol.messages import decode
-from cloister.protocol.two_server_asking import Unanswered
-from cloister.protocol.two_servers import gram
+from cloister.protocol.two_servers.asking import Unanswered
+from cloister.protocol.two_servers.run import gram
 from cloister.protocol.view import LocalJob, LocalWork, Protection, ServerView, Setup
 
 D, K, MOST = 20, 3, 10

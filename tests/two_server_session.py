@@ -9,8 +9,8 @@ from cloister.protocol.in_process import InProcess
 from cloister.protocol.messages import Envelope, decode, encode
 from cloister.protocol.roles import Worked
 from cloister.protocol.session import SECOND_SERVER, Session
-from cloister.protocol.two_server_terms import Terms
-from cloister.protocol.two_servers import client_parties, collect, forget, gram, helper_parties, max_bytes, sums
+from cloister.protocol.two_servers.run import client_parties, collect, forget, gram, helper_parties, max_bytes, sums
+from cloister.protocol.two_servers.terms import Terms
 from cloister.protocol.uploads import Policy
 
 RUN = bytes(range(16))

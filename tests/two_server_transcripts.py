@@ -12,7 +12,7 @@ import numpy as np
 from cloister.crypto.additive import GramTriple, gram_share, keyed_share, keyed_square, keyed_triple, multiply
 from cloister.protocol.messages import decode
 from cloister.protocol.session import DEALER, SECOND_SERVER, SERVER
-from cloister.protocol.two_server_messages import (
+from cloister.protocol.two_servers.messages import (
     Coin,
     ExplicitShare,
     ExplicitTriple,
@@ -22,9 +22,9 @@ from cloister.protocol.two_server_messages import (
     Opening,
     SumAnswer,
 )
-from cloister.protocol.two_server_questions import projected, projection_key, weighted
-from cloister.protocol.two_server_terms import Terms
-from cloister.protocol.two_server_upload import from_words
+from cloister.protocol.two_servers.questions import projected, projection_key, weighted
+from cloister.protocol.two_servers.terms import Terms
+from cloister.protocol.two_servers.upload import from_words
 
 from .two_server_session import LIMIT, Play
 

@@ -29,8 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...protocol.answers import Assignment, Functionality, Model, Remembered, Sum, Updates, Weights
-from ...protocol.pairs_choices import ORTHONORMAL, Choice
-from ...protocol.pairs_terms import Direction, PairQuestion
+from ...protocol.pairs.choices import ORTHONORMAL, Choice
+from ...protocol.pairs.terms import Direction, PairQuestion
 from ...protocol.view import ServerView
 from ..emd.calibration import excess, from_distances, from_references
 from ..emd.clusters import adjacency, neighbourhoods
@@ -172,7 +172,7 @@ class EMDCFL:
     """One-shot clustering by the earth mover's distance of embeddings.
 
     eps: the paper's tolerance as a number (its 0.025 goes with its model and data), or how it is calibrated: `Share` or `Gap`.
-    choice: what clients release to be compared, `protocol.pairs_choices`; PAPER is the printed form. distance: W1 with the cosine
+    choice: what clients release to be compared, `protocol.pairs.choices`; PAPER is the printed form. distance: W1 with the cosine
     cost of the authors' code. grouping: `neighbourhoods`, as printed, or `components`. size: of the subsamples; the text says
     "the lesser of 10% and 512". embedding: where the model is cut. over: see above. by_samples: weights n_i, as printed.
     public: builds the public embedding, for choices that have one, from the shape of inputs; None for the initial model's.

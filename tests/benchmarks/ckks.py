@@ -22,10 +22,12 @@ from cloister.crypto.ckks import PRODUCTS, SUMS, Parameters
 from cloister.crypto.prg import derive_key
 from cloister.crypto.projection import TwoStage
 from cloister.fl.run_folder import machine, versions
-from cloister.protocol import encrypted_keys, encrypted_scores, encrypted_sum
-from cloister.protocol.encrypted_client import SCORES, SKETCH, SUM, Idle, Policy, client_step
-from cloister.protocol.encrypted_keys import KeyName
-from cloister.protocol.encrypted_scaling import Weighting
+from cloister.protocol.encrypted import keys as encrypted_keys
+from cloister.protocol.encrypted import scores as encrypted_scores
+from cloister.protocol.encrypted import sum as encrypted_sum
+from cloister.protocol.encrypted.client import SCORES, SKETCH, SUM, Idle, Policy, client_step
+from cloister.protocol.encrypted.keys import KeyName
+from cloister.protocol.encrypted.scaling import Weighting
 from cloister.protocol.messages import decode, encode
 from cloister.protocol.roles import Deadline, Effect, Event, Party, Received, Send, Worked
 from cloister.protocol.session import SERVER, Session

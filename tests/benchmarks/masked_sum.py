@@ -19,10 +19,10 @@ from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.prg import keystream
 from cloister.fl.run_folder import machine, versions
 from cloister.protocol.in_process import InProcess
-from cloister.protocol.masked_journal import journalled_step
-from cloister.protocol.masked_server import Advertising, Summed, propose, server_step
-from cloister.protocol.masked_sum import Members, Plan, Policy, Terms, max_bytes
-from cloister.protocol.masking_graph import solve
+from cloister.protocol.masked.graph import solve
+from cloister.protocol.masked.journal import journalled_step
+from cloister.protocol.masked.server import Advertising, Summed, propose, server_step
+from cloister.protocol.masked.sum import Members, Plan, Policy, Terms, max_bytes
 from cloister.protocol.messages import decode, encode
 from cloister.protocol.roles import Deadline, Party, Perform, Received, Send, Step, Worked
 from cloister.protocol.session import SERVER, Session

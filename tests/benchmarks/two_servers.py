@@ -15,8 +15,8 @@ from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol.in_process import InProcess
 from cloister.protocol.roles import Worked
 from cloister.protocol.session import DEALER, SECOND_SERVER, SERVER, Session
-from cloister.protocol.two_server_terms import Terms
-from cloister.protocol.two_servers import client_parties, collect, gram, helper_parties, max_bytes, sums
+from cloister.protocol.two_servers.run import client_parties, collect, gram, helper_parties, max_bytes, sums
+from cloister.protocol.two_servers.terms import Terms
 from cloister.protocol.uploads import Policy
 
 RUN = bytes(16)

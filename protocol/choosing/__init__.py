@@ -1,0 +1,1 @@
+"""Clients name the model that serves them best. Spec: specs/choosing.md."""

@@ -1,0 +1,140 @@
+"""Choosing: the server offers models, each client tries them on its own data and names the one that serves it best.
+
+Spec: specs/choosing.md. Client phases: Idle -> Judging -> Idle. Server phases: Asking -> Asked. A choice is a report: nothing
+ties it to the client's data, and a client that lies about it is not found out.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..errors import ProtocolError
+from ..messages import Envelope
+from ..roles import Deadline, Effect, Event, Judge, Judged, Persist, Received, Send
+from ..session import SERVER, Session
+from .messages import Choice, Offer
+
+PROTOCOL = "choosing"
+KIND = "choice"
+"""Under this name a client remembers the earliest round that it still chooses in."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChoosingPolicy:
+    """What a client insists on. max_models: most models in an offer: a choice among k tells log2(k) bits about its data."""
+
+    max_models: int = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """A client between offers. next_round: the earliest round in which it still chooses; never twice in a round.
+
+    length: coordinates of a model. holds: whether the clients hold a model of this name; None where models come with the offer.
+    """
+
+    me: int
+    run: bytes
+    policy: ChoosingPolicy
+    length: int
+    holds: Callable[[str], bool] | None = field(repr=False)
+    next_round: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Judging:
+    """A client that has taken an offer of `count` models and owes the server its choice."""
+
+    idle: Idle
+    session: Session
+    count: int
+
+
+def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
+    """The client's role. Raises ProtocolError blaming the server for an offer against its policy or out of order."""
+    match state, event:
+        case Idle(), Received(Envelope(message=Offer() as offer) as envelope):
+            session = _checked(state, envelope, offer)
+            idle = replace(state, next_round=offer.round + 1)
+            stored = Persist(f"next round {KIND}", (offer.round + 1).to_bytes(4, "big"))
+            return Judging(idle, session, len(offer.names)), (stored, Judge(offer))
+        case Judging(), Judged(index):
+            if not 0 <= index < state.count:
+                raise ValueError(f"a choice of model {index} among {state.count}")
+            return state.idle, (Send(Envelope(state.session.digest, state.idle.me, SERVER, Choice(index))),)
+        case Judging(), Deadline():
+            return state.idle, ()
+        case Idle(), Deadline():
+            return state, ()
+        case _, Received(envelope):
+            raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)
+        case _:
+            raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
+
+
+def _checked(state: Idle, envelope: Envelope, offer: Offer) -> Session:
+    try:
+        session = Session(offer.protocol, offer.run, offer.round, offer.cluster, offer.roster, offer.threshold)
+    except ValueError as error:
+        raise ProtocolError(f"an offer without a valid session: {error}", envelope.sender) from None
+    holds = state.holds
+    problems = {
+        "an offer that is not the server's": envelope.sender != SERVER,
+        "an offer under another session's digest": session.digest != envelope.session,
+        "an offer of another run": offer.run != state.run,
+        "an offer of another protocol": offer.protocol != PROTOCOL,
+        "an offer for others": state.me not in offer.roster,
+        "an offer for a round already answered": offer.round < state.next_round,
+        f"an offer of more than the policy's {state.policy.max_models} models": len(offer.names) > state.policy.max_models,
+        "an offer without its models": holds is None and not offer.vectors,
+        "an offer of a model of another length": holds is None and any(len(v) != 4 * state.length for v in offer.vectors),
+        "an offer of the server's models where clients own them": holds is not None and bool(offer.vectors),
+        "an offer of a model that clients do not hold": holds is not None and not all(map(holds, offer.names)),
+    }
+    for reason, found in problems.items():
+        if found:
+            raise ProtocolError(reason, envelope.sender)
+    return session
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """The server while choices arrive. count: models in the offer. chosen: position of the model, by client."""
+
+    session: Session
+    count: int
+    chosen: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The server after the deadline: who chose what, clients ascending."""
+
+    session: Session
+    chosen: Mapping[int, int]
+
+
+def offer(session: Session, names: Sequence[str], vectors: Sequence[bytes]) -> tuple[Effect, ...]:
+    """The server's first move: the models, or their names alone, to every client on the session's roster."""
+    fields = (session.protocol, session.run, session.round, session.cluster, session.roster, session.threshold)
+    message = Offer(*fields, tuple(names), tuple(vectors))
+    return tuple(Send(Envelope(session.digest, SERVER, client, message)) for client in session.roster)
+
+
+def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
+    """The server's role. Raises ProtocolError blaming the client for a choice that is misplaced, repeated or of no model."""
+    match state, event:
+        case Asking(), Received(Envelope(message=Choice(index), sender=client)):
+            if client not in state.session.roster or client in state.chosen:
+                raise ProtocolError("a choice from outside the roster, or a second one", client)
+            if index >= state.count:
+                raise ProtocolError(f"a choice of model {index} among {state.count}", client)
+            return replace(state, chosen={**state.chosen, client: index}), ()
+        case Asking(), Deadline():
+            return Asked(state.session, dict(sorted(state.chosen.items()))), ()
+        case Asked(), Received(Envelope(message=Choice(), sender=client)):
+            raise ProtocolError("a choice after the deadline", client)
+        case _, Received(envelope):
+            raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)
+        case _:
+            raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")

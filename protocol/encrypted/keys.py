@@ -1,0 +1,188 @@
+"""The keys of the encrypted sum and scores: made by one client, tagged and sealed for all of them, relayed by the server.
+
+Spec: specs/encrypted.md. Clients hold one group seed (group_seed.py), the server does not. The tag stops a server that would
+have clients encrypt under a key of its own; the seal keeps the secret key from it. A client keeps no key between messages:
+whoever is asked to open something is sent the sealed key with it, so any client can take the place of another.
+Server phases of a key session: Asking -> Keyed or Failed. The client's part is in client.py.
+"""
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Literal
+
+import cbor2
+
+from ...crypto.ckks import PRODUCTS, SUMS, EncryptingContext, InvalidContext, Parameters, PublicContext, SecretContext
+from ...crypto.envelope import InvalidSeal, open_sealed, seal
+from ...crypto.prg import derive_key
+from ..errors import ProtocolError
+from ..messages import Envelope
+from ..roles import Awaiting, Deadline, Effect, Event, Received, Send
+from ..session import SERVER, Session
+from .messages import KeyRequest, OfferedKey
+
+PROTOCOL = "encrypted key"
+TRIES = 8
+"""Clients that are asked, one after the other, before a session fails."""
+Purpose = Literal["sums", "products"]
+PARAMETERS: Mapping[str, Parameters] = MappingProxyType({"sums": SUMS, "products": PRODUCTS})
+
+
+@dataclass(frozen=True, slots=True)
+class KeyName:
+    """What a key is for. round, name: of the one session that uses it; 0 and "all" for a key of the whole run."""
+
+    run: bytes
+    purpose: Purpose
+    round: int
+    name: str
+
+    @property
+    def parameters(self) -> Parameters:
+        return PARAMETERS[self.purpose]
+
+    def session(self, roster: tuple[int, ...]) -> Session:
+        """The session in which the key is made, by the lowest client of the roster that answers."""
+        return Session(f"{PROTOCOL}/{self.purpose}", self.run, self.round, self.name, roster, 1)
+
+    def context(self, holder: int, public: bytes) -> bytes:
+        """What its tag and its seal are bound to. public: SHA-256 of the public key, so that no two keys share one."""
+        return cbor2.dumps([self.purpose, self.run, self.round, self.name, holder, public], canonical=True)
+
+
+def hash_of(encrypting: bytes) -> bytes:
+    return hashlib.sha256(encrypting).digest()
+
+
+def tag_of(seed: bytes, context: bytes) -> bytes:
+    """32 bytes that only holders of the seed can make."""
+    return derive_key(seed, "ckks public key", context)
+
+
+def _sealing_key(seed: bytes, context: bytes) -> bytes:
+    return derive_key(seed, "ckks secret key", context)
+
+
+def sealed_secret(seed: bytes, context: bytes, secret: bytes) -> bytes:
+    """A secret key for the holders of the seed. The context holds the hash of the public key, so each key seals once."""
+    return seal(_sealing_key(seed, context), secret, context)
+
+
+def offer(seed: bytes, name: KeyName, me: int, secret: SecretContext) -> OfferedKey:
+    """A client's fresh key, for the server to relay."""
+    encrypting = secret.encrypting_bytes()
+    context = name.context(me, hash_of(encrypting))
+    evaluating = secret.public_bytes() if name.parameters.multiplies else b""
+    return OfferedKey(encrypting, evaluating, tag_of(seed, context), sealed_secret(seed, context, secret.secret_bytes()))
+
+
+def checked_public(seed: bytes, name: KeyName, holder: int, encrypting: bytes, tag: bytes) -> EncryptingContext:
+    """The public key that a client made for this. Raises ProtocolError blaming the server for any other."""
+    if not hmac.compare_digest(tag, tag_of(seed, name.context(holder, hash_of(encrypting)))):
+        raise ProtocolError("a public key that no client made for this session", SERVER)
+    try:
+        return EncryptingContext.from_bytes(encrypting, name.parameters)
+    except InvalidContext as error:
+        raise ProtocolError(f"a key that cannot be used: {error}", holder) from None
+
+
+def opened_secret(seed: bytes, name: KeyName, holder: int, public: bytes, sealed: bytes) -> SecretContext:
+    """The secret key that a client sealed. Raises ProtocolError blaming the server for what does not open."""
+    context = name.context(holder, public)
+    try:
+        secret = open_sealed(_sealing_key(seed, context), sealed, context)
+    except InvalidSeal:
+        raise ProtocolError("a sealed key that does not open", SERVER) from None
+    try:
+        return SecretContext.from_secret_bytes(secret, name.parameters)
+    except InvalidContext as error:
+        raise ProtocolError(f"a key that cannot be used: {error}", holder) from None
+
+
+# --- the server's role ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RelayedKey:
+    """A key as the server holds it: public, and sealed. holder: who made it."""
+
+    name: KeyName
+    holder: int
+    public: PublicContext
+    encrypting: bytes = field(repr=False)
+    tag: bytes
+    sealed: bytes = field(repr=False)
+
+    @property
+    def hash(self) -> bytes:
+        return hash_of(self.encrypting)
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """The server while the first clients of the roster, up to number `asked`, may offer a key."""
+
+    name: KeyName
+    session: Session
+    asked: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Keyed:
+    """The server with a key to relay."""
+
+    session: Session
+    key: RelayedKey
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The end without an answer. stage: where it fell under what it needs; have of need were there."""
+
+    session: Session
+    stage: str
+    have: int
+    need: int
+
+
+def ask(state: Asking) -> tuple[Effect, ...]:
+    """The server's first move: the lowest client is asked for a key."""
+    s = state.session
+    request = KeyRequest(s.protocol, s.run, s.round, s.cluster, s.roster, s.threshold)
+    return (Send(Envelope(s.digest, SERVER, s.roster[state.asked], request)),)
+
+
+def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
+    """The server's role. Raises ProtocolError blaming the client for a key that is not what it should be."""
+    match state, event:
+        case Asking(), Received(Envelope(message=OfferedKey() as offered, sender=client)):
+            if client not in state.session.roster[: state.asked + 1]:
+                raise ProtocolError("a key from a client that was not asked", client)
+            return Keyed(state.session, _relayed(state.name, client, offered)), ()
+        case Asking(), Deadline():
+            following = state.asked + 1
+            if following == min(TRIES, len(state.session.roster)):
+                return Failed(state.session, "key", 0, 1), ()
+            state = replace(state, asked=following)
+            return state, (Awaiting("key"), *ask(state))
+        case ((Keyed() | Failed()), Deadline()):
+            return state, ()
+        case _, Received(envelope):
+            raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)
+        case _:
+            raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
+
+
+def _relayed(name: KeyName, client: int, offered: OfferedKey) -> RelayedKey:
+    multiplies = name.parameters.multiplies
+    if bool(offered.evaluating) != multiplies:
+        raise ProtocolError("keys for products where none belong, or none where they do", client)
+    try:
+        EncryptingContext.from_bytes(offered.encrypting, name.parameters)
+        public = PublicContext.from_bytes(offered.evaluating if multiplies else offered.encrypting, name.parameters)
+    except InvalidContext as error:
+        raise ProtocolError(f"a key that cannot be used: {error}", client) from None
+    return RelayedKey(name, client, public, offered.encrypting, offered.tag, offered.sealed)

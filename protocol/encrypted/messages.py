@@ -1,0 +1,264 @@
+"""The messages of the encrypted sum and of encrypted scores. Spec: specs/encrypted.md; schema: messages.cddl."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from ...crypto.ckks import MOST_DIGITS, PRODUCTS, SUMS
+from ...crypto.envelope import OVERHEAD_BYTES
+from ..message_fields import DIGEST_BYTES, MAX_VECTOR_BYTES, clients, each, integer, octets, text
+from ..session import MAX_ID, MAX_ROSTER, RUN_BYTES
+
+MOST_PRODUCTS = 8192
+"""Inner products in one request: at 131 kB each, 1.1 GB, which is the Gram matrix of 127 clients."""
+ENCRYPTING_BYTES = max(SUMS.encrypting_bytes, PRODUCTS.encrypting_bytes)
+SEALED_BYTES = max(SUMS.secret_bytes, PRODUCTS.secret_bytes) + OVERHEAD_BYTES
+_PREFIX_BYTES = 4
+
+
+class _Invitation:
+    """The fields of the session that a message of the server belongs to: they give the digest in its head."""
+
+    __slots__ = ()
+    protocol: str
+    run: bytes
+    round: int
+    cluster: str
+    roster: tuple[int, ...]
+    threshold: int
+
+    def _check_session(self) -> None:
+        text(self.protocol, 64, "protocol")
+        octets(self.run, RUN_BYTES, RUN_BYTES, "run")
+        integer(self.round, 0, 2**31 - 1, "round")
+        text(self.cluster, 256, "cluster")
+        clients(self.roster, 1, "roster")
+        integer(self.threshold, 1, MAX_ROSTER, "threshold")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRequest(_Invitation):
+    """Server to one client: make a key for this session's protocol, "encrypted key/sums" or "encrypted key/products"."""
+
+    kind: ClassVar[int] = 60
+    protocol: str
+    run: bytes
+    round: int
+    cluster: str
+    roster: tuple[int, ...]
+    threshold: int
+
+    def __post_init__(self) -> None:
+        self._check_session()
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedKey:
+    """Client to server: a fresh key. encrypting: the public key. evaluating: the same with keys for products, or nothing.
+
+    tag: shows the other clients that the public key is one of theirs. sealed: the secret key, for the clients alone.
+    """
+
+    kind: ClassVar[int] = 61
+    encrypting: bytes = field(repr=False)
+    evaluating: bytes = field(repr=False)
+    tag: bytes
+    sealed: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        octets(self.encrypting, 1, ENCRYPTING_BYTES, "public key")
+        octets(self.evaluating, 0, PRODUCTS.context_bytes, "keys for products")
+        octets(self.tag, 32, 32, "tag")
+        octets(self.sealed, OVERHEAD_BYTES + 1, SEALED_BYTES, "sealed key")
+
+
+@dataclass(frozen=True, slots=True)
+class EncryptedSumRequest(_Invitation):
+    """Server to client: encrypt your vector times your weight. weights: a binary64 for each client of the roster, big-endian.
+
+    times_samples: 1 where the weight counts once per sample, else 0. length: of the vector. holder: who made the key.
+    """
+
+    kind: ClassVar[int] = 62
+    protocol: str
+    run: bytes
+    round: int
+    cluster: str
+    roster: tuple[int, ...]
+    threshold: int
+    weights: bytes
+    times_samples: int
+    length: int
+    holder: int
+    encrypting: bytes = field(repr=False)
+    tag: bytes
+
+    def __post_init__(self) -> None:
+        self._check_session()
+        octets(self.weights, 8 * len(self.roster), 8 * len(self.roster), "weights")
+        integer(self.times_samples, 0, 1, "times samples")
+        integer(self.length, 1, MAX_VECTOR_BYTES // 64, "length")
+        integer(self.holder, 0, MAX_ID, "holder")
+        octets(self.encrypting, 1, ENCRYPTING_BYTES, "public key")
+        octets(self.tag, 32, 32, "tag")
+
+
+@dataclass(frozen=True, slots=True)
+class EncryptedInput:
+    """Client to server: a vector in ciphertexts, each after its length in 4 bytes, little-endian."""
+
+    kind: ClassVar[int] = 63
+    ciphertexts: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        octets(self.ciphertexts, _PREFIX_BYTES + 1, MAX_VECTOR_BYTES, "ciphertexts")
+
+
+@dataclass(frozen=True, slots=True)
+class EncryptedSum(_Invitation):
+    """Server to a member of the cluster: the sum of the inputs of `alive`, and the sealed key that opens it.
+
+    weights, times_samples, length, holder: as in the request. public: SHA-256 of the public key.
+    """
+
+    kind: ClassVar[int] = 64
+    protocol: str
+    run: bytes
+    round: int
+    cluster: str
+    roster: tuple[int, ...]
+    threshold: int
+    weights: bytes
+    times_samples: int
+    length: int
+    alive: tuple[int, ...]
+    holder: int
+    public: bytes
+    sealed: bytes = field(repr=False)
+    ciphertexts: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        self._check_session()
+        octets(self.weights, 8 * len(self.roster), 8 * len(self.roster), "weights")
+        integer(self.times_samples, 0, 1, "times samples")
+        integer(self.length, 1, MAX_VECTOR_BYTES // 64, "length")
+        clients(self.alive, 1, "survivors")
+        integer(self.holder, 0, MAX_ID, "holder")
+        octets(self.public, DIGEST_BYTES, DIGEST_BYTES, "hash of the public key")
+        octets(self.sealed, OVERHEAD_BYTES + 1, SEALED_BYTES, "sealed key")
+        octets(self.ciphertexts, _PREFIX_BYTES + 1, MAX_VECTOR_BYTES, "ciphertexts")
+
+
+MOST_REPORTED = 128
+"""Numbers that an opened sum of slots is told in: two of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class SumOpened:
+    """Client to server: it has the mean. weight: the total weight, rounded, a binary64, big-endian.
+
+    Of slots, several such numbers: their counts; with their sums, how many are in each now, then the weights.
+    """
+
+    kind: ClassVar[int] = 65
+    weight: bytes
+
+    def __post_init__(self) -> None:
+        octets(self.weight, 8, 8 * MOST_REPORTED, "weight")
+        if len(self.weight) % 8:
+            raise ValueError("weight is not of whole numbers of 8 bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class SketchRequest(_Invitation):
+    """Server to client: encrypt the sketch of your vector. length: of the sketch. holder: who made the key."""
+
+    kind: ClassVar[int] = 66
+    protocol: str
+    run: bytes
+    round: int
+    cluster: str
+    roster: tuple[int, ...]
+    threshold: int
+    length: int
+    holder: int
+    encrypting: bytes = field(repr=False)
+    tag: bytes
+
+    def __post_init__(self) -> None:
+        self._check_session()
+        integer(self.length, 1, 2**20, "length")
+        integer(self.holder, 0, MAX_ID, "holder")
+        octets(self.encrypting, 1, ENCRYPTING_BYTES, "public key")
+        octets(self.tag, 32, 32, "tag")
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreRequest(_Invitation):
+    """Server to one client: open these inner products, and say them rounded to so many digits.
+
+    columns 0: of `rows` sketches with themselves and each other: (0, 0), (0, 1) .. (1, 1) .. Else: every row with itself,
+    every column with itself, then every row with every column.
+    """
+
+    kind: ClassVar[int] = 67
+    protocol: str
+    run: bytes
+    round: int
+    cluster: str
+    roster: tuple[int, ...]
+    threshold: int
+    rows: int
+    columns: int
+    digits: int
+    holder: int
+    public: bytes
+    sealed: bytes = field(repr=False)
+    products: tuple[bytes, ...] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        self._check_session()
+        integer(self.rows, 1, MOST_PRODUCTS, "rows")
+        integer(self.columns, 0, MOST_PRODUCTS, "columns")
+        integer(self.digits, 1, MOST_DIGITS, "digits")
+        integer(self.holder, 0, MAX_ID, "holder")
+        octets(self.public, DIGEST_BYTES, DIGEST_BYTES, "hash of the public key")
+        octets(self.sealed, OVERHEAD_BYTES + 1, SEALED_BYTES, "sealed key")
+        count = products_of(self.rows, self.columns)
+        integer(count, 1, MOST_PRODUCTS, "number of products")
+        each(self.products, count, _PREFIX_BYTES + 1, PRODUCTS.ciphertext_bytes + _PREFIX_BYTES, "products")
+
+
+@dataclass(frozen=True, slots=True)
+class RoundedScores:
+    """Client to server: what it opened, as little-endian int32 in units of 10^-digits. Nothing of it is a raw decryption.
+
+    norms: logarithms of the rows' norms, -2^31 for a norm of 0; empty where there are columns. cosines: of pairs, in order.
+    """
+
+    kind: ClassVar[int] = 68
+    norms: bytes
+    cosines: bytes
+
+    def __post_init__(self) -> None:
+        for name, value in (("norms", self.norms), ("cosines", self.cosines)):
+            octets(value, 0, 4 * MOST_PRODUCTS, name)
+            if len(value) % 4:
+                raise ValueError(f"{name} are not whole words of 4 bytes")
+
+
+def products_of(rows: int, columns: int) -> int:
+    """How many inner products a request over so many sketches holds."""
+    return rows + columns + rows * columns if columns else rows * (rows + 1) // 2
+
+
+EncryptedMessage = (
+    KeyRequest
+    | OfferedKey
+    | EncryptedSumRequest
+    | EncryptedInput
+    | EncryptedSum
+    | SumOpened
+    | SketchRequest
+    | ScoreRequest
+    | RoundedScores
+)

@@ -1,0 +1,157 @@
+"""The server of encrypted scores: it collects encrypted sketches, multiplies them, and is told rounded norms and cosines.
+
+Spec: specs/encrypted.md. Phases of collecting: Collecting -> Collected. Of comparing: Comparing -> Compared or Failed. It never
+holds a secret key, nor a decrypted sketch or product.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...crypto.ckks import Encrypted, InvalidCiphertext, inner_product
+from ..errors import ProtocolError
+from ..messages import Envelope
+from ..roles import Awaiting, Deadline, Effect, Event, Received, Send
+from ..session import SERVER, Session
+from .client import SCORES, SKETCH
+from .keys import TRIES, Failed, RelayedKey
+from .messages import MOST_PRODUCTS, EncryptedInput, RoundedScores, ScoreRequest, SketchRequest, products_of
+from .scaling import norms_of
+
+__all__ = [
+    "SCORES",
+    "SKETCH",
+    "Collected",
+    "Collecting",
+    "Compared",
+    "Comparing",
+    "Failed",
+    "ask",
+    "comparison",
+    "invite",
+    "server_step",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Collecting:
+    """The server while encrypted sketches arrive. length: of a sketch."""
+
+    session: Session
+    key: RelayedKey
+    length: int
+    received: Mapping[int, Encrypted] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """The server with the encrypted sketches of the survivors, ascending."""
+
+    session: Session
+    received: Mapping[int, Encrypted] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparing:
+    """The server while one client after the other, up to number `asked` of the roster, may open its products."""
+
+    session: Session
+    request: ScoreRequest = field(repr=False)
+    asked: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The end. norms: float64 (rows,), or empty where there are columns. cosines: float64 (rows, rows) or (rows, columns)."""
+
+    session: Session
+    norms: NDArray[np.float64]
+    cosines: NDArray[np.float64]
+
+
+def invite(state: Collecting) -> tuple[Effect, ...]:
+    """The server's first move: every client of the roster is asked for its sketch."""
+    s, key = state.session, state.key
+    head = (s.protocol, s.run, s.round, s.cluster, s.roster, s.threshold)
+    request = SketchRequest(*head, state.length, key.holder, key.encrypting, key.tag)
+    return tuple(Send(Envelope(s.digest, SERVER, client, request)) for client in s.roster)
+
+
+def comparison(
+    session: Session, key: RelayedKey, rows: Sequence[Encrypted], columns: Sequence[Encrypted], digits: int
+) -> Comparing:
+    """All products of the rows with each other, or with the columns where there are any; about 10 ms each.
+
+    Raises ValueError for more than one request may hold.
+    """
+    if (count := products_of(len(rows), len(columns))) > MOST_PRODUCTS:
+        raise ValueError(f"{count} inner products are more than the {MOST_PRODUCTS} of one request; compare fewer updates")
+    if columns:
+        pairs = [(x, x) for x in (*rows, *columns)] + [(x, z) for x in rows for z in columns]
+    else:
+        pairs = [(x, z) for i, x in enumerate(rows) for z in rows[i:]]
+    products = tuple(inner_product(x, z).to_bytes() for x, z in pairs)
+    head = (session.protocol, session.run, session.round, session.cluster, session.roster, session.threshold)
+    sizes = (len(rows), len(columns), digits)
+    return Comparing(session, ScoreRequest(*head, *sizes, key.holder, key.hash, key.sealed, products))
+
+
+def ask(state: Comparing) -> tuple[Effect, ...]:
+    """The lowest client of the roster that was not asked yet is sent the products."""
+    s = state.session
+    return (Send(Envelope(s.digest, SERVER, s.roster[state.asked], state.request)),)
+
+
+def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
+    """The server's role. Raises ProtocolError blaming the client for what is misplaced, repeated or malformed."""
+    match state, event:
+        case Collecting(), Received(Envelope(message=EncryptedInput(ciphertexts=data), sender=client)):
+            return _collect(state, client, data), ()
+        case Collecting(), Deadline():
+            return Collected(state.session, dict(sorted(state.received.items()))), ()
+        case Comparing(), Received(Envelope(message=RoundedScores() as scores, sender=client)):
+            return _compared(state, client, scores), ()
+        case Comparing(), Deadline():
+            following = state.asked + 1
+            if following == min(TRIES, len(state.session.roster)):
+                return Failed(state.session, "scores", 0, 1), ()
+            state = replace(state, asked=following)
+            return state, (Awaiting("scores"), *ask(state))
+        case ((Collected() | Compared() | Failed()), Deadline()):
+            return state, ()
+        case _, Received(envelope):
+            raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)
+        case _:
+            raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
+
+
+def _collect(state: Collecting, client: int, data: bytes) -> Collecting:
+    if client not in state.session.roster or client in state.received:
+        raise ProtocolError("a sketch from outside the roster, or a second time", client)
+    try:
+        sketch = state.key.public.read(data, state.length)
+    except InvalidCiphertext as error:
+        raise ProtocolError(f"a sketch that cannot be used: {error}", client) from None
+    return replace(state, received={**state.received, client: sketch})
+
+
+def _compared(state: Comparing, client: int, scores: RoundedScores) -> Compared:
+    request = state.request
+    rows, columns, digits = request.rows, request.columns, request.digits
+    if client not in state.session.roster[: state.asked + 1]:
+        raise ProtocolError("scores from a client that was not asked", client)
+    pairs = rows * columns if columns else rows * (rows - 1) // 2
+    if len(scores.norms) != (0 if columns else 4 * rows) or len(scores.cosines) != 4 * pairs:
+        raise ProtocolError("scores of other sketches than were asked about", client)
+    cosines = np.frombuffer(scores.cosines, "<i4").astype(np.float64) / 10**digits
+    if pairs and np.abs(cosines).max() > 1:
+        raise ProtocolError("a cosine that cannot be", client)
+    norms = norms_of(np.frombuffer(scores.norms, "<i4"), digits)
+    if columns:
+        return Compared(state.session, norms, cosines.reshape(rows, columns))
+    square = np.zeros((rows, rows))
+    square[np.triu_indices(rows, 1)] = cosines
+    return Compared(state.session, norms, square + square.T + np.diag((norms > 0).astype(np.float64)))

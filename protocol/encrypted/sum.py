@@ -1,0 +1,151 @@
+"""The server of the encrypted sum: it adds ciphertexts as they come and sends the sum to those who can open it.
+
+Spec: specs/encrypted.md. Phases: Adding -> Opening -> Summed, or Failed. It never holds a secret key, nor anything decrypted
+but the total weight that the clients tell it.
+"""
+
+import struct
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ...crypto.ckks import Encrypted, InvalidCiphertext, add
+from ..errors import ProtocolError
+from ..messages import Envelope
+from ..roles import Awaiting, Deadline, Effect, Event, Received, Send
+from ..session import SERVER, Session
+from .client import SUM
+from .keys import Failed, RelayedKey
+from .messages import EncryptedInput, EncryptedSum, EncryptedSumRequest, SumOpened
+from .scaling import Weighting
+
+__all__ = ["SUM", "Adding", "Failed", "Opening", "SumPlan", "Summed", "invite", "server_step"]
+
+
+@dataclass(frozen=True, slots=True)
+class SumPlan:
+    """What a sum is: its session, key, weights over the roster, coordinates, and the members that are sent it.
+
+    reported: how many numbers a member tells of it: the total weight, or what there is to tell of slots.
+    """
+
+    session: Session
+    key: RelayedKey
+    weighting: Weighting
+    length: int
+    members: tuple[int, ...]
+    reported: int = 1
+
+    def __post_init__(self) -> None:
+        if set(self.weighting.of) != set(self.session.roster):
+            raise ValueError("a sum has a weight for every client of its roster")
+
+    @property
+    def weights(self) -> bytes:
+        """The weights as they are sent."""
+        return struct.pack(f">{len(self.session.roster)}d", *(self.weighting.of[i] for i in self.session.roster))
+
+
+@dataclass(frozen=True, slots=True)
+class Adding:
+    """The server while inputs are added and forgotten. alive: whose are in the sum."""
+
+    plan: SumPlan
+    total: Encrypted | None = None
+    alive: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """The server while members open the sum. weights: what each of them reported."""
+
+    plan: SumPlan
+    alive: tuple[int, ...]
+    weights: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Summed:
+    """The end: members hold the mean of the inputs of `clients`. opened: who said so. blame: who found another weight.
+
+    reported: what most members told of it, the weight or, of slots, several numbers.
+    """
+
+    session: Session
+    clients: tuple[int, ...]
+    weight: float
+    opened: tuple[int, ...]
+    blame: tuple[int, ...]
+    reported: tuple[float, ...] = ()
+
+
+def invite(plan: SumPlan) -> tuple[Effect, ...]:
+    """The server's first move: every client of the roster is asked for its input."""
+    s, key = plan.session, plan.key
+    head = (s.protocol, s.run, s.round, s.cluster, s.roster, s.threshold)
+    terms = (plan.weights, int(plan.weighting.times_samples), plan.length)
+    request = EncryptedSumRequest(*head, *terms, key.holder, key.encrypting, key.tag)
+    return tuple(Send(Envelope(s.digest, SERVER, client, request)) for client in s.roster)
+
+
+def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
+    """The server's role. Raises ProtocolError blaming the client for an input that is misplaced, repeated or malformed."""
+    match state, event:
+        case Adding(), Received(Envelope(message=EncryptedInput(ciphertexts=data), sender=client)):
+            return _add(state, client, data), ()
+        case Adding(), Deadline():
+            return _send_sum(state)
+        case Opening(), Received(Envelope(message=SumOpened(weight=weight), sender=client)):
+            return _opened(state, client, weight), ()
+        case Opening(), Deadline():
+            return _agreed(state), ()
+        case ((Summed() | Failed()), Deadline()):
+            return state, ()
+        case _, Received(envelope):
+            raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)
+        case _:
+            raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
+
+
+def _add(state: Adding, client: int, data: bytes) -> Adding:
+    if client not in state.plan.session.roster or client in state.alive:
+        raise ProtocolError("an input from outside the roster, or a second time", client)
+    try:
+        vector = state.plan.key.public.read(data, state.plan.length + 2)
+    except InvalidCiphertext as error:
+        raise ProtocolError(f"an input that cannot be used: {error}", client) from None
+    total = vector if state.total is None else add([state.total, vector])
+    return replace(state, total=total, alive=(*state.alive, client))
+
+
+def _send_sum(state: Adding) -> tuple[Opening | Failed, tuple[Effect, ...]]:
+    plan, alive = state.plan, tuple(sorted(state.alive))
+    s, key = plan.session, plan.key
+    if state.total is None or len(alive) < s.threshold:
+        return Failed(s, "add", len(alive), s.threshold), ()
+    head = (s.protocol, s.run, s.round, s.cluster, s.roster, s.threshold)
+    terms = (plan.weights, int(plan.weighting.times_samples), plan.length, alive)
+    message = EncryptedSum(*head, *terms, key.holder, key.hash, key.sealed, state.total.to_bytes())
+    sends = (Send(Envelope(s.digest, SERVER, client, message)) for client in plan.members)
+    return Opening(plan, alive), (Awaiting("open"), *sends)
+
+
+def _opened(state: Opening, client: int, weight: bytes) -> Opening:
+    if client not in state.plan.members or client in state.weights:
+        raise ProtocolError("an opened sum from a client that is no member, or a second time", client)
+    if len(weight) != 8 * state.plan.reported:
+        raise ProtocolError(f"{len(weight)} bytes of a report where {8 * state.plan.reported} belong", client)
+    numbers = struct.unpack(f">{state.plan.reported}d", weight)
+    if not all(abs(number) < float("inf") for number in numbers):
+        raise ProtocolError("a total weight that is not finite", client)
+    return replace(state, weights={**state.weights, client: numbers})
+
+
+def _agreed(state: Opening) -> Summed | Failed:
+    """The weight that most members found: those that follow the protocol all find the same."""
+    if not state.weights:
+        return Failed(state.plan.session, "open", 0, 1)
+    ((found, _),) = Counter(dict(sorted(state.weights.items())).values()).most_common(1)
+    others = tuple(sorted(i for i, told in state.weights.items() if told != found))
+    return Summed(state.plan.session, state.alive, found[0], tuple(sorted(state.weights)), others, found)

@@ -1,0 +1,121 @@
+"""The phases of a masked sum's client: what it knows in each, and no more. The steps between them: client.py."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...crypto.agreement import AgreementKey
+from ...crypto.entropy import Entropy
+from ...crypto.identity import Identity
+from ...crypto.sealing import SealingKey
+from ...crypto.shamir import MaskKeyShare, SelfSeedShare
+from ..messages import Envelope
+from ..roles import Send
+from ..session import SERVER
+from .span import GivenUpdates
+from .terms import Plan, Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """A client between sessions. model: SHA-256 of the model that it holds. entropy: where a session's secret comes from.
+
+    enrolled: the identities of all clients, known beforehand. next_round: the earliest round it still takes part in, per
+    protocol name ("masked sum/..."), as persisted. given: the updates that it gave to sums, as persisted.
+    A client that restarts must have both back as they were last stored (`GivenUpdates.decode`).
+    """
+
+    me: int
+    run: bytes
+    policy: Policy
+    identity: Identity
+    enrolled: Mapping[int, bytes] = field(repr=False)
+    entropy: Entropy = field(repr=False)
+    model: bytes
+    next_round: Mapping[str, int] = field(default_factory=dict)
+    given: GivenUpdates = field(default_factory=GivenUpdates, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Secrets:
+    """A client's secrets of one session, each 32 bytes."""
+
+    self_seed: bytes = field(repr=False)
+    mask: AgreementKey
+    seal: SealingKey
+
+
+@dataclass(frozen=True, slots=True)
+class Advertised:
+    """A client that has advertised its keys."""
+
+    idle: Idle
+    plan: Plan
+    secrets: Secrets
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A client that has shared its secrets. mask_publics, seal_publics: keys of the neighbours that advertised."""
+
+    idle: Idle
+    plan: Plan
+    secrets: Secrets
+    mask_publics: Mapping[int, bytes]
+    seal_publics: Mapping[int, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Both shares of a neighbour's secrets; one of them, at most, will be handed out."""
+
+    seed: SelfSeedShare
+    key: MaskKeyShare
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A client that has said whose shares were good. near: mask keys of the neighbours that shared. held: the good shares."""
+
+    idle: Idle
+    plan: Plan
+    secrets: Secrets
+    near: Mapping[int, bytes]
+    held: Mapping[int, Held] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Working:
+    """A client that will mask with the neighbours `masking`. held: good shares, of all of them or of fewer."""
+
+    idle: Idle
+    plan: Plan
+    secrets: Secrets
+    masking: Mapping[int, bytes]
+    held: Mapping[int, Held] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Masked:
+    """A client that has sent its input, and has forgotten its own secrets."""
+
+    idle: Idle
+    plan: Plan
+    neighbours: tuple[int, ...]
+    held: Mapping[int, Held] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """A client that has signed the survivor set `alive`, which decides what it will hand out."""
+
+    idle: Idle
+    plan: Plan
+    neighbours: tuple[int, ...]
+    held: Mapping[int, Held] = field(repr=False)
+    alive: tuple[int, ...]
+
+
+def to_server(plan: Plan, me: int, message: Any) -> Send:
+    """The effect that sends a client's message of this session."""
+    return Send(Envelope(plan.session.digest, me, SERVER, message))

@@ -1,0 +1,119 @@
+"""The journal of a masked sum's server: what it stores before it sends, so that it goes on where it crashed.
+
+Spec: specs/masked_sum.md, section Journal. `journalled_step` is `server_step` with one Persist before all else that an event
+leads to: the message that was taken, or the number of stages that ended. The state follows from these. Only of the inputs
+not each is kept but their running total and whose they are, as in the state: so the journal is bounded by one input and the
+small messages, and holds no more secrets than the server's memory does. A simulation that does not crash takes `server_step`.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..messages import Envelope, decode, encode
+from ..roles import Deadline, Effect, Event, Persist, Received, Send
+from ..session import SERVER
+from .messages import Accepted, MaskedInput, MaskKeys, Proposal, Reveal, SealedShares, SurvivorSignature
+from .server import propose, server_step
+from .server_phases import Accepting, Advertising, Agreeing, Failed, Sharing, Summed, Summing, Unmasking
+from .terms import Plan
+
+_STAGES = (MaskKeys, SealedShares, Accepted, MaskedInput, SurvivorSignature, Reveal)
+"""What clients answer in each stage."""
+
+
+def start(plan: Plan) -> tuple[Advertising, tuple[Effect, ...]]:
+    """The server's first state and moves: it stores the proposal, then sends it."""
+    stored = Persist(_key(plan.session.digest, "proposal"), encode(Envelope(plan.session.digest, SERVER, SERVER, plan.proposal)))
+    return Advertising(plan), (stored, *propose(plan))
+
+
+def journalled_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
+    """The server's role with a journal: `server_step`, and before its effects the one entry from which the step follows."""
+    after, effects = server_step(state, event)
+    digest = state.plan.session.digest
+    match event:
+        case Received(Envelope(message=MaskedInput())):
+            entry = Persist(_key(digest, "total"), _total(after))
+        case Received(Envelope(sender=client, message=message) as envelope):
+            entry = Persist(_key(digest, f"{type(message).__name__} {client}"), encode(envelope))
+        case _:
+            entry = Persist(_key(digest, "stages"), bytes([_stage(state) + 1]))
+    return after, (entry, *effects)
+
+
+def resume(session: bytes, journal: Mapping[str, bytes], enrolled: Mapping[int, bytes]) -> tuple[Any, tuple[Effect, ...]]:
+    """The state of the session of this digest after a crash, and what is to be sent (again) to clients that did not answer yet.
+
+    journal: all that was persisted. enrolled: identities by client id. What was settled stays settled: the survivor set is stored
+    before it is shown, so that a server that comes back asks for the same kind of share of each client. A message that was
+    not stored is lost, as on the network; clients refuse what they are sent a second time and go on. Raises ValueError for a
+    journal without this session's proposal, and for a broken one.
+    """
+    entries = {key.removeprefix(_key(session, "")): value for key, value in journal.items() if key.startswith(_key(session, ""))}
+    if "proposal" not in entries:
+        raise ValueError("the journal has no proposal of this session: nothing was sent, so start it anew")
+    proposal = _message(entries["proposal"], SERVER)
+    if not isinstance(proposal.message, Proposal):
+        raise ValueError("the journal's proposal is none")
+    plan = Plan.proposed(proposal.message, enrolled)
+    state, effects = Advertising(plan), propose(plan)
+    ended = entries.get("stages", b"\0")[0]
+    while not isinstance(state, Summed | Failed):
+        stage = _stage(state)
+        if isinstance(state, Summing):
+            state = _with_total(state, entries.get("total"))
+        else:
+            for message in _answers(entries, _STAGES[stage].__name__):
+                state, _ = server_step(state, Received(message))
+        if stage == ended:
+            answered = _answered(state)
+            return state, tuple(e for e in effects if not (isinstance(e, Send) and e.envelope.receiver in answered))
+        state, effects = server_step(state, Deadline())
+    return state, ()
+
+
+def _key(session: bytes, name: str) -> str:
+    return f"masked sum {session.hex()} {name}"
+
+
+def _stage(state: Any) -> int:
+    return (Advertising, Sharing, Accepting, Summing, Agreeing, Unmasking).index(type(state))
+
+
+def _answered(state: Any) -> frozenset[int]:
+    match state:
+        case Advertising(keys=answers) | Sharing(shares=answers) | Accepting(accepted=answers):
+            return frozenset(answers)
+        case Summing(alive=answers) | Agreeing(signatures=answers) | Unmasking(revealed=answers):
+            return frozenset(answers)
+    raise ValueError(f"{type(state).__name__} is not a stage")
+
+
+def _answers(entries: Mapping[str, bytes], kind: str) -> Iterator[Envelope]:
+    """The stored messages of this kind, by client."""
+    clients = sorted(int(key.removeprefix(f"{kind} ")) for key in entries if key.startswith(f"{kind} "))
+    return (_message(entries[f"{kind} {client}"], client) for client in clients)
+
+
+def _message(data: bytes, sender: int) -> Envelope:
+    return decode(data, sender, len(data))
+
+
+def _total(state: Summing) -> bytes:
+    """How many inputs were added, whose (4 bytes each, in order of arrival), and their total, little-endian."""
+    clients = np.array([len(state.alive), *state.alive], ">u4").tobytes()
+    total = state.total.astype(state.plan.terms.wire, copy=False)
+    return b"".join((clients, total.data.cast("B")))
+
+
+def _with_total(state: Summing, stored: bytes | None) -> Summing:
+    if stored is None:
+        return state
+    count = int.from_bytes(stored[:4], "big")
+    if len(stored) != 4 + 4 * count + state.plan.terms.input_bytes:
+        raise ValueError("the journal's total has not the length of an input and its clients")
+    alive = tuple(np.frombuffer(stored, ">u4", count, 4).tolist())
+    return replace(state, total=state.total + np.frombuffer(stored, state.plan.terms.wire, offset=4 + 4 * count), alive=alive)

@@ -1,0 +1,157 @@
+"""Sessions of the masked sum in a view: planned for clients that hold updates, played to their end, several in one pass."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from ...crypto.entropy import Entropy
+from ..answers import Remembered, Snapshot, Traffic, Updates
+from ..errors import Refused
+from ..in_process import Fault, InProcess
+from ..messages import Task
+from ..roles import Deadline, Party, Worked
+from ..session import SERVER, Session
+from ..sketch_view import SketchSecret, SketchView
+from ..span import Row
+from ..uploads import to_bytes
+from ..view import LocalWork, Setup
+from ..view_base import Clients
+from .graph import Parameters, solve
+from .server import Advertising, Failed, Summed, propose, server_step
+from .sum import Members, max_bytes
+from .terms import PROTOCOL, Plan, Policy, Ring, Terms, encode_weights
+
+Input = Callable[[int, LocalWork], Ring | str]
+"""What a client puts in, made from its work; or why it cannot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a view decides of a masked sum. size: ring_bits, length, bits, clip and max_weight, as in `Terms`. row: the public
+    weights, over the roster."""
+
+    label: str
+    protocol: str
+    threshold: int
+    size: tuple[int, int, int, float, int]
+    row: Row
+    times_samples: bool = False
+    purpose: bytes = b""
+    """Of several sums of one kind of work whose inputs are not the same: what sets this one's apart."""
+
+    @property
+    def roster(self) -> Clients:
+        return tuple(sorted(self.row))
+
+
+@dataclass(frozen=True, slots=True)
+class Masking:
+    """One session to be played. input: asked of a client once its masks stand."""
+
+    plan: Plan
+    updates: Updates
+    input: Input
+
+
+class MaskingView(SketchView):
+    """The clients' and the server's parts in masked sums. floor: also what clients insist on."""
+
+    def __init__(self, setup: Setup, floor: int, secret: SketchSecret, network: InProcess, graph: tuple[float, float]) -> None:
+        before = Traffic(network.messages, network.bytes_up, network.bytes_down)
+        super().__init__(setup, "server", floor, secret, before)
+        self.add_costs(network)
+        self._graph = graph
+        members = Members.enrol(tuple(sorted(setup.clients)), setup.entropy)
+        policy = Policy(min_cohort=floor, min_survivors=floor)
+        self._enrolled = members.enrolled
+        self._maskers = members.parties(setup.run, bytes(32), policy, setup.entropy)
+
+    @property
+    def _entropy(self) -> Entropy:
+        return self._setup.entropy
+
+    def _plan(self, updates: Updates, shape: Shape) -> Plan:
+        """Raises Refused if no masking graph serves so few clients."""
+        made, roster = self._known(updates), shape.roster
+        try:
+            graph = _parameters(len(roster), *self._graph)
+        except ValueError as error:
+            raise Refused(f"sum {shape.label} cannot be masked: {error}") from None
+        session = Session(shape.protocol, self._setup.run, updates.round, updates.cluster, roster, shape.threshold)
+        model = hashlib.sha256(b"".join(to_bytes(self.server.models[m.name]) for m in made.models)).digest()
+        seed = self._entropy.secret(f"masking graph {made.session.hex()}", 32)  # one for all sums of the same updates
+        update = hashlib.sha256(made.session + shape.purpose).digest() if shape.purpose else made.session
+        row = (update, encode_weights(roster, shape.row), int(shape.times_samples))
+        terms = Terms(*shape.size, graph.neighbours, graph.threshold, seed, model, *row)
+        return Plan.of(session, terms, self._enrolled)
+
+    def _mask(self, sessions: Mapping[str, Masking]) -> dict[str, Summed | None]:
+        """How each session ended, by label; None, and a fault on record, for one without a sum. No client is in two."""
+        plans = {label: each.plan for label, each in sessions.items()}
+        with self._network.timed(SERVER):
+            proposals = [(SERVER, send) for plan in plans.values() for send in propose(plan)]
+        servers = {label: Party(SERVER, Advertising(plan), server_step) for label, plan in plans.items()}
+        label_of = {client: label for label, plan in plans.items() for client in plan.session.roster}
+
+        def perform(tasks: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
+            names = {client: sessions[label_of[client]].updates.name for client, _ in tasks}
+            for client, work in self._results(names):
+                with self._network.timed(client):
+                    ring = sessions[label_of[client]].input(client, work)
+                if isinstance(ring, str):
+                    self._reject([client], ring)
+                    continue
+                yield client, Worked(ring, 1)
+
+        for client, label in label_of.items():
+            self._maskers[client].state = replace(self._maskers[client].state, model=plans[label].terms.model)
+        self._network.allow(max(max_bytes(plan.terms) for plan in plans.values()))
+        by_digest = {plan.session.digest: servers[label] for label, plan in plans.items()}
+        self._network.run(self._maskers, by_digest, proposals, perform, self._learn)
+        for client in label_of:
+            self._maskers[client].handle(Deadline())
+        return {label: self._ended(label, server.state) for label, server in servers.items()}
+
+    def _ended(self, label: str, ended: Summed | Failed) -> Summed | None:
+        if isinstance(ended, Failed):
+            who = "" if ended.client is None else f" for client {ended.client}"
+            reason = f"the masked sum {label} failed at stage {ended.stage}: {ended.have} of {ended.need} were there{who}"
+            self._network.faults += [Fault(i, reason) for i in ended.blame or (SERVER,)]
+            return None
+        self._network.faults += [Fault(i, "a share that was not the one it was dealt") for i in ended.bad]
+        return ended
+
+    def _unreadable(self, label: str, error: ValueError) -> None:
+        self._network.faults.append(Fault(SERVER, f"the masked sum {label} cannot be read: {error}"))
+
+    def _signed(self, updates: Updates, client: int) -> int:
+        """Of how many survivors a client signed the sum of these updates; 0 if it signed none."""
+        given = self._maskers[client].state.given.updates.get(self._known(updates).session)
+        return 0 if given is None else len(given.alive) // 4
+
+    def _signed_by(self, client: int, plan: Plan) -> Clients:
+        """The survivor set that a client signed in this session; empty if it signed none."""
+        given = self._maskers[client].state.given.updates.get(plan.terms.update)
+        return () if given is None else tuple(np.frombuffer(given.alive, ">u4").tolist())
+
+    # --- keeping ------------------------------------------------------------------------------------------------------
+
+    def save(self) -> Snapshot:
+        saved = super().save()
+        spent = {i: {**saved.next_round[i], **masker.state.next_round} for i, masker in self._maskers.items()}
+        return replace(saved, next_round=spent)
+
+    def restore(self, snapshot: Snapshot, remembered: Iterable[Remembered], /) -> None:
+        super().restore(snapshot, remembered)
+        for i, masker in self._maskers.items():
+            spent = snapshot.next_round.get(i, {})
+            sums = {name: round for name, round in spent.items() if name.startswith(PROTOCOL)}
+            masker.state = replace(masker.state, next_round=sums)
+
+
+@lru_cache(maxsize=256)
+def _parameters(clients: int, corrupt: float, dropped: float) -> Parameters:
+    return solve(clients, corrupt, dropped, malicious=True)

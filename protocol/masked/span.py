@@ -1,0 +1,125 @@
+"""What a client remembers of the sums that it gave an update to, so that they never show what too few clients sent.
+
+Spec: specs/masked_sum.md, section Sums of one update. The server view makes the check of span.py, too; a client makes it again,
+because the server that it guards against is the one that would skip it. A client only knows the sums that it is in. So that
+these are all that matter, it gives one update to sums among the same peers only and signs one survivor set for all of them:
+then every sum that overlaps with one of its own is one of its own.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+import cbor2
+import numpy as np
+
+from ..span import Row, reveals_fewer_than
+from .terms import NO_UPDATE, Plan, decode_weights
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """One update and where it went. peers: 32 bytes, see `peers`. rows: times_samples and weights of each sum, as in terms.
+
+    alive: the one survivor set that the client signed, 4 bytes for each id; empty while it has signed none.
+    """
+
+    peers: bytes
+    rows: tuple[tuple[int, bytes], ...] = field(default=(), repr=False)
+    alive: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUpdates:
+    """The updates, by digest, that a client gave to sums in `round`, the latest round that it took part in, or later.
+
+    Its encoding is what the client persists. Inputs that are no held updates (NO_UPDATE) are of one session only and not kept.
+    """
+
+    round: int = 0
+    updates: Mapping[bytes, Given] = field(default_factory=dict)
+
+    def at(self, round: int) -> Self:
+        """At a session of this round: what was given in rounds before is forgotten."""
+        return self if round <= self.round else type(self)(round)
+
+    def giving(self, plan: Plan, floor: int) -> Self:
+        """With one more sum, before its input is sent. Raises ValueError if that sum must not be."""
+        given = self._with(plan)
+        alive = _ids(given.alive) or plan.session.roster
+        _check(plan, given, alive, floor)
+        return self._keeping(plan, given)
+
+    def signing(self, plan: Plan, alive: tuple[int, ...], floor: int) -> Self:
+        """With this survivor set, before its signature is sent. Raises ValueError if it must not be signed."""
+        given = self._with(plan)
+        encoded = np.array(alive, ">u4").tobytes()
+        if given.alive not in (b"", encoded):
+            raise ValueError("another survivor set than an earlier sum of the same update had")
+        _check(plan, given, alive, floor)
+        return self._keeping(plan, replace(given, alive=encoded))
+
+    def _with(self, plan: Plan) -> Given:
+        given = self.updates.get(plan.terms.update, Given(peers(plan)))
+        if given.peers != peers(plan):
+            raise ValueError("a sum among other peers than an earlier one of the same update")
+        row = (plan.terms.times_samples, plan.terms.weights)
+        return given if row in given.rows else replace(given, rows=(*given.rows, row))
+
+    def _keeping(self, plan: Plan, given: Given) -> Self:
+        if plan.terms.update == NO_UPDATE:
+            return self
+        return replace(self, updates={**self.updates, plan.terms.update: given})
+
+    def encode(self) -> bytes:
+        """Deterministic CBOR: [round, [update, peers, alive, times_samples, weights, times_samples, weights, ...], ...]."""
+        updates = ([u, g.peers, g.alive, *(item for row in g.rows for item in row)] for u, g in self.updates.items())
+        return cbor2.dumps([self.round, *updates], canonical=True)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """What the client itself persisted. Raises ValueError for anything else."""
+        try:
+            round, *updates = cbor2.loads(data)
+            found = {u: Given(p, tuple(zip(rows[::2], rows[1::2], strict=True)), alive) for u, p, alive, *rows in updates}
+            result = cls(round, found)
+            if type(round) is int and result.encode() == data:
+                return result
+        except (TypeError, ValueError, cbor2.CBORDecodeError):
+            pass
+        raise ValueError("not the given updates that a client stored; without them it must not take part in their round")
+
+
+def peers(plan: Plan) -> bytes:
+    """SHA-256 of who may be in a sum and who signs for whom: the roster, the graph (unless complete) and its threshold."""
+    roster, terms = plan.session.roster, plan.terms
+    seed = b"" if terms.neighbours == len(roster) - 1 else terms.graph_seed
+    return hashlib.sha256(cbor2.dumps([roster, terms.neighbours, terms.threshold, seed], canonical=True)).digest()
+
+
+def _ids(encoded: bytes) -> tuple[int, ...]:
+    return tuple(np.frombuffer(encoded, ">u4").tolist())
+
+
+def _check(plan: Plan, given: Given, alive: tuple[int, ...], floor: int) -> None:
+    """Whether the sums of these survivors may all be known together.
+
+    Where every client multiplies by its own positive count, the same in each sum of its update, a combination of sums depends
+    on the clients that it would depend on without the counts: scaling columns moves no zeros. So sums that are all of this
+    kind are checked by their weights. Between a sum with counts and one without, counts that the check cannot know may
+    cancel what the weights alone do not: two that overlap are refused.
+    """
+    living = frozenset(alive)
+    rows = [(times, _row(plan.session.roster, weights, living)) for times, weights in given.rows]
+    with_counts, without = ([row for times, row in rows if times == kind] for kind in (1, 0))
+    if any(not one.keys().isdisjoint(other) for one in with_counts for other in without):
+        raise ValueError("a sum of some clients' updates both with and without their sample counts")
+    if reveals_fewer_than(floor, [row for _, row in rows]):
+        raise ValueError(f"a sum that shows, perhaps with earlier ones, what fewer than {floor} clients sent")
+
+
+def _row(roster: tuple[int, ...], weights: bytes, living: frozenset[int]) -> Row:
+    """The weights of the living that have one."""
+    row = decode_weights(roster, weights)
+    return {client: weight for client, weight in row.items() if client in living and weight != 0}

@@ -1,0 +1,74 @@
+"""The masked sum: the server learns the sum of the survivors' vectors and nothing else about them (SecAgg+, hardened).
+
+Bonawitz et al. 2017; Bell et al. 2020. Spec: specs/masked_sum.md. Terms and policy: terms.py. The client's role:
+client.py, and which sums it takes part in: span.py. The server's: server.py, and with a journal:
+journal.py. Here: a whole session in one process.
+
+One session gives one sum. Where clusters are public, each cluster has a session of its own: its own roster, graph and masks.
+Sums of one update that overlap are proposed to one roster, with weight 0 for whom a sum leaves out.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ...crypto.entropy import Entropy
+from ...crypto.identity import Identity
+from ..in_process import InProcess, Tap
+from ..messages import HEAD_BYTES, Task
+from ..roles import Deadline, Learned, Party, Worked
+from ..session import SERVER
+from .client import Idle, client_step
+from .messages import SEALED_SHARES_BYTES
+from .server import Advertising, Failed, Summed, propose, server_step
+from .terms import Plan, Policy, Ring, Terms
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """Clients that a simulation plays: an identity each, enrolled with all others."""
+
+    identities: Mapping[int, Identity] = field(repr=False)
+    enrolled: Mapping[int, bytes] = field(repr=False)
+
+    @classmethod
+    def enrol(cls, clients: tuple[int, ...], entropy: Entropy) -> "Members":
+        """Fresh identities for all."""
+        identities = {i: Identity.from_secret(entropy.secret(f"identity {i}", 32)) for i in clients}
+        return cls(identities, {i: identity.public for i, identity in identities.items()})
+
+    def parties(self, run: bytes, model: bytes, policy: Policy, entropy: Entropy) -> dict[int, Party]:
+        """All clients, idle."""
+        return {
+            i: Party(i, Idle(i, run, policy, identity, self.enrolled, entropy, model), client_step)
+            for i, identity in self.identities.items()
+        }
+
+
+def max_bytes(terms: Terms) -> int:
+    """The largest message of a session: an input, the shares of all neighbours of one client, or a proposal with weights."""
+    shares = terms.neighbours * (68 * terms.neighbours + SEALED_SHARES_BYTES + 16)
+    return HEAD_BYTES + max(terms.input_bytes, shares, len(terms.weights))
+
+
+def masked_sum(
+    plan: Plan, parties: Mapping[int, Party], vectors: Callable[[int], Ring], tap: Tap | None = None, *, record: bool = False
+) -> tuple[Summed | Failed, InProcess]:
+    """Play one session in one process. vectors: a client's input, ring (length,), asked for when its masks stand.
+
+    parties: the clients, idle. Returns how it ended, with the network that carried it.
+    """
+    session = plan.session
+    network = InProcess(tap, max_bytes=max_bytes(plan.terms), record=record)
+    server = Party(SERVER, Advertising(plan), server_step)
+
+    def perform(tasks: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
+        return ((client, Worked(vectors(client), 0)) for client, _ in tasks)
+
+    network.run(parties, {session.digest: server}, ((SERVER, send) for send in propose(plan)), perform, _no_lesson)
+    for client in session.roster:
+        parties[client].handle(Deadline())
+    return server.state, network
+
+
+def _no_lesson(_: int, __: Learned) -> None:
+    raise ValueError("nothing is published in a masked sum")

@@ -1,0 +1,212 @@
+"""Secure aggregation: the server learns sums, by the masked sum, and a noisy Gram matrix, by the two-stage secret sketch.
+
+Clients hold their updates. A sum is one session of the masked sum (specs/masked_sum.md) among the clients that it is about,
+with their sample counts inside. Inner products come from sketches (sketches.py), uploaded when they are asked for. The server
+owns the models: it knows the sums.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from ...crypto.fixed_point import FixedPoint
+from ..answers import Assignment, BelowFloor, Functionality, Remembered, Snapshot, Sum, Updates, Weights
+from ..disclosure import Party as Recipient
+from ..errors import Refused
+from ..group_seed import PROTOCOL as SEED_EXCHANGE
+from ..group_seed import agree
+from ..held_view import Question
+from ..ledger import Ledger, Unit
+from ..session import SERVER, Session
+from ..sketch_view import Keys, SketchSecret
+from ..span import Row
+from ..view import LocalWork, Setup
+from ..view_base import Clients, unused
+from .input import InputTerms, Total, beyond
+from .noise_view import Cohorts, Noise, NoisySums
+from .server import Summed
+from .sessions import Masking, Shape
+from .slots_view import MaskedSlots, SlotTerms
+from .terms import PROTOCOL, Ring
+
+
+@dataclass(frozen=True, slots=True)
+class Masked:
+    """Clients add masks that cancel in the sum; similarities come from secret sketches.
+
+    sketch: measurements of an update that a sketch has, at most half of its coordinates (fewer are taken then). keys: "run"
+    for one secret sketch, so that updates of different rounds compare; "session" for one per (round, cluster). floor: fewest
+    clients in a sum, held by clients too. clip: largest absolute coordinate of an update; a client whose update exceeds it
+    sits out and says so. max_samples: likewise for its number of samples, in sums that count them. ring_bits: 32 or 64.
+    corrupt, dropped: largest shares of a sum's clients that collude with a malicious server, and that drop out. noise: what the
+    clients add to every sum, so that all sums of a run together are differentially private for a client; a client is in one
+    sum a round then, with uniform weights. Updates are scaled down to noise.l2 and not held against clip. Sketches have no noise.
+    slot_spare: clients that may drop out between the counts and the sums of slots. A slot is opened if as many clients chose it
+    as the floor, these, and the corrupt together.
+    """
+
+    sketch: int = 1024
+    keys: Keys = "run"
+    floor: int = 3
+    clip: float = 4.0
+    max_samples: int = 10_000
+    ring_bits: int = 32
+    corrupt: float = 0.1
+    dropped: float = 0.25
+    noise: Noise | None = None
+    slot_spare: int = 1
+
+    def __post_init__(self) -> None:
+        if self.keys not in ("run", "session"):
+            raise ValueError(f'keys is "run" or "session", not {self.keys!r}')
+        if self.floor < 2:
+            raise ValueError(f"floor is at least 2, not {self.floor}: a sum of one update is that update")
+        if self.sketch < 1 or self.max_samples < 1 or self.slot_spare < 0:
+            raise ValueError("sketch and max_samples are at least 1, and slot_spare at least 0")
+        FixedPoint.finest(self.ring_bits, self.clip, self.floor, 1)
+
+    @property
+    def gives(self) -> frozenset[Functionality]:
+        given = {Functionality.SUMS, Functionality.GRAM, Functionality.CHOICE, Functionality.PAIRS}
+        given |= set() if self.noise else {Functionality.SLOTS}
+        return frozenset(given | {Functionality.GRAM_REMEMBER} if self.keys == "run" else given)
+
+    def open(self, setup: Setup, /) -> "MaskedView":
+        return MaskedView(setup, self)
+
+
+class MaskedView(MaskedSlots):
+    """Answers sums by masked sums. Implements `ServerView`."""
+
+    compares_pairs = True
+
+    def __init__(self, setup: Setup, how: Masked) -> None:
+        session = Session(SEED_EXCHANGE, setup.run, 0, "all", tuple(sorted(setup.clients)), len(setup.clients))
+        d = len(setup.initial)
+        self._noisy: NoisySums | None = None
+        if how.noise is not None:
+            cohorts = Cohorts(how.noise, how.corrupt, how.dropped, how.floor, d, how.ring_bits)
+            cohorts.parameters(len(session.roster))  # refused here rather than in the first round
+            self._noisy = NoisySums(cohorts, session.roster)
+        seed, network = agree(session, setup.entropy, setup.tap)
+        secret = SketchSecret(seed, setup.run, how.keys, d, min(how.sketch, max(d // 2, 1)))
+        super().__init__(setup, how.floor, secret, network, (how.corrupt, how.dropped))
+        self._how = how
+
+    @property
+    def ledgers(self) -> Mapping[tuple[int, Unit], Ledger]:
+        """Of every client, for all of its updates together; empty without noise."""
+        return {} if self._noisy is None else dict(self._noisy.ledgers)
+
+    def _disclose(self, round: int, to: Recipient, what: str, about: Clients, scalars: int, words: str) -> None:
+        super()._disclose(round, to, what, about, scalars, words)
+        if self._noisy is not None and what != "sums":
+            self._noisy.disclosed(about, words)
+
+    def _unfit(self, work: LocalWork) -> str | None:
+        return super()._unfit(work) or (beyond(work.vector, self._how.clip) if self._noisy is None else None)
+
+    # --- sums ---------------------------------------------------------------------------------------------------------
+
+    def _sum(self, questions: Sequence[Question]) -> Mapping[str, Sum]:
+        """One masked sum for each question, all in one pass."""
+        if self._noisy is not None:
+            return self._noisy_sums(self._noisy, questions)
+        inputs = {q.label: self._inputs(q) for q in questions}
+        with self._network.timed(SERVER):
+            shapes = {q.label: self._shape(q, inputs[q.label]) for q in questions}
+            plans = {q.label: self._plan(q.updates, shapes[q.label]) for q in questions}
+
+        def put_in(question: Question, client: int, work: LocalWork) -> Ring | str:
+            terms = inputs[question.label]
+            return terms.unfit(work) or terms.encode(work, question.row[client])
+
+        sessions = {q.label: Masking(plans[q.label], q.updates, partial(put_in, q)) for q in questions}
+        ended = self._mask(sessions)
+
+        def read(question: Question, summed: Summed) -> Total | None:
+            return inputs[question.label].decode(summed.total, np.array([question.row[i] for i in summed.clients]))
+
+        found = {q.label: self._read(q, summed, partial(read, q)) for q in questions if (summed := ended[q.label])}
+        return {label: answer for label, answer in found.items() if answer is not None}
+
+    def _noisy_sums(self, noisy: NoisySums, questions: Sequence[Question]) -> Mapping[str, Sum]:
+        """The same, with noise. Every client's ledger is charged for the fewest survivors before anything is sent."""
+        with self._network.timed(SERVER):
+            able = {q.label: noisy.paying(tuple(sorted(q.row))) for q in questions}
+            shapes = {q.label: noisy.shape(q.label, able[q.label][0]) for q in questions}
+            plans = {q.label: self._plan(q.updates, shapes[q.label]) for q in questions}
+        for _, unable in able.values():
+            for client, reason in unable.items():
+                self._reject([client], reason)
+        inputs = {q.label: noisy.reserve(plans[q.label].session, self._entropy) for q in questions}
+        ended = self._mask({q.label: Masking(plans[q.label], q.updates, inputs[q.label].encode) for q in questions})
+        for q in questions:
+            noisy.settle(inputs[q.label], partial(self._signed, q.updates))
+        found = {
+            q.label: self._read(q, summed, partial(inputs[q.label].decode, weight=next(iter(q.row.values()))))
+            for q in questions
+            if (summed := ended[q.label])
+        }
+        return {label: answer for label, answer in found.items() if answer is not None}
+
+    def _countable(self, updates: Updates, rows: Mapping[str, Row], name: str, weights: Weights) -> None:
+        """Clients give one update to sums among the same clients only (span.py): others are refused here."""
+        super()._countable(updates, rows, name, weights)
+        summed = [row for row in rows.values() if len(row) >= self._floor] if len(rows[name]) >= self._floor else []
+        for other in [*self.server.published[updates.name], *summed]:
+            if other.keys() != rows[name].keys() and not other.keys().isdisjoint(rows[name]):
+                raise Refused(f"sum {name} overlaps with a sum of the same updates over other clients; clients would not answer")
+        if self._noisy is not None:
+            self._noisy.check(name, updates.round, rows, weights.times_samples)
+
+    def _inputs(self, question: Question) -> InputTerms:
+        how = self._how
+        largest = max(abs(a) for a in question.row.values())
+        counted = how.max_samples if question.times_samples else 0
+        return InputTerms(how.ring_bits, how.clip, len(question.row), largest, counted)
+
+    def _shape(self, question: Question, inputs: InputTerms) -> Shape:
+        size = (self._how.ring_bits, inputs.length(len(self._setup.initial)), inputs.fixed.bits, self._how.clip, 1)
+        protocol = f"{PROTOCOL}/{self._known(question.updates).kind}/{question.number}"
+        return Shape(question.label, protocol, self._how.floor, size, question.row, question.times_samples)
+
+    def _read(self, question: Question, ended: Summed, decode: Callable[[Summed], Total | None]) -> Sum | None:
+        """The answer in the end of a masked sum; None, and a fault on record, if there is none."""
+        words = "the sum of the updates" + (", and of the sample counts" if question.times_samples else "")
+        words += ", with the noise that its clients added" if self._how.noise is not None else ""
+        self._disclose(question.updates.round, "server", "sums", ended.clients, len(ended.total), words)
+        try:
+            with self._network.timed(SERVER):
+                total = decode(ended)
+        except ValueError as error:
+            self._unreadable(question.label, error)
+            return None
+        if total is None:
+            return None
+        self._disclose(
+            question.updates.round, "clients", "sums", ended.clients, len(total.mean), "the mean update of their own cluster"
+        )
+        name = unused(question.label, self._means)
+        self._means[name] = total.mean
+        norm = float(np.linalg.norm(total.mean.astype(np.float64)))
+        return Sum(name, "server", ended.clients, total.weight, total.relative, norm, total.error, total.noise)
+
+    def slots(self, round: int, name: str, work: Assignment, most: int = 1, /) -> Sequence[Sum | BelowFloor]:
+        if self._noisy is not None:
+            raise Refused("noise covers one sum of each client a round, not its slots; leave protection.noise out")
+        how = self._how
+        return self._slots(round, name, work, most, SlotTerms(how.ring_bits, how.clip, how.corrupt, how.slot_spare))
+
+    # --- keeping ------------------------------------------------------------------------------------------------------
+
+    def save(self) -> Snapshot:
+        saved = super().save()
+        return saved if self._noisy is None else replace(saved, ledgers=self._noisy.save())
+
+    def restore(self, snapshot: Snapshot, remembered: Iterable[Remembered], /) -> None:
+        super().restore(snapshot, remembered)
+        if self._noisy is not None:
+            self._noisy.restore(snapshot.ledgers)

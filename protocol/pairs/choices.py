@@ -1,0 +1,113 @@
+"""What clients release so that a server can compare them: named choices, each with what it keeps from whom.
+
+Spec: specs/pairs.md, section Choices. None of them is private by itself: the server always sees all distances within and
+between the clouds of a pair, from which labels can be guessed (more than nine in ten, for image classes that are public), and
+whoever knows the projection as well sees the embeddings. Only noise gives a guarantee that is proven, at a price in epsilon.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from .noise import Noise
+
+Projection = Literal["gaussian rows", "orthonormal", "none"]
+Embeds = Literal["exchanged", "public"]
+Target = Literal["train", "validation"]
+Referenced = Literal["projected", "plain"]
+Released = Literal["clouds", "samples", "mean"]
+
+
+def _check(projection: str, ratio: float) -> None:
+    if projection not in ("gaussian rows", "orthonormal", "none"):
+        raise ValueError(f'projection is "gaussian rows", "orthonormal" or "none", not {projection!r}')
+    if not 0 < ratio <= 1:
+        raise ValueError(f"ratio is a share of the embedding's dimensions, above 0 and at most 1, not {ratio}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PerPair:
+    """Every pair agrees on a projection of its own, which the server does not know (EMD-CFL, section 3).
+
+    projection: "gaussian rows", the paper's code: Gaussian with rows of length 1; or "orthonormal": orthonormal columns times
+    sqrt(d / p), of the least spectral norm, so that the same claim needs about half of the noise; or "none" (only where
+    nothing is hidden anyway). ratio: p / d. embedding: "exchanged": each embeds the other's way too, by a model that it is
+    sent, or "public": a model that everybody knew beforehand. target: what the other's model embeds: "train" data, as printed,
+    or "validation" data, as in the authors' code. reference: tau of "projected" samples, under the pair's own projection, or of
+    the samples as they are ("plain", as printed).
+
+    Server alone: sizes, all distances within and between clouds up to the projection's error, tau. Server and one client of the
+    pair: at ratio 0.9 the other's embeddings, nearly exactly. The pair's clients, with "exchanged": each other's embedding model,
+    which was trained on data without noise. A client can send any model: one that copies its input makes the other release
+    projected inputs. Server that swaps keys: found out. A client takes part in 2 (C - 1) releases about the same records.
+    """
+
+    projection: Projection = "gaussian rows"
+    ratio: float = 0.9
+    embedding: Embeds = "exchanged"
+    target: Target = "train"
+    reference: Referenced = "projected"
+    noise: Noise | None = None
+
+    def __post_init__(self) -> None:
+        _check(self.projection, self.ratio)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PerClient:
+    """One release a client: a public embedding under one projection that all clients of the run know.
+
+    Server alone: distances within and between the clouds of all clients. Server and any one client: all embeddings, nearly
+    exactly. What it gains: each record is in one release and one tau, however many clients there are, so the same epsilon needs
+    sqrt(2 (C - 1)) times less noise than `PerPair`; no model leaves a client; traffic is O(C).
+    """
+
+    projection: Projection = "orthonormal"
+    ratio: float = 0.9
+    target: Target = "train"
+    reference: Referenced = "projected"
+    noise: Noise | None = None
+
+    def __post_init__(self) -> None:
+        _check(self.projection, self.ratio)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSamples:
+    """Clients hand the server a small set of examples, and it embeds them itself (EMD-CFL, section 3.1): O(C) traffic.
+
+    embedding: "exchanged" asks for the clients' own models, so it needs a protection under which the server sees them.
+    Server alone: the examples themselves. Nothing of them is hidden from it; other clients see nothing.
+    """
+
+    embedding: Embeds = "exchanged"
+    target: Target = "train"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeanSketch:
+    """One differentially private number vector a client: the mean of its clipped public embeddings, projected, with noise.
+
+    Server alone: that mean, up to the noise. Formal guarantee: of the noise, (epsilon, delta) for one record of a client, whoever
+    knows the projection; nothing else about the client's data leaves it. The reference is a function of public numbers: the
+    distance that the noise alone makes. The sample's size and who takes part are public.
+    """
+
+    noise: Noise
+    ratio: float = 0.9
+
+    def __post_init__(self) -> None:
+        _check("orthonormal", self.ratio)
+
+
+Choice = PerPair | PerClient | ServerSamples | MeanSketch
+
+PAPER = PerPair()
+"""(a) The paper's: a secret Gaussian per pair, rows of length 1, nine tenths of the dimensions."""
+ORTHONORMAL = PerPair(projection="orthonormal")
+"""(b) Orthonormal columns: the spectral norm is sqrt(d / p), 1.05 in place of about 2."""
+PUBLIC = PerPair(projection="orthonormal", embedding="public")
+"""(c) A public embedding: no model leaves a client, none is trained on its data, none can be made to harm it."""
+ONE_RELEASE = PerClient()
+"""(d) One projection and one release per client in place of 2 (C - 1)."""
+SERVER_SAMPLES = ServerSamples()
+"""(e) Samples at the server, which embeds them."""

@@ -1,0 +1,149 @@
+"""The server of pairs: it relays keys and sealed models that it cannot use, and collects clouds.
+
+Spec: specs/pairs.md. Phases between two clients: Pairing -> Paired or Undecided. For one release a client: Collecting ->
+Collected. A Deadline ends both.
+"""
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ...crypto.identity import BadSignature, verify
+from ..errors import ProtocolError
+from ..messages import Envelope
+from ..roles import Deadline, Effect, Event, Received, Send
+from ..session import SERVER
+from ..uploads import from_bytes
+from .client import KEY
+from .messages import PairClouds, PairEdge, PairKey, SealedEmbedding
+from .terms import PairTerms, Released
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """The server while the two of a pair agree, exchange and answer. enrolled: their identities."""
+
+    terms: PairTerms
+    enrolled: Mapping[int, bytes] = field(repr=False)
+    keys: Mapping[int, PairKey] = field(default_factory=dict, repr=False)
+    models: frozenset[int] = frozenset()
+    clouds: Mapping[int, Released] = field(default_factory=dict, repr=False)
+    rejected: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """Both have answered."""
+
+    terms: PairTerms
+    clouds: Mapping[int, Released] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """At least one has not answered. begun: both may have been shown the other's key, so either may have answered.
+
+    rejected: whose clouds were not finite.
+    """
+
+    terms: PairTerms
+    begun: bool
+    answered: tuple[int, ...]
+    rejected: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Collecting:
+    """The server while clients release one cloud each."""
+
+    terms: PairTerms
+    clouds: Mapping[int, Released] = field(default_factory=dict, repr=False)
+    rejected: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """Who has answered, and who with what is not finite."""
+
+    terms: PairTerms
+    clouds: Mapping[int, Released] = field(repr=False)
+    rejected: tuple[int, ...]
+
+
+def offer(terms: PairTerms) -> tuple[Effect, ...]:
+    """The server's first move: the offer, to everybody on the roster."""
+    return tuple(Send(Envelope(terms.session.digest, SERVER, client, terms.offer)) for client in terms.session.roster)
+
+
+def tell(terms: PairTerms, edge: bool) -> tuple[Effect, ...]:
+    """The server's last move: the edge, to both."""
+    return tuple(Send(Envelope(terms.session.digest, SERVER, client, PairEdge(int(edge)))) for client in terms.session.roster)
+
+
+def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
+    """The server's role. Raises ProtocolError blaming the client for what is misplaced, repeated, malformed or not signed."""
+    match state, event:
+        case ((Pairing() | Collecting()), Received(Envelope(sender=client))) if client not in state.terms.session.roster:
+            raise ProtocolError("a message from outside the roster", client)
+        case Pairing(), Received(Envelope(message=PairKey() as key, sender=client)):
+            return _introduce(state, client, key)
+        case Pairing(), Received(Envelope(message=SealedEmbedding() as sealed, sender=client)):
+            if client in state.models or len(state.keys) < 2 or state.terms.weights == 0:
+                raise ProtocolError("an embedding model that is not due", client)
+            relayed = Send(Envelope(state.terms.session.digest, SERVER, state.terms.peer(client), sealed))
+            return replace(state, models=state.models | {client}), (relayed,)
+        case ((Pairing() | Collecting()), Received(Envelope(message=PairClouds() as clouds, sender=client))):
+            if isinstance(state, Pairing) and len(state.keys) < 2:
+                raise ProtocolError("clouds before keys", client)
+            if client in state.clouds or client in state.rejected:
+                raise ProtocolError("a second answer for one pair", client)
+            found = _read(state.terms, client, clouds)
+            if found is None:
+                return replace(state, rejected=(*state.rejected, client)), ()
+            return replace(state, clouds={**state.clouds, client: found}), ()
+        case Pairing(), Deadline():
+            if len(state.clouds) == 2:
+                return Paired(state.terms, dict(sorted(state.clouds.items()))), ()
+            begun = len(state.keys) == 2
+            return Undecided(state.terms, begun, tuple(sorted(state.clouds)), state.rejected), ()
+        case Collecting(), Deadline():
+            return Collected(state.terms, dict(sorted(state.clouds.items())), state.rejected), ()
+        case _, Deadline():
+            return state, ()
+        case _, Received(envelope):
+            raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)
+        case _:
+            raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
+
+
+def _introduce(state: Pairing, client: int, key: PairKey) -> tuple[Pairing, tuple[Effect, ...]]:
+    if client in state.keys:
+        raise ProtocolError("a second key", client)
+    try:
+        verify(state.enrolled[client], key.signature, KEY, state.terms.binding, key.public)
+    except (BadSignature, KeyError):
+        raise ProtocolError("a key that is not signed for this pair by the client it came from", client) from None
+    keys = {**state.keys, client: key}
+    if len(keys) < 2:
+        return replace(state, keys=keys), ()
+    digest = state.terms.session.digest
+    shown = tuple(Send(Envelope(digest, SERVER, i, keys[state.terms.peer(i)])) for i in state.terms.session.roster)
+    return replace(state, keys=keys), shown
+
+
+def _read(terms: PairTerms, client: int, clouds: PairClouds) -> Released | None:
+    """The clouds as matrices; None if they are not finite. Raises ProtocolError for other sizes."""
+    wanted = (terms.cloud_bytes, terms.cloud_bytes if terms.both else 0)
+    if (len(clouds.own), len(clouds.other)) != wanted:
+        raise ProtocolError(
+            f"clouds of {len(clouds.own)} and {len(clouds.other)} bytes where {wanted[0]}, {wanted[1]} belong", client
+        )
+    (reference,) = struct.unpack(">d", clouds.reference)
+    shape = (terms.released_rows, terms.p)
+    own = from_bytes(clouds.own).reshape(shape)
+    other = from_bytes(clouds.other).reshape(shape) if clouds.other else None
+    finite = np.isfinite(own).all() and np.isfinite(reference) and (other is None or np.isfinite(other).all())
+    return Released(own, other, reference) if finite else None

@@ -1,0 +1,1 @@
+"""Weighted sums that only their receiver can open. Spec: specs/receiver_opened.md."""

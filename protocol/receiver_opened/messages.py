@@ -1,0 +1,99 @@
+"""The messages of a receiver-opened sum, in the order in which they are said.
+
+Spec: specs/receiver_opened.md; schema: messages.cddl.
+"""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from ..message_fields import DIGEST_BYTES, MAX_VECTOR_BYTES, clients, each, integer, octets, signature, text, words
+from ..session import MAX_ID, MAX_ROSTER, RUN_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class OpeningOffer:
+    """Server to the opener and to the senders, which are the roster: what will be summed for whom (see `Opening`).
+
+    clip: a binary64, big-endian. weights: in the order of the roster.
+    """
+
+    kind: ClassVar[int] = 80
+    protocol: str
+    run: bytes
+    round: int
+    cluster: str
+    roster: tuple[int, ...]
+    threshold: int
+    opener: int
+    weights: tuple[int, ...]
+    ring_bits: int
+    d: int
+    bits: int
+    clip: bytes
+    max_weight: int
+    model: bytes
+
+    def __post_init__(self) -> None:
+        text(self.protocol, 64, "protocol")
+        octets(self.run, RUN_BYTES, RUN_BYTES, "run")
+        integer(self.round, 0, 2**31 - 1, "round")
+        text(self.cluster, 256, "cluster")
+        clients(self.roster, 1, "roster")
+        integer(self.threshold, 1, MAX_ROSTER, "threshold")
+        integer(self.opener, 0, MAX_ID, "opener")
+        if not isinstance(self.weights, tuple) or len(self.weights) != len(self.roster):
+            raise ValueError("weights are not one for each client on the roster")
+        for weight in self.weights:
+            integer(weight, 1, 2**32 - 1, "weight")
+        integer(self.ring_bits, 32, 64, "ring bits")
+        integer(self.d, 1, MAX_VECTOR_BYTES // 8, "d")
+        integer(self.bits, 2, 31, "bits")
+        octets(self.clip, 8, 8, "clip")
+        integer(self.max_weight, 1, 2**32 - 1, "max weight")
+        octets(self.model, DIGEST_BYTES, DIGEST_BYTES, "model")
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiverKey:
+    """Opener to server, and on to every sender: a one-session X25519 key, signed by the opener's identity."""
+
+    kind: ClassVar[int] = 81
+    public: bytes
+    signature: bytes
+
+    def __post_init__(self) -> None:
+        octets(self.public, 32, 32, "public key")
+        signature(self.signature)
+
+
+@dataclass(frozen=True, slots=True)
+class SenderKey:
+    """Sender to server: a one-session X25519 key, signed by the sender's identity."""
+
+    kind: ClassVar[int] = 82
+    public: bytes
+    signature: bytes
+
+    def __post_init__(self) -> None:
+        octets(self.public, 32, 32, "public key")
+        signature(self.signature)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedTotal:
+    """Server to the opener: the sum under the survivors' masks, little-endian uint32, and what those masks follow from."""
+
+    kind: ClassVar[int] = 83
+    survivors: tuple[int, ...]
+    publics: tuple[bytes, ...]
+    signatures: tuple[bytes, ...]
+    total: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        clients(self.survivors, 1, "survivors")
+        each(self.publics, len(self.survivors), 32, 32, "public keys")
+        each(self.signatures, len(self.survivors), 64, 64, "signatures")
+        words(self.total, 1, "total")
+
+
+ReceiverOpenedMessage = OpeningOffer | ReceiverKey | SenderKey | OpenedTotal

@@ -1,0 +1,116 @@
+"""Receiver-opened sums: m receivers each get a weighted sum of their own, which no one else can open (pFedGraph, FedSaC, FPFC).
+
+Spec: specs/receiver_opened.md. Terms and policy: terms.py. The client's role: client.py. The
+server's: server.py. Each sum is a masked sum (masked/sum.py) whose inputs carry one more mask, which the receiver
+knows. Here: many of them in one process.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...crypto.entropy import Entropy
+from ...crypto.fixed_point import Floats, Rounding
+from ..in_process import Fault, InProcess, Tap
+from ..masked.server import Summed
+from ..masked.sum import Members, masked_sum
+from ..masked.terms import Plan
+from ..messages import HEAD_BYTES, Task
+from ..roles import Deadline, Effect, Learned, Party, Worked
+from ..session import SERVER
+from .client import Member, blinded_input, member_step
+from .server import Agreed, Inviting, forward, invite, server_step
+from .terms import Opening, OpeningPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """Who plays. members: the clients' roles here. parties: the same clients' roles in the masked sum, idle."""
+
+    members: Mapping[int, Party]
+    parties: Mapping[int, Party]
+    enrolled: Mapping[int, bytes] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Opened:
+    """What a receiver learned: the weighted mean, float32, shape (d,), of these survivors. means alone are the receiver's."""
+
+    mean: NDArray[np.float32] = field(repr=False)
+    survivors: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Played:
+    """How the openings ended: per receiver what it learned; who is missing learned nothing. networks: keys, then each sum's."""
+
+    opened: Mapping[int, Opened]
+    networks: tuple[InProcess, ...]
+
+    @property
+    def faults(self) -> tuple[Fault, ...]:
+        return tuple(fault for network in self.networks for fault in network.faults)
+
+
+def members_of(identities: Members, run: bytes, model: bytes, policy: OpeningPolicy, entropy: Entropy) -> dict[int, Party]:
+    """The clients' roles, in no session."""
+    states = {
+        i: Member(i, run, policy, identity, identities.enrolled, entropy, model) for i, identity in identities.identities.items()
+    }
+    return {i: Party(i, state, member_step) for i, state in states.items()}
+
+
+def receiver_opened(
+    openings: Sequence[Opening],
+    cast: Cast,
+    plan: Callable[[Opening, tuple[int, ...]], Plan],
+    update: Callable[[int, Opening], tuple[Floats, Rounding]],
+    tap: Tap | None = None,
+    *,
+    record: bool = False,
+) -> Played:
+    """Play the openings of one round in one process: all keys, then a masked sum for each, then the receivers.
+
+    plan: of the masked sum of an opening among the senders that are left. update: a sender's vector, float32 or float64,
+    shape (d,), and how it is rounded for this opening.
+    """
+    most = max(len(opening.session.roster) for opening in openings)
+    largest = max(4 * opening.length for opening in openings)
+    network = InProcess(tap, max_bytes=HEAD_BYTES + 120 * most + largest, record=record)
+    servers = {o.session.digest: Party(SERVER, Inviting(o, cast.enrolled), server_step) for o in openings}
+    learned: dict[bytes, bytes] = {}
+
+    def learn(_: int, effect: Learned) -> None:
+        learned[effect.session] = effect.vector
+
+    def carry(parties: Mapping[bytes, Party], effects: Sequence[Effect]) -> None:
+        network.run(cast.members, parties, ((SERVER, effect) for effect in effects), _no_work, learn)
+
+    carry(servers, [effect for opening in openings for effect in invite(opening)])
+    networks, opened = [network], {}
+    for opening in openings:
+        agreed = servers[opening.session.digest].state
+        if not isinstance(agreed, Agreed):
+            continue
+        planned = plan(opening, agreed.senders)
+
+        def blind(client: int, opening: Opening = opening, planned: Plan = planned) -> NDArray[np.unsignedinteger]:
+            return blinded_input(cast.members[client].state, planned.session, *update(client, opening))
+
+        end, sums = masked_sum(planned, cast.parties, blind, tap, record=record)
+        networks.append(sums)
+        if not isinstance(end, Summed):
+            continue
+        carry({}, [forward(agreed, end)])
+        vector = learned.get(opening.session.digest)
+        if vector is not None:
+            opened[opening.receiver] = Opened(np.frombuffer(vector, "<f4"), end.clients)
+    for party in cast.members.values():
+        party.handle(Deadline())
+    return Played(opened, tuple(networks))
+
+
+def _no_work(_: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
+    return iter(())

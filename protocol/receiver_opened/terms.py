@@ -1,0 +1,174 @@
+"""What a receiver-opened sum is agreed on, the mask that hides it from the server, and the policy that a client holds it against.
+
+Spec: specs/receiver_opened.md, sections Terms and Keys.
+"""
+
+import hashlib
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import cbor2
+import numpy as np
+from numpy.typing import NDArray
+
+from ...crypto.fixed_point import FixedPoint, Floats, Rounding, WeightedMean
+from ...crypto.masks import add_masks
+from ..masked.terms import PROTOCOL as SUM_PROTOCOL
+from ..masked.terms import Ring, Terms
+from ..session import Session
+from ..span import Row, fewest_clients, independent
+from .messages import OpeningOffer
+
+PROTOCOL = "receiver opened"
+Words = NDArray[np.uint32]
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """One weighted sum for one receiver. Public to its senders and its receiver. Raises ValueError for what cannot be.
+
+    session: its roster are the senders, which the receiver is not one of: what it knows itself it adds itself. weights: the row,
+    whole numbers from 1 on in the roster's order. ring_bits: of the masked sum underneath. d, bits, clip, max_weight: as in
+    `FixedPoint`. model: SHA-256 of the model that the updates belong to.
+
+    The sum is in Z_M, M = 2^mask_bits: senders mask modulo M, and the masked sum adds the results, which are below M, without
+    wrapping around in its own larger ring. M is 2^32 in the ring of 64 bits, and in that of 32 bits as much as the roster leaves.
+    """
+
+    session: Session
+    receiver: int
+    weights: tuple[int, ...]
+    ring_bits: int
+    d: int
+    bits: int
+    clip: float
+    max_weight: int
+    model: bytes
+
+    def __post_init__(self) -> None:
+        roster = self.session.roster
+        if self.receiver in roster:
+            raise ValueError("the receiver is not one of the senders; it adds its own update itself")
+        if len(self.weights) != len(roster) or not all(1 <= w <= self.max_weight for w in self.weights):
+            raise ValueError(f"a row has one weight from 1 to {self.max_weight} for each sender; leave out who has none")
+        if self.ring_bits not in (32, 64):
+            raise ValueError(f"ring_bits is 32 or 64, not {self.ring_bits}")
+        _ = self.grid
+        if len(roster) * ((1 << self.bits) - 1) * self.max_weight >= 1 << self.mask_bits:
+            raise ValueError(
+                f"{len(roster)} senders of {self.bits} bits and weight {self.max_weight} could wrap around modulo "
+                f"2^{self.mask_bits}; lower bits or max_weight" + (", or take ring_bits=64" if self.ring_bits == 32 else "")
+            )
+
+    @property
+    def mask_bits(self) -> int:
+        """The largest b <= 32 for which the masked sum can add elements below 2^b."""
+        return 32 if self.ring_bits == 64 else min(31, ((2**32 - 1) // len(self.session.roster) + 1).bit_length() - 1)
+
+    @property
+    def grid(self) -> FixedPoint:
+        return FixedPoint(32, self.bits, self.clip, len(self.session.roster), self.max_weight)
+
+    @property
+    def length(self) -> int:
+        """Ring elements of an input."""
+        return self.d + 1
+
+    @property
+    def row(self) -> dict[int, int]:
+        """The weight of each sender."""
+        return dict(zip(self.session.roster, self.weights, strict=True))
+
+    @property
+    def binding(self) -> bytes:
+        """32 bytes, the context of every signature and mask: the session's digest and all other fields."""
+        fields = [self.receiver, list(self.weights), self.ring_bits, self.d, self.bits, struct.pack(">d", self.clip)]
+        terms = cbor2.dumps([*fields, self.max_weight, self.model], canonical=True)
+        return hashlib.sha256(b"cloister/v1/receiver opened" + self.session.digest + hashlib.sha256(terms).digest()).digest()
+
+    def pair(self, sender: int, sender_public: bytes, receiver_public: bytes) -> bytes:
+        """The context of the key of a sender's mask."""
+        return self.binding + sender.to_bytes(4, "big") + self.receiver.to_bytes(4, "big") + sender_public + receiver_public
+
+    @property
+    def sum_protocol(self) -> str:
+        """The name of the masked sum underneath, which belongs to this opening alone."""
+        return f"{SUM_PROTOCOL}/opened {self.binding.hex()[:40]}"
+
+    def sum_session(self, senders: tuple[int, ...]) -> Session:
+        """The masked sum's session among the senders whose keys arrived."""
+        s = self.session
+        return Session(self.sum_protocol, s.run, s.round, s.cluster, senders, s.threshold)
+
+    def sum_terms(self, neighbours: int, threshold: int, graph_seed: bytes) -> Terms:
+        """The masked sum's terms: its inputs are any elements below M."""
+        bits, weight = (16, 2**16 + 1) if self.mask_bits == 32 else (self.mask_bits, 1)  # (2^bits - 1) weight = M - 1
+        return Terms(self.ring_bits, self.length, bits, self.clip, weight, neighbours, threshold, graph_seed, self.model)
+
+    def blinded(self, vector: Floats, sender: int, rounding: Rounding, key: bytes) -> Ring:
+        """A sender's input to the masked sum: its weighted encoding plus the mask of its key modulo M. Shape (length,)."""
+        words = self.grid.encode(vector, self.row[sender], rounding).ring.astype(np.uint32, copy=False)
+        add_masks(words, [(key, 1)])
+        words &= np.uint32(2**self.mask_bits - 1)
+        return words if self.ring_bits == 32 else words.astype(np.uint64)
+
+    def reduced(self, total: Ring) -> Words:
+        """The masked sum's total modulo M: what the receiver needs of it."""
+        return (total & total.dtype.type(2**self.mask_bits - 1)).astype(np.uint32)
+
+    def unblinded(self, total: Words, keys: Iterable[bytes]) -> WeightedMean:
+        """The weighted mean under the masks of these keys. Raises ValueError for a total that is not under exactly them."""
+        words = total.copy()
+        add_masks(words, [(key, -1) for key in keys])
+        words &= np.uint32(2**self.mask_bits - 1)
+        return self.grid.decode(words)
+
+    @classmethod
+    def offered(cls, offer: OpeningOffer) -> Self:
+        """What an offer offers. Raises ValueError."""
+        o = offer
+        session = Session(o.protocol, o.run, o.round, o.cluster, o.roster, o.threshold)
+        (clip,) = struct.unpack(">d", o.clip)
+        return cls(session, o.opener, o.weights, o.ring_bits, o.d, o.bits, clip, o.max_weight, o.model)
+
+    @property
+    def offer(self) -> OpeningOffer:
+        s = self.session
+        head = (s.protocol, s.run, s.round, s.cluster, s.roster, s.threshold, self.receiver, self.weights)
+        return OpeningOffer(*head, self.ring_bits, self.d, self.bits, struct.pack(">d", self.clip), self.max_weight, self.model)
+
+
+@dataclass(frozen=True, slots=True)
+class OpeningPolicy:
+    """What a client insists on, as a sender and as a receiver.
+
+    floor: fewest senders, other than colluding ones, in a sum. colluding: groups of clients that it takes for one. max_length:
+    elements that it will mask or open.
+    """
+
+    floor: int
+    colluding: tuple[frozenset[int], ...] = ()
+    max_length: int = 2**28
+
+    def __post_init__(self) -> None:
+        if self.floor < 2:
+            raise ValueError("a sum of one client is its input: the floor is 2 or more")
+
+    def group(self, receiver: int) -> frozenset[int]:
+        """The receiver and who colludes with it."""
+        return frozenset({receiver}).union(*(group for group in self.colluding if receiver in group))
+
+    def reveals(self, opening: Opening, earlier: Sequence[Opening]) -> bool:
+        """Whether the opening could show its receiver's group what fewer than `floor` of the others sent.
+
+        earlier: openings of the same updates. Dropouts change rows: a sum may be of any senders down to its threshold. If the
+        rows are independent, each combination of the sums has a weight on as many clients as the same combination of the
+        rows, less at most all who may drop out. That is what is held against the floor.
+        """
+        group = self.group(opening.receiver)
+        all_of_them = [*(other for other in earlier if other.receiver in group), opening]
+        rows: list[Row] = [{i: w for i, w in each.row.items() if i not in group} for each in all_of_them]
+        lost = sum(len(each.session.roster) - each.session.threshold for each in all_of_them)
+        return not independent(rows) or (fewest_clients(rows) or 0) - lost < self.floor

@@ -1,0 +1,1 @@
+"""Two servers that hold shares and compute sums and inner products, and the view `TwoServer`. Spec: specs/two_servers.md."""

@@ -1,0 +1,107 @@
+"""The two-server protocol: sums and inner products of updates that clients share between two servers.
+
+Spec: specs/two_servers.md. Terms: terms.py. The clients' role and the first server's in an upload:
+upload.py. The first server's in a question: asking.py. The second server: second.py. The dealer:
+dealer.py. Here: all of them in one process.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ...crypto.entropy import Entropy
+from ..in_process import InProcess
+from ..messages import HEAD_BYTES, Task
+from ..roles import Effect, Learned, Party, Worked
+from ..session import DEALER, SECOND_SERVER, SERVER, Session
+from ..uploads import Policy
+from .asking import GramAnswered, SumAnswered, Unanswered, ask_gram, ask_sum, asking_step, keep
+from .dealer import Dealing, dealer_step
+from .questions import Row
+from .second import Second, second_step
+from .terms import Terms, Words
+from .upload import Collected, Collecting, Idle, client_step, opening, server_step
+
+MOST_ROWS = 16_384
+"""Rows of one Gram question that the dealer deals for."""
+
+Perform = Callable[[list[tuple[int, Task]]], Iterator[tuple[int, Worked]]]
+
+
+def max_bytes(terms: Terms, rows: int) -> int:
+    """The largest message of uploads, sums, and Gram questions of up to this many rows."""
+    return HEAD_BYTES + 8 * max(terms.length, rows * (terms.columns + rows))
+
+
+def client_parties(clients: Iterable[int], run: bytes, terms: Terms, policy: Policy, entropy: Entropy) -> dict[int, Party]:
+    """All clients, idle."""
+    return {i: Party(i, Idle(i, run, terms, policy, entropy), client_step) for i in clients}
+
+
+def helper_parties(run: bytes, terms: Terms, policy: Policy, entropy: Entropy) -> dict[int, Party]:
+    """The second server and the dealer."""
+    return {
+        SECOND_SERVER: Party(SECOND_SERVER, Second(run, terms, policy, entropy), second_step),
+        DEALER: Party(DEALER, Dealing(terms, MOST_ROWS, entropy), dealer_step),
+    }
+
+
+def collect(
+    network: InProcess,
+    parties: Mapping[int, Party],
+    terms: Terms,
+    sessions: Sequence[tuple[Session, str, str, bytes]],
+    perform: Perform,
+) -> list[Collected]:
+    """Play uploads. sessions: each with its kind of work, the model's name and its bytes. parties: clients and helpers."""
+    servers = {session.digest: Party(SERVER, Collecting(session, terms), server_step) for session, *_ in sessions}
+    first = ((SERVER, effect) for session in sessions for effect in opening(*session))
+    network.run(parties, servers, first, perform, _no_lesson)
+    return [server.state for server in servers.values()]
+
+
+def gram(
+    network: InProcess,
+    parties: Mapping[int, Party],
+    terms: Terms,
+    run: bytes,
+    number: int,
+    rows: Sequence[tuple[Row, Words]],
+    entropy: Entropy,
+) -> GramAnswered | Unanswered:
+    """Play a Gram question. rows: updates with the first server's shares; those of one session next to each other."""
+    state, effects = ask_gram(terms, run, number, [row for row, _ in rows], [share for _, share in rows], entropy)
+    answer: GramAnswered | Unanswered = _play(network, parties, state, effects)
+    return answer
+
+
+def sums(
+    network: InProcess,
+    parties: Mapping[int, Party],
+    terms: Terms,
+    run: bytes,
+    number: int,
+    source: bytes,
+    weights: Sequence[tuple[int, int, Words]],
+) -> SumAnswered | Unanswered:
+    """Play one weighted sum of one session's updates. weights: client, weight and share, by ascending client."""
+    answer: SumAnswered | Unanswered = _play(network, parties, *ask_sum(terms, run, number, source, weights))
+    return answer
+
+
+def forget(network: InProcess, parties: Mapping[int, Party], run: bytes, number: int, rows: Sequence[Row]) -> None:
+    """Make the second server forget everything but these rows, which must be grouped by session."""
+    network.run(parties, {}, [(SERVER, keep(run, number, rows))], _no_work, _no_lesson)
+
+
+def _play(network: InProcess, parties: Mapping[int, Party], state: Any, effects: Iterable[Effect]) -> Any:
+    server = Party(SERVER, state, asking_step)
+    network.run(parties, {state.question: server}, ((SERVER, effect) for effect in effects), _no_work, _no_lesson)
+    return server.state
+
+
+def _no_work(_: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
+    return iter(())
+
+
+def _no_lesson(_: int, __: Learned) -> None:
+    raise ValueError("nothing is published to clients by two servers")

@@ -1,0 +1,266 @@
+"""The second server of the two-server protocol: it holds keys, and answers only what the floor and the span allow.
+
+Spec: specs/two_servers.md. It keeps 32 bytes per update and expands one share at a time. What it is asked is checked against
+everything it answered about the same updates: a lone first server gets no sum under the floor and no two that differ in few.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ...crypto.additive import AdditiveShare, difference, gram_share, keyed_share, keyed_square, keyed_triple, reveal
+from ...crypto.commitment import BadCommitment, open_commitment
+from ...crypto.entropy import Entropy
+from ..errors import ProtocolError
+from ..messages import Envelope, Task
+from ..roles import Deadline, Effect, Event, Persist, Received, Send
+from ..session import DEALER, SECOND_SERVER, SERVER, Session
+from ..span import reveals_fewer_than
+from ..uploads import Policy
+from .messages import (
+    Agreed,
+    Coin,
+    GramAnswer,
+    GramQuestion,
+    Held,
+    Keep,
+    KeyedTriple,
+    KeyShare,
+    Opening,
+    SumAnswer,
+    SumQuestion,
+)
+from .questions import Row, gram_question, keep_question, projected, projection_key, rows_of, sum_question, weighted
+from .terms import Terms, Words
+from .upload import admitted, from_words, terms_of, to_words
+
+
+@dataclass(frozen=True, slots=True)
+class Receiving:
+    """A session while keys arrive."""
+
+    session: Session
+    keys: Mapping[int, bytes] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """A session's survivors. sums: the weight rows answered, None once only Gram questions are. products: entered by client.
+
+    terms: where they are not the run's; only sums are answered then, as inner products of choices would show who chose alike.
+    """
+
+    keys: Mapping[int, bytes] = field(repr=False)
+    sums: tuple[Mapping[int, int], ...] | None = ()
+    products: Mapping[int, int] = field(default_factory=dict)
+    terms: Terms | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tossed:
+    """A Gram question after the second server's half of the coin, until the server's opening and the triple are both here."""
+
+    rows: tuple[Row, ...]
+    commitment: bytes
+    coin: bytes
+    triple: KeyedTriple | None = None
+    opening: Opening | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Second:
+    """The second server. next_round, next_question: what it still takes, as persisted; keys are never stored.
+
+    others: the terms of further kinds of work, about which only sums are answered.
+    """
+
+    run: bytes
+    terms: Terms
+    policy: Policy
+    entropy: Entropy = field(repr=False)
+    next_round: Mapping[str, int] = field(default_factory=dict)
+    next_question: int = 0
+    sessions: Mapping[bytes, Receiving | Holding] = field(default_factory=dict)
+    questions: Mapping[bytes, Tossed] = field(default_factory=dict)
+    opened: Mapping[str, int] = field(default_factory=dict)
+    others: Mapping[str, Terms] = field(default_factory=dict)
+
+
+def second_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
+    """The second server's role. Raises ProtocolError blaming the sender of what is misplaced, repeated, or must be refused."""
+    match state, event:
+        case Second(), Received(Envelope(message=KeyShare() as share, sender=client, session=digest)):
+            return _take_key(state, digest, client, share), ()
+        case Second(), Received(Envelope(message=KeyedTriple() as triple, sender=sender, session=question)):
+            if sender != DEALER or question not in state.questions or state.questions[question].triple is not None:
+                raise ProtocolError("a triple that is not the dealer's, or that no question waits for", sender)
+            return _answer(state, question, replace(state.questions[question], triple=triple))
+        case Second(), Received(Envelope(sender=sender)) if sender != SERVER:
+            raise ProtocolError("a message that is not the server's", sender)
+        case Second(), Received(Envelope(message=Task() as task) as envelope):
+            return _open(state, envelope, task), ()
+        case Second(), Received(Envelope(message=Held(clients=clients), session=digest)):
+            return _agree(state, digest, clients)
+        case Second(), Received(Envelope(message=GramQuestion() as request, session=question)):
+            return _toss(state, question, request)
+        case Second(), Received(Envelope(message=Opening() as opening, session=question)):
+            return _opened(state, question, opening)
+        case Second(), Received(Envelope(message=SumQuestion() as request, session=question)):
+            return _sum(state, question, request)
+        case Second(), Received(Envelope(message=Keep() as keep, session=question)):
+            return _keep(state, question, keep), ()
+        case Second(), Received(envelope):
+            raise ProtocolError(f"{type(envelope.message).__name__} is out of place at the second server", envelope.sender)
+        case Second(), Deadline():
+            return state, ()
+        case _:
+            raise ValueError(f"{type(event).__name__} is out of place at the second server")
+
+
+def _send(session: bytes, message: Any) -> Send:
+    return Send(Envelope(session, SECOND_SERVER, SERVER, message))
+
+
+# --- uploads ---------------------------------------------------------------------------------------------------------------
+
+
+def _open(state: Second, envelope: Envelope, task: Task) -> Second:
+    session = admitted(envelope, task, state.run, state.policy, state.next_round, state.others)
+    if session.digest in state.sessions:
+        raise ProtocolError("a session that is already open", SERVER)
+    opened = {**state.opened, task.work: max(task.round + 1, state.opened.get(task.work, 0))}
+    return replace(state, sessions={**state.sessions, session.digest: Receiving(session)}, opened=opened)
+
+
+def _take_key(state: Second, digest: bytes, client: int, share: KeyShare) -> Second:
+    held = state.sessions.get(digest)
+    if not isinstance(held, Receiving):
+        raise ProtocolError("a key for a session that is not open for keys", client)
+    if client not in held.session.roster or client in held.keys:
+        raise ProtocolError("a key from outside the roster, or a second one", client)
+    if share.binding != terms_of(held.session, state.terms, state.others).binding(held.session):
+        raise ProtocolError("a key of another session or of other terms", client)
+    return replace(state, sessions={**state.sessions, digest: replace(held, keys={**held.keys, client: share.key})})
+
+
+def _agree(state: Second, digest: bytes, clients: tuple[int, ...]) -> tuple[Second, tuple[Effect, ...]]:
+    held = state.sessions.get(digest)
+    if not isinstance(held, Receiving):
+        raise ProtocolError("survivors of a session that is not open, or a second time", SERVER)
+    if not set(clients) <= set(held.session.roster):
+        raise ProtocolError("survivors from outside the roster", SERVER)
+    both = tuple(i for i in clients if i in held.keys)
+    terms = terms_of(held.session, state.terms, state.others)
+    holding = Holding({i: held.keys[i] for i in both}, terms=None if terms is state.terms else terms)
+    return replace(state, sessions={**state.sessions, digest: holding}), (_send(digest, Agreed(both)),)
+
+
+# --- Gram questions --------------------------------------------------------------------------------------------------------
+
+
+def _numbered(state: Second, number: int, question: bytes, expected: bytes) -> tuple[Second, Persist]:
+    """The state after a question's number is spent."""
+    if number < state.next_question:
+        raise ProtocolError("a question whose number was used before", SERVER)
+    if question != expected:
+        raise ProtocolError("a question under another question's digest", SERVER)
+    return replace(state, next_question=number + 1), Persist("next question", (number + 1).to_bytes(8, "big"))
+
+
+def _toss(state: Second, question: bytes, request: GramQuestion) -> tuple[Second, tuple[Effect, ...]]:
+    """Check the rows, count them against the limit of products, and say the second half of the coin."""
+    numbered, stored = _numbered(state, request.number, question, gram_question(state.run, request))
+    rows = rows_of(request)
+    if len(set(rows)) < len(rows):
+        raise ProtocolError("a Gram question with a row twice", SERVER)
+    sessions = dict(state.sessions)
+    for digest, client in rows:
+        held = sessions.get(digest)
+        if not isinstance(held, Holding) or client not in held.keys:
+            raise ProtocolError("a Gram question about an update that is not held", SERVER)
+        if held.terms is not None:
+            raise ProtocolError("a Gram question about what is only for sums", SERVER)
+        products = held.products.get(client, 0) + len(rows)
+        if 0 < state.terms.most_products < products:
+            raise ProtocolError(f"a question too many: {state.terms.most_products} products of one update are the most", SERVER)
+        sessions[digest] = replace(held, products={**held.products, client: products})
+    coin = state.entropy.secret(f"two servers coin 2 {question.hex()}", 32)
+    tossed = Tossed(rows, request.commitment, coin)
+    return replace(numbered, sessions=sessions, questions={**state.questions, question: tossed}), (
+        stored,
+        _send(question, Coin(coin)),
+    )
+
+
+def _opened(state: Second, question: bytes, opening: Opening) -> tuple[Second, tuple[Effect, ...]]:
+    tossed = state.questions.get(question)
+    if tossed is None or tossed.opening is not None:
+        raise ProtocolError("an opening that no question waits for", SERVER)
+    try:
+        open_commitment(tossed.commitment, opening.coin, opening.salt, question)
+    except BadCommitment:
+        raise ProtocolError("a half of the coin that is not the one committed to", SERVER) from None
+    if len(opening.difference) != 8 * len(tossed.rows) * state.terms.columns:
+        raise ProtocolError(f"a difference of {len(opening.difference)} bytes", SERVER)
+    return _answer(state, question, replace(tossed, opening=opening))
+
+
+def _answer(state: Second, question: bytes, tossed: Tossed) -> tuple[Second, tuple[Effect, ...]]:
+    """Project the shares and answer, once the triple and the opening are here; each triple once."""
+    if tossed.triple is None or tossed.opening is None:
+        return replace(state, questions={**state.questions, question: tossed}), ()
+    projection = state.terms.project(projection_key(question, tossed.opening.coin, tossed.coin))
+    share = AdditiveShare(1, projected(state.terms, projection, _expanded(state, tossed.rows), len(tossed.rows)))
+    count = len(tossed.rows)
+    triple = keyed_triple(1, tossed.triple.mask, keyed_square(tossed.triple.square, count), state.terms.columns)
+    mine = difference(share, triple)
+    theirs = AdditiveShare(0, from_words(tossed.opening.difference).reshape(count, -1))
+    gram = gram_share(reveal(theirs, mine), triple)
+    left = {q: t for q, t in state.questions.items() if q != question}
+    return replace(state, questions=left), (_send(question, GramAnswer(to_words(mine.values), to_words(gram.values))),)
+
+
+def _expanded(state: Second, rows: tuple[Row, ...]) -> Iterator[Words]:
+    for digest, client in rows:
+        held = state.sessions.get(digest)
+        if not isinstance(held, Holding) or client not in held.keys:
+            raise ProtocolError("a Gram question about an update that is no longer held", SERVER)
+        yield keyed_share(held.keys[client], (state.terms.length,)).values
+
+
+# --- sums, and forgetting --------------------------------------------------------------------------------------------------
+
+
+def _sum(state: Second, question: bytes, request: SumQuestion) -> tuple[Second, tuple[Effect, ...]]:
+    """Answer with the share of a weighted sum, if all sums together still show at least `floor` clients at once."""
+    numbered, stored = _numbered(state, request.number, question, sum_question(state.run, request))
+    held, floor = state.sessions.get(request.source), state.terms.floor
+    if not isinstance(held, Holding) or held.sums is None or not set(request.clients) <= set(held.keys):
+        raise ProtocolError("a sum of updates that are not held, or no longer for sums", SERVER)
+    terms = held.terms or state.terms
+    row = dict(zip(request.clients, request.weights, strict=True))
+    if len(row) < floor:
+        raise ProtocolError(f"a sum of {len(row)} clients where {floor} are the fewest", SERVER)
+    if sum(abs(q) for q in row.values()) > terms.most_weight:
+        raise ProtocolError("weights whose sum could wrap around", SERVER)
+    if reveals_fewer_than(floor, [*held.sums, row]):
+        raise ProtocolError(f"a sum that, with those before, would show fewer than {floor} clients", SERVER)
+    shares = (keyed_share(held.keys[i], (terms.length,)).values for i in row)
+    total = weighted(row.values(), shares, terms.length)
+    sessions = {**state.sessions, request.source: replace(held, sums=(*held.sums, row))}
+    return replace(numbered, sessions=sessions), (stored, _send(question, SumAnswer(to_words(total))))
+
+
+def _keep(state: Second, question: bytes, keep: Keep) -> Second:
+    """Forget all but these clients' keys, and take no more sessions of the rounds so far."""
+    numbered, _ = _numbered(state, keep.number, question, keep_question(state.run, keep))
+    kept: dict[bytes, Holding] = {}
+    for digest, client in rows_of(keep):
+        held = state.sessions.get(digest)
+        if not isinstance(held, Holding) or client not in held.keys or held.terms is not None:
+            raise ProtocolError("updates to keep that are not held", SERVER)
+        before = kept.get(digest, Holding({}, None))
+        products = {**before.products, client: held.products.get(client, 0)}
+        kept[digest] = Holding({**before.keys, client: held.keys[client]}, None, products)
+    next_round = {**state.next_round, **state.opened}
+    return replace(numbered, sessions=kept, questions={}, next_round=next_round)
