@@ -1,4 +1,4 @@
-"""The clients' computers of a simulation, for embeddings of their own data (EMD-CFL): implements `pairs.terms.Embedders`.
+"""The clients' computers of a simulation, for embeddings of their own data (EMD-CFL): implements `pairs.question.Embedders`.
 
 Every client takes one stratified subsample of its training data and one of its validation data, all of one size, and uses them
 for every pair and for its reference distance.
@@ -12,6 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from ..protocol.pairs.question import Answered
+from ..protocol.pairs.terms import PairTerms
 from .emd.embedding import Embedding, embed
 from .emd.subsample import Size, subsample
 from .models import EmbeddingAndHead
@@ -65,6 +67,17 @@ class SimulatedEmbedders:
     def embed_examples(self, examples: NDArray[np.float32], weights: NDArray[np.float32] | None, /) -> NDArray[np.float32]:
         x = torch.from_numpy(np.array(examples)).reshape(len(examples), *self.shape)
         return self._embed(Examples(x, torch.zeros(len(x), dtype=torch.int64)), weights)
+
+    def sent(
+        self,
+        client: int,
+        terms: PairTerms,
+        projection: NDArray[np.float64] | None,
+        others: NDArray[np.float32] | None,
+        honest: Answered,
+        /,
+    ) -> Answered:
+        return honest
 
     def _embed(self, examples: Examples, weights: NDArray[np.float32] | None) -> NDArray[np.float32]:
         if weights is None:

@@ -34,7 +34,7 @@ from .disclosure import Disclosure
 from .errors import Refused
 from .in_process import Fault, Tap
 from .ledger import Ledger, Unit
-from .pairs.terms import Embedders, PairAnswers, PairQuestion
+from .pairs.question import Embedders, PairAnswers, PairQuestion
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from .errors import Refused
 from .in_process import Fault, InProcess
 from .ledger import Ledger, Unit
 from .messages import HEAD_BYTES, Task
-from .pairs.terms import PairAnswers, PairQuestion
+from .pairs.question import PairAnswers, PairQuestion
 from .pairs.view import Pairs
 from .roles import Effect, Learned, Party, Worked
 from .session import SERVER, Session
@@ -94,7 +94,8 @@ class ViewBase:
 
     @property
     def ledgers(self) -> Mapping[tuple[int, Unit], Ledger]:
-        return {}
+        """Of every client that released something with noise; here what it released to be compared."""
+        return {(i, ledger.unit): ledger for i, ledger in self.pair_ledgers.items()}
 
     @property
     def _models(self) -> dict[str, Vector]:

@@ -16,8 +16,11 @@ from cloister.protocol.in_process import InProcess
 from cloister.protocol.messages import Envelope, decode, encode
 from cloister.protocol.pairs.client import KEY, Peer, peer_step
 from cloister.protocol.pairs.messages import PairKey
+from cloister.protocol.pairs.policy import PairPolicy
+from cloister.protocol.pairs.projection import drawn
+from cloister.protocol.pairs.question import Released
 from cloister.protocol.pairs.server import Paired, Pairing, offer, server_step
-from cloister.protocol.pairs.terms import ONCE, PROTOCOL, PairPolicy, PairTerms, Released, drawn
+from cloister.protocol.pairs.terms import ONCE, PROTOCOL, PairTerms
 from cloister.protocol.roles import Party
 from cloister.protocol.session import SERVER, Session
 
@@ -34,18 +37,21 @@ def terms_of_pair(projection="gaussian rows"):
     return PairTerms(session, "clouds", projection, "exchanged", "train", "projected", 4, 3, 2, 4)
 
 
-def release(terms, secret, own, others):
-    """The client's first weight in its own cloud, the other's in the other: constants."""
-    shape = (terms.rows, terms.p)
-    return Released(np.full(shape, own[0], np.float32), np.full(shape, others[0], np.float32), float(own[0]) / 16)
+class Constants:
+    """A computer that releases the client's first weight as its own cloud, the other's as the other."""
+
+    def release(self, terms, secret, own, others):
+        shape = (terms.rows, terms.p)
+        return Released(np.full(shape, own[0], np.float32), np.full(shape, others[0], np.float32), float(own[0]) / 16)
 
 
 def play_pair(terms, tamper=None):
     """The exchange with frame number `tamper[0]` replaced by the bytes `tamper[1]` (empty: dropped)."""
     identities = {i: Identity.from_secret(ENTROPY.secret(f"identity {i}", 32)) for i in PAIR}
     enrolled = {i: identity.public for i, identity in identities.items()}
+    policy = PairPolicy(d=terms.d, inputs=terms.d, rows=terms.rows)
     parties = {
-        i: Party(i, Peer(i, RUN, PairPolicy(), identities[i], enrolled, ENTROPY, release, WEIGHTS[i]), peer_step) for i in PAIR
+        i: Party(i, Peer(i, RUN, policy, identities[i], enrolled, ENTROPY, Constants(), WEIGHTS[i]), peer_step) for i in PAIR
     }
 
     def tap(frame):

@@ -10,7 +10,9 @@ from cloister.fl.algorithms.emd_cfl import Tau
 from cloister.fl.emd.distances import COSINE, ExactEmd
 from cloister.protocol.answers import Assignment, Model
 from cloister.protocol.pairs.client import Peer, peer_step
-from cloister.protocol.pairs.terms import PairPolicy, PairQuestion, Released, terms_of
+from cloister.protocol.pairs.policy import policy_of
+from cloister.protocol.pairs.question import PairQuestion, Released, Reported, Told
+from cloister.protocol.pairs.terms import terms_of
 from cloister.protocol.roles import Party
 from cloister.protocol.session import Session
 from cloister.protocol.view import LocalWork, Setup
@@ -58,6 +60,9 @@ class Small:
     def embed_examples(self, examples, weights):
         return examples if weights is None else examples * weights[:D]
 
+    def sent(self, client, terms, projection, others, honest):
+        return honest
+
 
 def by_distance(eps=0.3, seen=None, distance=TAU):
     """A judge that solves every direction exactly; `seen` collects them."""
@@ -67,7 +72,8 @@ def by_distance(eps=0.3, seen=None, distance=TAU):
         for d in directions:
             if seen is not None:
                 seen[d.client, d.other] = d
-            found[d.client, d.other] = distance(d.source, d.target) - d.reference < eps
+            w = d.distance if isinstance(d, Told) else distance(d.source, d.target)
+            found[d.client, d.other] = w - d.reference < eps
         return found
 
     return judge
@@ -96,13 +102,21 @@ def expected(pairs=None):
     return found
 
 
-def plain_release(terms, secret, own, others):
-    """A computer that releases ones, and says that it was asked."""
-    rows = np.ones((terms.released_rows, terms.p), np.float32)
-    return Released(rows, rows if terms.both else None, 0.25)
+class Ones:
+    """A computer that releases ones, shows ones, and reports constants."""
+
+    def release(self, terms, secret, own, others):
+        rows = np.ones((terms.released_rows, terms.p), np.float32)
+        return Released(rows, rows if terms.both else None, 0.25)
+
+    def show(self, terms, own, others):
+        return np.ones((terms.rows, terms.d), np.float32)
+
+    def report(self, terms, own, others, theirs):
+        return Reported(float(theirs.mean()), 0.25)
 
 
-def two(choice, compute=plain_release, round=0, policy=PairPolicy(), seed=3):
+def two(choice, computer=Ones(), round=0, policy=None, seed=3):
     """The terms of a pair of clients 1 and 5, their parties by id, and the identities that everybody knows."""
     entropy = SimulatedEntropy(seed)
     identities = {i: Identity.from_secret(entropy.secret(f"identity {i}", 32)) for i in CLIENTS}
@@ -110,5 +124,6 @@ def two(choice, compute=plain_release, round=0, policy=PairPolicy(), seed=3):
     weights = WEIGHTS if getattr(choice, "embedding", "") == "exchanged" else 0
     terms = terms_of(Session("pairs", RUN, round, "1-5", (1, 5), 2), choice, Small(), weights)
     own = {i: INITIAL[:WEIGHTS] + i for i in CLIENTS} if weights else dict.fromkeys(CLIENTS)
-    parties = {i: Party(i, Peer(i, RUN, policy, identities[i], enrolled, entropy, compute, own[i]), peer_step) for i in CLIENTS}
+    policy = policy_of(choice, Small()) if policy is None else policy
+    parties = {i: Party(i, Peer(i, RUN, policy, identities[i], enrolled, entropy, computer, own[i]), peer_step) for i in CLIENTS}
     return terms, parties, identities

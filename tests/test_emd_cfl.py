@@ -27,7 +27,7 @@ from cloister.protocol import Encrypted, Masked, Permuted, Plain
 from cloister.protocol.answers import BelowFloor, Functionality, Model, Sum, Updates
 from cloister.protocol.errors import Refused
 from cloister.protocol.pairs.choices import PAPER, PUBLIC, PerClient
-from cloister.protocol.pairs.terms import PairAnswers
+from cloister.protocol.pairs.question import PairAnswers
 
 DIGITS = Scenario(
     name="rotated digits",

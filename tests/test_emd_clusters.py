@@ -106,6 +106,22 @@ def test_calibration_joins_all_where_all_is_noise_and_parts_all_where_all_are_fa
     assert (lone.eps, lone.noise, lone.below, lone.above) == pytest.approx((0.015, 0.01, 0.01, float("inf")))
 
 
+@pytest.mark.parametrize("tau", [0.12, 0.3, 2.0])
+@pytest.mark.parametrize("liars", [(2,), (2, 9)])
+def test_a_reference_that_is_reported_too_large_joins_nobody_else(tau: float, liars: tuple[int, ...]) -> None:
+    """Liars accept everybody; calibration by the gap still parts the groups, as each liar's own row is not believed."""
+    groups = [0] * 6 + [1] * 6
+    matrix = planted(groups, 0.1, 0.004, 5)
+    references = [0.09] * 12
+    for liar in liars:
+        matrix[liar] -= tau - 0.09
+        matrix[liar, liar], references[liar] = 0.0, tau
+    found = from_distances(matrix, references)
+    joined = adjacency({(i, j): bool(matrix[i, j] < found.eps) for i in range(12) for j in range(12)}, range(12))
+    assert len(neighbourhoods(joined, range(12))) == 2
+    assert from_references(references) == pytest.approx(0.0225)
+
+
 def test_pairs_that_were_not_asked_do_not_count() -> None:
     matrix = planted([0, 0, 0, 1, 1, 1], 0.2, 0.004, 3)
     matrix[0, 4] = np.nan

@@ -11,28 +11,37 @@ from hypothesis import strategies as st
 from cloister.crypto.agreement import AgreementKey
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.identity import Identity
-from cloister.fl.emd.distances import Euclidean, MeanDistance
+from cloister.crypto.sealing import InvalidSeal
+from cloister.fl.emd.distances import Euclidean, ExactEmd, MeanDistance, Sinkhorn
+from cloister.fl.emd.judging import tau_of
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.answers import Assignment, Functionality, Model
 from cloister.protocol.errors import ProtocolError, Refused
 from cloister.protocol.in_process import Frame, InProcess
 from cloister.protocol.messages import Envelope, decode, encode, first_items
+from cloister.protocol.pairs import sealing
 from cloister.protocol.pairs.choices import (
+    DISTANCES,
     ONE_RELEASE,
     ORTHONORMAL,
     PAPER,
     PUBLIC,
     SERVER_SAMPLES,
+    Distances,
     MeanSketch,
     PerClient,
     PerPair,
     ServerSamples,
 )
-from cloister.protocol.pairs.client import KEY, Answered, sealed_chunks
-from cloister.protocol.pairs.messages import PairClouds, PairEdge, PairKey, PairOffer, SealedEmbedding
+from cloister.protocol.pairs.client import KEY, Answered
+from cloister.protocol.pairs.messages import PairClouds, PairDistance, PairEdge, PairKey, PairOffer, SealedCloud, SealedEmbedding
 from cloister.protocol.pairs.noise import Noise
+from cloister.protocol.pairs.policy import policy_of
+from cloister.protocol.pairs.projection import drawn
+from cloister.protocol.pairs.question import PairQuestion
+from cloister.protocol.pairs.sealing import CLOUD, MODEL, opened_chunks, sealed_chunks
 from cloister.protocol.pairs.server import Paired, Pairing, Undecided, offer, server_step
-from cloister.protocol.pairs.terms import PairPolicy, PairQuestion, PairTerms, drawn, terms_of
+from cloister.protocol.pairs.terms import PairTerms, terms_of
 from cloister.protocol.roles import Deadline, Party, Received, Send
 from cloister.protocol.session import SERVER, Session
 from cloister.protocol.view import Setup
@@ -46,6 +55,7 @@ from .pairs_sample import (
     TAU,
     WEIGHTS,
     D,
+    Ones,
     Small,
     all_pairs,
     ask,
@@ -59,11 +69,12 @@ from .pairs_sample import (
 LIMIT = 1 << 20
 PROTECTIONS = [Plain(), Permuted(floor=2), Masked(floor=2, sketch=8)]
 BY_PAIR = [PAPER, ORTHONORMAL, PUBLIC, PerPair(target="validation"), PerPair(reference="plain")]
-CHOICES = [*BY_PAIR, ONE_RELEASE, PerClient(target="validation"), ServerSamples(embedding="public")]
+MEASURED = [DISTANCES, Distances(embedding="public", target="validation")]
+CHOICES = [*BY_PAIR, *MEASURED, ONE_RELEASE, PerClient(target="validation"), ServerSamples(embedding="public")]
 NOISE = Noise(clip=4.0, multiplier=1.0, reference_multiplier=1.0, budget=1e6, delta=1e-6)
 
 
-def play(choice, tap=None, policy=PairPolicy(), change=lambda parties: None):
+def play(choice, tap=None, policy=None, change=lambda parties: None):
     """One pair from offer to deadline: the server's end, the clients' parties, and the network."""
     terms, parties, identities = two(choice, policy=policy)
     change(parties)
@@ -296,22 +307,46 @@ def test_altered_models_do_not_open(damage):
     assert all(f.blame == SERVER for f in network.faults)
 
 
-def test_chunks_cannot_be_reordered():
+CHUNKS = {
+    "reordered": lambda c: (c[1], c[0], c[2]),
+    "doubled in place of another": lambda c: (c[0], c[0], c[2]),
+    "one left out": lambda c: c[:2],
+    "one more": lambda c: (*c, c[0]),
+    "bytes moved from one to the next": lambda c: (c[0][:-4], c[0][-4:] + c[1], c[2]),
+    "none altered": lambda c: c,
+}
+
+
+@pytest.mark.parametrize("name", CHUNKS)
+def test_chunks_open_in_their_order_and_number_only(name, monkeypatch):
+    monkeypatch.setattr(sealing, "CHUNK_BYTES", 40)
     terms, _, _ = two(PAPER)
-    big = replace(terms, weights=(3 << 18))
-    chunks = sealed_chunks(bytes(32), big, 1, bytes(4 * big.weights))
+    content = np.arange(WEIGHTS, dtype=np.float32)
+    chunks = sealed_chunks(bytes(32), terms, MODEL, 1, content.tobytes())
     assert len(chunks) == 3
-    assert len(set(chunks)) == 3
+    changed = CHUNKS[name](chunks)
+    if name == "none altered":
+        np.testing.assert_array_equal(opened_chunks(bytes(32), terms, MODEL, 1, changed, WEIGHTS), content)
+        for label, sender in ((CLOUD, 1), (MODEL, 5)):
+            with pytest.raises(InvalidSeal):
+                opened_chunks(bytes(32), terms, label, sender, changed, WEIGHTS)
+        return
+    with pytest.raises((InvalidSeal, ValueError)):
+        opened_chunks(bytes(32), terms, MODEL, 1, changed, WEIGHTS)
 
 
 OFFERS = {
     "another run": ({"run": bytes(16)}, "another session's digest|another run"),
     "more of the dimensions": ({"p": D}, "dimensions"),
-    "samples": ({"released": "samples", "projection": "none", "p": D}, "examples are asked for"),
+    "samples": ({"released": "samples", "projection": "none", "p": D}, "cannot be"),
+    "distances": ({"released": "distances", "projection": "none", "p": D}, "which the policy keeps"),
+    "a cloud of more rows than it has": ({"rows": ROWS + 1}, "another size"),
+    "a larger projection than its embeddings": ({"d": 1 << 30, "p": 1 << 29}, "another size"),
+    "noise, which it does not add": ({"unit": "record", "noise": struct.pack(">3d", 1, 1, 1)}, "noise"),
     "no projection": ({"projection": "none", "p": D}, "as they are"),
     "a large model": ({"weights": 1 << 29}, "floats"),
     "another size": ({"weights": 7}, "another size"),
-    "many rows": ({"rows": 1 << 20}, "rows"),
+    "many rows": ({"rows": 1 << 20}, "another size"),
     "a pair of three": ({"roster": (1, 5, 8)}, "cannot be|digest"),
     "noise without unit": ({"noise": struct.pack(">3d", 1, 1, 1)}, "cannot be"),
     "an unknown word": ({"target": "test"}, "cannot be"),
@@ -331,7 +366,8 @@ def test_offers_against_the_policy_are_refused_and_change_nothing(name):
 
 
 def test_a_client_that_insists_on_noise_or_keeps_its_model_says_no():
-    for policy in (PairPolicy(noisy=True), PairPolicy(exchanges=False)):
+    for change in ({"noise": NOISE}, {"exchanges": False}, {"released": frozenset({"mean"})}, {"once": True}, {"rows": ROWS + 1}):
+        policy = replace(policy_of(PAPER, Small()), **change)
         state, _, network = play(PAPER, policy=policy)
         assert isinstance(state, Undecided)
         assert {f.blame for f in network.faults} == {SERVER}
@@ -361,10 +397,161 @@ def test_a_model_that_is_not_finite_is_blamed_on_its_sender_and_a_cloud_on_nobod
     assert {(f.blame, f.rejected) for f in view.faults} == {(5, True)}
 
 
+def test_a_model_that_makes_the_others_embeddings_infinite_is_blamed_on_its_sender():
+    """Weights of 3e38 are finite, and so pass; what they make of the other's data is not, which is not the other's fault."""
+
+    class Huge(Small):
+        def weights_of(self, model):
+            return np.full(WEIGHTS, 3e38, np.float32) if model[0] == (INITIAL + update_of(5))[0] else model[:WEIGHTS]
+
+    view = opened(Plain(), embedders=Huge())
+    with np.errstate(over="ignore", invalid="ignore"):
+        answers = ask(view, PAPER)
+    assert set(answers.lost) == {(1, 5), (2, 5), (5, 8)}
+    assert answers.accepts == expected([(1, 2), (1, 8), (2, 8)])
+    assert {f.blame for f in view.faults} == {5}
+
+
+@pytest.mark.parametrize("choice", [PUBLIC, ONE_RELEASE, ServerSamples(embedding="public")], ids=repr)
+def test_clouds_too_large_to_compare_lose_their_pairs_and_nothing_else(choice):
+    class Far(Small):
+        def sent(self, client, terms, projection, others, honest):
+            return replace(honest, own=np.full_like(honest.own, 1e30)) if client == 5 else honest
+
+    view = opened(Plain(), embedders=Far())
+    answers = ask(view, choice)
+    assert set(answers.lost) == {(1, 5), (2, 5), (5, 8)}
+    assert answers.accepts == expected([(1, 2), (1, 8), (2, 8)])
+    assert {(f.blame, f.rejected) for f in view.faults} == {(5, True)}
+    if choice is not PUBLIC:
+        other = opened(Plain(), embedders=Far())
+        other.restore(view.save(), [])
+        for of in (view, other):  # it has answered for all, and is not asked again
+            assert set(ask(of, choice, pairs=((1, 5),), round=1).lost) == {(1, 5)}
+        assert len(other.faults) == 0
+
+
+def test_samples_that_embed_to_what_is_not_finite_are_undecided():
+    class Breaking(Small):
+        def embed_examples(self, examples, weights):
+            found = super().embed_examples(examples, weights)
+            return found * np.float32(np.nan) if np.array_equal(examples, self.examples(5, "train")) else found
+
+    view = opened(Plain(), embedders=Breaking())
+    answers = ask(
+        view,
+        ServerSamples(embedding="public"),
+        judge=by_distance(distance=lambda x, y: float(np.abs(x.mean(0) - y.mean(0)).max())),
+    )
+    assert set(answers.lost) == {(1, 5), (2, 5), (5, 8)}
+
+
+@pytest.mark.parametrize(("said", "heard"), [(1e300, 2.0), (-1e300, 0.0), (0.5, 0.5)])
+def test_a_reference_distance_that_cannot_be_is_brought_to_the_nearest_that_can(said, heard):
+    class Liar(Small):
+        def sent(self, client, terms, projection, others, honest):
+            return replace(honest, reference=said)
+
+    seen = {}
+    ask(opened(Plain(), embedders=Liar()), PUBLIC, judge=by_distance(seen=seen))
+    assert {d.reference for d in seen.values()} == {heard}
+
+
+# --- clients that measure -------------------------------------------------------------------------------------------------
+
+
+def test_where_clients_measure_the_server_is_told_two_numbers_each():
+    seen = {}
+    view = opened(Masked(floor=2, sketch=8))
+    ask(view, DISTANCES, judge=by_distance(seen=seen))
+    clear = {}
+    ask(opened(Plain()), PerPair(projection="none", ratio=1.0), judge=by_distance(seen=clear))
+    for pair, told in seen.items():
+        exact = clear[pair]
+        assert told.distance == pytest.approx(TAU(exact.source, exact.target), abs=1e-5)
+        assert told.reference == pytest.approx(exact.reference, abs=1e-5)
+    entries = [d for d in view.log if d.what == "pairs"]
+    assert [(d.recipient, d.scalars) for d in entries[:3]] == [
+        ("clients", 6 * 2 * WEIGHTS),
+        ("clients", 6 * 2 * ROWS * D),
+        ("server", 6 * 2 * 2),
+    ]
+    assert "as they are" in entries[1].words
+
+
+def test_the_server_sees_no_cloud_where_clients_measure():
+    class Shows(Ones):
+        def show(self, terms, own, others):
+            return np.full((terms.rows, terms.d), 7.25, np.float32)
+
+    def shows(parties):
+        for party in parties.values():
+            party.state = replace(party.state, computer=Shows())
+
+    state, _, network = play(DISTANCES, change=shows)
+    assert isinstance(state, Paired)
+    assert all(found.distance == 7.25 for found in state.clouds.values())
+    cloud = np.full(4, 7.25, "<f4").tobytes()
+    assert not any(cloud in frame.data for frame in network.frames)
+    assert {f.kind for f in network.frames} >= {"SealedEmbedding", "SealedCloud", "PairDistance"}
+
+
+@pytest.mark.parametrize("damage", ["flip", "reflect", "of another size"])
+def test_altered_clouds_do_not_open(damage):
+    seen = {}
+
+    def change(message, receiver):
+        seen.setdefault(receiver, message)
+        chunk = message.chunks[0]
+        if damage == "flip":
+            return SealedCloud((bytes([chunk[0] ^ 1]) + chunk[1:],))
+        return SealedCloud((chunk[:-4],)) if damage == "of another size" else seen.get(6 - receiver, message)
+
+    state, parties, network = play(DISTANCES, tampered("SealedCloud", change))
+    assert isinstance(state, Undecided)
+    assert network.faults
+    assert all(f.blame == SERVER for f in network.faults)
+    assert all(parties[i].state.spent == {6 - i} for i in (1, 5))  # clouds have left, if only to the other: never again
+
+
+def test_distances_with_noise_are_charged_three_times_a_pair():
+    """A record is in the distance that its client reports, in the one that the other reports about it, and in tau."""
+    noise = replace(NOISE, reference_multiplier=0.5)
+    view = opened(Masked(floor=2, sketch=8))
+    seen = {}
+    ask(view, Distances(embedding="public", noise=noise), judge=by_distance(seen=seen))
+    exact = {}
+    ask(opened(Masked(floor=2, sketch=8)), Distances(embedding="public"), judge=by_distance(seen=exact))
+    off = [seen[p].distance - exact[p].distance for p in exact if 0 < seen[p].distance < TAU.span]
+    assert 0 < np.abs(off).max() < 5 * 0.5 * TAU.span / ROWS
+    for ledger in view.pair_ledgers.values():
+        assert len(ledger.releases) == 3 * 3
+        assert [r.sensitivity for r in ledger.releases] == pytest.approx([TAU.span / ROWS] * 9, rel=1e-4)
+        assert any("from the clients" in words for words in ledger.not_covered)
+    assert view.ledgers == {(i, "record"): ledger for i, ledger in view.pair_ledgers.items()}
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 9))
+def test_no_replaced_record_moves_a_distance_farther_than_is_said(seed, rows):
+    rng = np.random.default_rng(seed)
+    x, y = rng.standard_normal((rows, 4)), rng.standard_normal((rows, 4)) + rng.standard_normal(4)
+    other = x.copy()
+    other[rng.integers(rows)] = 5 * rng.standard_normal(4)
+    assert abs(TAU(x, y) - TAU(other, y)) <= TAU.moved(rows) + 1e-9
+    assert abs(TAU(y, x) - TAU(y, other)) <= TAU.moved(rows) + 1e-9
+
+
+@pytest.mark.parametrize("distance", [MeanDistance(), Sinkhorn(0.1), ExactEmd(Euclidean())], ids=repr)
+def test_noise_is_refused_where_no_sensitivity_is_known(distance):
+    with pytest.raises(Refused, match="exact transport at a bounded cost"):
+        tau_of(distance).moved(10)
+
+
 # --- once in a run --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("choice", [PAPER, PUBLIC, ONE_RELEASE], ids=repr)
+@pytest.mark.parametrize("choice", [PAPER, PUBLIC, DISTANCES, ONE_RELEASE], ids=repr)
 def test_a_client_never_answers_the_same_pair_twice(choice):
     view = opened(Plain())
     ask(view, choice, pairs=((1, 5),))
@@ -413,6 +600,7 @@ def test_a_second_key_or_second_cloud_is_refused_with_blame():
 
     cloud = PairClouds(bytes(terms.cloud_bytes), bytes(terms.cloud_bytes), bytes(8))
     refused(1, cloud, "before keys")
+    refused(1, SealedCloud((bytes(20),)), "not due")
     refused(1, SealedEmbedding((bytes(20),)), "not due")
     keys = {}
     for i in (1, 5):
@@ -424,6 +612,7 @@ def test_a_second_key_or_second_cloud_is_refused_with_blame():
     refused(1, keys[1], "second key")
     assert [e.envelope.receiver for e in said(5, keys[5]) if isinstance(e, Send)] == [1, 5]
     refused(1, replace(cloud, own=bytes(4)), "bytes where")
+    refused(1, PairDistance(bytes(8), bytes(8)), "where clouds belong")
     said(1, cloud)
     refused(1, cloud, "second answer")
     refused(1, PairEdge(1), "out of place")
@@ -431,15 +620,54 @@ def test_a_second_key_or_second_cloud_is_refused_with_blame():
     assert server.state == Undecided(terms, True, (1,), ())
 
 
+def test_a_server_that_opens_two_sessions_for_one_pair_gets_one_answer():
+    """Both sessions are past their keys before either client has answered: the second answer is refused all the same."""
+    terms, parties, _ = two(PUBLIC)
+    both = [terms, replace(terms, session=replace(terms.session, round=1))]
+    keys = {}
+    for t in both:
+        for i in (1, 5):
+            (sent,) = parties[i].handle(Received(Envelope(t.session.digest, SERVER, i, t.offer)))
+            keys[t.session.round, i] = sent.envelope.message
+    first, second = (Received(Envelope(t.session.digest, SERVER, 1, keys[t.session.round, 5])) for t in both)
+    assert any(isinstance(e, Send) and isinstance(e.envelope.message, PairClouds) for e in parties[1].handle(first))
+    with pytest.raises(ProtocolError, match="already answered") as failure:
+        parties[1].handle(second)
+    assert failure.value.blame == SERVER
+
+
+def test_what_was_disclosed_is_in_the_log_although_the_decision_failed():
+    view = opened(Plain())
+
+    def judge(directions):
+        next(iter(directions))
+        raise ValueError("no decision")
+
+    with pytest.raises(ValueError, match="no decision"):
+        ask(view, PAPER, judge=judge)
+    entries = [d for d in view.log if d.what == "pairs"]
+    assert [(d.recipient, d.about) for d in entries] == [("clients", (1, 2)), ("server", (1, 2))]
+
+
 # --- loss -----------------------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=20, deadline=None)
-@given(st.sets(st.integers(0, 70), max_size=12), st.sampled_from([PAPER, PUBLIC, ONE_RELEASE]))
+@given(st.sets(st.integers(0, 70), max_size=12), st.sampled_from([PAPER, PUBLIC, DISTANCES, ONE_RELEASE]))
 def test_whatever_is_lost_leaves_pairs_undecided_and_none_wrong(numbers, choice):
     view = opened(Plain(), tap=None)
     first = view.traffic.messages
-    pair = ("PairOffer", "PairKey", "SealedEmbedding", "PairClouds", "PairEdge", "Roster", "SealedSeed")
+    pair = (
+        "PairOffer",
+        "PairKey",
+        "SealedEmbedding",
+        "PairClouds",
+        "SealedCloud",
+        "PairDistance",
+        "PairEdge",
+        "Roster",
+        "SealedSeed",
+    )
     view._network._tap = lambda frame: [] if frame.kind in pair and frame.number - first - 8 in numbers else [frame]
     answers = ask(view, choice)
     truth = expected()
@@ -569,7 +797,7 @@ def test_noise_has_the_deviation_that_it_says():
 
 
 def test_offers_and_terms_are_the_same_thing_said_twice():
-    for choice in (*BY_PAIR, PerPair(noise=NOISE)):
+    for choice in (*BY_PAIR, *MEASURED, PerPair(noise=NOISE)):
         terms, _, _ = two(choice)
         envelope = Envelope(terms.session.digest, SERVER, 1, terms.offer)
         assert PairTerms.offered(decode(encode(envelope), SERVER, LIMIT).message) == terms
@@ -587,6 +815,7 @@ def test_every_field_of_the_terms_is_bound():
         {"p": 8},
         {"rows": 13},
         {"weights": 31},
+        {"released": "distances", "projection": "none", "p": D},
         {"unit": "attribute"},
         {"clip": 5.0},
         {"noise": 2.0},

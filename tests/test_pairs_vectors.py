@@ -16,7 +16,8 @@ from cloister.crypto.envelope import open_sealed
 from cloister.crypto.prg import derive_key
 from cloister.protocol.messages import decode, encode
 from cloister.protocol.pairs.messages import PairMessage
-from cloister.protocol.pairs.terms import PairTerms, drawn
+from cloister.protocol.pairs.projection import drawn
+from cloister.protocol.pairs.terms import PairTerms
 from cloister.protocol.session import SERVER
 
 HERE = Path(__file__).parent

@@ -20,7 +20,7 @@ Where the paper is silent:
 - A pair that is lost on the way (a client fell silent after it may have answered) stays undecided: not joined.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Literal, Protocol
@@ -29,55 +29,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...protocol.answers import Assignment, Functionality, Model, Remembered, Sum, Updates, Weights
-from ...protocol.pairs.choices import ORTHONORMAL, Choice
-from ...protocol.pairs.terms import Direction, PairQuestion
+from ...protocol.pairs.choices import ORTHONORMAL, Choice, MeanSketch
+from ...protocol.pairs.question import PairQuestion
 from ...protocol.view import ServerView
-from ..emd.calibration import excess, from_distances, from_references
 from ..emd.clusters import adjacency, neighbourhoods
-from ..emd.distances import COSINE, Cosine, Distance, Euclidean, ExactEmd
+from ..emd.distances import COSINE, Distance, ExactEmd
 from ..emd.embedding import LAST_LINEAR, Embedding
-from ..emd.pairs import Cores, Problem, decisions, distances
+from ..emd.judging import Gap, Judging, Pair, Share, Tau, Tolerance, in_euclidean_units, tau_of
+from ..emd.pairs import Cores
 from ..emd.subsample import Size
 from ..training import Training
 from .algorithm import Cluster, Measured, Start, check_participation, sample
 from .parameter_tree import Node
 
-Pair = tuple[int, int]
+__all__ = ["EMDCFL", "EXACT", "LIMIT", "Gap", "Grouping", "PublicEmbedding", "Share", "State", "Tau", "Tolerance"]
 
 EXACT = ExactEmd(COSINE)
 LIMIT = Size(512)
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """eps as a share of the median reference distance of the first round that compares clients."""
-
-    share: float = 0.25
-
-
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """eps in the widest gap of the distances of the first round that compares clients."""
-
-
-Tolerance = float | Share | Gap
+GAP = Gap()
 
 
 class Grouping(Protocol):
     """Clusters of an adjacency, rows in the order of the clients: `neighbourhoods` (the paper's) or `components`."""
 
     def __call__(self, joined: NDArray[np.bool_], clients: Sequence[int], /) -> tuple[tuple[int, ...], ...]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Tau:
-    """How clients measure tau: by the algorithm's distance. span: of its ground cost, for the sensitivity of noise."""
-
-    distance: Distance
-    span: float
-
-    def __call__(self, source: NDArray[np.float32], target: NDArray[np.float32], /) -> float:
-        return self.distance(source, target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,46 +102,6 @@ class State:
         return found
 
 
-@dataclass(slots=True)
-class _Judging:
-    """The server's decision of one round (lines 16 and 17), and what it saw while it decided."""
-
-    algorithm: "EMDCFL"
-    eps: float | None
-    references: dict[int, float] = field(default_factory=dict)
-    distances: dict[Pair, float] = field(default_factory=dict)
-
-    def __call__(self, directions: Iterable[Direction], /) -> Mapping[Pair, bool]:
-        problems = (self._problem(d) for d in directions)
-        distance = self.algorithm.distance
-        if self.eps is not None and isinstance(distance, ExactEmd) and isinstance(distance.ground, Cosine | Euclidean):
-            found = decisions(problems, self.eps, distance.ground, cores=self.algorithm.cores)
-            return {pair: decision.edge for pair, decision in found.items()}
-        taus: dict[Pair, float] = {}
-
-        def noted() -> Iterable[Problem]:
-            for problem in problems:
-                taus[problem.client, problem.other] = problem.reference
-                yield problem
-
-        w = distances(noted(), distance, self.algorithm.cores)
-        self.distances = {pair: w[pair] - taus[pair] for pair in w}
-        if self.eps is None and w:
-            self.eps = self._calibrated(list(taus.values()))
-        return {pair: self.eps is not None and value < self.eps for pair, value in self.distances.items()}
-
-    def _problem(self, d: Direction) -> Problem:
-        self.references[d.client] = d.reference
-        return Problem(d.client, d.other, d.source, d.target, d.reference)
-
-    def _calibrated(self, taus: list[float]) -> float:
-        if isinstance(self.algorithm.eps, Share):
-            return from_references(taus, self.algorithm.eps.share)
-        clients = sorted({i for pair in self.distances for i in pair})
-        matrix = excess(self.distances, dict.fromkeys(clients, 0.0), clients)
-        return from_distances(matrix, taus).eps
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EMDCFL:
     """One-shot clustering by the earth mover's distance of embeddings.
@@ -178,7 +113,7 @@ class EMDCFL:
     public: builds the public embedding, for choices that have one, from the shape of inputs; None for the initial model's.
     """
 
-    eps: Tolerance = Gap()
+    eps: Tolerance = GAP
     choice: Choice = ORTHONORMAL
     distance: Distance = EXACT
     grouping: Grouping = neighbourhoods
@@ -196,6 +131,11 @@ class EMDCFL:
             raise ValueError(f'over is "members" or "neighbourhood", not {self.over!r}')
         if isinstance(self.eps, float | int) and not np.isfinite(self.eps):
             raise ValueError(f"eps is a finite number, not {self.eps}")
+        if isinstance(self.choice, MeanSketch):
+            if not in_euclidean_units(self.distance):
+                raise ValueError("mean sketches are compared by Euclidean distance; set distance=MeanDistance(Euclidean())")
+        elif getattr(self.choice, "noise", None) is not None:
+            tau_of(self.distance).moved(1)
 
     @property
     def needs(self) -> frozenset[Functionality]:
@@ -227,9 +167,8 @@ class EMDCFL:
         present = sorted(i for handle in updates.values() for i in handle.clients)
         pairs = tuple(pair for pair in combinations(present, 2) if pair not in known)  # line 11
         if pairs:
-            judging = _Judging(self, state.eps)
-            span = 2.0 if isinstance(getattr(self.distance, "ground", None), Cosine) else float("inf")
-            question = PairQuestion(pairs, self.choice, Tau(self.distance, span), judging)
+            judging = Judging(self.distance, self.eps, self.cores, state.eps)
+            question = PairQuestion(pairs, self.choice, tau_of(self.distance), judging)
             found = view.pairs(state.round, work, updates, question)  # lines 12-17
             state = replace(
                 state,

@@ -20,6 +20,9 @@ SHARE = 0.25
 INDIFFERENT = 0.05
 """Share of the median reference distance that is taken for noise though nothing shows it."""
 
+ODD = 3.0
+"""A client's lowest excess over the median client's, above which it is not taken for noise."""
+
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
@@ -82,12 +85,15 @@ def from_distances(matrix: Excess, references: Sequence[float]) -> Calibration:
     is the geometric middle of the widest gap, by ratio, between neighbouring excesses above the noise, or between the noise
     and the least of them; if all are noise, it is one and a half times that, and all clients are joined. With fewer than
     about five clients a group the lowest excess says little; prefer `from_references`.
+
+    A client that reports a reference that is too large makes its own excesses low: clients whose lowest is more than `ODD` times
+    the median client's are not believed about the noise. But where the widest gap is, every client has a say: one that reports
+    clouds unlike all others, or a small reference, can move eps up to between all others and itself. `from_references` takes a
+    median, so a minority moves it little.
     """
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or np.isinf(matrix).any():
         raise ValueError(f"excesses must be a square matrix without infinities, not of shape {matrix.shape}")
-    off = matrix[~np.eye(len(matrix), dtype=np.bool_)]
-    lowest = float(np.nanmin(off)) if np.isfinite(off).any() else 0.0
-    noise = 2 * max(-lowest, INDIFFERENT * _median(references))
+    noise = 2 * _lowest(matrix, INDIFFERENT * _median(references))
     mutual = np.maximum(matrix, matrix.T)[np.triu_indices(len(matrix), 1)]
     marks = np.concatenate([[noise], np.sort(mutual[mutual > noise])])  # NaN is not above
     if len(marks) == 1:
@@ -95,6 +101,16 @@ def from_distances(matrix: Excess, references: Sequence[float]) -> Calibration:
     widest = int(np.argmax(marks[1:] / marks[:-1]))
     below, above = float(marks[widest]), float(marks[widest + 1])
     return Calibration(sqrt(below * above), noise, below, above)
+
+
+def _lowest(matrix: Excess, indifferent: float) -> float:
+    """How far the excesses of believable clients fall below 0, at least `indifferent`: of each its own lowest."""
+    own = np.where(np.eye(len(matrix), dtype=np.bool_), np.nan, matrix)
+    depths = np.array([max(0.0, -float(np.nanmin(row))) for row in own if np.isfinite(row).any()])
+    if depths.size == 0:
+        return indifferent
+    most = ODD * max(float(np.median(depths)), indifferent)
+    return max(float(depths[depths <= most].max()), indifferent)
 
 
 def _median(references: Sequence[float]) -> float:

@@ -97,8 +97,8 @@ class MaskedView(MaskedSlots):
 
     @property
     def ledgers(self) -> Mapping[tuple[int, Unit], Ledger]:
-        """Of every client, for all of its updates together; empty without noise."""
-        return {} if self._noisy is None else dict(self._noisy.ledgers)
+        """Of every client, for all of its updates together, and for what it released to be compared; empty without noise."""
+        return {**super().ledgers, **({} if self._noisy is None else self._noisy.ledgers)}
 
     def _disclose(self, round: int, to: Recipient, what: str, about: Clients, scalars: int, words: str) -> None:
         super()._disclose(round, to, what, about, scalars, words)

@@ -1,8 +1,9 @@
 """What clients release so that a server can compare them: named choices, each with what it keeps from whom.
 
-Spec: specs/pairs.md, section Choices. None of them is private by itself: the server always sees all distances within and
+Spec: specs/pairs.md, section Choices. None of them is private by itself: whoever is shown a cloud sees all distances within and
 between the clouds of a pair, from which labels can be guessed (more than nine in ten, for image classes that are public), and
-whoever knows the projection as well sees the embeddings. Only noise gives a guarantee that is proven, at a price in epsilon.
+whoever knows the projection as well sees the embeddings. Only noise gives a guarantee that is proven, at a price in epsilon. And
+none of them binds a client to its data: it can be joined with whom it likes if it knows, or makes up, embeddings like theirs.
 """
 
 from dataclasses import dataclass
@@ -14,7 +15,6 @@ Projection = Literal["gaussian rows", "orthonormal", "none"]
 Embeds = Literal["exchanged", "public"]
 Target = Literal["train", "validation"]
 Referenced = Literal["projected", "plain"]
-Released = Literal["clouds", "samples", "mean"]
 
 
 def _check(projection: str, ratio: float) -> None:
@@ -84,6 +84,23 @@ class ServerSamples:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Distances:
+    """Clients measure each other: the two of a pair show each other embeddings, sealed, and report the distance and tau.
+
+    embedding, target: as in `PerPair`. noise: on both numbers; its clip and multiplier are not used, as nothing else is released.
+
+    Server alone: two numbers a pair and client. The pair's clients: each other's embeddings as they are, under a model of their
+    own ("exchanged") or the public one, and the models. Server and one client: the same. So trust moves from the server to the
+    other clients. Formal guarantee: of the noise, (epsilon, delta) for one record of a client against the server, if the other
+    clients add theirs: a record is in the distances that the other client reports as well, which the ledger counts.
+    """
+
+    embedding: Embeds = "exchanged"
+    target: Target = "train"
+    noise: Noise | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MeanSketch:
     """One differentially private number vector a client: the mean of its clipped public embeddings, projected, with noise.
 
@@ -99,7 +116,7 @@ class MeanSketch:
         _check("orthonormal", self.ratio)
 
 
-Choice = PerPair | PerClient | ServerSamples | MeanSketch
+Choice = PerPair | PerClient | ServerSamples | Distances | MeanSketch
 
 PAPER = PerPair()
 """(a) The paper's: a secret Gaussian per pair, rows of length 1, nine tenths of the dimensions."""
@@ -111,3 +128,5 @@ ONE_RELEASE = PerClient()
 """(d) One projection and one release per client in place of 2 (C - 1)."""
 SERVER_SAMPLES = ServerSamples()
 """(e) Samples at the server, which embeds them."""
+DISTANCES = Distances()
+"""(f) Distances that the clients of a pair measure themselves: the server sees no cloud, the other client does."""

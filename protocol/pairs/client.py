@@ -1,20 +1,20 @@
 """The client of pairs: it agrees on a secret with another client, shows it its embedding model, and releases its clouds.
 
 Spec: specs/pairs.md. A client is in many such sessions at once. Phases of one: Offered -> Meeting -> Answered, without Meeting
-where embedding models are public; a Deadline ends all of them. A pair is stored as spent before anything is released to the
-server, and a client releases nothing for a pair twice.
+where embedding models are public, and with Showing before Answered where the clients measure distances themselves; a Deadline
+ends all of them. A pair is stored as spent before anything about data leaves the client, and it answers for a pair once, however
+many sessions the server opened for it.
 """
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from ...crypto.agreement import AgreementKey, UnusableKey
 from ...crypto.entropy import Entropy
-from ...crypto.envelope import open_sealed, seal
 from ...crypto.identity import BadSignature, Identity, verify
 from ...crypto.prg import derive_key
 from ...crypto.sealing import InvalidSeal
@@ -24,16 +24,32 @@ from ..ledger import BudgetExceeded
 from ..messages import Envelope
 from ..roles import Deadline, Effect, Event, Persist, Received, Send
 from ..session import SERVER
-from ..uploads import from_bytes, to_bytes
-from .messages import CHUNK_BYTES, PairClouds, PairEdge, PairKey, PairOffer, SealedEmbedding
-from .terms import ONCE, PROTOCOL, PairPolicy, PairTerms, Released
+from ..uploads import to_bytes, usable
+from .messages import PairClouds, PairDistance, PairEdge, PairKey, PairOffer, SealedCloud, SealedEmbedding
+from .policy import PairPolicy
+from .question import Released, Reported, Rows, Unusable
+from .sealing import CLOUD, MODEL, opened_chunks, sealed_chunks
+from .terms import ONCE, PairTerms
 
 KEY = "pair key"
 """What signatures are for."""
 
-Compute = Callable[[PairTerms, bytes, Vector | None, Vector | None], Released]
-"""A client's own computer: what it releases on these terms, under the projection of this 32-byte secret, by its own embedding
-model and by the other's. Spends its budget. Raises BudgetExceeded, and then nothing was released."""
+
+class Computer(Protocol):
+    """A client's own computer. Raises BudgetExceeded before anything was released, Unusable for the other's model."""
+
+    def release(self, terms: PairTerms, secret: bytes, own: Vector | None, others: Vector | None, /) -> Released:
+        """What it releases on these terms, under the projection of this 32-byte secret, by its own embedding model and by the
+        other's. Spends its budget."""
+        ...
+
+    def show(self, terms: PairTerms, own: Vector | None, others: Vector | None, /) -> Rows:
+        """What it shows the other client: its data under the other's embedding model. Spends its budget for all that follows."""
+        ...
+
+    def report(self, terms: PairTerms, own: Vector | None, others: Vector | None, theirs: Rows, /) -> Reported:
+        """The distance to what it was shown, and tau."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +69,22 @@ class Meeting:
 
 
 @dataclass(frozen=True, slots=True)
+class Showing:
+    """A client that has shown the other its cloud, and waits for the other's. others: the other's embedding model."""
+
+    terms: PairTerms
+    secret: bytes = field(repr=False)
+    others: Vector | None = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Answered:
-    """A client that has released its clouds, and waits for the edge."""
+    """A client that has answered the server, and waits for the edge."""
 
     terms: PairTerms
 
 
-Phase = Offered | Meeting | Answered
+Phase = Offered | Meeting | Showing | Answered
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +92,7 @@ class Peer:
     """A client and its sessions by digest. enrolled: the identities of all clients, known beforehand.
 
     weights: its own embedding model of this round, None for the public one. group: a secret that all clients of the run share, or
-    None. spent: the clients that it has released clouds for, itself among them if it has released some for all; as persisted.
+    None. spent: the clients that it has answered for, itself among them if it has answered for all; as persisted.
     edges: what it was told.
     """
 
@@ -77,7 +102,7 @@ class Peer:
     identity: Identity
     enrolled: Mapping[int, bytes] = field(repr=False)
     entropy: Entropy = field(repr=False)
-    compute: Compute = field(repr=False)
+    computer: Computer = field(repr=False)
     weights: Vector | None = field(default=None, repr=False)
     group: bytes | None = field(default=None, repr=False)
     spent: frozenset[int] = frozenset()
@@ -99,8 +124,9 @@ def peer_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
                 case Offered() as phase, PairKey():
                     return _meet(state, phase, message)
                 case Meeting() as phase, SealedEmbedding():
-                    peer = phase.terms.peer(state.me)
-                    return _release(state, phase.terms, phase.secret, _opened(phase, peer, state.me, message))
+                    return _release(state, phase.terms, phase.secret, _model(phase, state.me, message))
+                case Showing() as phase, SealedCloud():
+                    return _report(state, phase, message)
                 case Answered(terms=terms), PairEdge(edge):
                     told = {} if terms.session.protocol == ONCE else {terms.peer(state.me): bool(edge)}
                     return replace(state, edges={**state.edges, **told}, phases=_without(state, digest)), ()
@@ -125,7 +151,6 @@ def _take(state: Peer, digest: bytes, offer: PairOffer) -> tuple[Peer, tuple[Eff
     once = session.protocol == ONCE
     problems = {
         "an offer under another session's digest": session.digest != digest,
-        "an offer of another protocol": session.protocol not in (PROTOCOL, ONCE),
         "an offer of another run": session.run != state.run,
         "an offer for others": state.me not in session.roster,
         "an offer with a client that is not enrolled": any(i not in state.enrolled for i in session.roster),
@@ -164,51 +189,61 @@ def _meet(state: Peer, phase: Offered, shown: PairKey) -> tuple[Peer, tuple[Effe
     if terms.weights == 0:
         return _release(state, terms, secret, None)
     weights = np.zeros(0, np.float32) if state.weights is None else state.weights  # of the right size, as was checked
-    sealed = SealedEmbedding(sealed_chunks(secret, terms, me, to_bytes(weights)))
+    sealed = SealedEmbedding(sealed_chunks(secret, terms, MODEL, me, to_bytes(weights)))
     phases = {**state.phases, digest: Meeting(terms, secret)}
     return replace(state, phases=phases), (Send(Envelope(digest, me, SERVER, sealed)),)
 
 
-def sealed_chunks(secret: bytes, terms: PairTerms, sender: int, content: bytes) -> tuple[bytes, ...]:
-    """The content in chunks of at most CHUNK_BYTES, each sealed under a key of its own: place and number are in the key."""
-    pieces = [content[at : at + CHUNK_BYTES] for at in range(0, len(content), CHUNK_BYTES)]
-    return tuple(
-        seal(_chunk_key(secret, terms, sender, at, len(pieces)), piece, terms.binding) for at, piece in enumerate(pieces)
-    )
-
-
-def _chunk_key(secret: bytes, terms: PairTerms, sender: int, at: int, count: int) -> bytes:
-    place = b"".join(number.to_bytes(4, "big") for number in (sender, at, count))
-    return derive_key(secret, "pair embedding", terms.binding + place)
-
-
-def _opened(phase: Meeting, sender: int, me: int, sealed: SealedEmbedding) -> Vector:
-    terms, count = phase.terms, len(sealed.chunks)
-    if sum(len(chunk) - 16 for chunk in sealed.chunks) != 4 * terms.weights:
-        raise ProtocolError(f"a sealed embedding model that is not {4 * terms.weights} bytes long", SERVER)
-    try:
-        opened = b"".join(
-            open_sealed(_chunk_key(phase.secret, terms, sender, at, count), chunk, terms.binding)
-            for at, chunk in enumerate(sealed.chunks)
-        )
-    except InvalidSeal:
-        raise ProtocolError(f"the sealed embedding model of client {sender} does not open", SERVER) from None
-    weights = from_bytes(opened)
+def _model(phase: Meeting, me: int, sealed: SealedEmbedding) -> Vector:
+    weights = _unsealed(phase.secret, phase.terms, MODEL, me, sealed.chunks, phase.terms.weights)
     if not np.isfinite(weights).all():
-        raise ProtocolError("an embedding model that is not finite", sender)
+        raise ProtocolError("an embedding model that is not finite", phase.terms.peer(me))
     return weights
 
 
-def _release(state: Peer, terms: PairTerms, secret: bytes, others: Vector | None) -> tuple[Peer, tuple[Effect, ...]]:
-    """Step 3: spend the pair, then release. A client whose budget does not allow it is silent."""
-    digest = terms.session.digest
-    partner = state.me if terms.session.protocol == ONCE else terms.peer(state.me)
+def _unsealed(secret: bytes, terms: PairTerms, label: str, me: int, chunks: tuple[bytes, ...], floats: int) -> Vector:
+    sender, what = terms.peer(me), "embedding model" if label == MODEL else "cloud"
     try:
-        found = state.compute(terms, secret, state.weights if terms.embedding == "exchanged" else None, others)
+        return opened_chunks(secret, terms, label, sender, chunks, floats)
+    except InvalidSeal:
+        raise ProtocolError(f"the sealed {what} of client {sender} does not open", SERVER) from None
+    except ValueError as error:
+        raise ProtocolError(f"a sealed {what} that is {error}", SERVER) from None
+
+
+def _release(state: Peer, terms: PairTerms, secret: bytes, others: Vector | None) -> tuple[Peer, tuple[Effect, ...]]:
+    """Step 3: spend the pair, then release, or show the other. A client whose budget does not allow it is silent."""
+    digest, me = terms.session.digest, state.me
+    partner = me if terms.session.protocol == ONCE else terms.peer(me)
+    if partner in state.spent:  # in another session that was open at the same time
+        raise ProtocolError("an offer for a pair already answered", SERVER)
+    own = state.weights if terms.embedding == "exchanged" else None
+    message: PairClouds | SealedCloud
+    phase: Phase = Answered(terms)
+    try:
+        if terms.released == "distances":
+            shown = to_bytes(state.computer.show(terms, own, others))
+            message, phase = SealedCloud(sealed_chunks(secret, terms, CLOUD, me, shown)), Showing(terms, secret, others)
+        else:
+            found = state.computer.release(terms, secret, own, others)
+            other = b"" if found.other is None else to_bytes(found.other)
+            message = PairClouds(to_bytes(found.own), other, struct.pack(">d", found.reference))
     except BudgetExceeded:
         return replace(state, phases=_without(state, digest)), ()
-    other = b"" if found.other is None else to_bytes(found.other)
-    clouds = PairClouds(to_bytes(found.own), other, struct.pack(">d", found.reference))
-    spent = Persist(f"pair {partner} spent", b"\1")
-    after = replace(state, spent=state.spent | {partner}, phases={**state.phases, digest: Answered(terms)})
-    return after, (spent, Send(Envelope(digest, state.me, SERVER, clouds)))
+    except Unusable:
+        raise ProtocolError("an embedding model that embeds to what is not finite", terms.peer(me)) from None
+    after = replace(state, spent=state.spent | {partner}, phases={**state.phases, digest: phase})
+    return after, (Persist(f"pair {partner} spent", b"\1"), Send(Envelope(digest, me, SERVER, message)))
+
+
+def _report(state: Peer, phase: Showing, shown: SealedCloud) -> tuple[Peer, tuple[Effect, ...]]:
+    """Step 3 where clients measure: the distance to what the other has shown, and tau."""
+    terms, me, digest = phase.terms, state.me, phase.terms.session.digest
+    theirs = _unsealed(phase.secret, terms, CLOUD, me, shown.chunks, terms.rows * terms.d)
+    if not usable(theirs):
+        raise ProtocolError("a cloud that is not finite, or too large to compare", terms.peer(me))
+    own = state.weights if terms.embedding == "exchanged" else None
+    found = state.computer.report(terms, own, phase.others, theirs.reshape(terms.rows, terms.d))
+    message = PairDistance(struct.pack(">d", found.distance), struct.pack(">d", found.reference))
+    phases = {**state.phases, digest: Answered(terms)}
+    return replace(state, phases=phases), (Send(Envelope(digest, me, SERVER, message)),)

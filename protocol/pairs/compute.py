@@ -1,6 +1,7 @@
 """What a client computes to be compared: clouds, reference distance, noise, and what the noise costs.
 
-Everything here happens on the client's own computer. The order is: `answer_of`, then `charge`, and only then `release`.
+Everything here happens on the client's own computer. The order is: `answer_of` (or `showing_of`), then `charge`, and only then
+`release`.
 """
 
 import math
@@ -15,10 +16,53 @@ from ...crypto.prg import derive_key
 from ..answers import Vector
 from ..ledger import Ledger, Release
 from .noise import Noise, caveat, noised, release
-from .terms import ONCE, Embedders, Matrix, PairTerms, Reference, Released, Rows, drawn
+from .projection import drawn
+from .question import Embedders, Matrix, Reference, Released, Reported, Rows, Unusable
+from .terms import ONCE, PairTerms
 
 Embedded = Callable[[str], Rows]
 """The client's sample of its "train" or "validation" data under its own embedding model."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """What a client is asked, and what it answers from. others: the other's embedding model. key: the noise's, 32 fresh bytes."""
+
+    terms: PairTerms
+    client: int
+    embedders: Embedders = field(repr=False)
+    embedded: Embedded = field(repr=False)
+    others: Vector | None = field(repr=False)
+    reference: Reference
+    noise: Noise | None
+    key: bytes = field(repr=False)
+
+    def second(self) -> Rows | None:
+        """The embeddings that the other client compares itself to, if they are not the client's own again."""
+        return self.target() if self.terms.both else None
+
+    def target(self) -> Rows:
+        """The client's data under the other's model. Raises Unusable where that is not finite and no clipping mends it."""
+        part = self.terms.target
+        found = self.embedded(part) if self.others is None else self.embedders.embed(self.client, part, self.others)
+        if self.others is not None and self.noise is None and not np.isfinite(found).all():
+            raise Unusable("an embedding model that embeds to what is not finite")
+        return found
+
+    def tau(self, source: NDArray[Any], target: NDArray[Any]) -> float:
+        """The distance of the client's own samples; NaN, which the server rejects, where they are not finite."""
+        return self.reference(source, target) if np.isfinite(source).all() and np.isfinite(target).all() else math.nan
+
+    def deviate(self, label: str) -> bytes:
+        return derive_key(self.key, "pair noise", label.encode())
+
+    def covers(self) -> str:
+        terms, noise = self.terms, self.noise
+        whom = "all" if terms.session.protocol == ONCE else f"client {terms.peer(self.client)}"
+        model = "a public embedding" if terms.embedding == "public" else "an embedding model that was trained on them"
+        if noise is not None and noise.trained_privately and terms.embedding != "public":
+            model = "an embedding model that was trained with differential privacy"
+        return f"of {terms.rows} examples for {whom} in round {terms.session.round}, under {model}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,118 +80,114 @@ class Answer:
         return ledger.without(*self.uncovered)
 
 
-def answer_of(
-    terms: PairTerms,
-    secret: bytes,
-    key: bytes,
-    client: int,
-    embedders: Embedders,
-    embedded: Embedded,
-    others: Vector | None,
-    reference: Reference,
-    noise: Noise | None,
-) -> Answer:
-    """The client's answer. secret: the projection's. key: the noise's, 32 fresh bytes. others: the other's embedding model."""
+def answer_of(asked: Asked, secret: bytes) -> Answer:
+    """What the client answers the server. secret: the projection's."""
+    terms, noise = asked.terms, asked.noise
     if terms.released == "samples":
-        return Answer((), (), lambda: _samples(terms, client, embedders, embedded, reference))
+        return Answer((), (), lambda: _sent(asked, None, _samples(asked)))
     projection = drawn(terms, secret)
     if noise is None:
-        return Answer((), (), lambda: _clouds(terms, projection, client, embedders, embedded, others, reference))
-    if terms.released == "mean":
-        return _mean(terms, projection, key, embedded, noise)
-    return _noisy(terms, projection, key, client, embedders, embedded, others, reference, noise)
+        return Answer((), (), lambda: _sent(asked, projection, _exact(asked, projection)))
+    return (_mean if terms.released == "mean" else _noisy)(asked, projection, noise)
 
 
-def _samples(terms: PairTerms, client: int, embedders: Embedders, embedded: Embedded, reference: Reference) -> Released:
-    own = embedders.examples(client, "train")
-    other = embedders.examples(client, "validation") if terms.both else None
-    return Released(own, other, reference(embedded("train"), embedded("validation")))
+def _sent(asked: Asked, projection: Matrix | None, honest: Released) -> Released:
+    return asked.embedders.sent(asked.client, asked.terms, projection, asked.others, honest)
 
 
-def _second(terms: PairTerms, client: int, embedders: Embedders, embedded: Embedded, others: Vector | None) -> Rows | None:
-    """The embeddings that the other client compares itself to, if they are not the client's own again."""
-    if not terms.both:
-        return None
-    return embedded(terms.target) if others is None else embedders.embed(client, terms.target, others)
+def _samples(asked: Asked) -> Released:
+    examples, embedded = asked.embedders.examples, asked.embedded
+    other = examples(asked.client, "validation") if asked.terms.both else None
+    return Released(examples(asked.client, "train"), other, asked.tau(embedded("train"), embedded("validation")))
 
 
-def _clouds(
-    terms: PairTerms,
-    projection: Matrix,
-    client: int,
-    embedders: Embedders,
-    embedded: Embedded,
-    others: Vector | None,
-    reference: Reference,
-) -> Released:
+def _exact(asked: Asked, projection: Matrix) -> Released:
     def projected(rows: NDArray[Any]) -> Rows:
         if not np.isfinite(rows).all():
-            return np.full((len(rows), terms.p), np.nan, np.float32)  # the server rejects it, and says so
+            return np.full((len(rows), asked.terms.p), np.nan, np.float32)  # the server rejects it, and says so
         return (rows.astype(np.float64) @ projection).astype(np.float32)
 
-    source, held_out = embedded("train"), embedded("validation")
-    own, second = projected(source), _second(terms, client, embedders, embedded, others)
-    pair = (own, projected(held_out)) if terms.reference == "projected" else (source, held_out)
-    tau = reference(*pair) if all(np.isfinite(rows).all() for rows in pair) else math.nan
-    return Released(own, None if second is None else projected(second), tau)
+    source, held_out = asked.embedded("train"), asked.embedded("validation")
+    own, second = projected(source), asked.second()
+    pair = (own, projected(held_out)) if asked.terms.reference == "projected" else (source, held_out)
+    return Released(own, None if second is None else projected(second), asked.tau(*pair))
 
 
-def _noisy(
-    terms: PairTerms,
-    projection: Matrix,
-    key: bytes,
-    client: int,
-    embedders: Embedders,
-    embedded: Embedded,
-    others: Vector | None,
-    reference: Reference,
-    noise: Noise,
-) -> Answer:
+def _noisy(asked: Asked, projection: Matrix, noise: Noise) -> Answer:
     """Clouds with noise on every row, and tau with noise, measured between clouds that have the same noise as the released ones.
 
     One unit is in one row of the training cloud, or in one of the validation cloud: in at most `both` + 1 clouds, and in tau.
     Rows compose in parallel, clouds and tau one after another.
     """
-    sensitivity = noise.sensitivity(projection)
-    moved = reference.span / terms.rows
-    whom = "all" if terms.session.protocol == ONCE else f"client {terms.peer(client)}"
-    model = (
-        "a public embedding" if others is None and terms.embedding == "public" else "an embedding model that was trained on them"
-    )
-    if noise.trained_privately and terms.embedding != "public":
-        model = "an embedding model that was trained with differential privacy"
-    covers = f"of {terms.rows} examples for {whom} in round {terms.session.round}, under {model}"
-    cloud = release(noise, noise.multiplier, sensitivity, terms.p, f"a projected cloud {covers}")
-    tau = release(noise, noise.reference_multiplier, moved, 1, f"the reference distance {covers}")
-    entries = (cloud, cloud, tau) if terms.both else (cloud, tau)
+    terms, reference = asked.terms, asked.reference
+    sensitivity, moved = noise.sensitivity(projection), reference.moved(terms.rows)
+    cloud = release(noise, noise.multiplier, sensitivity, terms.p, f"a projected cloud {asked.covers()}")
+    tau = release(noise, noise.reference_multiplier, moved, 1, f"the reference distance {asked.covers()}")
 
     def answered() -> Released:
         def projected(rows: NDArray[Any], label: str) -> Rows:
             values = noise.clipped(rows) @ projection
-            return noised(values, noise.multiplier * sensitivity, derive_key(key, "pair noise", label.encode())).astype(
-                np.float32
-            )
+            return noised(values, noise.multiplier * sensitivity, asked.deviate(label)).astype(np.float32)
 
-        own = projected(embedded("train"), "own")
-        second = _second(terms, client, embedders, embedded, others)
-        exact = min(max(reference(own, projected(embedded("validation"), "held out")), 0.0), reference.span)
-        deviation = noise.reference_multiplier * moved
-        said = noised(np.array([exact]), deviation, derive_key(key, "pair noise", b"reference"))
-        return Released(own, None if second is None else projected(second, "other"), float(said[0]))
+        own, second = projected(asked.embedded("train"), "own"), asked.second()
+        exact = reference(own, projected(asked.embedded("validation"), "held out"))
+        said = _scalar(asked, noise, exact, "reference")
+        return _sent(asked, projection, Released(own, None if second is None else projected(second, "other"), said))
 
-    return Answer(entries, caveat(noise, terms.embedding == "public"), answered)
+    return Answer((cloud, cloud, tau) if terms.both else (cloud, tau), caveat(noise, terms.embedding == "public"), answered)
 
 
-def _mean(terms: PairTerms, projection: Matrix, key: bytes, embedded: Embedded, noise: Noise) -> Answer:
+def _mean(asked: Asked, projection: Matrix, noise: Noise) -> Answer:
     """The mean of the clipped rows, projected, with noise. The reference is what two such means differ by if only noise does."""
+    terms = asked.terms
     sensitivity = noise.mean_sensitivity(projection, terms.rows)
     covers = f"the projected mean of {terms.rows} public embeddings, for all clients"
     entry = release(noise, noise.multiplier, sensitivity, terms.p, covers)
     deviation = noise.multiplier * sensitivity
 
     def answered() -> Released:
-        mean = noise.clipped(embedded("train")).mean(axis=0, keepdims=True) @ projection
-        said = noised(mean, deviation, derive_key(key, "pair noise", b"mean")).astype(np.float32)
-        return Released(said, None, math.sqrt(2 * terms.p) * deviation)
+        mean = noise.clipped(asked.embedded("train")).mean(axis=0, keepdims=True) @ projection
+        said = noised(mean, deviation, asked.deviate("mean")).astype(np.float32)
+        return _sent(asked, projection, Released(said, None, math.sqrt(2 * terms.p) * deviation))
 
     return Answer((entry,), caveat(noise, True), answered)
+
+
+# --- where clients measure ------------------------------------------------------------------------------------------------
+
+
+def showing_of(asked: Asked) -> Answer:
+    """What the client shows the other, and what the distances that both will report about it cost.
+
+    A record moves the distance that the client reports, the one that the other reports (with noise that the other adds), and
+    tau, each by the reference's `moved`.
+    """
+    noise = asked.noise
+    entries: tuple[Release, ...] = ()
+    uncovered: tuple[str, ...] = ()
+    if noise is not None:
+        moved, covers = asked.reference.moved(asked.terms.rows), asked.covers()
+        whose = ("a distance that it reports", "a distance that the other reports", "the reference distance")
+        entries = tuple(release(noise, noise.reference_multiplier, moved, 1, f"{what} {covers}") for what in whose)
+        uncovered = (
+            *caveat(noise, asked.terms.embedding == "public"),
+            "its embeddings, from the clients that it was compared with",
+        )
+    return Answer(entries, uncovered, lambda: _sent(asked, None, Released(asked.target(), None, 0.0)))
+
+
+def report_of(asked: Asked, theirs: Rows) -> Reported:
+    """The distance of the client's embeddings to those it was shown, and tau, each with noise where there is some."""
+    noise, rows = asked.noise, [asked.embedded("train"), theirs, asked.embedded("validation")]
+    source, target, held_out = rows if noise is None else [noise.clipped(found) for found in rows]
+    pair = [asked.tau(source, target), asked.tau(source, held_out)]
+    if noise is not None:
+        pair = [_scalar(asked, noise, value, label) for value, label in zip(pair, ("distance", "reference"), strict=True)]
+    return asked.embedders.sent(asked.client, asked.terms, None, asked.others, Reported(*pair))
+
+
+def _scalar(asked: Asked, noise: Noise, exact: float, label: str) -> float:
+    """The distance, which is from 0 to the reference's span, with noise."""
+    within = min(max(exact, 0.0), asked.reference.span)
+    deviation = noise.reference_multiplier * asked.reference.moved(asked.terms.rows)
+    return float(noised(np.array([within]), deviation, asked.deviate(label))[0])

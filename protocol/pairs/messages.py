@@ -77,10 +77,7 @@ class SealedEmbedding:
     chunks: tuple[bytes, ...] = field(repr=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.chunks, tuple) or not 0 < len(self.chunks) <= MAX_CHUNKS:
-            raise ValueError("chunks are not a list")
-        for chunk in self.chunks:
-            octets(chunk, 17, CHUNK_BYTES + 16, "chunk")
+        _sealed(self.chunks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,4 +110,35 @@ class PairEdge:
         integer(self.edge, 0, 1, "edge")
 
 
-PairMessage = PairOffer | PairKey | SealedEmbedding | PairClouds | PairEdge
+@dataclass(frozen=True, slots=True)
+class SealedCloud:
+    """Client to server, and on to the other client: embeddings for it alone, little-endian float32, sealed chunk by chunk."""
+
+    kind: ClassVar[int] = 95
+    chunks: tuple[bytes, ...] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        _sealed(self.chunks)
+
+
+@dataclass(frozen=True, slots=True)
+class PairDistance:
+    """Client to server: the distance of its own embeddings to the other's, and its reference distance: binary64, big-endian."""
+
+    kind: ClassVar[int] = 96
+    distance: bytes
+    reference: bytes
+
+    def __post_init__(self) -> None:
+        octets(self.distance, 8, 8, "distance")
+        octets(self.reference, 8, 8, "reference")
+
+
+PairMessage = PairOffer | PairKey | SealedEmbedding | PairClouds | PairEdge | SealedCloud | PairDistance
+
+
+def _sealed(chunks: object) -> None:
+    if not isinstance(chunks, tuple) or not 0 < len(chunks) <= MAX_CHUNKS:
+        raise ValueError("chunks are not a list")
+    for chunk in chunks:
+        octets(chunk, 17, CHUNK_BYTES + 16, "chunk")

@@ -92,6 +92,8 @@ def release(noise: Noise, multiplier: float, sensitivity: float, changed: int, c
     event = summed_discrete_gaussians(variance=STEPS**2, honest=1, dimension=changed, l2=l2)
     exact = sensitivity * (1 + multiplier * math.sqrt(changed) / STEPS)
     words = f"discrete Gaussian, standard deviation {multiplier * sensitivity:.6g}"
+    if noise.unit == "attribute":
+        words += ", for one attribute of one record only (Kenthapadi et al. 2013)"
     return Release(event, exact, "replace", noise.unit, words, covers)
 
 
@@ -103,10 +105,10 @@ def opened(noise: Noise, client: int) -> Ledger:
 def caveat(noise: Noise, public: bool) -> tuple[str, ...]:
     """What the ledger does not cover, in words."""
     if public:
-        return ("that it takes part, its edges and cluster",)
+        return ("that it takes part, the size of its sample, its edges and cluster",)
     model = "the embedding model: released with differential privacy, as is claimed, by a ledger of its own"
     if not noise.trained_privately:
         model = (
             "the embedding model, which was trained on the same records without noise: they are not protected from who sees it"
         )
-    return ("that it takes part, its edges and cluster", model)
+    return ("that it takes part, the size of its sample, its edges and cluster", model)

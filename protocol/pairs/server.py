@@ -16,21 +16,28 @@ from ..errors import ProtocolError
 from ..messages import Envelope
 from ..roles import Deadline, Effect, Event, Received, Send
 from ..session import SERVER
-from ..uploads import from_bytes
+from ..uploads import from_bytes, usable
 from .client import KEY
-from .messages import PairClouds, PairEdge, PairKey, SealedEmbedding
-from .terms import PairTerms, Released
+from .messages import PairClouds, PairDistance, PairEdge, PairKey, SealedCloud, SealedEmbedding
+from .question import Released, Reported
+from .terms import PairTerms
+
+Answer = Released | Reported
 
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """The server while the two of a pair agree, exchange and answer. enrolled: their identities."""
+    """The server while the two of a pair agree, exchange and answer.
+
+    enrolled: their identities. models, shown: whose sealed model, and whose sealed cloud, was relayed.
+    """
 
     terms: PairTerms
     enrolled: Mapping[int, bytes] = field(repr=False)
     keys: Mapping[int, PairKey] = field(default_factory=dict, repr=False)
     models: frozenset[int] = frozenset()
-    clouds: Mapping[int, Released] = field(default_factory=dict, repr=False)
+    shown: frozenset[int] = frozenset()
+    clouds: Mapping[int, Answer] = field(default_factory=dict, repr=False)
     rejected: tuple[int, ...] = ()
 
 
@@ -39,14 +46,14 @@ class Paired:
     """Both have answered."""
 
     terms: PairTerms
-    clouds: Mapping[int, Released] = field(repr=False)
+    clouds: Mapping[int, Answer] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
     """At least one has not answered. begun: both may have been shown the other's key, so either may have answered.
 
-    rejected: whose clouds were not finite.
+    rejected: whose answers were not finite, or too large to compare.
     """
 
     terms: PairTerms
@@ -60,16 +67,16 @@ class Collecting:
     """The server while clients release one cloud each."""
 
     terms: PairTerms
-    clouds: Mapping[int, Released] = field(default_factory=dict, repr=False)
+    clouds: Mapping[int, Answer] = field(default_factory=dict, repr=False)
     rejected: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """Who has answered, and who with what is not finite."""
+    """Who has answered, and who with what cannot be compared."""
 
     terms: PairTerms
-    clouds: Mapping[int, Released] = field(repr=False)
+    clouds: Mapping[int, Answer] = field(repr=False)
     rejected: tuple[int, ...]
 
 
@@ -93,14 +100,19 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
         case Pairing(), Received(Envelope(message=SealedEmbedding() as sealed, sender=client)):
             if client in state.models or len(state.keys) < 2 or state.terms.weights == 0:
                 raise ProtocolError("an embedding model that is not due", client)
-            relayed = Send(Envelope(state.terms.session.digest, SERVER, state.terms.peer(client), sealed))
-            return replace(state, models=state.models | {client}), (relayed,)
-        case ((Pairing() | Collecting()), Received(Envelope(message=PairClouds() as clouds, sender=client))):
+            return replace(state, models=state.models | {client}), (_relayed(state, client, sealed),)
+        case Pairing(), Received(Envelope(message=SealedCloud() as cloud, sender=client)):
+            if client in state.shown or len(state.keys) < 2 or state.terms.released != "distances":
+                raise ProtocolError("a sealed cloud that is not due", client)
+            return replace(state, shown=state.shown | {client}), (_relayed(state, client, cloud),)
+        case ((Pairing() | Collecting()), Received(Envelope(message=(PairClouds() | PairDistance()) as answer, sender=client))):
             if isinstance(state, Pairing) and len(state.keys) < 2:
-                raise ProtocolError("clouds before keys", client)
+                raise ProtocolError("an answer before keys", client)
             if client in state.clouds or client in state.rejected:
                 raise ProtocolError("a second answer for one pair", client)
-            found = _read(state.terms, client, clouds)
+            if isinstance(answer, PairDistance) != (state.terms.released == "distances"):
+                raise ProtocolError(f"{type(answer).__name__} where {state.terms.released} belong", client)
+            found = _distance(answer) if isinstance(answer, PairDistance) else _clouds(state.terms, client, answer)
             if found is None:
                 return replace(state, rejected=(*state.rejected, client)), ()
             return replace(state, clouds={**state.clouds, client: found}), ()
@@ -134,16 +146,26 @@ def _introduce(state: Pairing, client: int, key: PairKey) -> tuple[Pairing, tupl
     return replace(state, keys=keys), shown
 
 
-def _read(terms: PairTerms, client: int, clouds: PairClouds) -> Released | None:
-    """The clouds as matrices; None if they are not finite. Raises ProtocolError for other sizes."""
+def _relayed(state: Pairing, client: int, sealed: SealedEmbedding | SealedCloud) -> Effect:
+    return Send(Envelope(state.terms.session.digest, SERVER, state.terms.peer(client), sealed))
+
+
+def _distance(answer: PairDistance) -> Reported | None:
+    """None if one of the numbers is not finite."""
+    distance, reference = struct.unpack(">2d", answer.distance + answer.reference)
+    return Reported(distance, reference) if np.isfinite([distance, reference]).all() else None
+
+
+def _clouds(terms: PairTerms, client: int, clouds: PairClouds) -> Released | None:
+    """The clouds as matrices; None if they cannot be compared. Raises ProtocolError for other sizes."""
     wanted = (terms.cloud_bytes, terms.cloud_bytes if terms.both else 0)
     if (len(clouds.own), len(clouds.other)) != wanted:
         raise ProtocolError(
             f"clouds of {len(clouds.own)} and {len(clouds.other)} bytes where {wanted[0]}, {wanted[1]} belong", client
         )
     (reference,) = struct.unpack(">d", clouds.reference)
-    shape = (terms.released_rows, terms.p)
-    own = from_bytes(clouds.own).reshape(shape)
-    other = from_bytes(clouds.other).reshape(shape) if clouds.other else None
-    finite = np.isfinite(own).all() and np.isfinite(reference) and (other is None or np.isfinite(other).all())
-    return Released(own, other, reference) if finite else None
+    vectors = [from_bytes(data) for data in (clouds.own, clouds.other) if data]
+    if not (np.isfinite(reference) and all(map(usable, vectors))):
+        return None
+    own, *other = (vector.reshape(terms.released_rows, terms.p) for vector in vectors)
+    return Released(own, other[0] if other else None, reference)

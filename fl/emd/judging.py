@@ -1,0 +1,104 @@
+"""The server's decision in EMD-CFL: how eps is known or found, and who accepts whom (Algorithm 1, lines 16 and 17)."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...protocol.errors import Refused
+from ...protocol.pairs.question import Direction, Told
+from .calibration import excess, from_distances, from_references
+from .distances import Cosine, Distance, Euclidean, ExactEmd, MeanDistance
+from .pairs import Cores, Problem, decisions, distances
+
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """eps as a share of the median reference distance of the first round that compares clients."""
+
+    share: float = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """eps in the widest gap of the distances of the first round that compares clients."""
+
+
+Tolerance = float | Share | Gap
+
+
+@dataclass(frozen=True, slots=True)
+class Tau:
+    """How clients measure tau: by the algorithm's distance. span: largest value of its ground cost, inf where there is none."""
+
+    distance: Distance
+    span: float
+
+    def moved(self, rows: int, /) -> float:
+        """span / rows: the old plan with the mass of one row moved is feasible, and costs at most that much more or less.
+
+        True of exact transport alone: Refused for distances of means, or Sinkhorn's, and for a cost without bound.
+        """
+        if not isinstance(self.distance, ExactEmd) or not np.isfinite(self.span):
+            raise Refused("noise on distances needs exact transport at a bounded cost; take ExactEmd(Cosine())")
+        return self.span / rows
+
+    def __call__(self, source: NDArray[np.float32], target: NDArray[np.float32], /) -> float:
+        return self.distance(source, target)
+
+
+def tau_of(distance: Distance) -> Tau:
+    """A reference by this distance."""
+    return Tau(distance, 2.0 if isinstance(getattr(distance, "ground", None), Cosine) else float("inf"))
+
+
+def in_euclidean_units(distance: Distance) -> bool:
+    """Whether the distance of two single points is that of Euclid, as the reference of a mean sketch is."""
+    return isinstance(distance, ExactEmd | MeanDistance) and isinstance(distance.ground, Euclidean)
+
+
+@dataclass(slots=True)
+class Judging:
+    """Who accepts whom, and what the server saw while it decided. eps: None until it is calibrated.
+
+    Where eps is a number and the distance exact, certified bounds decide, and no distance is known afterwards.
+    """
+
+    distance: Distance
+    tolerance: Tolerance
+    cores: Cores
+    eps: float | None
+    references: dict[int, float] = field(default_factory=dict)
+    distances: dict[Pair, float] = field(default_factory=dict)
+
+    def __call__(self, directions: Iterable[Direction | Told], /) -> Mapping[Pair, bool]:
+        told: dict[Pair, float] = {}
+        taus: dict[Pair, float] = {}
+
+        def problems() -> Iterator[Problem]:
+            for d in directions:
+                self.references[d.client] = taus[d.client, d.other] = d.reference
+                if isinstance(d, Told):
+                    told[d.client, d.other] = d.distance
+                else:
+                    yield Problem(d.client, d.other, d.source, d.target, d.reference)
+
+        if self.eps is not None and isinstance(self.distance, ExactEmd) and isinstance(self.distance.ground, Cosine | Euclidean):
+            found = decisions(problems(), self.eps, self.distance.ground, cores=self.cores)
+            edges = {pair: decision.edge for pair, decision in found.items()}
+            self.distances = {pair: w - taus[pair] for pair, w in told.items()}
+            return edges | {pair: value < self.eps for pair, value in self.distances.items()}
+        w = distances(problems(), self.distance, self.cores) | told
+        self.distances = {pair: w[pair] - taus[pair] for pair in w}
+        if self.eps is None and w:
+            self.eps = self._calibrated(list(taus.values()))
+        return {pair: self.eps is not None and value < self.eps for pair, value in self.distances.items()}
+
+    def _calibrated(self, taus: list[float]) -> float:
+        if isinstance(self.tolerance, Share):
+            return from_references(taus, self.tolerance.share)
+        clients = sorted({i for pair in self.distances for i in pair})
+        return from_distances(excess(self.distances, dict.fromkeys(clients, 0.0), clients), taus).eps

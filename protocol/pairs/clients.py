@@ -1,0 +1,129 @@
+"""The clients of a run in one process: their roles, their computers and their privacy ledgers."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..answers import Vector
+from ..in_process import Fault
+from ..ledger import BudgetExceeded, Ledger
+from ..masked.sum import Members
+from ..roles import Deadline, Party
+from ..view import Setup
+from .client import Peer, peer_step
+from .compute import Answer, Asked, answer_of, report_of, showing_of
+from .noise import Noise, opened
+from .policy import PairPolicy, policy_of
+from .question import Embedders, PairQuestion, Released, Reported, Rows
+from .terms import PairTerms
+
+
+class Clients:
+    """parties: the clients' roles by id. ledgers: of those that released something with noise. refuse: told of each fault."""
+
+    def __init__(self, setup: Setup, embedders: Embedders, refuse: Callable[[Fault], None]) -> None:
+        self.ledgers: dict[int, Ledger] = {}
+        self._setup = setup
+        self._embedders = embedders
+        self._refuse = refuse
+        self._question: PairQuestion | None = None
+        self._embedded: dict[tuple[int, str], NDArray[np.float32]] = {}
+        members = Members.enrol(tuple(sorted(setup.clients)), setup.entropy)
+        self.enrolled = members.enrolled
+        nothing = PairPolicy(d=embedders.d, inputs=embedders.inputs, rows=embedders.rows, released=frozenset())
+        self.parties: dict[int, Party] = {}
+        for i, identity in members.identities.items():
+            peer = Peer(i, setup.run, nothing, identity, self.enrolled, setup.entropy, _Computer(i, self))
+            self.parties[i] = Party(i, peer, peer_step)
+
+    def asked(self, question: PairQuestion) -> None:
+        """All clients learn what they will be asked, which they knew from the run's description, and refuse anything else."""
+        self._question = question
+        policy = policy_of(question.choice, self._embedders)
+        for party in self.parties.values():
+            party.state = replace(party.state, policy=policy)
+
+    def hold(self, client: int, weights: Vector | None) -> None:
+        """The client's own embedding model from now on."""
+        self.parties[client].state = replace(self.parties[client].state, weights=weights)
+
+    def share(self, group: bytes) -> None:
+        """All clients have agreed on a secret."""
+        for party in self.parties.values():
+            party.state = replace(party.state, group=group)
+
+    def end(self, clients: set[int]) -> None:
+        """The sessions of these clients are over, and embeddings are forgotten."""
+        for i in clients:
+            self.parties[i].handle(Deadline())
+            self.hold(i, None)
+        self._embedded.clear()
+
+    # --- on a client's computer ---------------------------------------------------------------------------------------
+
+    def task(self, client: int, terms: PairTerms, own: Vector | None, others: Vector | None) -> Asked:
+        if self._question is None:
+            raise ValueError("nothing was asked")
+        question, noise = self._question, self._noise
+        key = self._setup.entropy.secret(f"pair noise {client} {terms.binding.hex()}", 32)
+
+        def embedded(part: str) -> Rows:
+            if (client, part) not in self._embedded:
+                self._embedded[client, part] = self._embedders.embed(client, part, own)
+            return self._embedded[client, part]
+
+        return Asked(terms, client, self._embedders, embedded, others, question.reference, noise, key)
+
+    @property
+    def _noise(self) -> Noise | None:
+        return None if self._question is None else getattr(self._question.choice, "noise", None)
+
+    def released(self, client: int, answer: Answer) -> Released:
+        """Charge the client's ledger, and only then release."""
+        if self._noise is not None:
+            try:
+                self.ledgers[client] = answer.charge(self.ledgers.get(client) or opened(self._noise, client))
+            except BudgetExceeded as error:
+                self._refuse(Fault(client, str(error), True))
+                raise
+        return answer.release()
+
+    # --- keeping ------------------------------------------------------------------------------------------------------
+
+    def save(self) -> dict[str, Any]:
+        """Plain JSON of what was spent, told and charged."""
+        return {
+            "spent": {str(i): sorted(p.state.spent) for i, p in self.parties.items() if p.state.spent},
+            "edges": {str(i): {str(j): e for j, e in p.state.edges.items()} for i, p in self.parties.items() if p.state.edges},
+            "ledgers": [ledger.as_dict() for _, ledger in sorted(self.ledgers.items())],
+        }
+
+    def restore(self, plain: Mapping[str, Any]) -> None:
+        for i, party in self.parties.items():
+            spent = frozenset(plain["spent"].get(str(i), ()))
+            edges = {int(j): bool(e) for j, e in plain["edges"].get(str(i), {}).items()}
+            party.state = replace(party.state, spent=spent, edges=edges, phases={})
+        ledgers = [Ledger.from_dict(ledger) for ledger in plain["ledgers"]]
+        self.ledgers = {ledger.client: ledger for ledger in ledgers}
+
+
+class _Computer:
+    """One client's own computer: implements `client.Computer`."""
+
+    def __init__(self, client: int, clients: Clients) -> None:
+        self._client = client
+        self._clients = clients
+
+    def release(self, terms: PairTerms, secret: bytes, own: Vector | None, others: Vector | None, /) -> Released:
+        answer = answer_of(self._clients.task(self._client, terms, own, others), secret)
+        return self._clients.released(self._client, answer)
+
+    def show(self, terms: PairTerms, own: Vector | None, others: Vector | None, /) -> Rows:
+        answer = showing_of(self._clients.task(self._client, terms, own, others))
+        return self._clients.released(self._client, answer).own
+
+    def report(self, terms: PairTerms, own: Vector | None, others: Vector | None, theirs: Rows, /) -> Reported:
+        return report_of(self._clients.task(self._client, terms, own, others), theirs)

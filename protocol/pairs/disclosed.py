@@ -1,0 +1,37 @@
+"""What is disclosed by pairs, in words for the disclosure log."""
+
+from .choices import Choice, Distances, MeanSketch, PerPair, ServerSamples
+
+MODELS = "the embedding models of the clients that they were compared with"
+EDGES = "with whom they are joined, each of its own pairs"
+
+
+def answers_in_words(choice: Choice) -> str:
+    """What clients' answers told the server."""
+    noise = getattr(choice, "noise", None)
+    behind = "" if noise is None else f", with noise for one {noise.unit}"
+    match choice:
+        case ServerSamples():
+            return "samples of clients' examples, as they are, and a reference distance each"
+        case MeanSketch():
+            return f"the projected mean of each client's public embeddings{behind}"
+        case Distances():
+            return f"the distance and the reference distance that each client of a pair measured{behind}"
+        case PerPair(projection="none"):
+            return f"embeddings of clients' examples, as they are, and a reference distance for each pair{behind}"
+        case PerPair(projection=name):
+            secret = f"a secret projection ({name}) of each pair, which the server lacks"
+            return f"embeddings under {secret}, and a reference distance{behind}"
+    return f"public embeddings under one projection of all clients, which the server lacks, and a reference distance{behind}"
+
+
+def decisions_in_words(choice: Choice) -> str:
+    """What the server computed from that."""
+    of = "reported distances" if isinstance(choice, Distances) else "distances"
+    return f"{of} above the references, or who accepts whom"
+
+
+def shown_in_words(choice: Distances) -> str:
+    """What clients that measure were shown by those that they were compared with."""
+    model = "a model of their own" if choice.embedding == "exchanged" else "the public model"
+    return f"the embeddings, under {model} and as they are, of the clients that they were compared with"
