@@ -24,10 +24,13 @@ from cloister.protocol.masked.messages import (
     UnmaskRequest,
 )
 from cloister.protocol.messages import Advertise, Envelope, Mean, Roster, SealedSeed, Task, Upload, decode, encode
+from cloister.protocol.pairs.messages import PairClouds, PairDistance, PairEdge, PairKey, PairOffer, SealedCloud, SealedEmbedding
 
 LIMIT = 4096
 HEADS = [bytes([major << 5 | short]) for major in range(8) for short in (0, 1, 4, 23, 24, 25, 26, 27, 28, 31)]
 PROPOSED = ("masked sum/update", bytes(16), 3, "root", (1, 3, 900), 2)
+PAIRED = ("pairs", bytes(16), 3, "3-900", (3, 900), 2)
+WORDS = ("clouds", "orthonormal", "exchanged", "train", "projected")
 SEEDS = [
     encode(Envelope(bytes(range(32)), sender, receiver, message))
     for sender, receiver, message in [
@@ -52,6 +55,14 @@ SEEDS = [
         (3, -1, SurvivorSignature(bytes(64))),
         (-1, 3, UnmaskRequest((900,), (bytes(64),))),
         (3, -1, Reveal((1,), (bytes(70),), (900,), (bytes(70),))),
+        (-1, 3, PairOffer(*PAIRED, *WORDS, 128, 115, 512, 300, "record", bytes(range(24)))),
+        (3, -1, PairKey(bytes(32), bytes(64))),
+        (-1, 3, SealedEmbedding((bytes(range(40)), bytes(20)))),
+        (3, -1, PairClouds(bytes(range(24)), b"", bytes(8))),
+        (3, -1, PairClouds(bytes(range(24)), bytes(range(24)), bytes(8))),
+        (-1, 3, PairEdge(1)),
+        (3, -1, SealedCloud((bytes(range(17)), bytes(30)))),
+        (3, -1, PairDistance(bytes(8), bytes(8))),
     ]
 ]
 
