@@ -11,6 +11,7 @@ from rich.text import Text
 from .figures import byte_words
 from .fl.cost import Measured, Phase, Workload
 from .fl.run_folder import machine, versions
+from .fl.scenario import described
 from .protocol.answers import Cost
 from .protocol.disclosure import Party, party_of, totals
 from .protocol.view import Protection
@@ -118,6 +119,10 @@ def notes(measured: Measured, load: Workload) -> Table:
     pairs = f", compared: {spread(compared)}" if any(compared) else ""
     counted = spread([phase.summed for phase in measured.rounds])
     table.add_row("survivors", f"{silent}summed: {counted} of {load.clients}{pairs}")
+    if load.pairs is not None:
+        of = f"{load.pairs.rows:,} embeddings of {load.pairs.d:,} coordinates each"
+        clients = f"{sum(p.pairs for p in measured.rounds):,} pairs of clients decided in all, by {of}"
+        table.add_row("pairs", f"{clients}; embedding models of {load.pairs.weights:,}; without forward passes")
     took = ", ".join(f"{title} {seconds(phase.seconds)} s" for title, phase in phases(measured))
     table.add_row("on the clock", f"{took}; all parties in turn, drawing vectors included")
     for party, rows in learned(measured, load.rounds - 1).items():
@@ -146,7 +151,11 @@ def cost_json(measured: Sequence[Measured], left_out: Sequence[LeftOut], load: W
     """Everything as plain values: per protection the setup and every round, per role; with machine and versions."""
     return {
         "name": name,
-        "workload": {**asdict(load), "needs": sorted(load.needs), "dropped": load.dropped},
+        "workload": {
+            **{f.name: described(getattr(load, f.name)) for f in fields(load)},
+            "needs": sorted(load.needs),
+            "dropped": load.dropped,
+        },
         "protections": [_protection_json(one) for one in measured],
         "left_out": [asdict(one) for one in left_out],
         "machine": machine(),
@@ -161,6 +170,7 @@ def _protection_json(measured: Measured) -> dict[str, Any]:
             "summed": phase.summed,
             "compared": phase.compared,
             "unsummed": phase.unsummed,
+            "pairs": phase.pairs,
             "learned": learned(measured, t),
         }
         for t, phase in enumerate(measured.rounds)

@@ -2,7 +2,8 @@
 
 What is played is what an algorithm needs: per round and cluster a session of work, one mean and, where it compares updates,
 one Gram matrix; updates of the first round are remembered, and those of later rounds compared with them, where it needs that.
-Where it needs slots, one session of slots for each cluster instead, in which every client chooses one.
+Where it needs slots, one session of slots for each cluster instead, in which every client chooses one. Where it compares pairs
+of clients, all of them once (`cost_pairs`).
 Vectors are drawn one at a time, outside of what is timed.
 """
 
@@ -22,6 +23,8 @@ from ..protocol.errors import Refused
 from ..protocol.session import RUN_BYTES
 from ..protocol.view import LocalJob, LocalWork, Protection, ServerView, Setup
 from .algorithms.algorithm import Cluster, advanced, mean_of
+from .cost_pairs import Pair, PairLoad, RandomEmbedders, pair_load_of
+from .cost_pairs import compared as compare_pairs
 from .models import initial
 from .scenario import Scenario
 from .simulation import INITIAL, seed_of
@@ -39,7 +42,8 @@ class Workload:
 
     clients, parameters: n and d. clusters: disjoint, of nearly equal size. drop: share of the clients, at least one, that fall
     silent in each round, at a random one of their messages. All clients take part in all rounds. slots: K, where they are needed.
-    Raises ValueError for sizes out of range, and where nothing is summed.
+    pairs: what pairs of clients are compared by, where they are. Raises ValueError for sizes out of range, and where nothing is
+    summed.
     """
 
     needs: frozenset[Functionality]
@@ -52,8 +56,13 @@ class Workload:
     by_samples: bool = False
     compared: Work = "update"
     slots: int = 2
+    pairs: PairLoad | None = None
 
     def __post_init__(self) -> None:
+        if (self.pairs is None) == (Functionality.PAIRS in self.needs):
+            raise ValueError(
+                "pairs say what clients are compared by, where an algorithm compares pairs of them, and nowhere else"
+            )
         if min(self.clients, self.parameters, self.clusters, self.rounds, self.slots) < 1:
             raise ValueError("clients, parameters, clusters, rounds and slots are at least 1")
         if self.clusters > self.clients:
@@ -78,7 +87,7 @@ class Workload:
 class Phase:
     """What one round, or opening the view, cost each party. seconds: on the clock, drawing vectors included.
 
-    summed, compared: clients in the published sums and in the Gram matrices. unsummed: clusters without a sum.
+    summed, compared: clients in the published sums and in the Gram matrices. unsummed: clusters without a sum. pairs: decided.
     """
 
     costs: Mapping[int, Cost]
@@ -86,6 +95,7 @@ class Phase:
     summed: int = 0
     compared: int = 0
     unsummed: int = 0
+    pairs: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +113,7 @@ class Measured:
 def workload_of(scenario: Scenario, clients: int | None, parameters: int | None, folder: Path | None) -> Workload:
     """What the scenario would play: its algorithm's needs, its numbers of clients and parameters where none are given.
 
-    Reads the scenario's data, from `folder`, only if one of the numbers is needed. Raises ValueError of one line.
+    Reads the scenario's data, from `folder`, only if one of the numbers is needed, or the sizes of embeddings. Raises ValueError of one line.
     """
     if clients is None or parameters is None:
         source = scenario.data(folder)
@@ -118,6 +128,7 @@ def workload_of(scenario: Scenario, clients: int | None, parameters: int | None,
         seed=scenario.seed,
         by_samples=getattr(scenario.algorithm, "by_samples", False),
         compared=getattr(scenario.algorithm, "similarity", "update"),
+        pairs=pair_load_of(scenario, folder),
     )
 
 
@@ -141,15 +152,21 @@ def measure(protection: Protection, load: Workload, tell: Callable[[float], None
     entropy = SimulatedEntropy(load.seed)
     zero = np.zeros(load.parameters, np.float32)
     started = time.perf_counter()
-    setup = Setup(entropy.secret("run", RUN_BYTES), zero, tuple(range(load.clients)), workers, entropy, tap)
+    embedders = None
+    if load.pairs is not None:
+        groups = {i: k for k, members in enumerate(load.members.values()) for i in members}
+        embedders = RandomEmbedders(load.pairs, groups, load.parameters, load.seed)
+    everybody = tuple(range(load.clients))
+    setup = Setup(entropy.secret("run", RUN_BYTES), zero, everybody, workers, entropy, tap, embedders=embedders)
     view = protection.open(setup)
     opened = Phase(view.costs, time.perf_counter() - started)
     clusters = {name: Cluster(members, INITIAL) for name, members in load.members.items()}
     remembered: dict[str, Remembered] = {}
+    known: set[Pair] = set()
     rounds = []
     for t in range(load.rounds):
         before, started = view.costs, time.perf_counter()
-        phase, clusters = _round(view, load, t, clusters, remembered)
+        phase, clusters = _round(view, load, t, clusters, remembered, known)
         costs = {i: cost - before.get(i, Cost()) for i, cost in view.costs.items()}
         rounds.append(replace(phase, costs=costs, seconds=time.perf_counter() - started))
         tell((t + 1) / load.rounds)
@@ -175,19 +192,22 @@ def random_work(protection: Protection, load: Workload, job: LocalJob) -> LocalW
 
 
 def _round(
-    view: ServerView, load: Workload, t: int, clusters: dict[str, Cluster], remembered: dict[str, Remembered]
+    view: ServerView, load: Workload, t: int, clusters: dict[str, Cluster], remembered: dict[str, Remembered], known: set[Pair]
 ) -> tuple[Phase, dict[str, Cluster]]:
-    """One round as an algorithm with these needs plays it; fills `remembered` in the first."""
+    """One round as an algorithm with these needs plays it; fills `remembered` in the first, and `known` with pairs."""
     work = {name: Assignment(c.model, c.members, c.members) for name, c in clusters.items()}
     if Functionality.SLOTS in load.needs:
         return _slots_round(view, load, t, clusters)
     answers: Mapping[str, Sum | BelowFloor]
-    compared, grams = 0, dict[str, Gram]()
-    if load.needs == {Functionality.SUMS}:
+    compared, decided, grams = 0, 0, dict[str, Gram]()
+    settled = load.pairs is not None and len(known) == load.clients * (load.clients - 1) // 2
+    if load.needs == {Functionality.SUMS} or settled:
         answers = view.train_and_sum(t, work, {name: mean_of(a.members, load.by_samples) for name, a in work.items()})
     else:
         updates = view.train(t, work)
         gradients = view.train(t, work, "gradient") if load.compared == "gradient" else updates
+        if load.pairs is not None:
+            decided = compare_pairs(view, load.pairs, t, work, updates, known)
         answers = {name: _mean(view, load, handle) for name, handle in updates.items()}
         if Functionality.GRAM in load.needs:
             grams = {name: view.gram(handle) for name, handle in gradients.items()}
@@ -199,7 +219,7 @@ def _round(
     view.retire([c.model for c in clusters.values()], remembered.values())
     sums = [answer for answer in answers.values() if isinstance(answer, Sum)]
     summed = sum(len(answer.clients) for answer in sums)
-    return Phase({}, 0.0, summed, compared, len(clusters) - len(sums)), clusters
+    return Phase({}, 0.0, summed, compared, len(clusters) - len(sums), decided), clusters
 
 
 def _slots_round(view: ServerView, load: Workload, t: int, clusters: dict[str, Cluster]) -> tuple[Phase, dict[str, Cluster]]:
@@ -238,6 +258,9 @@ def _messages_of_a_round(protection: Protection, load: Workload) -> int:
     while True:
         small = replace(load, clients=min(few, load.clients), clusters=1, rounds=1, drop=0.0)
         small = replace(small, parameters=min(_REHEARSED, load.parameters))
+        if load.pairs is not None:  # every client meets every other, so all take part, on as little as there can be
+            tiny = replace(load.pairs, d=2, inputs=2, rows=1, weights=1, eps=1.0)
+            small = replace(small, clients=load.clients, pairs=tiny)
         try:
             costs = measure(protection, small, lambda _: None).rounds[0].costs
             return max(cost.messages for i, cost in costs.items() if i >= 0)

@@ -14,11 +14,14 @@ import numpy as np
 import pytest
 
 from cloister import cli
-from cloister.cost_table import brief
+from cloister.cost_table import brief, notes
 from cloister.fl import cost
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
+from cloister.fl.algorithms.emd_cfl import EMDCFL
 from cloister.fl.algorithms.fedavg import FedAvg, Local
 from cloister.fl.cost import Measured, Phase, Workload, measure, workload_of
+from cloister.fl.cost_pairs import PairLoad
+from cloister.fl.emd.subsample import Size
 from cloister.fl.scenario import PROTECTIONS, Scenario
 from cloister.fl.simulation import Simulation
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
@@ -26,6 +29,7 @@ from cloister.protocol.answers import Cost, Functionality
 from cloister.protocol.dropouts import Dropouts
 from cloister.protocol.errors import Refused
 from cloister.protocol.in_process import Frame, InProcess
+from cloister.protocol.pairs.choices import DISTANCES, ONE_RELEASE, PAPER, PUBLIC, ServerSamples
 from cloister.protocol.session import SERVER
 from cloister.protocol.view import LocalJob, LocalWork, Protection, ServerView, Setup
 from cloister.scenario_file import load
@@ -432,3 +436,67 @@ def test_the_data_is_read_only_if_a_number_is_missing() -> None:
     assert workload_of(scenario, 5, 6, None).clients == 5
     with pytest.raises(ValueError, match="read"):
         workload_of(scenario, 5, None, None)
+
+
+# --- pairs of clients -------------------------------------------------------------------------------------------------
+
+PAIRS = frozenset({Functionality.SUMS, Functionality.PAIRS})
+COMPARED = PairLoad(choice=PAPER, d=20, inputs=30, rows=12, weights=40)
+
+
+def pairs_workload(**changes: Any) -> Workload:
+    return workload(PAIRS, **{"clients": 6, "clusters": 2, "parameters": 60, "pairs": COMPARED, **changes})
+
+
+@pytest.mark.parametrize("choice", [PAPER, PUBLIC, ONE_RELEASE, DISTANCES, ServerSamples(embedding="public")], ids=repr)
+@pytest.mark.parametrize("protection", [p for p in PROTECTIONS if Functionality.PAIRS in p.gives], ids=brief)
+def test_all_pairs_are_compared_once_and_frames_are_what_is_counted(protection: Protection, choice: Any) -> None:
+    frames: list[Frame] = []
+    load = pairs_workload(pairs=replace(COMPARED, choice=choice))
+    found = measure(Recorded(protection, frames), load, SILENT)
+    assert [phase.pairs for phase in found.rounds] == [15, 0]
+    assert found.trouble == ()
+    costs = spent(found)
+    assert sum(c.bytes_up for i, c in costs.items() if i >= 0) == sum(len(f.data) for f in frames if f.sender >= 0)
+    kinds = [f.kind for f in frames]
+    by_pair = choice in (PAPER, PUBLIC, DISTANCES)
+    assert kinds.count("PairDistance" if choice is DISTANCES else "PairClouds") == (30 if by_pair else 6)
+    assert kinds.count("SealedEmbedding") == (60 if choice in (PAPER, DISTANCES) else 0)  # up, and down again
+    assert any(d.what == "pairs" and d.round == 0 for d in found.log)
+
+
+def test_bytes_of_pairs_are_those_of_their_clouds_and_models() -> None:
+    """Two clouds of float32 a client and pair, and its model up: what grows with p, rows and weights, and nothing else does."""
+    up = {}
+    for rows in (12, 24):
+        found = measure(Plain(), pairs_workload(pairs=replace(COMPARED, rows=rows)), SILENT)
+        up[rows] = found.rounds[0].costs[0].bytes_up
+    assert up[24] - up[12] == 5 * 2 * 4 * 12 * int(0.9 * 20)
+
+
+def test_clients_that_fall_silent_leave_pairs_for_later_or_lost() -> None:
+    found = measure(Plain(), pairs_workload(drop=0.2, rounds=4), SILENT)
+    assert 0 < found.rounds[0].pairs < 15
+    assert sum(phase.pairs for phase in found.rounds) <= 15
+
+
+def test_the_load_of_a_scenario_is_that_of_its_run() -> None:
+    scenario = replace(
+        quickstart(),
+        algorithm=EMDCFL(eps=0.1, choice=PAPER, size=Size(20)),
+        protection=Plain(),
+        validation=0.2,
+    )
+    scenario = replace(scenario, partition=replace(scenario.partition, clients=6), training=replace(scenario.training, epochs=1))
+    load = replace(workload_of(scenario, None, None, None), rounds=2)
+    assert load.pairs is not None
+    assert (load.pairs.rows, load.pairs.inputs) == (20, 64)
+    ours = measure(Plain(), load, SILENT).rounds[0]
+    at_once = Simulation(scenario, None)
+    at_once.step()
+    theirs = (at_once.view.traffic.bytes_up, at_once.view.traffic.bytes_down)
+    assert traffic(ours) == pytest.approx(theirs, abs=6 * 8)  # a session's name is a few bytes longer
+    with pytest.raises(ValueError, match="what clients are compared by"):
+        workload(PAIRS)
+    table = notes(measure(Plain(), load, SILENT), load)
+    assert "15 pairs of clients decided" in "".join(str(cell) for column in table.columns for cell in column.cells)
