@@ -162,11 +162,11 @@ def measure(protection: Protection, load: Workload, tell: Callable[[float], None
     opened = Phase(view.costs, time.perf_counter() - started)
     clusters = {name: Cluster(members, INITIAL) for name, members in load.members.items()}
     remembered: dict[str, Remembered] = {}
-    known: set[Pair] = set()
+    met: set[Pair] = set()
     rounds = []
     for t in range(load.rounds):
         before, started = view.costs, time.perf_counter()
-        phase, clusters = _round(view, load, t, clusters, remembered, known)
+        phase, clusters = _round(view, load, t, clusters, remembered, met)
         costs = {i: cost - before.get(i, Cost()) for i, cost in view.costs.items()}
         rounds.append(replace(phase, costs=costs, seconds=time.perf_counter() - started))
         tell((t + 1) / load.rounds)
@@ -192,22 +192,22 @@ def random_work(protection: Protection, load: Workload, job: LocalJob) -> LocalW
 
 
 def _round(
-    view: ServerView, load: Workload, t: int, clusters: dict[str, Cluster], remembered: dict[str, Remembered], known: set[Pair]
+    view: ServerView, load: Workload, t: int, clusters: dict[str, Cluster], remembered: dict[str, Remembered], met: set[Pair]
 ) -> tuple[Phase, dict[str, Cluster]]:
-    """One round as an algorithm with these needs plays it; fills `remembered` in the first, and `known` with pairs."""
+    """One round as an algorithm with these needs plays it; fills `remembered` in the first, and `met` with pairs."""
     work = {name: Assignment(c.model, c.members, c.members) for name, c in clusters.items()}
     if Functionality.SLOTS in load.needs:
         return _slots_round(view, load, t, clusters)
     answers: Mapping[str, Sum | BelowFloor]
     compared, decided, grams = 0, 0, dict[str, Gram]()
-    settled = load.pairs is not None and len(known) == load.clients * (load.clients - 1) // 2
+    settled = load.pairs is not None and len(met) == load.clients * (load.clients - 1) // 2
     if load.needs == {Functionality.SUMS} or settled:
         answers = view.train_and_sum(t, work, {name: mean_of(a.members, load.by_samples) for name, a in work.items()})
     else:
         updates = view.train(t, work)
         gradients = view.train(t, work, "gradient") if load.compared == "gradient" else updates
         if load.pairs is not None:
-            decided = compare_pairs(view, load.pairs, t, work, updates, known)
+            decided = compare_pairs(view, load.pairs, t, work, updates, met)
         answers = {name: _mean(view, load, handle) for name, handle in updates.items()}
         if Functionality.GRAM in load.needs:
             grams = {name: view.gram(handle) for name, handle in gradients.items()}

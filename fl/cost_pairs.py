@@ -87,7 +87,7 @@ class RandomEmbedders:
     def _drawn(self, group: int, width: int, seed: int) -> Rows:
         centre = np.random.default_rng(group).standard_normal(width, np.float32)
         rows = centre + np.random.default_rng(seed).standard_normal((self.rows, width), np.float32)
-        return np.maximum(rows, 0)
+        return np.asarray(np.maximum(rows, 0))
 
     def weights_of(self, model: Vector, /) -> Vector:
         return model[: self._weights]
