@@ -5,11 +5,12 @@ Nothing here knows an attack. An adversary fits by structure: whatever turns the
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch import nn
 
 from ..protocol.answers import Vector
+from ..protocol.pairs.question import Embedders
 from ..protocol.view import LocalJob, LocalWork
 from .population import Client, Examples
 from .training import Training
@@ -50,6 +51,20 @@ class Corrupted(Protocol):
         ...
 
     def restore(self, memory: Mapping[str, Vector], /) -> None: ...
+
+
+class Posing(Protocol):
+    """Of `Corrupted`, one that has a say in what its members send when clients are compared by embeddings."""
+
+    def embedders(self, honest: Embedders, /) -> Embedders:
+        """The clients' computers for embeddings, some of them in other hands."""
+        ...
+
+
+def embedders_of(corrupted: Corrupted, honest: Embedders) -> Embedders:
+    """As the adversary leaves them: honest where it does not pose."""
+    posing: Posing | Any = corrupted
+    return posing.embedders(honest) if hasattr(posing, "embedders") else honest
 
 
 class Adversary(Protocol):

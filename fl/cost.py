@@ -113,7 +113,8 @@ class Measured:
 def workload_of(scenario: Scenario, clients: int | None, parameters: int | None, folder: Path | None) -> Workload:
     """What the scenario would play: its algorithm's needs, its numbers of clients and parameters where none are given.
 
-    Reads the scenario's data, from `folder`, only if one of the numbers is needed, or the sizes of embeddings. Raises ValueError of one line.
+    Reads the scenario's data, from `folder`, only if one of the numbers is needed, or the sizes of embeddings. Raises
+    ValueError of one line.
     """
     if clients is None or parameters is None:
         source = scenario.data(folder)

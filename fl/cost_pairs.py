@@ -14,8 +14,7 @@ import numpy as np
 
 from ..protocol.answers import Assignment, Functionality, Updates, Vector
 from ..protocol.pairs.choices import Choice
-from ..protocol.pairs.question import Answered, Matrix, PairQuestion, Rows
-from ..protocol.pairs.terms import PairTerms
+from ..protocol.pairs.question import Answered, Occasion, PairQuestion, Rows
 from ..protocol.view import ServerView
 from .embedders import SimulatedEmbedders
 from .emd.distances import COSINE, Distance, ExactEmd
@@ -27,6 +26,7 @@ from .simulation import held_out, seed_of
 from .vector import to_vector
 
 Pair = tuple[int, int]
+EXACT = ExactEmd(COSINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class PairLoad:
     inputs: int
     rows: int
     weights: int
-    distance: Distance = ExactEmd(COSINE)
+    distance: Distance = EXACT
     eps: Tolerance = 0.025
 
     def __post_init__(self) -> None:
@@ -101,9 +101,7 @@ class RandomEmbedders:
     def embed_examples(self, examples: Rows, weights: Vector | None, /) -> Rows:
         return np.resize(examples, (len(examples), self.d))
 
-    def sent(
-        self, client: int, terms: PairTerms, projection: Matrix | None, others: Vector | None, honest: Answered, /
-    ) -> Answered:
+    def sent(self, client: int, occasion: Occasion, honest: Answered, /) -> Answered:
         return honest
 
 

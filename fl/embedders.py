@@ -12,8 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from ..protocol.pairs.question import Answered
-from ..protocol.pairs.terms import PairTerms
+from ..protocol.pairs.question import Answered, Occasion
 from .emd.embedding import Embedding, embed
 from .emd.subsample import Size, subsample
 from .models import EmbeddingAndHead
@@ -68,15 +67,7 @@ class SimulatedEmbedders:
         x = torch.from_numpy(np.array(examples)).reshape(len(examples), *self.shape)
         return self._embed(Examples(x, torch.zeros(len(x), dtype=torch.int64)), weights)
 
-    def sent(
-        self,
-        client: int,
-        terms: PairTerms,
-        projection: NDArray[np.float64] | None,
-        others: NDArray[np.float32] | None,
-        honest: Answered,
-        /,
-    ) -> Answered:
+    def sent(self, client: int, occasion: Occasion, honest: Answered, /) -> Answered:
         return honest
 
     def _embed(self, examples: Examples, weights: NDArray[np.float32] | None) -> NDArray[np.float32]:

@@ -12,9 +12,10 @@ import torch
 
 from ..crypto.entropy import SimulatedEntropy
 from ..protocol.answers import Functionality, Model, Vector
+from ..protocol.pairs.question import Embedders
 from ..protocol.view import LocalJob, LocalWork, ServerView, Setup, Workers
 from .algorithms.algorithm import Start
-from .corruption import Computers, Corrupted
+from .corruption import Computers, Corrupted, embedders_of
 from .embedders import SimulatedEmbedders
 from .evaluation import Evaluation, Score, accuracies, scores_of
 from .fast import Fast
@@ -73,7 +74,9 @@ class Simulation:
         if scenario.adversary is not None:
             found = Computers(population.clients, population.classes, self.module, self._training, seed, self._train)
             workers = self.corrupted = scenario.adversary.corrupt(found)
-        embedders = self._embedders() if Functionality.PAIRS in scenario.algorithm.needs else None
+        embedders: Embedders | None = self._embedders() if Functionality.PAIRS in scenario.algorithm.needs else None
+        if embedders is not None and self.corrupted is not None:
+            embedders = embedders_of(self.corrupted, embedders)
         entropy = SimulatedEntropy(seed)
         clients = tuple(sorted(population.clients))
         self.view: ServerView = scenario.protection.open(

@@ -15,6 +15,8 @@ from cloister.fl.algorithms.fedavg import Oracle
 from cloister.fl.codec import from_plain, to_plain
 from cloister.fl.data import Digits
 from cloister.fl.emd.clusters import components
+from cloister.fl.emd.distances import Euclidean, ExactEmd, MeanDistance, Sinkhorn
+from cloister.fl.emd.figure import distance_figure
 from cloister.fl.emd.subsample import Size
 from cloister.fl.experiment import run
 from cloister.fl.metrics import adjusted_rand_index
@@ -26,7 +28,8 @@ from cloister.fl.training import Training
 from cloister.protocol import Encrypted, Masked, Permuted, Plain
 from cloister.protocol.answers import BelowFloor, Functionality, Model, Sum, Updates
 from cloister.protocol.errors import Refused
-from cloister.protocol.pairs.choices import PAPER, PUBLIC, PerClient
+from cloister.protocol.pairs.choices import PAPER, PUBLIC, Distances, MeanSketch, PerClient, PerPair
+from cloister.protocol.pairs.noise import Noise
 from cloister.protocol.pairs.question import PairAnswers
 
 DIGITS = Scenario(
@@ -225,7 +228,7 @@ def test_other_protections_find_the_same_groups(protection: Any) -> None:
     assert not any("everything" in d.words for d in found.view.log)
 
 
-@pytest.mark.parametrize("choice", [PUBLIC, PerClient()], ids=repr)
+@pytest.mark.parametrize("choice", [PUBLIC, PerClient(), Distances(embedding="public")], ids=repr)
 def test_a_public_embedding_is_enough_here(choice: Any) -> None:
     found = played(replace(DIGITS, algorithm=replace(DIGITS.algorithm, choice=choice), rounds=1))
     assert ari(found) == 1.0
@@ -241,6 +244,57 @@ def test_calibrated_tolerances_are_kept_and_recorded() -> None:
         assert np.isfinite(matrix).all()
         found.step()
         assert found.state.eps == first
+
+
+def test_a_fixed_tolerance_decides_by_bounds_and_keeps_distances_where_asked() -> None:
+    """The same edges; the distances are known, and can be drawn, where all of them are measured."""
+    gap = played(replace(DIGITS, rounds=1)).state
+    found = {}
+    for measured in (False, True):
+        algorithm = replace(DIGITS.algorithm, eps=gap.eps, measured=measured)
+        found[measured] = played(replace(DIGITS, rounds=1, algorithm=algorithm)).state
+    assert found[False].accepts == found[True].accepts == gap.accepts
+    assert (found[False].distances, found[True].distances) == ({}, gap.distances)
+    figure = distance_figure(found[True].matrix(), found[True].eps, found[True].clients)
+    assert len(figure.axes) == 3
+
+
+NOISE = Noise(clip=4.0, multiplier=5.0, reference_multiplier=5.0, budget=50.0, delta=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "releases", "words"),
+    [
+        ({"choice": MeanSketch(noise=NOISE), "distance": MeanDistance(Euclidean())}, 1, None),
+        ({"choice": PerClient(noise=NOISE)}, 2, None),
+        ({"choice": Distances(noise=NOISE)}, 7 * 3, "trained on the same records without noise"),
+        ({"choice": PerPair(noise=replace(NOISE, trained_privately=True))}, 7 * 3, "as is claimed"),
+        ({"choice": PerPair(embedding="public", noise=replace(NOISE, unit="attribute"))}, 7 * 2, None),
+    ],
+    ids=["mean", "once", "distances", "pairs", "attribute"],
+)
+def test_the_record_says_what_was_spent_and_on_what_embedding(
+    tmp_path: Path, changes: dict[str, Any], releases: int, words: str | None
+) -> None:
+    algorithm = replace(DIGITS.algorithm, eps=0.2, **changes)
+    scenario = replace(DIGITS, algorithm=algorithm, rounds=1, training=replace(DIGITS.training, epochs=1))
+    list(run(scenario, tmp_path))
+    unit = changes["choice"].noise.unit
+    told = json.loads((tmp_path / "privacy.json").read_text())[unit]
+    assert 0 < told["epsilon_worst"] <= 50.0
+    assert sum(release["times"] for release in told["clients"]["0"]["releases"]) == releases
+    assert ("Kenthapadi" in told["clients"]["0"]["releases"][0]["noise"]) == (unit == "attribute")
+    about_model = [line for line in told["not_covered"] if "the embedding model" in line]
+    assert [words in line for line in about_model] == ([] if words is None else [True])
+    assert json.loads((tmp_path / "summary.json").read_text())["privacy"][unit]["epsilon_worst"] == told["epsilon_worst"]
+
+
+def test_noise_is_refused_where_nobody_knows_what_it_covers() -> None:
+    with pytest.raises(ValueError, match="Euclidean"):
+        EMDCFL(choice=MeanSketch(noise=NOISE))
+    for distance in (ExactEmd(Euclidean()), MeanDistance(), Sinkhorn(0.1)):
+        with pytest.raises(Refused, match="exact transport"):
+            EMDCFL(choice=PerClient(noise=NOISE), distance=distance)
 
 
 def test_a_run_that_stops_and_goes_on_ends_as_an_undisturbed_one(tmp_path: Path) -> None:

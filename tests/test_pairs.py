@@ -13,7 +13,8 @@ from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.identity import Identity
 from cloister.crypto.sealing import InvalidSeal
 from cloister.fl.emd.distances import Euclidean, ExactEmd, MeanDistance, Sinkhorn
-from cloister.fl.emd.judging import tau_of
+from cloister.fl.emd.judging import Gap, Judging, tau_of
+from cloister.fl.emd.pairs import Cores
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.answers import Assignment, Functionality, Model
 from cloister.protocol.errors import ProtocolError, Refused
@@ -415,7 +416,7 @@ def test_a_model_that_makes_the_others_embeddings_infinite_is_blamed_on_its_send
 @pytest.mark.parametrize("choice", [PUBLIC, ONE_RELEASE, ServerSamples(embedding="public")], ids=repr)
 def test_clouds_too_large_to_compare_lose_their_pairs_and_nothing_else(choice):
     class Far(Small):
-        def sent(self, client, terms, projection, others, honest):
+        def sent(self, client, occasion, honest):
             return replace(honest, own=np.full_like(honest.own, 1e30)) if client == 5 else honest
 
     view = opened(Plain(), embedders=Far())
@@ -449,7 +450,7 @@ def test_samples_that_embed_to_what_is_not_finite_are_undecided():
 @pytest.mark.parametrize(("said", "heard"), [(1e300, 2.0), (-1e300, 0.0), (0.5, 0.5)])
 def test_a_reference_distance_that_cannot_be_is_brought_to_the_nearest_that_can(said, heard):
     class Liar(Small):
-        def sent(self, client, terms, projection, others, honest):
+        def sent(self, client, occasion, honest):
             return replace(honest, reference=said)
 
     seen = {}
@@ -568,7 +569,7 @@ def test_a_client_never_answers_the_same_pair_twice(choice):
 
 
 def test_spent_pairs_and_clouds_survive_a_restart():
-    for choice in (PAPER, ONE_RELEASE):
+    for choice in (PAPER, ONE_RELEASE, replace(DISTANCES, noise=replace(NOISE, reference_multiplier=0.01))):
         view = opened(Plain())
         ask(view, choice, pairs=((1, 5),))
         snapshot = view.save()
@@ -647,6 +648,21 @@ def test_what_was_disclosed_is_in_the_log_although_the_decision_failed():
         ask(view, PAPER, judge=judge)
     entries = [d for d in view.log if d.what == "pairs"]
     assert [(d.recipient, d.about) for d in entries] == [("clients", (1, 2)), ("server", (1, 2))]
+
+
+@pytest.mark.parametrize("choice", [PAPER, DISTANCES, ONE_RELEASE], ids=repr)
+def test_messages_that_arrive_twice_change_nothing(choice):
+    """Every message of pairs is replayed at once: decisions, what was spent and what was disclosed stay as they were."""
+    noise = replace(NOISE, reference_multiplier=0.01)
+    kept = replace(choice, noise=noise)
+    once, twice = (
+        opened(Plain(), tap) for tap in (None, lambda f: [f, f] if f.kind.startswith(("Pair", "SealedC", "SealedE")) else [f])
+    )
+    answers = [ask(view, kept) for view in (once, twice)]
+    assert answers[0] == answers[1]
+    assert once.pair_ledgers == twice.pair_ledgers
+    assert once.log == twice.log
+    assert twice.faults
 
 
 # --- loss -----------------------------------------------------------------------------------------------------------------
@@ -782,6 +798,22 @@ def test_mean_sketches_find_the_groups_at_a_small_epsilon():
     (direction,) = {d.reference for d in seen.values()}
     assert direction == pytest.approx(np.sqrt(2 * int(0.9 * D)) * 5.0 * 2 * 4.0 * np.sqrt(D / int(0.9 * D)) / 400, rel=1e-4)
     assert seen[1, 5].source.shape == (1, int(0.9 * D))
+
+
+def test_the_price_of_groups_in_epsilon():
+    """All that a client spends: noisy clouds lose the groups at 16, distances that clients report keep them below 3, means at 1."""
+
+    def spent(choice, distance, multiplier):
+        noise = Noise(clip=4.0, multiplier=multiplier, reference_multiplier=multiplier, budget=1e6, delta=1e-5)
+        view = opened(Masked(floor=2, sketch=8), embedders=Small(rows=400))
+        answers = ask(view, replace(choice, noise=noise), judge=Judging(distance, Gap(), Cores(1), None))
+        return answers.accepts == expected(), max(ledger.spent for ledger in view.pair_ledgers.values())
+
+    clouds = spent(ONE_RELEASE, ExactEmd(), 0.5)
+    distances = spent(Distances(embedding="public"), ExactEmd(), 5.0)
+    mean = spent(MeanSketch(noise=NOISE), MeanDistance(Euclidean()), 5.0)
+    assert [found for found, _ in (clouds, distances, mean)] == [False, True, True]
+    assert mean[1] < 1 < distances[1] < 3 < 16 < clouds[1]
 
 
 def test_noise_has_the_deviation_that_it_says():

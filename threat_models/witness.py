@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..fl.corruption import Adversary, Computers, Corrupted
+from ..fl.corruption import Adversary, Computers, Corrupted, embedders_of
 from ..protocol.answers import Vector
+from ..protocol.pairs.question import Embedders
 from ..protocol.view import LocalJob, LocalWork
 
 
@@ -86,6 +87,9 @@ class Watched:
             if client in updates:
                 self.seen[0].add(work.vector)
             yield client, work
+
+    def embedders(self, honest: Embedders, /) -> Embedders:
+        return embedders_of(self.corrupted, honest)
 
     def save(self) -> Mapping[str, Vector]:
         return self.corrupted.save()

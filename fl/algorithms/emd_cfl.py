@@ -111,6 +111,7 @@ class EMDCFL:
     cost of the authors' code. grouping: `neighbourhoods`, as printed, or `components`. size: of the subsamples; the text says
     "the lesser of 10% and 512". embedding: where the model is cut. over: see above. by_samples: weights n_i, as printed.
     public: builds the public embedding, for choices that have one, from the shape of inputs; None for the initial model's.
+    measured: solves every distance exactly and keeps it, as for `emd.figure`, although eps is a number and bounds would decide.
     """
 
     eps: Tolerance = GAP
@@ -123,6 +124,7 @@ class EMDCFL:
     embedding: Embedding = LAST_LINEAR
     over: Literal["members", "neighbourhood"] = "members"
     public: "PublicEmbedding | None" = None
+    measured: bool = False
     cores: Cores = field(default=Cores(), compare=False)
 
     def __post_init__(self) -> None:
@@ -167,7 +169,7 @@ class EMDCFL:
         present = sorted(i for handle in updates.values() for i in handle.clients)
         pairs = tuple(pair for pair in combinations(present, 2) if pair not in known)  # line 11
         if pairs:
-            judging = Judging(self.distance, self.eps, self.cores, state.eps)
+            judging = Judging(self.distance, self.eps, self.cores, state.eps, self.measured)
             question = PairQuestion(pairs, self.choice, tau_of(self.distance), judging)
             found = view.pairs(state.round, work, updates, question)  # lines 12-17
             state = replace(

@@ -64,13 +64,15 @@ def in_euclidean_units(distance: Distance) -> bool:
 class Judging:
     """Who accepts whom, and what the server saw while it decided. eps: None until it is calibrated.
 
-    Where eps is a number and the distance exact, certified bounds decide, and no distance is known afterwards.
+    Where eps is a number and the distance exact, certified bounds decide, and no distance is known afterwards; unless all are
+    to be `measured`.
     """
 
     distance: Distance
     tolerance: Tolerance
     cores: Cores
     eps: float | None
+    measured: bool = False
     references: dict[int, float] = field(default_factory=dict)
     distances: dict[Pair, float] = field(default_factory=dict)
 
@@ -86,8 +88,9 @@ class Judging:
                 else:
                     yield Problem(d.client, d.other, d.source, d.target, d.reference)
 
-        if self.eps is not None and isinstance(self.distance, ExactEmd) and isinstance(self.distance.ground, Cosine | Euclidean):
-            found = decisions(problems(), self.eps, self.distance.ground, cores=self.cores)
+        ground = self.distance.ground if isinstance(self.distance, ExactEmd) else None
+        if self.eps is not None and not self.measured and isinstance(ground, Cosine | Euclidean):
+            found = decisions(problems(), self.eps, ground, cores=self.cores)
             edges = {pair: decision.edge for pair, decision in found.items()}
             self.distances = {pair: w - taus[pair] for pair, w in told.items()}
             return edges | {pair: value < self.eps for pair, value in self.distances.items()}

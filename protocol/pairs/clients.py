@@ -75,7 +75,7 @@ class Clients:
                 self._embedded[client, part] = self._embedders.embed(client, part, own)
             return self._embedded[client, part]
 
-        return Asked(terms, client, self._embedders, embedded, others, question.reference, noise, key)
+        return Asked(terms, client, self._embedders, embedded, own, others, question.reference, noise, key)
 
     @property
     def _noise(self) -> Noise | None:

@@ -17,7 +17,7 @@ from ..answers import Vector
 from ..ledger import Ledger, Release
 from .noise import Noise, caveat, noised, release
 from .projection import drawn
-from .question import Embedders, Matrix, Reference, Released, Reported, Rows, Unusable
+from .question import Answered, Embedders, Matrix, Occasion, Reference, Released, Reported, Rows, Unusable
 from .terms import ONCE, PairTerms
 
 Embedded = Callable[[str], Rows]
@@ -26,12 +26,16 @@ Embedded = Callable[[str], Rows]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Asked:
-    """What a client is asked, and what it answers from. others: the other's embedding model. key: the noise's, 32 fresh bytes."""
+    """What a client is asked, and what it answers from.
+
+    own, others: embedding models, its own and the other's, None for the public one. key: the noise's, 32 fresh bytes.
+    """
 
     terms: PairTerms
     client: int
     embedders: Embedders = field(repr=False)
     embedded: Embedded = field(repr=False)
+    own: Vector | None = field(repr=False)
     others: Vector | None = field(repr=False)
     reference: Reference
     noise: Noise | None
@@ -91,8 +95,9 @@ def answer_of(asked: Asked, secret: bytes) -> Answer:
     return (_mean if terms.released == "mean" else _noisy)(asked, projection, noise)
 
 
-def _sent(asked: Asked, projection: Matrix | None, honest: Released) -> Released:
-    return asked.embedders.sent(asked.client, asked.terms, projection, asked.others, honest)
+def _sent(asked: Asked, projection: Matrix | None, honest: Answered) -> Answered:
+    occasion = Occasion(asked.terms, projection, asked.own, asked.others, asked.reference)
+    return asked.embedders.sent(asked.client, occasion, honest)
 
 
 def _samples(asked: Asked) -> Released:
@@ -183,7 +188,7 @@ def report_of(asked: Asked, theirs: Rows) -> Reported:
     pair = [asked.tau(source, target), asked.tau(source, held_out)]
     if noise is not None:
         pair = [_scalar(asked, noise, value, label) for value, label in zip(pair, ("distance", "reference"), strict=True)]
-    return asked.embedders.sent(asked.client, asked.terms, None, asked.others, Reported(*pair))
+    return _sent(asked, None, Reported(*pair))
 
 
 def _scalar(asked: Asked, noise: Noise, exact: float, label: str) -> float:

@@ -102,6 +102,18 @@ class PairAnswers:
     lost: tuple[tuple[int, int], ...]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Occasion:
+    """What a client knows when it answers: the terms, R (None where there is none), its own embedding model and the other's
+    (None for the public one), and how tau is measured."""
+
+    terms: PairTerms
+    projection: Matrix | None = field(repr=False)
+    own: Vector | None = field(repr=False)
+    others: Vector | None = field(repr=False)
+    reference: Reference
+
+
 class Unusable(ValueError):
     """The other's embedding model turns examples into what is not finite."""
 
@@ -143,11 +155,6 @@ class Embedders(Protocol):
         """Examples from wherever: what a server that was handed some computes."""
         ...
 
-    def sent(
-        self, client: int, terms: PairTerms, projection: Matrix | None, others: Vector | None, honest: Answered, /
-    ) -> Answered:
-        """What the client's computer sends in place of the honest answer: one in its owner's hands sends that.
-
-        projection: R, None where there is none. others: the other's embedding model, None where it is public.
-        """
+    def sent(self, client: int, occasion: Occasion, honest: Answered, /) -> Answered:
+        """What the client's computer sends in place of the honest answer: one in its owner's hands sends that."""
         ...

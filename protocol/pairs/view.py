@@ -246,7 +246,7 @@ class Pairs:
             int(i): Released(kept[f"pairs own {i}"], kept.get(f"pairs other {i}"), reference)
             for i, reference in plain["references"].items()
         }
-        self._unusable = set(plain["unusable"])
+        self._unusable = set(plain.get("unusable", ()))
         if plain["group"]:
             self._agree(count=False)
 
