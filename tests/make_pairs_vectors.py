@@ -18,7 +18,7 @@ from cloister.protocol.pairs.client import KEY, Peer, peer_step
 from cloister.protocol.pairs.messages import PairKey
 from cloister.protocol.pairs.policy import PairPolicy
 from cloister.protocol.pairs.projection import drawn
-from cloister.protocol.pairs.question import Released
+from cloister.protocol.pairs.question import Released, Reported
 from cloister.protocol.pairs.server import Paired, Pairing, offer, server_step
 from cloister.protocol.pairs.terms import ONCE, PROTOCOL, PairTerms
 from cloister.protocol.roles import Party
@@ -44,12 +44,18 @@ class Constants:
         shape = (terms.rows, terms.p)
         return Released(np.full(shape, own[0], np.float32), np.full(shape, others[0], np.float32), float(own[0]) / 16)
 
+    def show(self, terms, own, others):
+        return np.outer(np.ones(terms.rows, np.float32), others)
+
+    def report(self, terms, own, others, theirs):
+        return Reported(float(theirs.sum()), float(own[0]) / 16)
+
 
 def play_pair(terms, tamper=None):
     """The exchange with frame number `tamper[0]` replaced by the bytes `tamper[1]` (empty: dropped)."""
     identities = {i: Identity.from_secret(ENTROPY.secret(f"identity {i}", 32)) for i in PAIR}
     enrolled = {i: identity.public for i, identity in identities.items()}
-    policy = PairPolicy(d=terms.d, inputs=terms.d, rows=terms.rows)
+    policy = PairPolicy(d=terms.d, inputs=terms.d, rows=terms.rows, released=frozenset({terms.released}))
     parties = {
         i: Party(i, Peer(i, RUN, policy, identities[i], enrolled, ENTROPY, Constants(), WEIGHTS[i]), peer_step) for i in PAIR
     }
@@ -96,6 +102,23 @@ def exchange():
     }
 
 
+def measured():
+    """An exchange in which the clients measure: what they show each other, and what they report."""
+    terms = replace(terms_of_pair(), released="distances", projection="none", p=4, reference="plain")
+    _, network = play_pair(terms)
+    _, secret = agreed(terms)
+    shown = {str(i): Constants().show(terms, None, WEIGHTS[6 - i]).astype("<f4").tobytes() for i in PAIR}
+    frames = [f for f in network.frames if f.kind in ("PairOffer", "SealedCloud", "PairDistance")]
+    return {
+        "entropy_seed": SEED,
+        "binding": terms.binding,
+        "secret": secret,
+        "shown": shown,
+        "reported": {str(i): [float(2 * WEIGHTS[i].sum()), float(WEIGHTS[i][0]) / 16] for i in PAIR},
+        "frames": [{"kind": f.kind, "sender": f.sender, "receiver": f.receiver, "bytes": f.data} for f in frames],
+    }
+
+
 def broken():
     """Frames changed on their way, with the reason and blame of the fault that follows."""
     terms = terms_of_pair()
@@ -135,4 +158,4 @@ def broken():
     return cases
 
 
-FILES = {"pairs/v1/exchange.json": exchange, "pairs/v1/broken.json": broken}
+FILES = {"pairs/v1/exchange.json": exchange, "pairs/v1/measured.json": measured, "pairs/v1/broken.json": broken}

@@ -801,7 +801,7 @@ def test_mean_sketches_find_the_groups_at_a_small_epsilon():
 
 
 def test_the_price_of_groups_in_epsilon():
-    """All that a client spends: noisy clouds lose the groups at 16, distances that clients report keep them below 3, means at 1."""
+    """All that a client spends: noisy clouds lose the groups at 16, reported distances keep them below 3, means below 1."""
 
     def spent(choice, distance, multiplier):
         noise = Noise(clip=4.0, multiplier=multiplier, reference_multiplier=multiplier, budget=1e6, delta=1e-5)

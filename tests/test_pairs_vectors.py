@@ -3,6 +3,7 @@
 import json
 import re
 import runpy
+import struct
 from dataclasses import fields
 from pathlib import Path
 from typing import get_args
@@ -24,6 +25,7 @@ HERE = Path(__file__).parent
 MAKE = runpy.run_path(str(HERE / "make_pairs_vectors.py"))
 EXCHANGE = json.loads((HERE / "vectors/pairs/v1/exchange.json").read_text())
 BROKEN = json.loads((HERE / "vectors/pairs/v1/broken.json").read_text())
+MEASURED = json.loads((HERE / "vectors/pairs/v1/measured.json").read_text())
 octets = bytes.fromhex
 
 
@@ -55,6 +57,19 @@ def test_each_opens_the_others_model_by_the_spec() -> None:
     assert len(entropy.secret(EXCHANGE["labels"]["1"], 32)) == 32
 
 
+def test_each_opens_the_others_cloud_by_the_spec_and_reports_of_it() -> None:
+    secret, binding = octets(MEASURED["secret"]), octets(MEASURED["binding"])
+    sent = [f for f in MEASURED["frames"] if f["sender"] != SERVER]
+    for frame in [f for f in sent if f["kind"] == "SealedCloud"]:
+        (chunk,) = decode(octets(frame["bytes"]), frame["sender"], 1 << 16).message.chunks
+        place = b"".join(n.to_bytes(4, "big") for n in (frame["sender"], 0, 1))
+        assert open_sealed(derive_key(secret, "pair cloud", binding + place), chunk, binding) == octets(
+            MEASURED["shown"][str(frame["sender"])]
+        )
+    told = {str(f["sender"]): decode(octets(f["bytes"]), f["sender"], 99).message for f in sent if f["kind"] == "PairDistance"}
+    assert {i: [*struct.unpack(">2d", m.distance + m.reference)] for i, m in told.items()} == MEASURED["reported"]
+
+
 @pytest.mark.parametrize("case", BROKEN, ids=lambda c: c["name"])
 def test_broken_exchanges_fail_with_their_reason(case: dict[str, object]) -> None:
     state, network = MAKE["play_pair"](MAKE["terms_of_pair"](), (case["frame"], octets(str(case["bytes"]))))
@@ -63,7 +78,7 @@ def test_broken_exchanges_fail_with_their_reason(case: dict[str, object]) -> Non
 
 
 def test_every_message_has_one_encoding_and_its_schema() -> None:
-    for frame in EXCHANGE["frames"]:
+    for frame in (*EXCHANGE["frames"], *MEASURED["frames"]):
         data = octets(frame["bytes"])
         assert encode(decode(data, frame["sender"], len(data))) == data
     schema = (Path(cloister.protocol.__file__).parent / "messages.cddl").read_text()
