@@ -1,0 +1,61 @@
+"""One release a pair: the pairs of a question, played one after another."""
+
+from collections.abc import Iterator, Mapping
+
+from ..session import Session
+from .choices import Distances
+from .disclosed import MODELS, answers_in_words, shown_in_words
+from .question import Direction, PairQuestion, Released, Reported, Told
+from .server import Paired, Pairing, Undecided
+from .sessions import Sessions, Trained, heard
+from .terms import PROTOCOL, PairTerms, terms_of
+
+
+def by_pair(
+    sessions: Sessions,
+    round: int,
+    question: PairQuestion,
+    trained: Trained,
+    met: list[PairTerms],
+    lost: list[tuple[int, int]],
+) -> Iterator[Direction | Told]:
+    """Both directions of every pair that can be decided, as it is played. Fills met, with the terms of those, and lost."""
+    choice, released, shown, clouds = question.choice, 0, 0, 0
+    exchanged = getattr(choice, "embedding", "") == "exchanged"
+    about: set[int] = set()
+    models: set[int] = set()
+    try:
+        for a, b in question.pairs:
+            weights = [sessions.embedders.weights_of(trained(i)) if exchanged else None for i in (a, b)]
+            size = 0 if weights[0] is None else len(weights[0])
+            session = Session(PROTOCOL, sessions.run_id, round, f"{a}-{b}", (a, b), 2)
+            terms = terms_of(session, choice, sessions.embedders, size)
+            for i, own in zip((a, b), weights, strict=True):
+                sessions.clients.hold(i, own)
+            ended = sessions.play(terms, Pairing(terms, sessions.clients.enrolled))
+            for i in (a, b):
+                sessions.clients.hold(i, None)
+            done: Mapping[int, Released | Reported] = ended.clouds if isinstance(ended, Paired) else {}
+            if isinstance(ended, Undecided):
+                sessions.reject(ended.rejected)
+                if ended.begun:
+                    lost.append((a, b))
+                    about |= set(ended.answered)
+                    released += len(ended.answered) * terms.scalars
+            if isinstance(ended, Paired) or ended.begun:
+                models |= {a, b}
+                shown += 2 * size
+                clouds += 2 * terms.rows * terms.d
+            if not done:
+                continue
+            met.append(terms)
+            about |= {a, b}
+            released += 2 * terms.scalars
+            yield from (heard(i, j, done[i], done[j], question.reference) for i, j in ((a, b), (b, a)))
+    finally:  # what was disclosed is entered whatever became of the decision
+        if shown:
+            sessions.disclose(round, "clients", models, shown, MODELS)
+        if models and isinstance(choice, Distances):
+            sessions.disclose(round, "clients", models, clouds, shown_in_words(choice))
+        if about:
+            sessions.disclose(round, "server", about, released, answers_in_words(choice))

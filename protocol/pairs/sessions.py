@@ -1,0 +1,80 @@
+"""How sessions of pairs are played in one process: what both ways of asking share."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from ..answers import Vector
+from ..disclosure import Disclosure
+from ..disclosure import Party as Recipient
+from ..in_process import Fault, InProcess
+from ..messages import HEAD_BYTES
+from ..roles import Effect, Party
+from ..session import SERVER
+from .clients import Clients
+from .messages import CHUNK_BYTES
+from .question import Direction, Embedders, Reference, Released, Reported, Told
+from .sealing import TAG_BYTES
+from .server import offer, server_step, tell
+from .terms import PairTerms
+
+Trained = Callable[[int], Vector]
+"""A client's model after its training of this round, float32 (d,); known to the client."""
+UNUSABLE = "embeddings or distances that are not finite, or too large to compare"
+
+
+class Sessions:
+    """run_id: the run's 16 bytes. log: where disclosures are entered."""
+
+    def __init__(self, run_id: bytes, network: InProcess, clients: Clients, embedders: Embedders, log: list[Disclosure]) -> None:
+        self.run_id = run_id
+        self.network = network
+        self.clients = clients
+        self.embedders = embedders
+        self._log = log
+
+    def play(self, terms: PairTerms, state: Any) -> Any:
+        """From the offer to the deadline: the server's last state."""
+        server = Party(SERVER, state, server_step)
+        sealed = 4 * max(terms.rows * terms.d if terms.released == "distances" else 0, terms.weights)
+        self.network.allow(max(2 * terms.cloud_bytes, sealed + 2 * TAG_BYTES * (1 + sealed // CHUNK_BYTES)) + HEAD_BYTES)
+        opening: Iterator[tuple[int, Effect]] = ((SERVER, effect) for effect in offer(terms))
+        self.network.run(self.clients.parties, {terms.session.digest: server}, opening, _no_work, _no_lesson)
+        return server.state
+
+    def tell(self, terms: PairTerms, edge: bool) -> None:
+        """Both clients of a pair hear whether they are joined."""
+        effects = ((SERVER, effect) for effect in tell(terms, edge))
+        self.network.run(self.clients.parties, {}, effects, _no_work, _no_lesson)
+
+    def reject(self, clients: Iterable[int]) -> None:
+        self.network.faults += [Fault(i, UNUSABLE, True) for i in clients]
+
+    def disclose(self, round: int, to: Recipient, about: Iterable[int], scalars: int, words: str) -> None:
+        self._log.append(Disclosure(round, to, "pairs", tuple(sorted(about)), scalars, 4 * scalars, words))
+
+
+def heard(i: int, j: int, own: Released | Reported, others: Released | Reported, reference: Reference) -> Direction | Told:
+    """What the server knows of whether i accepts j. Distances that cannot be are brought to the nearest that can."""
+    if isinstance(own, Released) and isinstance(others, Released):
+        return direction(i, j, own, others, reference)
+    if isinstance(own, Reported) and isinstance(others, Reported):
+        return Told(i, j, _within(own.distance, reference), _within(own.reference, reference))
+    raise ValueError("a cloud and a distance are no pair")
+
+
+def direction(i: int, j: int, own: Released, others: Released, reference: Reference) -> Direction:
+    """The same where both have released clouds."""
+    target = others.own if others.other is None else others.other
+    return Direction(i, j, own.own, target, _within(own.reference, reference))
+
+
+def _within(distance: float, reference: Reference) -> float:
+    return min(max(distance, 0.0), reference.span)
+
+
+def _no_work(_: Any) -> Iterator[Any]:
+    return iter(())
+
+
+def _no_lesson(_: int, __: Any) -> None:
+    raise ValueError("nothing is published to clients in a comparison of pairs")
