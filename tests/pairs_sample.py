@@ -1,6 +1,6 @@
 """Clients that can be compared, small enough to do by hand: two groups whose embeddings point in different directions."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -9,12 +9,16 @@ from cloister.crypto.identity import Identity
 from cloister.fl.algorithms.emd_cfl import Tau
 from cloister.fl.emd.distances import COSINE, ExactEmd
 from cloister.protocol.answers import Assignment, Model
+from cloister.protocol.in_process import Frame, InProcess
+from cloister.protocol.messages import decode, encode
 from cloister.protocol.pairs.client import Peer, peer_step
+from cloister.protocol.pairs.noise import Noise
 from cloister.protocol.pairs.policy import policy_of
 from cloister.protocol.pairs.question import PairQuestion, Released, Reported, Told
+from cloister.protocol.pairs.server import Pairing, offer, server_step
 from cloister.protocol.pairs.terms import terms_of
 from cloister.protocol.roles import Party
-from cloister.protocol.session import Session
+from cloister.protocol.session import SERVER, Session
 from cloister.protocol.view import LocalWork, Setup
 
 RUN = bytes(range(16))
@@ -22,6 +26,8 @@ D, ROWS, MODEL, WEIGHTS = 24, 12, 40, 30
 CLIENTS = (1, 2, 5, 8)
 GROUPS = {1: 0, 2: 1, 5: 0, 8: 1}
 TAU = Tau(ExactEmd(COSINE), 2.0)
+LIMIT = 1 << 20
+NOISE = Noise(clip=4.0, multiplier=1.0, reference_multiplier=1.0, budget=1e6, delta=1e-6)
 INITIAL = np.linspace(0.5, 1.5, MODEL).astype(np.float32)
 
 
@@ -127,3 +133,26 @@ def two(choice, computer=Ones(), round=0, policy=None, seed=3):
     policy = policy_of(choice, Small()) if policy is None else policy
     parties = {i: Party(i, Peer(i, RUN, policy, identities[i], enrolled, entropy, computer, own[i]), peer_step) for i in CLIENTS}
     return terms, parties, identities
+
+
+def play(choice, tap=None, policy=None, change=lambda parties: None):
+    """One pair from offer to deadline: the server's end, the clients' parties, and the network."""
+    terms, parties, identities = two(choice, policy=policy)
+    change(parties)
+    network = InProcess(tap, max_bytes=LIMIT, record=True)
+    server = Party(SERVER, Pairing(terms, {i: k.public for i, k in identities.items()}), server_step)
+    opening = ((SERVER, effect) for effect in offer(terms))
+    network.run(parties, {terms.session.digest: server}, opening, lambda _: iter(()), lambda *_: None)
+    return server.state, parties, network
+
+
+def tampered(kind, change):
+    """A server that changes messages of this kind on their way to clients."""
+
+    def tap(frame: Frame):
+        if frame.kind != kind or frame.sender != SERVER:
+            return [frame]
+        envelope = decode(frame.data, SERVER, LIMIT)
+        return [replace(frame, data=encode(replace(envelope, message=change(envelope.message, frame.receiver))))]
+
+    return tap

@@ -12,13 +12,9 @@ from cloister.crypto.agreement import AgreementKey
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.identity import Identity
 from cloister.crypto.sealing import InvalidSeal
-from cloister.fl.emd.distances import Euclidean, ExactEmd, MeanDistance, Sinkhorn
-from cloister.fl.emd.judging import Gap, Judging, tau_of
-from cloister.fl.emd.pairs import Cores
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.answers import Assignment, Functionality, Model
 from cloister.protocol.errors import ProtocolError, Refused
-from cloister.protocol.in_process import Frame, InProcess
 from cloister.protocol.messages import Envelope, decode, encode, first_items
 from cloister.protocol.pairs import sealing
 from cloister.protocol.pairs.choices import (
@@ -29,19 +25,17 @@ from cloister.protocol.pairs.choices import (
     PUBLIC,
     SERVER_SAMPLES,
     Distances,
-    MeanSketch,
     PerClient,
     PerPair,
     ServerSamples,
 )
 from cloister.protocol.pairs.client import KEY, Answered
 from cloister.protocol.pairs.messages import PairClouds, PairDistance, PairEdge, PairKey, PairOffer, SealedCloud, SealedEmbedding
-from cloister.protocol.pairs.noise import Noise
 from cloister.protocol.pairs.policy import policy_of
 from cloister.protocol.pairs.projection import drawn
 from cloister.protocol.pairs.question import PairQuestion
 from cloister.protocol.pairs.sealing import CLOUD, MODEL, opened_chunks, sealed_chunks
-from cloister.protocol.pairs.server import Paired, Pairing, Undecided, offer, server_step
+from cloister.protocol.pairs.server import Paired, Pairing, Undecided, server_step
 from cloister.protocol.pairs.terms import PairTerms, terms_of
 from cloister.protocol.roles import Deadline, Party, Received, Send
 from cloister.protocol.session import SERVER, Session
@@ -51,39 +45,29 @@ from .pairs_sample import (
     CLIENTS,
     GROUPS,
     INITIAL,
+    LIMIT,
+    NOISE,
     ROWS,
     RUN,
     TAU,
     WEIGHTS,
     D,
-    Ones,
     Small,
     all_pairs,
     ask,
     by_distance,
     expected,
     opened,
+    play,
+    tampered,
     two,
     update_of,
 )
 
-LIMIT = 1 << 20
 PROTECTIONS = [Plain(), Permuted(floor=2), Masked(floor=2, sketch=8)]
 BY_PAIR = [PAPER, ORTHONORMAL, PUBLIC, PerPair(target="validation"), PerPair(reference="plain")]
 MEASURED = [DISTANCES, Distances(embedding="public", target="validation")]
 CHOICES = [*BY_PAIR, *MEASURED, ONE_RELEASE, PerClient(target="validation"), ServerSamples(embedding="public")]
-NOISE = Noise(clip=4.0, multiplier=1.0, reference_multiplier=1.0, budget=1e6, delta=1e-6)
-
-
-def play(choice, tap=None, policy=None, change=lambda parties: None):
-    """One pair from offer to deadline: the server's end, the clients' parties, and the network."""
-    terms, parties, identities = two(choice, policy=policy)
-    change(parties)
-    network = InProcess(tap, max_bytes=LIMIT, record=True)
-    server = Party(SERVER, Pairing(terms, {i: k.public for i, k in identities.items()}), server_step)
-    opening = ((SERVER, effect) for effect in offer(terms))
-    network.run(parties, {terms.session.digest: server}, opening, lambda _: iter(()), lambda *_: None)
-    return server.state, parties, network
 
 
 # --- the functionality ----------------------------------------------------------------------------------------------------
@@ -234,18 +218,6 @@ def test_orthonormal_columns_need_about_half_of_the_noise():
 
 
 # --- a server that cheats -------------------------------------------------------------------------------------------------
-
-
-def tampered(kind, change):
-    """A server that changes messages of this kind on their way to clients."""
-
-    def tap(frame: Frame):
-        if frame.kind != kind or frame.sender != SERVER:
-            return [frame]
-        envelope = decode(frame.data, SERVER, LIMIT)
-        return [replace(frame, data=encode(replace(envelope, message=change(envelope.message, frame.receiver))))]
-
-    return tap
 
 
 def test_a_server_that_swaps_keys_is_found_out_by_both():
@@ -458,97 +430,6 @@ def test_a_reference_distance_that_cannot_be_is_brought_to_the_nearest_that_can(
     assert {d.reference for d in seen.values()} == {heard}
 
 
-# --- clients that measure -------------------------------------------------------------------------------------------------
-
-
-def test_where_clients_measure_the_server_is_told_two_numbers_each():
-    seen = {}
-    view = opened(Masked(floor=2, sketch=8))
-    ask(view, DISTANCES, judge=by_distance(seen=seen))
-    clear = {}
-    ask(opened(Plain()), PerPair(projection="none", ratio=1.0), judge=by_distance(seen=clear))
-    for pair, told in seen.items():
-        exact = clear[pair]
-        assert told.distance == pytest.approx(TAU(exact.source, exact.target), abs=1e-5)
-        assert told.reference == pytest.approx(exact.reference, abs=1e-5)
-    entries = [d for d in view.log if d.what == "pairs"]
-    assert [(d.recipient, d.scalars) for d in entries[:3]] == [
-        ("clients", 6 * 2 * WEIGHTS),
-        ("clients", 6 * 2 * ROWS * D),
-        ("server", 6 * 2 * 2),
-    ]
-    assert "as they are" in entries[1].words
-
-
-def test_the_server_sees_no_cloud_where_clients_measure():
-    class Shows(Ones):
-        def show(self, terms, own, others):
-            return np.full((terms.rows, terms.d), 7.25, np.float32)
-
-    def shows(parties):
-        for party in parties.values():
-            party.state = replace(party.state, computer=Shows())
-
-    state, _, network = play(DISTANCES, change=shows)
-    assert isinstance(state, Paired)
-    assert all(found.distance == 7.25 for found in state.clouds.values())
-    cloud = np.full(4, 7.25, "<f4").tobytes()
-    assert not any(cloud in frame.data for frame in network.frames)
-    assert {f.kind for f in network.frames} >= {"SealedEmbedding", "SealedCloud", "PairDistance"}
-
-
-@pytest.mark.parametrize("damage", ["flip", "reflect", "of another size"])
-def test_altered_clouds_do_not_open(damage):
-    seen = {}
-
-    def change(message, receiver):
-        seen.setdefault(receiver, message)
-        chunk = message.chunks[0]
-        if damage == "flip":
-            return SealedCloud((bytes([chunk[0] ^ 1]) + chunk[1:],))
-        return SealedCloud((chunk[:-4],)) if damage == "of another size" else seen.get(6 - receiver, message)
-
-    state, parties, network = play(DISTANCES, tampered("SealedCloud", change))
-    assert isinstance(state, Undecided)
-    assert network.faults
-    assert all(f.blame == SERVER for f in network.faults)
-    assert all(parties[i].state.spent == {6 - i} for i in (1, 5))  # clouds have left, if only to the other: never again
-
-
-def test_distances_with_noise_are_charged_three_times_a_pair():
-    """A record is in the distance that its client reports, in the one that the other reports about it, and in tau."""
-    noise = replace(NOISE, reference_multiplier=0.5)
-    view = opened(Masked(floor=2, sketch=8))
-    seen = {}
-    ask(view, Distances(embedding="public", noise=noise), judge=by_distance(seen=seen))
-    exact = {}
-    ask(opened(Masked(floor=2, sketch=8)), Distances(embedding="public"), judge=by_distance(seen=exact))
-    off = [seen[p].distance - exact[p].distance for p in exact if 0 < seen[p].distance < TAU.span]
-    assert 0 < np.abs(off).max() < 5 * 0.5 * TAU.span / ROWS
-    for ledger in view.pair_ledgers.values():
-        assert len(ledger.releases) == 3 * 3
-        assert [r.sensitivity for r in ledger.releases] == pytest.approx([TAU.span / ROWS] * 9, rel=1e-4)
-        assert any("from the clients" in words for words in ledger.not_covered)
-    assert view.ledgers == {(i, "record"): ledger for i, ledger in view.pair_ledgers.items()}
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.integers(1, 9))
-def test_no_replaced_record_moves_a_distance_farther_than_is_said(seed, rows):
-    rng = np.random.default_rng(seed)
-    x, y = rng.standard_normal((rows, 4)), rng.standard_normal((rows, 4)) + rng.standard_normal(4)
-    other = x.copy()
-    other[rng.integers(rows)] = 5 * rng.standard_normal(4)
-    assert abs(TAU(x, y) - TAU(other, y)) <= TAU.moved(rows) + 1e-9
-    assert abs(TAU(y, x) - TAU(y, other)) <= TAU.moved(rows) + 1e-9
-
-
-@pytest.mark.parametrize("distance", [MeanDistance(), Sinkhorn(0.1), ExactEmd(Euclidean())], ids=repr)
-def test_noise_is_refused_where_no_sensitivity_is_known(distance):
-    with pytest.raises(Refused, match="exact transport at a bounded cost"):
-        tau_of(distance).moved(10)
-
-
 # --- once in a run --------------------------------------------------------------------------------------------------------
 
 
@@ -716,113 +597,6 @@ def test_a_pair_that_was_lost_before_keys_were_shown_can_be_asked_again():
     assert (first.accepts, first.lost) == ({}, ())
     lossy["on"] = False
     assert ask(view, PAPER, pairs=((1, 5),), round=1).accepts == expected([(1, 5)])
-
-
-# --- noise ----------------------------------------------------------------------------------------------------------------
-
-
-def test_releases_compose_in_the_clients_ledgers():
-    view = opened(Masked(floor=2, sketch=8))
-    ask(view, PerPair(projection="orthonormal", embedding="public", noise=NOISE))
-    ledgers = view.pair_ledgers
-    assert sorted(ledgers) == list(CLIENTS)
-    for ledger in ledgers.values():
-        assert len(ledger.releases) == 3 * 2  # three pairs, a cloud and a tau each
-        assert ledger.unit == "record"
-        assert not any("trained" in words for words in ledger.not_covered)
-    exact = 2 * NOISE.clip * np.sqrt(D / int(0.9 * D))
-    assert ledgers[1].releases[0].sensitivity == pytest.approx(exact, rel=1e-4)
-    assert ledgers[1].releases[1].sensitivity == pytest.approx(TAU.span / ROWS, rel=1e-4)
-    single = opened(Masked(floor=2, sketch=8))
-    ask(single, PerClient(noise=NOISE))
-    assert len(single.pair_ledgers[1].releases) == 2
-    assert single.pair_ledgers[1].spent < ledgers[1].spent
-
-
-def test_a_trained_embedding_model_is_named_as_not_covered():
-    view = opened(Plain())
-    ask(view, PerPair(noise=NOISE), pairs=((1, 5),))
-    ledger = view.pair_ledgers[1]
-    assert any("trained on the same records without noise" in words for words in ledger.not_covered)
-    assert all("trained" in r.covers for r in ledger.releases)
-    assert len(ledger.releases) == 3
-    view = opened(Plain())
-    ask(view, PerPair(noise=replace(NOISE, trained_privately=True)), pairs=((1, 5),))
-    assert any("is claimed" in words for words in view.pair_ledgers[1].not_covered)
-
-
-def test_a_client_past_its_budget_is_silent_and_says_so():
-    view = opened(Plain())
-    one = opened(Plain())
-    ask(one, PerPair(embedding="public", noise=NOISE), pairs=((1, 5),))
-    budget = one.pair_ledgers[1].spent * 1.01
-    answers = ask(view, PerPair(embedding="public", noise=replace(NOISE, budget=budget)))
-    assert all(ledger.spent <= budget for ledger in view.pair_ledgers.values())
-    assert len(answers.accepts) < 12
-    assert all(f.rejected and "past its budget" in f.reason for f in view.faults)
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.booleans(), st.sampled_from(["record", "attribute"]), st.sampled_from([PAPER, ORTHONORMAL]))
-def test_no_two_neighbouring_clouds_are_farther_apart_than_the_sensitivity(seed, nonnegative, unit, choice):
-    rng = np.random.default_rng(seed)
-    noise = replace(NOISE, nonnegative=nonnegative, unit=unit)
-    terms, _, _ = two(choice)
-    projection = drawn(terms, rng.bytes(32))
-    rows = 10 * rng.standard_normal((5, D))
-    other = rows.copy()
-    if unit == "record":
-        other[2] = 10 * rng.standard_normal(D)
-    else:
-        other[2, rng.integers(D)] = 10 * rng.standard_normal()
-    apart = np.linalg.norm((noise.clipped(rows) - noise.clipped(other)) @ projection)
-    assert apart <= noise.sensitivity(projection)
-
-
-def test_the_sensitivity_is_reached():
-    terms, _, _ = two(PAPER)
-    projection = drawn(terms, bytes(32))
-    worst = np.linalg.svd(projection)[0][:, 0]
-    apart = np.linalg.norm((NOISE.clipped(100 * worst[None]) - NOISE.clipped(-100 * worst[None])) @ projection)
-    assert apart == pytest.approx(NOISE.sensitivity(projection), rel=1e-5)
-
-
-def test_mean_sketches_find_the_groups_at_a_small_epsilon():
-    """One number vector a client: of many records, little noise is enough (rows: 400 here)."""
-    noise = Noise(clip=4.0, multiplier=5.0, reference_multiplier=1.0, budget=1.0, delta=1e-5)
-    view = opened(Masked(floor=2, sketch=8), embedders=Small(rows=400))
-    seen = {}
-    answers = ask(view, MeanSketch(noise=noise), judge=by_distance(0.5, seen, MeanDistance(Euclidean())))
-    assert answers.accepts == expected()
-    assert all(0 < ledger.spent <= 1.0 for ledger in view.pair_ledgers.values())
-    (direction,) = {d.reference for d in seen.values()}
-    assert direction == pytest.approx(np.sqrt(2 * int(0.9 * D)) * 5.0 * 2 * 4.0 * np.sqrt(D / int(0.9 * D)) / 400, rel=1e-4)
-    assert seen[1, 5].source.shape == (1, int(0.9 * D))
-
-
-def test_the_price_of_groups_in_epsilon():
-    """All that a client spends: noisy clouds lose the groups at 16, reported distances keep them below 3, means below 1."""
-
-    def spent(choice, distance, multiplier):
-        noise = Noise(clip=4.0, multiplier=multiplier, reference_multiplier=multiplier, budget=1e6, delta=1e-5)
-        view = opened(Masked(floor=2, sketch=8), embedders=Small(rows=400))
-        answers = ask(view, replace(choice, noise=noise), judge=Judging(distance, Gap(), Cores(1), None))
-        return answers.accepts == expected(), max(ledger.spent for ledger in view.pair_ledgers.values())
-
-    clouds = spent(ONE_RELEASE, ExactEmd(), 0.5)
-    distances = spent(Distances(embedding="public"), ExactEmd(), 5.0)
-    mean = spent(MeanSketch(noise=NOISE), MeanDistance(Euclidean()), 5.0)
-    assert [found for found, _ in (clouds, distances, mean)] == [False, True, True]
-    assert mean[1] < 1 < distances[1] < 3 < 16 < clouds[1]
-
-
-def test_noise_has_the_deviation_that_it_says():
-    from cloister.protocol.pairs.noise import noised
-
-    values = np.full((200, 50), 3.0)
-    drawn_noise = noised(values, 0.7, bytes(range(32))) - values
-    assert abs(drawn_noise.mean()) < 0.7 * 4 / 100
-    assert drawn_noise.std() == pytest.approx(0.7, rel=0.03)
 
 
 # --- messages -------------------------------------------------------------------------------------------------------------
