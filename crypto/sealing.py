@@ -25,13 +25,17 @@ class SealingKey:
     """A one-session X25519 key."""
 
     secret: bytes = field(repr=False)
+    _private: X25519PrivateKey = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_private", X25519PrivateKey.from_private_bytes(self.secret))  # a base point multiplication
 
     @property
     def public(self) -> bytes:
-        return X25519PrivateKey.from_private_bytes(self.secret).public_key().public_bytes_raw()
+        return self._private.public_key().public_bytes_raw()
 
     def _shared(self, peer: bytes, context: bytes) -> ChaCha20Poly1305:
-        agreed = X25519PrivateKey.from_private_bytes(self.secret).exchange(X25519PublicKey.from_public_bytes(peer))
+        agreed = self._private.exchange(X25519PublicKey.from_public_bytes(peer))
         return ChaCha20Poly1305(derive_key(agreed, "seal", context))
 
     def seal(self, peer: bytes, content: bytes, context: bytes) -> bytes:
