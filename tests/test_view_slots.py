@@ -28,7 +28,7 @@ MEMBERS = tuple(range(1, 10))
 CHOICE = {1: 0, 2: 1, 3: 1, 4: 0, 5: 1, 6: 0, 7: 1, 8: 0, 9: 2}
 WORK = Assignment(Model("init"), MEMBERS, MEMBERS, (Model("init"), Model("init")))
 MASKED = Masked(corrupt=0.0, slot_spare=1, floor=2)
-FIRST = ("Upload", "Ready", "ExplicitShare")
+FIRST = ("Upload", "Ready", "ExplicitShare", "SlotShare")
 """What a client that is lost before the first step does not send."""
 PROTECTIONS = [
     Plain(floor=2),
@@ -275,14 +275,14 @@ def test_the_second_server_multiplies_no_choices() -> None:
     heard: list[Frame] = []
     view: Any = open_view(TwoServer(floor=2), tap=lambda frame: [heard.append(frame) or frame])  # type: ignore[func-returns-value]
     view.slots(0, "root", WORK, MOST)
-    shares = [decode(f.data, f.sender, len(f.data)) for f in heard if f.kind == "ExplicitShare"]
+    shares = [decode(f.data, f.sender, len(f.data)) for f in heard if f.kind == "SlotShare"]
     for source in sorted({share.session for share in shares}):
         words = {s.sender: np.frombuffer(s.message.vector, "<u8") for s in shares if s.session == source}
         rows = [((source, i), words[i]) for i in sorted(words)]
         terms, entropy = view._terms, SimulatedEntropy(2)
         ended = gram(view._network, view._parties, terms, RUN, view._next_question(), rows, entropy)
         assert isinstance(ended, Unanswered)
-        assert view.faults[-1].reason == "a Gram question about what is only for sums"
+        assert view.faults[-1].reason == "a Gram question about slots"
 
 
 def test_clients_start_from_the_models_of_all_slots() -> None:
