@@ -1,4 +1,4 @@
-"""The one question about slots, both sides: counts are opened to both servers, sums of those slots that reach the floor to the first.
+"""The one question about slots, both sides: counts are opened to both servers, sums of slots that reach the floor to the first.
 
 Spec: specs/slots.md. Both steps are about one upload and the survivors that the servers agreed on, so nobody can be lost in
 between. The second server takes the first one's share of the counts only if it opens the product of the clients' commitments.
@@ -37,7 +37,7 @@ class AskingSlots:
 
 @dataclass(frozen=True, slots=True)
 class SlotsAnswered:
-    """The end. counts: of every slot, None where no clients can have counted themselves so. rows: int64 (d + 1,), of open ones."""
+    """The end. counts: None where no clients can have counted themselves so. rows: int64 (d + 1,), of each open slot."""
 
     question: bytes
     counts: tuple[int, ...] | None

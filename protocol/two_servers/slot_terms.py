@@ -93,7 +93,7 @@ class SharedSlots:
         return total[self.count :].reshape(self.count, self.d + 1)[list(opened)]
 
     def slot(self, row: Integers, k: int, chose: int) -> tuple[NDArray[np.float64], int]:
-        """The weighted sum, float64 (d,), of slot k, which so many chose, and its weight. Raises ValueError for what cannot be."""
+        """The weighted sum, float64 (d,), of slot k, which so many chose, and its weight. Raises ValueError if it cannot be."""
         weight = int(row[-1]) // self.one
         if int(row[-1]) % self.one or not chose <= weight <= chose * self.most:
             raise ValueError(f"slot {k} has a weight that no {chose} clients can have given it")
