@@ -18,6 +18,7 @@ from .pairs.messages import PairMessage
 from .receiver_opened.messages import ReceiverOpenedMessage
 from .session import DEALER, MAX_ID, MAX_ROSTER, RUN_BYTES, VERSION
 from .two_servers.messages import TwoServerMessage
+from .two_servers.slot_messages import SlotMessage
 
 HEAD_BYTES = 4096 + 5 * MAX_ROSTER
 """Room for everything in a message but its vector."""
@@ -151,6 +152,7 @@ Message = (
     | ChoosingMessage
     | MaskedMessage
     | TwoServerMessage
+    | SlotMessage
     | EncryptedMessage
     | ReceiverOpenedMessage
     | PairMessage

@@ -28,6 +28,7 @@ from cloister.protocol.encrypted.messages import (
     EncryptedSumRequest,
     KeyRequest,
     OfferedKey,
+    OpenSlots,
     RoundedScores,
     ScoreRequest,
     SketchRequest,
@@ -437,6 +438,9 @@ ENCRYPTED = {
         b"ciphertexts",
     ),
     "sum opened": SumOpened(bytes(8)),
+    "slots to open": OpenSlots(
+        *session_fields(SESSION).values(), (1, 900), (0, 2), 5, bytes(32), b"sealed key and its tag", b"ciphertexts"
+    ),
     "sketch request": SketchRequest(*session_fields(SESSION).values(), 16, 5, b"public key", bytes(range(32))),
     "score request": ScoreRequest(
         *session_fields(SESSION).values(), 2, 0, 3, 5, bytes(32), b"sealed key and its tag", (b"(0, 0)", b"(0, 1)", b"(1, 1)")
@@ -650,6 +654,7 @@ def text_of(name):
 
 FILES |= runpy.run_path(str(Path(__file__).parent / "make_masked_vectors.py"))["FILES"]
 FILES |= runpy.run_path(str(Path(__file__).parent / "make_pairs_vectors.py"))["FILES"]
+FILES |= runpy.run_path(str(Path(__file__).parent / "make_slot_vectors.py"))["FILES"]
 
 
 def main():

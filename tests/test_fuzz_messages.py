@@ -8,6 +8,7 @@ import tracemalloc
 import pytest
 
 from cloister.protocol.choosing.messages import Choice, Offer
+from cloister.protocol.encrypted.messages import OpenSlots
 from cloister.protocol.errors import ProtocolError
 from cloister.protocol.masked.messages import (
     Accepted,
@@ -24,6 +25,7 @@ from cloister.protocol.masked.messages import (
     UnmaskRequest,
 )
 from cloister.protocol.messages import Advertise, Envelope, Mean, Roster, SealedSeed, Task, Upload, decode, encode
+from cloister.protocol.two_servers.slot_messages import SlotAnswer
 
 LIMIT = 4096
 HEADS = [bytes([major << 5 | short]) for major in range(8) for short in (0, 1, 4, 23, 24, 25, 26, 27, 28, 31)]
@@ -52,6 +54,8 @@ SEEDS = [
         (3, -1, SurvivorSignature(bytes(64))),
         (-1, 3, UnmaskRequest((900,), (bytes(64),))),
         (3, -1, Reveal((1,), (bytes(70),), (900,), (bytes(70),))),
+        (-2, -1, SlotAnswer(bytes(range(16)), bytes(range(40)))),
+        (-1, 3, OpenSlots(*PROPOSED, (1, 900), (0, 2, 63), 1, bytes(32), bytes(17), bytes(range(44)))),
     ]
 ]
 

@@ -6,7 +6,7 @@ restarts answers nothing twice. The encryption library draws its own randomness:
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -26,13 +26,15 @@ from .messages import (
     EncryptedSum,
     EncryptedSumRequest,
     KeyRequest,
+    OpenSlots,
     RoundedScores,
     ScoreRequest,
     SketchRequest,
     SumOpened,
 )
 from .scaling import Weighting, carrying, opened, rounded_cosines, rounded_norms
-from .slots import COUNTS, SUMS, EncryptedSlots
+from .slots import PROTOCOL as SLOTS
+from .slots import Counted, EncryptedSlots
 
 SUM, SKETCH, SCORES = "encrypted sum", "encrypted sketch", "encrypted scores"
 MOST_SPENT = 4096
@@ -58,7 +60,7 @@ class Idle:
 
     sketch: the secret sketch by session digest, drawn from the seed. length: coordinates of an update.
     round: the latest that it took part in; spent: what it answered there, (kind of answer, session digest).
-    slots: what was agreed on for sums into slots, if anything.
+    slots: what was agreed on for sums into slots, if anything. counted: sessions of them whose counts it opened, not the sums.
     """
 
     me: int
@@ -70,11 +72,12 @@ class Idle:
     round: int = 0
     spent: frozenset[tuple[str, bytes]] = frozenset()
     slots: EncryptedSlots | None = None
+    counted: Mapping[bytes, Counted] = field(default_factory=dict)
 
     def length_of(self, session: Session) -> int:
-        """Coordinates of a sum. Raises ProtocolError for a sum that nobody agreed on."""
-        if session.protocol in (COUNTS, SUMS) and self.slots is not None:
-            return self.slots.length(session.protocol)
+        """Coordinates of a client's input. Raises ProtocolError for a sum that nobody agreed on."""
+        if session.protocol == SLOTS and self.slots is not None:
+            return self.slots.length
         if session.protocol != SUM:
             raise ProtocolError("a sum of an unknown kind", SERVER)
         return self.length
@@ -120,11 +123,14 @@ def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
         case Idle(), Received(Envelope(message=SketchRequest() as request, session=digest)):
             return _begin_sketch(state, digest, request)
         case Idle(), Received(Envelope(message=EncryptedSum() as total, session=digest)):
-            return _open_sum(state, digest, total)
+            return _open_counts(state, digest, total) if total.protocol == SLOTS else _open_sum(state, digest, total)
+        case Idle(), Received(Envelope(message=OpenSlots() as sums, session=digest)):
+            return _open_slots(state, digest, sums)
         case Idle(), Received(Envelope(message=ScoreRequest() as request, session=digest)):
             return _open_scores(state, digest, request)
         case Summing(), Worked(vector=vector, samples=samples):
-            summand = state.weighting.summand(state.idle.me, vector, samples)
+            slots = state.session.protocol == SLOTS  # they come as they are encrypted
+            summand = vector if slots else state.weighting.summand(state.idle.me, vector, samples)
             return state.idle, (_send(state, EncryptedInput(state.key.encrypt(summand).to_bytes())),)
         case Sketching(), Worked(vector=vector):
             sketch = state.key.encrypt(sketch_of(state.idle, state.session.digest, vector))
@@ -148,7 +154,7 @@ def _send(state: Summing | Sketching, message: EncryptedInput) -> Send:
     return Send(Envelope(state.session.digest, state.idle.me, SERVER, message))
 
 
-Invitation = KeyRequest | EncryptedSumRequest | SketchRequest | EncryptedSum | ScoreRequest
+Invitation = KeyRequest | EncryptedSumRequest | SketchRequest | EncryptedSum | OpenSlots | ScoreRequest
 
 
 def _joined(
@@ -235,20 +241,66 @@ def _open_sum(state: Idle, digest: bytes, total: EncryptedSum) -> tuple[Idle, tu
     weighting = _weighting(total)
     if total.length != state.length_of(session):
         raise ProtocolError(f"a sum of {total.length} coordinates where {state.length_of(session)} belong", SERVER)
-    if not set(total.alive) <= set(session.roster) or len(total.alive) < session.threshold:
-        raise ProtocolError("survivors that are not on the roster, or too few", SERVER)
+    _check_alive(session, total.alive)
     key = opened_secret(state.seed, state.key("sums", session), total.holder, total.public, total.sealed)
     try:
         values = key.decrypt(key.read(total.ciphertexts, total.length + 2)).rounded(MOST_DIGITS)
         found = opened(values, weighting, total.alive)
-        mean, told = found.mean, [found.weight]
-        if state.slots is not None and session.protocol != SUM:
-            told, means = state.slots.read(session.protocol, values[:-2], len(total.alive))
-            mean = means.ravel().astype(np.float32)
     except ValueError as error:
         raise ProtocolError(f"an encrypted sum that cannot be used: {error}", SERVER) from None
-    learned = Learned(session.cluster, digest, mean.astype("<f4", copy=False).tobytes())
-    return idle, (spent, learned, Send(Envelope(digest, state.me, SERVER, SumOpened(struct.pack(f">{len(told)}d", *told)))))
+    learned = Learned(session.cluster, digest, found.mean.astype("<f4", copy=False).tobytes())
+    return idle, (spent, learned, _told(state, digest, [found.weight]))
+
+
+def _told(state: Idle, digest: bytes, numbers: Sequence[float]) -> Send:
+    return Send(Envelope(digest, state.me, SERVER, SumOpened(struct.pack(f">{len(numbers)}d", *numbers))))
+
+
+def _check_alive(session: Session, alive: tuple[int, ...]) -> None:
+    if not set(alive) <= set(session.roster) or len(alive) < session.threshold:
+        raise ProtocolError("survivors that are not on the roster, or too few", SERVER)
+
+
+def _slots(state: Idle) -> EncryptedSlots:
+    if state.slots is None:
+        raise ProtocolError("slots that nobody agreed on", SERVER)
+    return state.slots
+
+
+def _open_counts(state: Idle, digest: bytes, total: EncryptedSum) -> tuple[Idle, tuple[Effect, ...]]:
+    """Open how many chose each slot, remember it, and tell the server."""
+    idle, session, spent = _joined(state, digest, total, SUM, member=False)
+    slots = _slots(state)
+    if total.length != slots.count:
+        raise ProtocolError(f"counts of {total.length} slots where {slots.count} belong", SERVER)
+    _check_alive(session, total.alive)
+    key = opened_secret(state.seed, state.key("sums", session), total.holder, total.public, total.sealed)
+    try:
+        found = slots.counts(key, total.ciphertexts, total.alive)
+    except ValueError as error:
+        raise ProtocolError(f"encrypted counts that cannot be used: {error}", SERVER) from None
+    earlier = state.counted if session.round <= state.round else {}
+    return replace(idle, counted={**earlier, digest: found}), (spent, _told(state, digest, found.counts))
+
+
+def _open_slots(state: Idle, digest: bytes, sums: OpenSlots) -> tuple[Idle, tuple[Effect, ...]]:
+    """Open the sums of slots that enough clients chose, by this member's own count of the same clients, and of no others."""
+    idle, session, spent = _joined(state, digest, sums, SUM, member=False)
+    slots, counted = _slots(state), state.counted.get(digest)
+    if session.protocol != SLOTS or counted is None:
+        raise ProtocolError("sums of slots whose counts were not opened here", SERVER)
+    if sums.alive != counted.alive:
+        raise ProtocolError("sums of slots of other clients than were counted", SERVER)
+    if not set(sums.slots) <= set(slots.chosen(counted.counts)):
+        raise ProtocolError(f"a slot that fewer than {slots.floor} clients chose, or that is not there", SERVER)
+    key = opened_secret(state.seed, state.key("sums", session), sums.holder, sums.public, sums.sealed)
+    try:
+        weights, means = slots.means(key, sums.ciphertexts, {k: counted.counts[k] for k in sums.slots})
+    except ValueError as error:
+        raise ProtocolError(f"encrypted sums of slots that cannot be used: {error}", SERVER) from None
+    learned = Learned(session.cluster, digest, means.astype("<f4").tobytes())
+    left = {other: found for other, found in state.counted.items() if other != digest}
+    return replace(idle, counted=left), (spent, learned, _told(state, digest, weights))
 
 
 def _open_scores(state: Idle, digest: bytes, request: ScoreRequest) -> tuple[Idle, tuple[Effect, ...]]:

@@ -50,8 +50,8 @@ class Encrypted:
     sketch and one key for sketches, so that updates of different rounds compare; "session" for one per (round, cluster).
     Keys of sums are always new. floor: fewest clients in a sum, counted by the clients that open it.
 
-    Slots are answered in two sums: counts, which members tell the server, then sums of the slots that `floor` clients chose.
-    Members see the sums of all open slots, of small ones too where clients were lost; whoever holds the key could open more.
+    Slots are answered in one sum, opened in two steps: counts, which members tell the server, then those slots that `floor`
+    clients chose, by the server's count and by each member's own. Whoever holds the key could open more.
     """
 
     k: int = 1024
