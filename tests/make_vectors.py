@@ -20,7 +20,7 @@ from cloister.crypto.ring_projection import RingProjection
 from cloister.protocol import Permuted
 from cloister.protocol.answers import Assignment, Model, Weights
 from cloister.protocol.choosing.messages import Choice, Offer
-from cloister.protocol.encrypted.client import scores_of
+from cloister.protocol.encrypted.client_opening import scores_of
 from cloister.protocol.encrypted.keys import KeyName, hash_of, sealed_secret, tag_of
 from cloister.protocol.encrypted.messages import (
     EncryptedInput,

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloister.protocol import messages as messages_module
-from cloister.protocol.encrypted.client import scores_of
+from cloister.protocol.encrypted.client_opening import scores_of
 from cloister.protocol.encrypted.keys import KeyName, opened_secret
 from cloister.protocol.encrypted.messages import (
     MOST_PRODUCTS,

@@ -31,7 +31,8 @@ from ..view_base import Clients, unused
 from . import keys as encrypted_keys
 from . import scores as encrypted_scores
 from . import sum as encrypted_sum
-from .client import SCORES, SKETCH, SUM, Idle, Policy, client_step, sketch_of
+from .client import client_step, sketch_of
+from .client_phases import SCORES, SKETCH, SUM, Idle, Policy
 from .keys import Failed, KeyName, RelayedKey
 from .messages import SEALED_BYTES, products_of
 from .scaling import MOST_SAMPLES, Weighting, mean_error, score_tolerance, sum_tolerance, unsketchable, unsummable
