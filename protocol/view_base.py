@@ -10,6 +10,7 @@ from itertools import chain, count
 
 import numpy as np
 
+from . import own_models
 from .answers import (
     Assignment,
     BelowFloor,
@@ -33,6 +34,7 @@ from .errors import Refused
 from .in_process import Fault, InProcess
 from .ledger import Ledger, Unit
 from .messages import HEAD_BYTES, Task
+from .own_models import BETWEEN as BETWEEN
 from .pairs.terms import PairAnswers, PairQuestion
 from .pairs.view import Pairs
 from .roles import Effect, Learned, Party, Worked
@@ -43,8 +45,6 @@ from .uploads import PROTOCOL, from_bytes, invite, to_bytes, usable
 from .view import LocalJob, LocalWork, Setup
 
 Clients = tuple[int, ...]
-BETWEEN = "\n"
-"""Between the names of several models in one task."""
 UNUSABLE = "the vector is not finite, or too large to compare"
 
 
@@ -126,6 +126,7 @@ class ViewBase:
 
         for assignment in work.values():
             self._model(assignment.model)
+            own_models.check(assignment, kind, self.clients.models)
 
         def opening() -> Iterator[tuple[int, Effect]]:
             for cluster, session in sessions.items():
@@ -133,23 +134,33 @@ class ViewBase:
                 with self._network.timed(SERVER):
                     vectors = [to_bytes(self.server.models[n]) for n in names] if self._owner == "server" else []
                     tasks = invite(session, kind, BETWEEN.join(names), b"".join(vectors))
-                yield from ((SERVER, task) for task in tasks)
+                yield from ((SERVER, own_models.named(task, work[cluster].own)) for task in tasks)
 
         by_digest = {session.digest: parties[c] for c, session in sessions.items()}
         self._network.run(self.clients.parties, by_digest, opening(), perform, self._learn)
 
     def _worked(self, tasks: Sequence[tuple[int, Task]], kind: Work) -> Iterator[tuple[int, LocalWork]]:
-        """The clients' results, each from the model in its task, or from the model that clients hold under its name."""
+        """The clients' results, each from the model in its task, or from the model that clients hold under its name.
+
+        Of a client that starts from a model of its own, the second one named, the vector is the difference from the first.
+        """
         starts: dict[str, tuple[Vector, ...]] = {}
-        jobs = []
+        jobs, ahead = [], dict[int, Vector]()
         for client, task in tasks:
-            if task.model not in starts:
-                names = task.model.split(BETWEEN)
+            names, own = task.model.split(BETWEEN), None
+            if kind != "slots" and len(names) == 2 and (name := names.pop()) != names[0]:
+                own = self.clients.models[name]
+            if (public := BETWEEN.join(names)) not in starts:
                 sent = np.split(from_bytes(task.vector), len(names)) if task.vector else [self.clients.models[n] for n in names]
-                starts[task.model] = tuple(sent)
-            given = starts[task.model]
-            jobs.append(LocalJob(client, task.round, kind, given[0], given if kind == "slots" else ()))
-        yield from self._setup.workers(jobs)
+                starts[public] = tuple(sent)
+            given = starts[public]
+            if own is not None:
+                ahead[client] = own - given[0]
+            jobs.append(LocalJob(client, task.round, kind, given[0] if own is None else own, given if kind == "slots" else ()))
+        for client, result in self._setup.workers(jobs):
+            if client in ahead:
+                result = replace(result, vector=ahead[client] + result.vector)
+            yield client, result
 
     def _learn(self, client: int, effect: Learned) -> None:
         raise ValueError("no sum is published to clients under this protection")
@@ -158,6 +169,12 @@ class ViewBase:
         self._network.faults += [Fault(i, reason, True) for i in clients]
 
     # --- sums ---------------------------------------------------------------------------------------------------------
+
+    def personal_sums(self, updates: Updates, weights: Mapping[int, Weights], /) -> Mapping[int, Sum | BelowFloor]:
+        raise Refused("sums for one client are not answered under this protection; use Plain, Permuted, Masked or Encrypted")
+
+    def own_models(self, updates: Updates, /) -> Mapping[int, Model]:
+        raise Refused("clients have no models of their own under this protection; use Plain, Permuted, Masked or Encrypted")
 
     def slots(self, round: int, name: str, work: Assignment, most: int = 1, /) -> Sequence[Sum | BelowFloor]:
         raise Refused("sums into slots are not answered under this protection; ask for one that gives them")
@@ -181,13 +198,16 @@ class ViewBase:
         return self.below_floor[-1]
 
     def advance(self, model: Model, mean: Sum, /, step: float = 1.0) -> Model:
-        before = self._model(model)
-        if mean.name not in self._means:
+        personal = isinstance(mean.recipient, int)
+        means, models = (self.clients.means, self.clients.models) if personal else (self._means, self._models)
+        before = self.observe(model) if personal else self._model(model)
+        if mean.name not in means:
             raise Refused(f"the mean {mean.name} is gone; move the model in the round that published it")
-        with self._network.timed(*((SERVER,) if self._owner == "server" else mean.clients)):
-            moved = before + np.float32(step) * self._means[mean.name]
-        name = unused(mean.name, self._models)
-        self._models[name] = moved
+        at = (mean.recipient,) if isinstance(mean.recipient, int) else (SERVER,) if self._owner == "server" else mean.clients
+        with self._network.timed(*at):
+            moved = before + np.float32(step) * means[mean.name]
+        name = unused(mean.name, models)
+        models[name] = moved
         return Model(name)
 
     def merge(self, models: Mapping[Model, float], /) -> Model:
@@ -308,12 +328,16 @@ class ViewBase:
                 next_round[i] |= {choosing.KIND: chooser.state.next_round}
         remembered = {name: np.stack(list(rows.values())) for name, rows in self.server.remembered.items() if rows}
         plain, clouds = ({}, {}) if self._pairs is None else self._pairs.save()
-        return Snapshot({**self.server.models, **self.clients.models}, remembered | clouds, next_round, self.traffic, pairs=plain)
+        models = {**self.server.models, **self.clients.models}
+        own = tuple(self.clients.models) if self._owner == "server" else ()
+        return Snapshot(models, remembered | clouds, next_round, self.traffic, pairs=plain, own=own)
 
     def restore(self, snapshot: Snapshot, remembered: Iterable[Remembered], /) -> None:
         self._forget_round()
-        self._models.clear()
-        self._models.update(snapshot.models)
+        self.server.models.clear()
+        self.clients.models.clear()
+        for name, vector in snapshot.models.items():
+            (self.clients.models if name in snapshot.own else self._models)[name] = vector
         self.server.remembered = {
             r.name: dict(zip(r.clients, snapshot.remembered[r.name], strict=True)) for r in remembered if r.clients
         }
@@ -325,9 +349,11 @@ class ViewBase:
             self._comparison().restore(snapshot.pairs, snapshot.remembered)
         self._network.messages, self._network.bytes_up, self._network.bytes_down = astuple(snapshot.traffic)
 
-    def _disclose(self, round: int, to: Recipient, what: str, about: Clients, scalars: int, words: str) -> None:
+    def _disclose(
+        self, round: int, to: Recipient, what: str, about: Clients, scalars: int, words: str, client: int | None = None
+    ) -> None:
         width = 8 if what.startswith("gram") else 4
-        self.log.append(Disclosure(round, to, what, about, scalars, width * scalars, words))
+        self.log.append(Disclosure(round, to, what, about, scalars, width * scalars, words, client))
 
 
 def asked(weights: Mapping[str, Weights], samples: Mapping[int, int]) -> dict[str, dict[int, float]]:
