@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .answers import BelowFloor, Model, Sum, Updates, Vector, Weights
+from .answers import BelowFloor, Model, Sum, Updates, Weights
 from .errors import Refused
 from .span import Row
 from .view_base import Clients, ViewBase, unused
@@ -58,14 +58,21 @@ class PersonalSums(ViewBase):
             self._check_receiver(updates, receiver, weights[receiver])
             row = {i: weights[receiver].of[i] for i in there if weights[receiver].of.get(i, 0.0) != 0}
             questions[receiver] = PersonalQuestion(f"{updates.cluster} for {receiver}@{updates.round}", receiver, row)
-        enough = [q for q in questions.values() if len(q.others) >= max(self._floor, 1) and math.fsum(q.row.values()) != 0]
+        enough = [q for q in questions.values() if self._rests_on_enough(q) and math.fsum(q.row.values()) != 0]
         if enough and self.server.published[updates.name]:
             raise Refused(f"sums of {updates.name} were published; clients give an update to such sums or to personal ones")
         self._check_together(updates, enough)
         if enough:
             self._receivers.setdefault(updates.name, set()).update(q.receiver for q in enough)
-        found = self._personal(updates, enough)
+        found = self._personal(updates, enough) if enough else {}
         return {r: found[r] if r in found else self._unsummed(q.label, tuple(sorted(q.row))) for r, q in questions.items()}
+
+    def _allies(self, receiver: int) -> frozenset[int]:
+        """The receiver, and who is taken to know what it knows."""
+        return frozenset({receiver})
+
+    def _rests_on_enough(self, question: PersonalQuestion) -> bool:
+        return len(question.row.keys() - self._allies(question.receiver)) >= max(self._floor, 1)
 
     def _check_receiver(self, updates: Updates, receiver: int, weights: Weights) -> None:
         if receiver not in self._setup.clients:
@@ -84,12 +91,6 @@ class PersonalSums(ViewBase):
         if self._receivers.get(updates.name) and any(len(row) >= max(self._floor, 1) for row in rows.values()):
             raise Refused(f"{updates.name} gave personal sums; clients give an update to such sums or to published ones")
         return super()._safe(updates, rows)
-
-    def _received(self, question: PersonalQuestion, mean: Vector) -> str:
-        """Keep what a receiver learned, float32 (d,). Returns the name."""
-        name = unused(question.label, self.clients.means)
-        self.clients.means[name] = mean
-        return name
 
     # --- models -------------------------------------------------------------------------------------------------------
 

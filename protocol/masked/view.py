@@ -47,7 +47,8 @@ class Masked:
     sum a round then, with uniform weights. Updates are scaled down to noise.l2 and not held against clip. Sketches have no noise.
     slot_spare: clients that may drop out between the counts and the sums of slots. A slot is opened if as many clients chose it
     as the floor, these, and the corrupt together. colluding: groups of clients that may put their personal sums together, which
-    are then refused where they would show too much; receivers in no group must not collude.
+    are then refused where they would show too much, with the share dropped of a sum's clients left out at most; receivers in no
+    group must not collude.
     """
 
     sketch: int = 1024

@@ -26,6 +26,7 @@ from ..session import SERVER, Session
 from ..sketch_view import SketchSecret
 from ..uploads import from_bytes
 from ..view import LocalWork, Setup
+from ..view_base import unused
 from .client import blinded_input
 from .run import members_of
 from .server import Agreed, Inviting, NotOpened, forward, invite, server_step
@@ -57,12 +58,14 @@ class ReceiverOpenedSums(MaskedSlots):
 
     # --- sums ---------------------------------------------------------------------------------------------------------
 
+    def _allies(self, receiver: int) -> frozenset[int]:
+        return self._opening_policy.group(receiver)
+
     def _check_together(self, updates: Updates, questions: list[PersonalQuestion]) -> None:
         openings: list[Opening] = []
         for q in questions:
             opening = self._opening(updates, q)
-            group = self._opening_policy.group(q.receiver)
-            if self._opening_policy.reveals(opening, [other for other in openings if other.receiver in group]):
+            if self._opening_policy.reveals(opening, openings):
                 raise Refused(
                     f"the sum for client {q.receiver} could show it and those that collude with it what fewer than {self._floor}"
                     " of the others sent"
@@ -84,10 +87,14 @@ class ReceiverOpenedSums(MaskedSlots):
         return found
 
     def _opening(self, updates: Updates, question: PersonalQuestion) -> Opening:
+        """Below its threshold nothing is opened: the floor, and where receivers may collude as many as may be left at least."""
         how, others = self._opened_terms, question.others
-        session = Session(
-            PROTOCOL, self._setup.run, updates.round, f"{updates.cluster} for {question.receiver}", others, self._floor
-        )
+        allies = self._allies(question.receiver)
+        least = self._floor + len(allies & set(others))
+        if len(allies) > 1:
+            least = max(least, len(others) - math.floor(self._graph[1] * len(others) + 1e-9))
+        label = f"{updates.cluster} for {question.receiver}"
+        session = Session(PROTOCOL, self._setup.run, updates.round, label, others, least)
         weights = tuple(question.row[i] for i in others)
         bits = most_bits(how.ring_bits, len(others))
         try:
@@ -157,7 +164,9 @@ class ReceiverOpenedSums(MaskedSlots):
             mean = ((opening.largest * total.astype(np.float64) + own) / weight).astype(np.float32)
         clients = tuple(sorted({*summed.clients, receiver})) if alone else summed.clients
         error = math.sqrt(d) * opening.error(len(summed.clients), Nearest()) * opening.largest / abs(weight)
-        return Sum(self._received(question, mean), receiver, clients, weight, 0.0, None, error)
+        name = unused(question.label, self.clients.means)
+        self.clients.means[name] = mean
+        return Sum(name, receiver, clients, weight, 0.0, None, error)
 
     def _carry(self, servers: Mapping[bytes, Party], effects: Iterable[Effect]) -> dict[bytes, Vector]:
         """Play these sessions; returns what receivers learned, by session digest."""
