@@ -255,7 +255,7 @@ def test_clients_that_start_again_take_no_offer_of_a_round_that_they_answered():
     questions = []
     run.view._personal = lambda updates, asked: questions.extend(asked) or {}
     run.personal(updates, {3: dict.fromkeys(CLIENTS, 1.0)})
-    opening = run.view._opening(updates, questions[0])
+    (opening,) = run.view._openings(updates, questions)
     stale = replace(opening, session=replace(opening.session, round=2))
     model = replace(states[1], model=opening.model)
     member_step(model, Received(Envelope(opening.session.digest, -1, 1, opening.offer)))

@@ -62,20 +62,17 @@ class ReceiverOpenedSums(MaskedSlots):
         return self._opening_policy.group(receiver)
 
     def _check_together(self, updates: Updates, questions: list[PersonalQuestion]) -> None:
-        openings: list[Opening] = []
-        for q in questions:
-            opening = self._opening(updates, q)
-            if self._opening_policy.reveals(opening, openings):
+        openings = self._openings(updates, questions)
+        for at, opening in enumerate(openings):
+            if self._opening_policy.reveals(opening, openings[:at]):
                 raise Refused(
-                    f"the sum for client {q.receiver} could show it and those that collude with it what fewer than {self._floor}"
-                    " of the others sent"
+                    f"the sum for client {opening.receiver} could show it and those that collude with it what fewer than"
+                    f" {self._floor} of the others sent"
                 )
-            openings.append(opening)
 
     def _personal(self, updates: Updates, questions: list[PersonalQuestion]) -> Mapping[int, Sum]:
         """All keys, then a masked sum for each receiver: clients are in all of them."""
-        openings = {q.receiver: self._opening(updates, q) for q in questions}
-        agreed = self._agreed(list(openings.values()))
+        agreed = self._agreed(self._openings(updates, questions))
         found = {}
         for q in questions:
             if (state := agreed[q.receiver]) is None:
@@ -86,7 +83,11 @@ class ReceiverOpenedSums(MaskedSlots):
         self._forget_openings()
         return found
 
-    def _opening(self, updates: Updates, question: PersonalQuestion) -> Opening:
+    def _openings(self, updates: Updates, questions: list[PersonalQuestion]) -> list[Opening]:
+        model = self._model_digest(updates)
+        return [self._opening(updates, question, model) for question in questions]
+
+    def _opening(self, updates: Updates, question: PersonalQuestion, model: bytes) -> Opening:
         """Below its threshold nothing is opened: the floor, and where receivers may collude as many as may be left at least."""
         how, others = self._opened_terms, question.others
         allies = self._allies(question.receiver)
@@ -106,7 +107,7 @@ class ReceiverOpenedSums(MaskedSlots):
                 len(self._setup.initial),
                 bits,
                 how.clip,
-                self._model_digest(updates),
+                model,
             )
         except ValueError as error:
             raise Refused(f"{question.label} cannot be opened by one client: {error}") from None
