@@ -15,6 +15,7 @@ from .answers import Assignment, BelowFloor, Model, Owner, Sum, Updates, Weights
 from .errors import Refused
 from .in_process import InProcess
 from .messages import Task
+from .model_keeping import UNUSABLE
 from .personal import PersonalSums
 from .roles import Party, Worked
 from .session import SERVER
@@ -22,7 +23,7 @@ from .sides import ClientSide
 from .span import Row
 from .uploads import Hearing, Policy, server_step, usable
 from .view import LocalWork, Setup
-from .view_base import UNUSABLE, Clients
+from .view_base import Clients
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,11 @@
-"""What all server views share: the two sides of a run, models and means at their owner, the log, the floor and the span.
+"""What all server views share: sessions of work, the log, the floor and the span, choices, and what a run is kept by.
 
 A view adds how updates are collected and how sums and inner products are computed. The server's side and the clients' side
 are two objects: what the server's side holds is what a curious server holds.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, replace
-from itertools import chain, count
 
 import numpy as np
 
@@ -34,21 +33,21 @@ from .errors import Refused
 from .in_process import Fault, InProcess
 from .ledger import Ledger, Unit
 from .messages import HEAD_BYTES, Task
-from .own_models import BETWEEN as BETWEEN
+from .model_keeping import Clients, ModelKeeping, unused
+from .own_models import BETWEEN
 from .pairs.terms import PairAnswers, PairQuestion
 from .pairs.view import Pairs
 from .roles import Effect, Learned, Party, Worked
 from .session import SERVER, Session
-from .sides import ClientSide, ServerSide
+from .sides import ClientSide
 from .span import Row, reveals_fewer_than
-from .uploads import PROTOCOL, from_bytes, invite, to_bytes, usable
+from .uploads import PROTOCOL, from_bytes, invite, to_bytes
 from .view import LocalJob, LocalWork, Setup
 
-Clients = tuple[int, ...]
-UNUSABLE = "the vector is not finite, or too large to compare"
+__all__ = ["BETWEEN", "Clients", "ViewBase", "asked", "unused"]
 
 
-class ViewBase:
+class ViewBase(ModelKeeping):
     """The bookkeeping of a view. floor: fewest clients in a published sum. network: carries every message of the run."""
 
     compares_pairs = False
@@ -57,24 +56,15 @@ class ViewBase:
     """Whether the server holds clients' updates as they are."""
 
     def __init__(self, setup: Setup, owner: Owner, floor: int, clients: ClientSide, network: InProcess) -> None:
-        self.server = ServerSide()
-        self.clients = clients
+        super().__init__(setup, owner, clients, network)
         self.below_floor: list[BelowFloor] = []
         self.log: list[Disclosure] = []
-        self._setup = setup
-        self._owner: Owner = owner
         self._floor = floor
-        self._network = network
         self._pairs: Pairs | None = None
-        self._models["init"] = setup.initial
         holds = None if owner == "server" else (lambda name: name in self.clients.models)
         policy, d = choosing.ChoosingPolicy(), len(setup.initial)
         idle = {i: choosing.Idle(i, setup.run, policy, d, holds) for i in setup.clients}
         self._choosers = {i: Party(i, state, choosing.client_step) for i, state in idle.items()}
-
-    @property
-    def owner(self) -> Owner:
-        return self._owner
 
     @property
     def faults(self) -> list[Fault]:
@@ -95,19 +85,6 @@ class ViewBase:
     @property
     def ledgers(self) -> Mapping[tuple[int, Unit], Ledger]:
         return {}
-
-    @property
-    def _models(self) -> dict[str, Vector]:
-        return (self.server if self._owner == "server" else self.clients).models
-
-    @property
-    def _means(self) -> dict[str, Vector]:
-        return (self.server if self._owner == "server" else self.clients).means
-
-    def _model(self, model: Model) -> Vector:
-        if model.name not in self._models:
-            raise Refused(f"the model {model.name} is gone; keep its handle when retiring")
-        return self._models[model.name]
 
     # --- work ---------------------------------------------------------------------------------------------------------
 
@@ -165,9 +142,6 @@ class ViewBase:
     def _learn(self, client: int, effect: Learned) -> None:
         raise ValueError("no sum is published to clients under this protection")
 
-    def _reject(self, clients: Iterable[int], reason: str = UNUSABLE) -> None:
-        self._network.faults += [Fault(i, reason, True) for i in clients]
-
     # --- sums ---------------------------------------------------------------------------------------------------------
 
     def personal_sums(self, updates: Updates, weights: Mapping[int, Weights], /) -> Mapping[int, Sum | BelowFloor]:
@@ -196,42 +170,6 @@ class ViewBase:
     def _unsummed(self, name: str, clients: Clients) -> BelowFloor:
         self.below_floor.append(BelowFloor(name, clients, self._floor))
         return self.below_floor[-1]
-
-    def advance(self, model: Model, mean: Sum, /, step: float = 1.0) -> Model:
-        personal = isinstance(mean.recipient, int)
-        means, models = (self.clients.means, self.clients.models) if personal else (self._means, self._models)
-        before = self.observe(model) if personal else self._model(model)
-        if mean.name not in means:
-            raise Refused(f"the mean {mean.name} is gone; move the model in the round that published it")
-        at = (mean.recipient,) if isinstance(mean.recipient, int) else (SERVER,) if self._owner == "server" else mean.clients
-        with self._network.timed(*at):
-            moved = before + np.float32(step) * means[mean.name]
-        name = unused(mean.name, models)
-        models[name] = moved
-        return Model(name)
-
-    def merge(self, models: Mapping[Model, float], /) -> Model:
-        total = sum(models.values())
-        if not total > 0 or min(models.values()) < 0:
-            raise ValueError("the weights of models that are merged are not negative, and some are above 0")
-        mean = np.zeros(len(self._setup.initial))
-        for model, weight in models.items():
-            mean += weight / total * self._models[model.name]
-        name = unused("+".join(sorted(model.name for model in models))[:200], self._models)
-        self._models[name] = mean.astype(np.float32)
-        return Model(name)
-
-    def train_alone(self, round: int, models: Mapping[int, Model], /) -> Mapping[int, Model]:
-        jobs = [LocalJob(i, round, "update", self.observe(models[i])) for i in sorted(models)]
-        trained = {}
-        for client, result in self._setup.workers(jobs):
-            if not usable(result.vector):
-                self._reject([client])
-                trained[client] = models[client]
-                continue
-            trained[client] = Model(f"client {client}@{round}")
-            self.clients.models[trained[client].name] = self.observe(models[client]) + result.vector
-        return trained
 
     # --- choices ------------------------------------------------------------------------------------------------------
 
@@ -318,9 +256,6 @@ class ViewBase:
         for store in (self.server.means, self.clients.means, self.server.uploads, self.server.published, self.clients.held):
             store.clear()
 
-    def observe(self, model: Model, /) -> Vector:
-        return self.clients.models[model.name] if model.name in self.clients.models else self._model(model)
-
     def save(self) -> Snapshot:
         next_round = {i: dict(p.state.next_round) for i, p in self.clients.parties.items()}
         for i, chooser in self._choosers.items():
@@ -363,8 +298,3 @@ def asked(weights: Mapping[str, Weights], samples: Mapping[int, int]) -> dict[st
         of = {i: row.of[i] * (n if row.times_samples else 1) for i, n in samples.items() if i in row.of}
         found[name] = {i: a for i, a in of.items() if a != 0}
     return found
-
-
-def unused(name: str, taken: Collection[str]) -> str:
-    """The name, or with a number behind it if it is taken."""
-    return next(n for n in chain([name], (f"{name}#{k}" for k in count(2))) if n not in taken)
