@@ -66,7 +66,7 @@ class Case:
     samples: int = 32
     length: int = 24
     cosine: float = 1e-4
-    personal: float = 0.3
+    personal: float = 0.0
 
     @property
     def floor(self) -> int:
@@ -478,14 +478,14 @@ class Drive:
                     self.gram(asked)
                 if Functionality.GRAM_REMEMBER in gives:
                     self.compare_and_remember(asked)
-                if Functionality.PERSONAL_SUMS in gives and rng.random() < self.case.personal:
+                if self.case.personal and rng.random() < self.case.personal:
                     self.some_personal_sums(asked)
                     if rng.random() < 0.7:
                         continue
                 for _ in range(int(rng.integers(1, 4))):
                     answers = self.sums(asked, self.some_rows(asked.updates.clients))
                     moved += [self.advance(work[name].model, answer) for answer in answers.values()]
-                if Functionality.PERSONAL_SUMS in gives and rng.random() < 0.3 * self.case.personal:
+                if self.case.personal and rng.random() < 0.3 * self.case.personal:
                     self.some_personal_sums(asked)
         self.models = [INIT, *(self.models[1:] + moved)[-3:]]
         self.remembered = [(self.narrowed(handle), *when) for handle, *when in self.remembered[-3:]]

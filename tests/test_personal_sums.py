@@ -126,7 +126,7 @@ def test_a_receiver_need_not_be_in_its_sum_nor_have_an_update(protection):
 def test_clients_start_from_their_own_models_and_updates_are_differences_from_the_public_one(protection):
     """Rounds of: train, the weighted mean of personal models, go on from it; against the same in float64."""
     run = Run(protection)
-    rows = {r: {i: (3.0 if i == r else 1.0) / 7 for i in CLIENTS} for r in CLIENTS}
+    rows = {r: {i: (3.0 if i == r else 1.0) / 7 for i in CLIENTS} for r in (0, 3)}
     own = dict.fromkeys(CLIENTS, INIT)
     plain = {i: run.initial.astype(float) for i in CLIENTS}
     for round in range(3):
@@ -135,7 +135,7 @@ def test_clients_start_from_their_own_models_and_updates_are_differences_from_th
         for i in CLIENTS:
             assert run.starts[round, i].tobytes() == before[i].tobytes()
         trained = {i: (plain[i] + target(i).astype(float)) / 2 for i in CLIENTS}
-        plain = {r: sum(a * trained[i] for i, a in row.items()) for r, row in rows.items()}
+        plain = trained | {r: sum(a * trained[i] for i, a in row.items()) for r, row in rows.items()}
         for i in CLIENTS:
             assert np.abs(run.view.observe(own[i]) - plain[i]).max() < 2e-4
     assert not run.view.faults
@@ -226,7 +226,7 @@ def test_the_log_names_the_one_client_that_received_each_sum(protection):
 
 @everywhere
 def test_a_run_goes_on_from_a_checkpoint_as_if_it_had_not_stopped(protection, tmp_path):
-    rows = {r: {i: (3.0 if i == r else 1.0) / 7 for i in CLIENTS} for r in CLIENTS}
+    rows = {r: {i: (3.0 if i == r else 1.0) / 7 for i in CLIENTS} for r in (1, 4)}
     first = Run(protection)
     own = first.state(0, rows, dict.fromkeys(CLIENTS, INIT))
     path = write(tmp_path, Checkpoint(0, {}, first.view.save(), {}, {}))
