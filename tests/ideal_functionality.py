@@ -81,7 +81,8 @@ class Asked:
     """What was asked about one handle so far. reference: `Plain` about its clients. rows: of the sums that were published.
 
     weights: of all sums that were not refused. compared: the clients of its Gram matrix, once there is one. missed: who lost
-    frames of a Gram matrix that was not answered.
+    frames of a Gram matrix that was not answered. personal: whether clients were asked for personal sums; then published ones are
+    refused, and who lacks the sample counts does not know which of them add up to nothing.
     """
 
     updates: Updates
@@ -92,6 +93,7 @@ class Asked:
     weights: list[Weights] = field(default_factory=list)
     compared: Clients | None = None
     missed: set[int] = field(default_factory=set)
+    personal: bool = False
 
 
 def overlaps(asked: Asked, weights: Mapping[str, Weights]) -> bool:
@@ -285,7 +287,8 @@ class Drive:
         try:
             answered = self.view.sums(asked.updates, weights)
         except Refused as error:
-            if not (refused or self._silent(asked.updates.clients, faults) or self.case.may_refuse(asked, weights)):
+            excused = self.case.may_refuse(asked, weights) or (asked.personal and any(w.times_samples for w in weights.values()))
+            if not (refused or excused or self._silent(asked.updates.clients, faults)):
                 raise NotIdeal(f"{error}: nothing demands this, with {asked.rows} published and {dict(weights)} asked") from None
             if len(self.view.log) != logged:
                 raise NotIdeal("something was disclosed in spite of a refusal") from None
@@ -321,6 +324,7 @@ class Drive:
             return {}
         if refused:
             raise NotIdeal(f"personal sums for {set(weights)} were answered, which show more than one sum to a receiver")
+        asked.personal = True
         if set(answered) != set(weights):
             raise NotIdeal(f"sums for {set(weights)} were asked for, for {set(answered)} answered")
         for receiver, answer in answered.items():
