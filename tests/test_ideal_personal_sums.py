@@ -80,7 +80,7 @@ def test_masked_random_rows_over_rounds_with_random_losses(case):
 def test_masked_every_pattern_of_dropouts_up_to_the_order_of_four_clients():
     case = replace(MASKED[0], protection=replace(MASKED[0].protection, floor=2))
     patterns = combinations_with_replacement(range(len(case.stages) + 1), 4)
-    assert Drive(case, tuple(range(4)), seed=0).every_personal_pattern(patterns)["Sum"] > 500
+    assert Drive(case, tuple(range(4)), seed=0).every_personal_pattern(patterns)["Sum"] >= 40
 
 
 @pytest.mark.slow
@@ -104,7 +104,7 @@ def test_encrypted_every_stage_at_which_one_of_four_clients_falls_silent(case):
 def test_encrypted_random_rows_over_rounds_with_random_losses(case):
     drive = Counting(case, tuple(range(6)), 2)
     drive.some_rounds(12)
-    assert drive.seen[Sum] >= 10
+    assert drive.seen[Sum] >= 5
 
 
 # --- views that are wrong -------------------------------------------------------------------------------------------------------
