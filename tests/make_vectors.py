@@ -6,6 +6,7 @@ hexadecimal, vectors are little-endian float32. Rotations use lengths and values
 
 import json
 import runpy
+import struct
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -517,7 +518,7 @@ def slots():
 
 OPENINGS = {
     bits: Opening(
-        Session(OPENED, bytes(range(16)), 4, f"for 7 in {bits}", (1, 2, 5), 3), 7, (3, 1, 2), bits, 3, 12, 1.0, 4, bytes(32)
+        Session(OPENED, bytes(range(16)), 4, f"for 7 in {bits}", (1, 2, 5), 3), 7, (3.0, -1.0, 0.3), bits, 3, 12, 1.0, bytes(32)
     )
     for bits in (32, 64)
 }
@@ -546,7 +547,7 @@ def play_opening(opening, tamper=None):
 
 
 def receiver_opened_sums():
-    """Frames of the key exchange and of the opened total, with the mean that the receiver learns."""
+    """Frames of the key exchange and of the opened total, with the sum that the receiver learns."""
     cases = []
     for opening in OPENINGS.values():
         played, frames = play_opening(opening)
@@ -560,7 +561,7 @@ def receiver_opened_sums():
                 "binding": opening.binding,
                 "updates": {str(i): floats(np.arange(3) / 4 - i / 8) for i in opening.session.roster},
                 "frames": transcript(frames),
-                "mean": floats(played.opened[opening.receiver].mean),
+                "total": floats(played.opened[opening.receiver].total),
             }
         )
     return {"entropy_seed": SEED, "labels": ["identity ID", "receiver opened ID BINDING"], "cases": cases}
@@ -588,14 +589,14 @@ def broken_receiver_opened():
         ),
         "a receiver's key of low order": changed("ReceiverKey", 7, SERVER, public=bytes(32)),
         "a sender's key under another signature": changed("SenderKey", 5, SERVER, signature=bytes(64)),
-        "another row for one sender": changed("OpeningOffer", SERVER, 1, weights=(4, 1, 2)),
+        "another row for one sender": changed("OpeningOffer", SERVER, 1, weights=struct.pack(">3d", 4.0, -1.0, 0.3)),
         "another threshold for one sender": changed("OpeningOffer", SERVER, 1, threshold=1),
         "a swapped sender's key": changed("OpenedTotal", SERVER, 7, publics=(spy, *total.publics[1:])),
         "survivors in another order of keys": changed("OpenedTotal", SERVER, 7, signatures=total.signatures[::-1]),
         "a survivor too few": changed(
             "OpenedTotal", SERVER, 7, survivors=(1, 2), publics=total.publics[:2], signatures=total.signatures[:2]
         ),
-        "another weight": changed("OpenedTotal", SERVER, 7, total=total.total[:-4] + bytes(4)),
+        "another count": changed("OpenedTotal", SERVER, 7, total=total.total[:-4] + bytes(4)),
         "a shorter total": changed("OpenedTotal", SERVER, 7, total=total.total[4:]),
     }
     results = []

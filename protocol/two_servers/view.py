@@ -84,6 +84,8 @@ class TwoServerView(TwoServerSlots):
     # --- work ---------------------------------------------------------------------------------------------------------
 
     def train(self, round: int, work: Mapping[str, Assignment], kind: Work = "update", /) -> Mapping[str, Updates]:
+        if any(assignment.own for assignment in work.values()):
+            raise Refused("clients have no models of their own under two servers; use Plain, Permuted, Masked or Encrypted")
         self._forget_shares(name for name, c in self.server.shares.items() if c.session.round != round)
         sessions = []
         for cluster, assignment in work.items():
