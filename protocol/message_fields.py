@@ -8,6 +8,8 @@ from .session import MAX_ID, MAX_ROSTER
 
 DIGEST_BYTES = 32
 MAX_VECTOR_BYTES = 1 << 32
+MOST_SAMPLES = 1 << 40
+"""Of one client."""
 
 
 def integer(value: object, low: int, high: int, name: str) -> None:

@@ -13,7 +13,7 @@ from .choosing.messages import ChoosingMessage
 from .encrypted.messages import EncryptedMessage
 from .errors import ProtocolError
 from .masked.messages import MaskedMessage
-from .message_fields import DIGEST_BYTES, integer, octets, text, words
+from .message_fields import DIGEST_BYTES, MOST_SAMPLES, integer, octets, text, words
 from .pairs.messages import PairMessage
 from .receiver_opened.messages import ReceiverOpenedMessage
 from .session import DEALER, MAX_ID, MAX_ROSTER, RUN_BYTES, VERSION
@@ -72,7 +72,7 @@ class Upload:
 
     def __post_init__(self) -> None:
         words(self.vector, 1, "vector")
-        integer(self.samples, 1, 2**40, "samples")
+        integer(self.samples, 1, MOST_SAMPLES, "samples")
 
 
 @dataclass(frozen=True, slots=True)

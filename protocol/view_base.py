@@ -32,6 +32,7 @@ from .disclosure import Party as Recipient
 from .errors import Refused
 from .in_process import Fault, InProcess
 from .ledger import Ledger, Unit
+from .message_fields import MOST_SAMPLES
 from .messages import HEAD_BYTES, Task
 from .model_keeping import Clients, ModelKeeping, unused
 from .own_models import BETWEEN
@@ -119,6 +120,8 @@ class ViewBase(ModelKeeping):
     def _worked(self, tasks: Sequence[tuple[int, Task]], kind: Work) -> Iterator[tuple[int, LocalWork]]:
         """The clients' results, each from the model in its task, or from the model that clients hold under its name.
 
+        Whoever says that it has no samples, or a number of them that cannot be, sits out.
+
         Of a client that starts from a model of its own, the second one named, the vector is the difference from the first.
         """
         starts: dict[str, tuple[Vector, ...]] = {}
@@ -135,6 +138,9 @@ class ViewBase(ModelKeeping):
                 ahead[client] = own - given[0]
             jobs.append(LocalJob(client, task.round, kind, given[0] if own is None else own, given if kind == "slots" else ()))
         for client, result in self._setup.workers(jobs):
+            if type(result.samples) is not int or not 1 <= result.samples <= MOST_SAMPLES:
+                self._reject([client], f"a number of samples that is not a whole number from 1 to {MOST_SAMPLES}")
+                continue
             if client in ahead:
                 result = replace(result, vector=ahead[client] + result.vector)
             yield client, result
