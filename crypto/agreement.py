@@ -20,21 +20,23 @@ class AgreementKey:
     """A one-session X25519 key for one purpose. secret: 32 uniform bytes."""
 
     secret: bytes = field(repr=False)
+    _private: X25519PrivateKey = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_private", X25519PrivateKey.from_private_bytes(self.secret))  # a base point multiplication
 
     @property
     def public(self) -> bytes:
         """32 bytes."""
-        return X25519PrivateKey.from_private_bytes(self.secret).public_key().public_bytes_raw()
+        return self._private.public_key().public_bytes_raw()
 
     def agree(self, peers: Iterable[tuple[bytes, bytes]], purpose: str) -> tuple[bytes, ...]:
         """One 32-byte key per (public key, context), the same at the other end. Raises UnusableKey."""
-        private = X25519PrivateKey.from_private_bytes(self.secret)
         try:
-            return tuple(
-                derive_key(private.exchange(X25519PublicKey.from_public_bytes(peer)), purpose, context) for peer, context in peers
-            )
+            agreed = [(self._private.exchange(X25519PublicKey.from_public_bytes(peer)), context) for peer, context in peers]
         except ValueError:
             raise UnusableKey("nothing can be agreed on with this public key") from None
+        return tuple(derive_key(secret, purpose, context) for secret, context in agreed)
 
 
 _PROBE = X25519PrivateKey.from_private_bytes(bytes(range(32)))

@@ -17,7 +17,8 @@ import hashlib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, pairwise
+from itertools import accumulate
+from operator import lt
 from typing import ClassVar, Generic, Self, TypeVar
 
 from .commitment import COMMITMENT_BYTES, SALT_BYTES, BadCommitment, commit, open_commitment
@@ -86,7 +87,7 @@ class Dealing(Generic[S]):
 
     def __post_init__(self) -> None:
         _check_terms(self.kind, self.threshold, self.holders)
-        if len(self.commitments) != len(self.holders) or any(len(c) != COMMITMENT_BYTES for c in self.commitments):
+        if len(self.commitments) != len(self.holders) or {*map(len, self.commitments)} != {COMMITMENT_BYTES}:
             raise ValueError(f"a dealing has one commitment of {COMMITMENT_BYTES} bytes per holder")
 
 
@@ -217,7 +218,7 @@ def _check_terms(kind: type[_Share], threshold: int, holders: tuple[int, ...]) -
         raise ValueError("a share is a SelfSeedShare or a MaskKeyShare")
     if not 1 <= threshold <= len(holders):
         raise ValueError(f"threshold {threshold} does not fit {len(holders)} holders")
-    if holders[0] < 0 or holders[-1] > MAX_HOLDER or any(a >= b for a, b in pairwise(holders)):
+    if holders[0] < 0 or holders[-1] > MAX_HOLDER or not all(map(lt, holders, holders[1:])):
         raise ValueError(f"holders are party ids of 0 to {MAX_HOLDER} in ascending order, each once")
 
 

@@ -2,8 +2,9 @@
 
 What is played is what an algorithm needs: per round and cluster a session of work, one mean and, where it compares updates,
 one Gram matrix; updates of the first round are remembered, and those of later rounds compared with them, where it needs that.
-Where it needs slots, one session of slots for each cluster instead, in which every client chooses one. Where it compares pairs
-of clients, all of them once (`cost_pairs`).
+Where it needs slots, one session of slots for each cluster instead, in which every client chooses one; where it needs
+personal sums, one for every client of the cluster in place of the mean. Where it compares pairs of clients, all of them once
+(`cost_pairs`).
 Vectors are drawn one at a time, outside of what is timed.
 """
 
@@ -16,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from ..crypto.entropy import SimulatedEntropy
-from ..protocol.answers import Assignment, BelowFloor, Cost, Functionality, Gram, Remembered, Sum, Updates, Vector, Work
+from ..protocol.answers import Assignment, BelowFloor, Cost, Functionality, Gram, Remembered, Sum, Updates, Vector, Weights, Work
 from ..protocol.disclosure import Disclosure
 from ..protocol.dropouts import Dropouts
 from ..protocol.errors import Refused
@@ -69,7 +70,7 @@ class Workload:
             raise ValueError(f"{self.clusters} clusters of {self.clients} clients: at least one would be empty")
         if not 0 <= self.drop < 1:
             raise ValueError(f"drop is a share from 0 to below 1, not {self.drop}")
-        if not self.needs & {Functionality.SUMS, Functionality.COORDINATES, Functionality.SLOTS}:
+        if not self.needs & {Functionality.SUMS, Functionality.COORDINATES, Functionality.SLOTS, Functionality.PERSONAL_SUMS}:
             raise ValueError("an algorithm that asks the server for no sum sends no updates: there is nothing to measure")
 
     @property
@@ -87,7 +88,8 @@ class Workload:
 class Phase:
     """What one round, or opening the view, cost each party. seconds: on the clock, drawing vectors included.
 
-    summed, compared: clients in the published sums and in the Gram matrices. unsummed: clusters without a sum. pairs: decided.
+    summed, compared: clients in the published sums and in the Gram matrices. unsummed: clusters, or receivers, without a sum.
+    pairs: decided.
     """
 
     costs: Mapping[int, Cost]
@@ -199,7 +201,8 @@ def _round(
     work = {name: Assignment(c.model, c.members, c.members) for name, c in clusters.items()}
     if Functionality.SLOTS in load.needs:
         return _slots_round(view, load, t, clusters)
-    answers: Mapping[str, Sum | BelowFloor]
+    answers: Mapping[str, Sum | BelowFloor] = {}
+    personal: list[Sum | BelowFloor] = []
     compared, decided, grams = 0, 0, dict[str, Gram]()
     settled = load.pairs is not None and len(met) == load.clients * (load.clients - 1) // 2
     if load.needs == {Functionality.SUMS} or settled:
@@ -209,7 +212,10 @@ def _round(
         gradients = view.train(t, work, "gradient") if load.compared == "gradient" else updates
         if load.pairs is not None:
             decided = compare_pairs(view, load.pairs, t, work, updates, met)
-        answers = {name: _mean(view, load, handle) for name, handle in updates.items()}
+        if Functionality.PERSONAL_SUMS in load.needs:
+            personal = [answer for handle in updates.values() for answer in _personal(view, handle)]
+        else:
+            answers = {name: _mean(view, load, handle) for name, handle in updates.items()}
         if Functionality.GRAM in load.needs:
             grams = {name: view.gram(handle) for name, handle in gradients.items()}
             compared = sum(len(gram.clients) for gram in grams.values())
@@ -218,9 +224,10 @@ def _round(
             _remember(view, name, replace(handle, clients=known.clients), remembered)
     clusters = {name: advanced(view, c, answers.get(name)) for name, c in clusters.items()}
     view.retire([c.model for c in clusters.values()], remembered.values())
-    sums = [answer for answer in answers.values() if isinstance(answer, Sum)]
+    asked = personal or list(answers.values())
+    sums = [answer for answer in asked if isinstance(answer, Sum)]
     summed = sum(len(answer.clients) for answer in sums)
-    return Phase({}, 0.0, summed, compared, len(clusters) - len(sums), decided), clusters
+    return Phase({}, 0.0, summed, compared, max(len(asked), len(clusters)) - len(sums), decided), clusters
 
 
 def _slots_round(view: ServerView, load: Workload, t: int, clusters: dict[str, Cluster]) -> tuple[Phase, dict[str, Cluster]]:
@@ -240,6 +247,12 @@ def _mean(view: ServerView, load: Workload, updates: Updates) -> Sum | BelowFloo
     if Functionality.COORDINATES in load.needs:
         return view.coordinates(updates, updates.cluster, lambda rows: np.median(rows, axis=0).astype(np.float32))
     return view.sums(updates, {updates.cluster: mean_of(updates.clients, load.by_samples)})[updates.cluster]
+
+
+def _personal(view: ServerView, updates: Updates) -> list[Sum | BelowFloor]:
+    """For each client the mean of all updates, in which its own counts twice."""
+    rows = {r: Weights({i: 2.0 if i == r else 1.0 for i in updates.clients}) for r in updates.clients}
+    return list(view.personal_sums(updates, rows).values())
 
 
 def _remember(view: ServerView, name: str, updates: Updates, remembered: dict[str, Remembered]) -> None:

@@ -28,6 +28,7 @@ class Functionality(StrEnum):
     CHOICE = "choice"
     SLOTS = "slots"
     PAIRS = "pairs"
+    PERSONAL_SUMS = "personal sums"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +43,16 @@ class Assignment:
     """Work for one cluster in one round: its participants start from its model. All `members` receive what is published.
 
     participants is a subset of members; both are ascending client ids. others: further models, of work for slots.
+    own: models that are one client's own; these participants start from theirs instead. All updates are still differences from
+    `model`, which is public to the cluster: what such a client ends up with, minus `model`. So a weighted sum of updates with
+    weights that add up to 1 moves `model` to the weighted mean of personal models, and a Gram matrix compares those.
     """
 
     model: Model
     participants: tuple[int, ...]
     members: tuple[int, ...]
     others: tuple[Model, ...] = ()
+    own: Mapping[int, Model] = field(default_factory=dict)
 
     @property
     def models(self) -> tuple[Model, ...]:
@@ -102,15 +107,15 @@ class Sum:
     """sum_i a_i delta_i over the surviving clients, as a handle; `weight` is sum_i a_i (n_i) over the same clients.
 
     clients: whom the answer is about; of a slot whose choice is hidden, all who may be in it.
-    recipient: who can open it. tolerance: bound on |error of the sum| / sum_i |a_i| |delta_i|, beside one rounding to
-    float32. error: bound on the l2 norm of a further error of the mean sum / weight, from fixed point.
+    recipient: who can open it; of a personal sum the one client. tolerance: bound on |error of the sum| / sum_i |a_i| |delta_i|,
+    beside one rounding to float32. error: bound on the l2 norm of a further error of the mean sum / weight, from fixed point.
     norm: norm of the mean where the server can tell (it holds the mean, or an orthonormal transform of it), else None.
     noise: standard deviation of what was added, on purpose, to each coordinate of the mean of the updates (each scaled down to
     the norm that the noise was made for): beside tolerance and error, which do not count it.
     """
 
     name: str
-    recipient: Owner
+    recipient: Owner | int
     clients: tuple[int, ...]
     weight: float
     tolerance: float
@@ -176,7 +181,7 @@ class Snapshot:
     """models: float32 (d,) by name. remembered: by name, float32 (clients, length), or shares and keys as uint64.
 
     next_round: per party and kind of work. ledgers: the clients' privacy ledgers, and pairs: what was spent and released to
-    compare clients, both as plain JSON values.
+    compare clients, both as plain JSON values. own: which models are one client's own.
     """
 
     models: Mapping[str, Vector]
@@ -185,3 +190,4 @@ class Snapshot:
     traffic: Traffic
     ledgers: Sequence[Mapping[str, Any]] = ()
     pairs: Mapping[str, Any] = field(default_factory=dict)
+    own: Sequence[str] = ()

@@ -17,7 +17,7 @@ class Disclosure:
 
     round: counted from 0. recipient: a server, or the clients of a cluster. what: name of the functionality.
     about: client ids that the answer depends on. scalars: numbers disclosed. bytes: their size on the wire or in memory.
-    words: one sentence for a reader.
+    words: one sentence for a reader. client: the one client that received it, where it was not all of a cluster.
     """
 
     round: int
@@ -27,6 +27,7 @@ class Disclosure:
     scalars: int
     bytes: int
     words: str
+    client: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -15,13 +15,15 @@ from .answers import Assignment, BelowFloor, Model, Owner, Sum, Updates, Weights
 from .errors import Refused
 from .in_process import InProcess
 from .messages import Task
+from .model_keeping import UNUSABLE
+from .personal import PersonalSums
 from .roles import Party, Worked
 from .session import SERVER
 from .sides import ClientSide
 from .span import Row
 from .uploads import Hearing, Policy, server_step, usable
 from .view import LocalWork, Setup
-from .view_base import UNUSABLE, Clients, ViewBase
+from .view_base import Clients
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class Made:
 @dataclass(frozen=True, slots=True)
 class Question:
     """One sum to be answered. number: its own among all that were asked about these updates. row: its non-zero weights, over
-    at least `floor` clients that hold work.
+    at least `floor` clients that hold work. alone: the one receiver of a personal sum, which does not count towards the floor.
     """
 
     label: str
@@ -46,9 +48,10 @@ class Question:
     row: Row
     times_samples: bool
     receivers: Clients
+    alone: int | None = None
 
 
-class HeldView(ViewBase):
+class HeldView(PersonalSums):
     """Clients train, hold what they have, and say so."""
 
     def __init__(self, setup: Setup, owner: Owner, floor: int, network: InProcess) -> None:
@@ -104,7 +107,7 @@ class HeldView(ViewBase):
     def _heard(self, round: int, work: Mapping[str, Assignment], kind: Work, perform: Any) -> dict[str, Updates]:
         for name in [n for n in self._made if f"@{round}/" not in n]:
             kept = (self._made, self._counted, self._numbered, self.clients.held, self.server.uploads, self.server.published)
-            for store in kept:
+            for store in (*kept, self.server.receivers, self.server.started):
                 store.pop(name, None)
         sessions = {c: self._session(round, c, a.participants, kind) for c, a in work.items()}
         parties = {c: Party(SERVER, Hearing(s), server_step) for c, s in sessions.items()}
@@ -119,6 +122,8 @@ class HeldView(ViewBase):
             self._counted[updates.name] = {}
             self._numbered[updates.name] = 0
             self.server.published[updates.name] = []
+            if own := frozenset(work[c].own) & set(clients):
+                self.server.started[updates.name] = work[c].model, own
         return handles
 
     def _forget_round(self) -> None:
@@ -152,6 +157,10 @@ class HeldView(ViewBase):
         if made is None or not set(updates.clients) <= set(made.clients):
             raise Refused(f"the updates of {updates.name} are gone; ask in the round that collected them, or remember them")
         return made
+
+    def _survivors(self, updates: Updates) -> Clients:
+        self._known(updates)
+        return updates.clients
 
     def _answers(self, asked: Sequence[tuple[Updates, str, Weights, Clients]]) -> dict[str, Sum | BelowFloor]:
         """The answer to every question, by name: of each cluster one or several, in as few passes as no client is in twice."""

@@ -1,12 +1,15 @@
 """Checks of single fields of messages. Each raises ValueError that names the field."""
 
-from itertools import pairwise
+from operator import lt
+from typing import Any
 
 from ..crypto.identity import SIGNATURE_BYTES
 from .session import MAX_ID, MAX_ROSTER
 
 DIGEST_BYTES = 32
 MAX_VECTOR_BYTES = 1 << 32
+MOST_SAMPLES = 1 << 40
+"""Of one client."""
 
 
 def integer(value: object, low: int, high: int, name: str) -> None:
@@ -22,7 +25,20 @@ def octets(value: object, low: int, high: int, name: str) -> None:
 def words(value: object, low: int, name: str) -> None:
     """At least `low` whole words of 4 bytes."""
     octets(value, 4 * low, MAX_VECTOR_BYTES, name)
-    if isinstance(value, bytes) and len(value) % 4:
+    _whole(value, name)
+
+
+def lent_words(value: object, low: int, name: str) -> None:
+    """The same, or a read-only view of such bytes: of a vector that its owner lets go of, or of the frame that it came in."""
+    if type(value) is not memoryview or not value.readonly or value.format != "B" or value.ndim != 1 or not value.contiguous:
+        octets(value, 4 * low, MAX_VECTOR_BYTES, name)
+    elif not 4 * low <= len(value) <= MAX_VECTOR_BYTES:
+        raise ValueError(f"{name} is not {4 * low} to {MAX_VECTOR_BYTES} bytes")
+    _whole(value, name)
+
+
+def _whole(value: Any, name: str) -> None:
+    if len(value) % 4:
         raise ValueError(f"{name} is not a whole number of 4-byte words")
 
 
@@ -35,9 +51,9 @@ def clients(value: object, low: int, name: str) -> None:
     """Ascending client ids, each once."""
     if not isinstance(value, tuple) or not low <= len(value) <= MAX_ROSTER:
         raise ValueError(f"{name} is not a list of at least {low} clients")
-    for client in value:
-        integer(client, 0, MAX_ID, name)
-    if any(a >= b for a, b in pairwise(value)):
+    if any(type(client) is not int for client in value) or (value and not 0 <= min(value) <= max(value) <= MAX_ID):
+        raise ValueError(f"{name} are not integers from 0 to {MAX_ID}")
+    if not all(map(lt, value, value[1:])):
         raise ValueError(f"{name} lists clients in ascending order, each once")
 
 
@@ -45,8 +61,8 @@ def each(value: object, count: int, low: int, high: int, name: str) -> None:
     """`count` byte strings of `low` to `high` bytes."""
     if not isinstance(value, tuple) or len(value) != count:
         raise ValueError(f"{name} is not a list of {count}")
-    for item in value:
-        octets(item, low, high, name)
+    if any(type(item) is not bytes or not low <= len(item) <= high for item in value):
+        raise ValueError(f"{name} are not {low} to {high} bytes each")
 
 
 def signature(value: object) -> None:

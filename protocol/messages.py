@@ -4,7 +4,7 @@ The bytes that are sent are the bytes that are counted and recorded. Decoding ch
 anything, refuses maps, tags, indefinite lengths and any encoding but the deterministic one, and checks every field.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, ClassVar, get_args
@@ -13,16 +13,18 @@ from .choosing.messages import ChoosingMessage
 from .encrypted.messages import EncryptedMessage
 from .errors import ProtocolError
 from .masked.messages import MaskedMessage
-from .message_fields import DIGEST_BYTES, integer, octets, text, words
+from .message_fields import DIGEST_BYTES, MOST_SAMPLES, integer, octets, text, words
 from .pairs.messages import PairMessage
 from .receiver_opened.messages import ReceiverOpenedMessage
 from .session import DEALER, MAX_ID, MAX_ROSTER, RUN_BYTES, VERSION
 from .two_servers.messages import TwoServerMessage
+from .two_servers.slot_messages import SlotMessage
 
 HEAD_BYTES = 4096 + 5 * MAX_ROSTER
 """Room for everything in a message but its vector."""
 MAX_FIELDS = 23
 MAX_ITEMS = 2 * MAX_ROSTER
+Buffer = bytes | memoryview
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class Upload:
 
     def __post_init__(self) -> None:
         words(self.vector, 1, "vector")
-        integer(self.samples, 1, 2**40, "samples")
+        integer(self.samples, 1, MOST_SAMPLES, "samples")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +152,12 @@ Message = (
     | ChoosingMessage
     | MaskedMessage
     | TwoServerMessage
+    | SlotMessage
     | EncryptedMessage
     | ReceiverOpenedMessage
     | PairMessage
 )
+_SHORT_HEADS = tuple(bytes([head]) for head in range(256))
 _KINDS: Mapping[int, type[Any]] = MappingProxyType({m.kind: m for m in get_args(Message)})
 
 
@@ -180,46 +184,37 @@ def _items(envelope: Envelope) -> tuple[Any, ...]:
 
 def encode(envelope: Envelope) -> bytes:
     """The envelope's one encoding: [version, session, sender, receiver, kind, field, ...]."""
-    return b"".join(_pieces(_items(envelope)))  # joined once: cbor2 would copy a vector several times
+    pieces: list[Buffer] = []
+    _put(_items(envelope), pieces)
+    return b"".join(pieces)  # joined once: cbor2 would copy a vector several times
 
 
-def _encodes(envelope: Envelope, data: bytes) -> bool:
-    """Whether `data` is the envelope's encoding; without building it a second time."""
-    at = 0
-    for piece in _pieces(_items(envelope)):
-        if not data.startswith(piece, at):
-            return False
-        at += len(piece)
-    return at == len(data)
-
-
-def _pieces(value: Any) -> Iterator[bytes]:
-    """Deterministic CBOR of integers, byte strings, texts and tuples of them, in pieces."""
-    match value:
-        case int():
-            yield _item_head(0, value) if value >= 0 else _item_head(1, -1 - value)
-        case bytes():
-            yield _item_head(2, len(value))
-            yield value
-        case str():
-            encoded = value.encode()
-            yield _item_head(3, len(encoded))
-            yield encoded
-        case _:
-            yield _item_head(4, len(value))
-            for item in value:
-                yield from _pieces(item)
+def _put(value: Any, pieces: list[Buffer]) -> None:
+    """Append the deterministic CBOR of an integer, a string of bytes or text, or a tuple of them."""
+    kind = type(value)
+    if kind is int:
+        pieces.append(_item_head(0, value) if value >= 0 else _item_head(1, -1 - value))
+    elif kind is bytes or kind is memoryview:
+        pieces += (_item_head(2, len(value)), value)
+    elif kind is str:
+        encoded = value.encode()
+        pieces += (_item_head(3, len(encoded)), encoded)
+    else:
+        pieces.append(_item_head(4, len(value)))
+        for item in value:
+            _put(item, pieces)
 
 
 def _item_head(major: int, argument: int) -> bytes:
+    """The shortest head."""
     if argument < 24:
-        return bytes([major << 5 | argument])
-    log = next(log for log in range(4) if argument < 1 << (8 << log))
-    return bytes([major << 5 | 24 + log]) + argument.to_bytes(1 << log, "big")
+        return _SHORT_HEADS[major << 5 | argument]
+    log = 0 if argument < 1 << 8 else 1 if argument < 1 << 16 else 2 if argument < 1 << 32 else 3
+    return _SHORT_HEADS[major << 5 | 24 + log] + argument.to_bytes(1 << log, "big")
 
 
 def _head(data: bytes, at: int) -> tuple[int, int, int]:
-    """The CBOR item head at this offset: its major type, its argument and the offset behind it."""
+    """The CBOR item head at this offset: its major type, its argument, the offset behind it. Taken in the shortest form alone."""
     if at >= len(data):
         raise ValueError("it ends early")
     major, short = data[at] >> 5, data[at] & 31
@@ -227,8 +222,11 @@ def _head(data: bytes, at: int) -> tuple[int, int, int]:
         return major, short, at + 1
     if short > 27:
         raise ValueError("indefinite lengths are not part of any message")
-    behind = at + 1 + (1 << (short - 24))
-    return major, int.from_bytes(data[at + 1 : behind], "big"), behind
+    size = 1 << (short - 24)
+    argument, behind = int.from_bytes(data[at + 1 : at + 1 + size], "big"), at + 1 + size
+    if argument < (24 if size == 1 else 1 << (4 * size)):
+        raise ValueError("a number is not written in the shortest form")
+    return major, argument, behind
 
 
 def _check_shape(data: bytes) -> None:
@@ -252,8 +250,11 @@ def _check_shape(data: bytes) -> None:
         nested = max(nested - 1, 0)
 
 
-def _built(data: bytes, at: int) -> tuple[Any, int]:
-    """The item at this offset of data of the right shape, lists as tuples, and the offset behind it. Copies strings once."""
+def _built(data: bytes, at: int, lent: bool = False) -> tuple[Any, int]:
+    """The item at this offset of data of the right shape, lists as tuples, and the offset behind it.
+
+    Strings of bytes are copied once or, where `lent`, are a view of the data. Raises ValueError for data that end early.
+    """
     major, argument, at = _head(data, at)
     match major:
         case 0:
@@ -266,40 +267,48 @@ def _built(data: bytes, at: int) -> tuple[Any, int]:
                 item, at = _built(data, at)
                 items.append(item)
             return tuple(items), at
-    content = data[at : at + argument]
+    content = memoryview(data)[at : at + argument] if lent else data[at : at + argument]
     if len(content) != argument:
         raise ValueError("it ends early")
-    return (content if major == 2 else content.decode()), at + argument
+    return (str(content, "utf-8") if major == 3 else content), at + argument
 
 
 def first_items(data: bytes, count: int) -> tuple[Any, ...]:
     """The first items of an encoded envelope, from its version on: for whoever looks at frames without taking them in."""
-    _, _, at = _head(data, 0)
+    items, _ = _several(data, _head(data, 0)[2], count)
+    return items
+
+
+def _several(data: bytes, at: int, count: int, lent: bool = False) -> tuple[tuple[Any, ...], int]:
     items = []
     for _ in range(count):
-        item, at = _built(data, at)
+        item, at = _built(data, at, lent)
         items.append(item)
-    return tuple(items)
+    return tuple(items), at
 
 
 def decode(data: bytes, link: int, max_bytes: int) -> Envelope:
     """The envelope in `data`, which came over the link of party `link`. Allocates no more than a few times `max_bytes`.
 
-    Raises ProtocolError blaming `link` for anything but the deterministic encoding of a well-formed message.
+    A message whose class says that its vector is `lent` holds a view of `data` instead of a copy. Raises ProtocolError
+    blaming `link` for anything but the deterministic encoding of a well-formed message.
     """
     if len(data) > max_bytes:
         raise ProtocolError(f"a message of {len(data)} bytes is over the limit of {max_bytes}", link)
     try:
         _check_shape(data)
-        items, _ = _built(data, 0)
-        if len(items) < 5 or items[0] != VERSION:
+        _, count, at = _head(data, 0)
+        if count < 5:
             raise ValueError("not a message of this version")
-        _, session, sender, receiver, kind, *body = items
+        (version, session, sender, receiver, kind), at = _several(data, at, 5)
+        if version != VERSION:
+            raise ValueError("not a message of this version")
         if type(kind) is not int or kind not in _KINDS:
             raise ValueError("unknown kind of message")
+        body, at = _several(data, at, count - 5, getattr(_KINDS[kind], "lent", False))
+        if at != len(data):
+            raise ValueError("something follows it")
         envelope = Envelope(session, sender, receiver, _KINDS[kind](*body))
-        if not _encodes(envelope, data):
-            raise ValueError("not in the deterministic encoding")
     except (ValueError, TypeError, OverflowError) as error:
         reason = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
         raise ProtocolError(f"a message does not decode: {reason}", link) from None

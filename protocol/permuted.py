@@ -41,6 +41,7 @@ class Permuted:
     @property
     def gives(self) -> frozenset[Functionality]:
         given = {Functionality.SUMS, Functionality.GRAM, Functionality.CHOICE, Functionality.SLOTS, Functionality.PAIRS}
+        given.add(Functionality.PERSONAL_SUMS)
         if self.keys == "run":
             given.add(Functionality.GRAM_REMEMBER)
         if self.transform.keeps_coordinates:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..crypto.orthonormal import Transform
-from .answers import Owner, Vector
+from .answers import Model, Owner, Vector
 from .roles import Party
 from .span import Row
 from .uploads import Collected, Idle, Policy, client_step
@@ -20,6 +20,8 @@ class ServerSide:
     def __init__(self) -> None:
         self.uploads: dict[str, Collected] = {}
         self.published: dict[str, list[Row]] = {}
+        self.receivers: dict[str, set[int]] = {}  # of personal sums, by the updates' handle
+        self.started: dict[str, tuple[Model, frozenset[int]]] = {}  # the public model, and who started from its own instead
         self.means: dict[str, Vector] = {}
         self.remembered: dict[str, dict[int, Vector]] = {}  # by handle and client
         self.models: dict[str, Vector] = {}

@@ -19,6 +19,8 @@ def check(work: Assignment, most: int) -> int:
     """The number of slots. Raises Refused for numbers that no protocol takes."""
     if not 1 <= len(work.models) <= MAX_SLOTS:
         raise Refused(f"there are 1 to {MAX_SLOTS} slots, not {len(work.models)}")
+    if work.own:
+        raise Refused("work for slots starts from the slots' models, not from clients' own")
     if not 1 <= most <= MOST_SHARES:
         raise Refused(f"the most shares of a client in a slot are 1 to {MOST_SHARES}, not {most}")
     return len(work.models)

@@ -36,6 +36,8 @@ def reveals_fewer_than(floor: int, rows: Sequence[Row]) -> bool:
 
 def independent(rows: Sequence[Row]) -> bool:
     """Whether every combination of the rows that vanishes is all zeros."""
+    if len(rows) == 1:
+        return any(rows[0].values())
     clients = sorted({i for row in rows for i in row})
     return len(_echelon([[Fraction(row.get(i, 0)) for i in clients] for row in rows])) == len(rows)
 

@@ -3,6 +3,7 @@
 The server's side and the clients' side are two objects. What the server's side holds is what a curious server holds.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple
 
@@ -14,16 +15,17 @@ from .errors import Refused
 from .gram import cosine_block, gram_matrix, rounding
 from .in_process import InProcess
 from .messages import HEAD_BYTES, Task
+from .personal import PersonalQuestion, PersonalSums
 from .roles import Learned, Party, Worked
 from .session import SERVER, Session
 from .sides import Answering, ClientSide
 from .slot_work import check, misfit, packed, unfair, unpacked
 from .uploads import Collected, Collecting, Policy, Summed, Summing, from_bytes, publish, server_step, to_bytes
 from .view import LocalWork, Setup
-from .view_base import Clients, ViewBase, asked, unused
+from .view_base import Clients, asked, unused
 
 
-class UploadView(ViewBase):
+class UploadView(PersonalSums):
     """Answers every functionality from uploads that the server collected. Implements `ServerView`."""
 
     compares_pairs = True
@@ -53,6 +55,8 @@ class UploadView(ViewBase):
             updates = Updates(f"{cluster}@{round}/{kind}", cluster, round, clients, work[cluster].members)
             self.server.uploads[updates.name] = collected
             self.server.published[updates.name] = []
+            if own := frozenset(work[cluster].own) & set(clients):
+                self.server.started[updates.name] = work[cluster].model, own
             size = len(clients) * (self._how.length + 1)
             self._disclose(round, "server", f"{kind}s", clients, size, f"of each {kind}: {self._how.seen}; and its sample count")
             answered[cluster] = updates
@@ -91,11 +95,10 @@ class UploadView(ViewBase):
                 self._how.transform(session.digest)
 
     def _keeping(self, round: int, work: Mapping[str, Assignment], kind: Work) -> Mapping[int, dict[int, LocalWork]]:
-        """Where clients keep their work, by client: nowhere, unless they may be asked to embed by it."""
-        if self._setup.embedders is None:
-            return {}
-        stores = {c: self.clients.held.setdefault(f"{c}@{round}/{kind}", {}) for c in work}
-        return {i: stores[c] for c, a in work.items() for i in a.participants}
+        """Where clients keep their work, by client: nowhere, unless they may embed by it, or start from models of theirs."""
+        keeping = {c: a.participants if self._setup.embedders is not None else tuple(a.own) for c, a in work.items()}
+        stores = {c: self.clients.held.setdefault(f"{c}@{round}/{kind}", {}) for c, clients in keeping.items() if clients}
+        return {i: stores[c] for c, clients in keeping.items() for i in clients}
 
     def _performing(
         self, kind: Work, kept: Mapping[int, dict[int, LocalWork]]
@@ -133,12 +136,31 @@ class UploadView(ViewBase):
             answered[name] = self._publish(label, collected.session, tuple(row), total, sum(row.values()), receivers)
         return answered
 
+    def _survivors(self, updates: Updates) -> Clients:
+        return tuple(self._collected(updates).received)
+
+    def _personal(self, updates: Updates, questions: list[PersonalQuestion]) -> Mapping[int, Sum]:
+        """The server computes them, as it holds the updates, and sends each to its receiver."""
+        collected, found = self._collected(updates), {}
+        for q in questions:
+            weight, total = math.fsum(q.row.values()), np.zeros(self._how.length)
+            with self._network.timed(SERVER):
+                for client, a in q.row.items():
+                    total += a * collected.received[client][0].astype(np.float64)
+                mean, norm = (total / weight).astype(np.float32), float(np.linalg.norm(total / weight))
+            name, clients, d = unused(q.label, self.clients.means), tuple(sorted(q.row)), len(self._setup.initial)
+            self._tell(collected.session, name, mean, (q.receiver,))
+            words = "its own weighted mean of these updates"
+            self._disclose(updates.round, "clients", "personal sums", clients, d, words, q.receiver)
+            found[q.receiver] = Sum(name, q.receiver, clients, weight, self._how.tolerance, norm)
+        return found
+
     def coordinates(
         self, updates: Updates, name: str, rule: Callable[[NDArray[np.float32]], NDArray[np.float32]], /
     ) -> Sum | BelowFloor:
         if not self._how.coordinatewise:
             raise Refused("order statistics of coordinates do not survive this transform; use a (signed) permutation")
-        if self.server.published[updates.name]:
+        if self.server.published[updates.name] or self.server.receivers.get(updates.name):
             raise Refused(f"something was already published about the updates of round {updates.round}")
         rows = self._rows(updates, updates.clients)
         with self._network.timed(SERVER):
@@ -227,12 +249,15 @@ class UploadView(ViewBase):
         if self.owner == "server":
             self.server.means[name] = mean
         else:
-            sent = ((SERVER, effect) for effect in publish(session, name, mean, to))
-            self._network.run(self.clients.parties, {}, sent, lambda tasks: iter(()), lambda _, effect: self._invert(effect, to))
-            if name not in self.clients.means:  # nobody heard it: every member fetches it before it takes part again
-                self._invert(Learned(name, session.digest, to_bytes(mean)), to)
+            self._tell(session, name, mean, to)
         self._disclose(session.round, "clients", "sums", counted, len(mean), "the mean update of their own cluster")
         return Sum(name, self.owner, counted, weight, self._how.tolerance, norm)
+
+    def _tell(self, session: Session, name: str, mean: Vector, to: Clients) -> None:
+        sent = ((SERVER, effect) for effect in publish(session, name, mean, to))
+        self._network.run(self.clients.parties, {}, sent, lambda tasks: iter(()), lambda _, effect: self._invert(effect, to))
+        if name not in self.clients.means:  # nobody heard it: every member fetches it before it takes part again
+            self._invert(Learned(name, session.digest, to_bytes(mean)), to)
 
     def _learn(self, client: int, effect: Learned) -> None:
         self._invert(effect, (client,))

@@ -108,6 +108,19 @@ class ServerView(Protocol):
         """
         ...
 
+    def personal_sums(self, updates: Updates, weights: Mapping[int, Weights], /) -> Mapping[int, Sum | BelowFloor]:
+        """For each client named, a weighted sum of these updates that it alone learns; its own counts if it has a weight.
+
+        weights: of each receiver, public, without sample counts. Below the floor are fewer clients than `floor` beside the
+        receiver, or weights that add up to 0. Raises Refused for a receiver's second sum in a round, and for updates of which
+        something was published: a client's update goes into sums for clusters or into sums for single clients.
+        """
+        ...
+
+    def own_models(self, updates: Updates, /) -> Mapping[int, Model]:
+        """What clients that started from models of their own (`Assignment.own`) ended up with, before any sum; it is theirs."""
+        ...
+
     def slots(self, round: int, name: str, work: Assignment, most: int = 1, /) -> Sequence[Sum | BelowFloor]:
         """One session in which each client is given K models and chooses; publishes of each slot k the sum of w_ik x_ik.
 
@@ -141,7 +154,10 @@ class ServerView(Protocol):
         ...
 
     def advance(self, model: Model, mean: Sum, /, step: float = 1.0) -> Model:
-        """The model moved by step times the published mean (sum / weight), at its owner; step = weight moves it by the sum."""
+        """The model moved by step times the published mean (sum / weight), at its owner; step = weight moves it by the sum.
+
+        Moved by a personal sum, at its recipient: the new model is that client's own.
+        """
         ...
 
     def train_alone(self, round: int, models: Mapping[int, Model], /) -> Mapping[int, Model]:

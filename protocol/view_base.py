@@ -1,15 +1,15 @@
-"""What all server views share: the two sides of a run, models and means at their owner, the log, the floor and the span.
+"""What all server views share: sessions of work, the log, the floor and the span, choices, and what a run is kept by.
 
 A view adds how updates are collected and how sums and inner products are computed. The server's side and the clients' side
 are two objects: what the server's side holds is what a curious server holds.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, replace
-from itertools import chain, count
 
 import numpy as np
 
+from . import own_models
 from .answers import (
     Assignment,
     BelowFloor,
@@ -32,23 +32,23 @@ from .disclosure import Party as Recipient
 from .errors import Refused
 from .in_process import Fault, InProcess
 from .ledger import Ledger, Unit
+from .message_fields import MOST_SAMPLES
 from .messages import HEAD_BYTES, Task
+from .model_keeping import Clients, ModelKeeping, unused
+from .own_models import BETWEEN
 from .pairs.question import PairAnswers, PairQuestion
 from .pairs.view import Pairs
 from .roles import Effect, Learned, Party, Worked
 from .session import SERVER, Session
-from .sides import ClientSide, ServerSide
+from .sides import ClientSide
 from .span import Row, reveals_fewer_than
-from .uploads import PROTOCOL, from_bytes, invite, to_bytes, usable
+from .uploads import PROTOCOL, from_bytes, invite, to_bytes
 from .view import LocalJob, LocalWork, Setup
 
-Clients = tuple[int, ...]
-BETWEEN = "\n"
-"""Between the names of several models in one task."""
-UNUSABLE = "the vector is not finite, or too large to compare"
+__all__ = ["BETWEEN", "Clients", "ViewBase", "asked", "unused"]
 
 
-class ViewBase:
+class ViewBase(ModelKeeping):
     """The bookkeeping of a view. floor: fewest clients in a published sum. network: carries every message of the run."""
 
     compares_pairs = False
@@ -57,24 +57,15 @@ class ViewBase:
     """Whether the server holds clients' updates as they are."""
 
     def __init__(self, setup: Setup, owner: Owner, floor: int, clients: ClientSide, network: InProcess) -> None:
-        self.server = ServerSide()
-        self.clients = clients
+        super().__init__(setup, owner, clients, network)
         self.below_floor: list[BelowFloor] = []
         self.log: list[Disclosure] = []
-        self._setup = setup
-        self._owner: Owner = owner
         self._floor = floor
-        self._network = network
         self._pairs: Pairs | None = None
-        self._models["init"] = setup.initial
         holds = None if owner == "server" else (lambda name: name in self.clients.models)
         policy, d = choosing.ChoosingPolicy(), len(setup.initial)
         idle = {i: choosing.Idle(i, setup.run, policy, d, holds) for i in setup.clients}
         self._choosers = {i: Party(i, state, choosing.client_step) for i, state in idle.items()}
-
-    @property
-    def owner(self) -> Owner:
-        return self._owner
 
     @property
     def faults(self) -> list[Fault]:
@@ -97,19 +88,6 @@ class ViewBase:
         """Of every client that released something with noise; here what it released to be compared."""
         return {(i, ledger.unit): ledger for i, ledger in self.pair_ledgers.items()}
 
-    @property
-    def _models(self) -> dict[str, Vector]:
-        return (self.server if self._owner == "server" else self.clients).models
-
-    @property
-    def _means(self) -> dict[str, Vector]:
-        return (self.server if self._owner == "server" else self.clients).means
-
-    def _model(self, model: Model) -> Vector:
-        if model.name not in self._models:
-            raise Refused(f"the model {model.name} is gone; keep its handle when retiring")
-        return self._models[model.name]
-
     # --- work ---------------------------------------------------------------------------------------------------------
 
     def _session(self, round: int, cluster: str, roster: Clients, kind: Work) -> Session:
@@ -127,6 +105,7 @@ class ViewBase:
 
         for assignment in work.values():
             self._model(assignment.model)
+            own_models.check(assignment, kind, self.clients.models)
 
         def opening() -> Iterator[tuple[int, Effect]]:
             for cluster, session in sessions.items():
@@ -134,31 +113,49 @@ class ViewBase:
                 with self._network.timed(SERVER):
                     vectors = [to_bytes(self.server.models[n]) for n in names] if self._owner == "server" else []
                     tasks = invite(session, kind, BETWEEN.join(names), b"".join(vectors))
-                yield from ((SERVER, task) for task in tasks)
+                yield from ((SERVER, own_models.named(task, work[cluster].own)) for task in tasks)
 
         by_digest = {session.digest: parties[c] for c, session in sessions.items()}
         self._network.run(self.clients.parties, by_digest, opening(), perform, self._learn)
 
     def _worked(self, tasks: Sequence[tuple[int, Task]], kind: Work) -> Iterator[tuple[int, LocalWork]]:
-        """The clients' results, each from the model in its task, or from the model that clients hold under its name."""
+        """The clients' results, each from the model in its task, or from the model that clients hold under its name.
+
+        Whoever says that it has no samples, or a number of them that cannot be, sits out.
+
+        Of a client that starts from a model of its own, the second one named, the vector is the difference from the first.
+        """
         starts: dict[str, tuple[Vector, ...]] = {}
-        jobs = []
+        jobs, ahead = [], dict[int, Vector]()
         for client, task in tasks:
-            if task.model not in starts:
-                names = task.model.split(BETWEEN)
+            names, own = task.model.split(BETWEEN), None
+            if kind != "slots" and len(names) == 2 and (name := names.pop()) != names[0]:
+                own = self.clients.models[name]
+            if (public := BETWEEN.join(names)) not in starts:
                 sent = np.split(from_bytes(task.vector), len(names)) if task.vector else [self.clients.models[n] for n in names]
-                starts[task.model] = tuple(sent)
-            given = starts[task.model]
-            jobs.append(LocalJob(client, task.round, kind, given[0], given if kind == "slots" else ()))
-        yield from self._setup.workers(jobs)
+                starts[public] = tuple(sent)
+            given = starts[public]
+            if own is not None:
+                ahead[client] = own - given[0]
+            jobs.append(LocalJob(client, task.round, kind, given[0] if own is None else own, given if kind == "slots" else ()))
+        for client, result in self._setup.workers(jobs):
+            if type(result.samples) is not int or not 1 <= result.samples <= MOST_SAMPLES:
+                self._reject([client], f"a number of samples that is not a whole number from 1 to {MOST_SAMPLES}")
+                continue
+            if client in ahead:
+                result = replace(result, vector=ahead[client] + result.vector)
+            yield client, result
 
     def _learn(self, client: int, effect: Learned) -> None:
         raise ValueError("no sum is published to clients under this protection")
 
-    def _reject(self, clients: Iterable[int], reason: str = UNUSABLE) -> None:
-        self._network.faults += [Fault(i, reason, True) for i in clients]
-
     # --- sums ---------------------------------------------------------------------------------------------------------
+
+    def personal_sums(self, updates: Updates, weights: Mapping[int, Weights], /) -> Mapping[int, Sum | BelowFloor]:
+        raise Refused("sums for one client are not answered under this protection; use Plain, Permuted, Masked or Encrypted")
+
+    def own_models(self, updates: Updates, /) -> Mapping[int, Model]:
+        raise Refused("clients have no models of their own under this protection; use Plain, Permuted, Masked or Encrypted")
 
     def slots(self, round: int, name: str, work: Assignment, most: int = 1, /) -> Sequence[Sum | BelowFloor]:
         raise Refused("sums into slots are not answered under this protection; ask for one that gives them")
@@ -180,39 +177,6 @@ class ViewBase:
     def _unsummed(self, name: str, clients: Clients) -> BelowFloor:
         self.below_floor.append(BelowFloor(name, clients, self._floor))
         return self.below_floor[-1]
-
-    def advance(self, model: Model, mean: Sum, /, step: float = 1.0) -> Model:
-        before = self._model(model)
-        if mean.name not in self._means:
-            raise Refused(f"the mean {mean.name} is gone; move the model in the round that published it")
-        with self._network.timed(*((SERVER,) if self._owner == "server" else mean.clients)):
-            moved = before + np.float32(step) * self._means[mean.name]
-        name = unused(mean.name, self._models)
-        self._models[name] = moved
-        return Model(name)
-
-    def merge(self, models: Mapping[Model, float], /) -> Model:
-        total = sum(models.values())
-        if not total > 0 or min(models.values()) < 0:
-            raise ValueError("the weights of models that are merged are not negative, and some are above 0")
-        mean = np.zeros(len(self._setup.initial))
-        for model, weight in models.items():
-            mean += weight / total * self._models[model.name]
-        name = unused("+".join(sorted(model.name for model in models))[:200], self._models)
-        self._models[name] = mean.astype(np.float32)
-        return Model(name)
-
-    def train_alone(self, round: int, models: Mapping[int, Model], /) -> Mapping[int, Model]:
-        jobs = [LocalJob(i, round, "update", self.observe(models[i])) for i in sorted(models)]
-        trained = {}
-        for client, result in self._setup.workers(jobs):
-            if not usable(result.vector):
-                self._reject([client])
-                trained[client] = models[client]
-                continue
-            trained[client] = Model(f"client {client}@{round}")
-            self.clients.models[trained[client].name] = self.observe(models[client]) + result.vector
-        return trained
 
     # --- choices ------------------------------------------------------------------------------------------------------
 
@@ -299,9 +263,6 @@ class ViewBase:
         for store in (self.server.means, self.clients.means, self.server.uploads, self.server.published, self.clients.held):
             store.clear()
 
-    def observe(self, model: Model, /) -> Vector:
-        return self.clients.models[model.name] if model.name in self.clients.models else self._model(model)
-
     def save(self) -> Snapshot:
         next_round = {i: dict(p.state.next_round) for i, p in self.clients.parties.items()}
         for i, chooser in self._choosers.items():
@@ -309,12 +270,16 @@ class ViewBase:
                 next_round[i] |= {choosing.KIND: chooser.state.next_round}
         remembered = {name: np.stack(list(rows.values())) for name, rows in self.server.remembered.items() if rows}
         plain, clouds = ({}, {}) if self._pairs is None else self._pairs.save()
-        return Snapshot({**self.server.models, **self.clients.models}, remembered | clouds, next_round, self.traffic, pairs=plain)
+        models = {**self.server.models, **self.clients.models}
+        own = tuple(self.clients.models) if self._owner == "server" else ()
+        return Snapshot(models, remembered | clouds, next_round, self.traffic, pairs=plain, own=own)
 
     def restore(self, snapshot: Snapshot, remembered: Iterable[Remembered], /) -> None:
         self._forget_round()
-        self._models.clear()
-        self._models.update(snapshot.models)
+        self.server.models.clear()
+        self.clients.models.clear()
+        for name, vector in snapshot.models.items():
+            (self.clients.models if name in snapshot.own else self._models)[name] = vector
         self.server.remembered = {
             r.name: dict(zip(r.clients, snapshot.remembered[r.name], strict=True)) for r in remembered if r.clients
         }
@@ -326,9 +291,11 @@ class ViewBase:
             self._comparison().restore(snapshot.pairs, snapshot.remembered)
         self._network.messages, self._network.bytes_up, self._network.bytes_down = astuple(snapshot.traffic)
 
-    def _disclose(self, round: int, to: Recipient, what: str, about: Clients, scalars: int, words: str) -> None:
+    def _disclose(
+        self, round: int, to: Recipient, what: str, about: Clients, scalars: int, words: str, client: int | None = None
+    ) -> None:
         width = 8 if what.startswith("gram") else 4
-        self.log.append(Disclosure(round, to, what, about, scalars, width * scalars, words))
+        self.log.append(Disclosure(round, to, what, about, scalars, width * scalars, words, client))
 
 
 def asked(weights: Mapping[str, Weights], samples: Mapping[int, int]) -> dict[str, dict[int, float]]:
@@ -338,8 +305,3 @@ def asked(weights: Mapping[str, Weights], samples: Mapping[int, int]) -> dict[st
         of = {i: row.of[i] * (n if row.times_samples else 1) for i, n in samples.items() if i in row.of}
         found[name] = {i: a for i, a in of.items() if a != 0}
     return found
-
-
-def unused(name: str, taken: Collection[str]) -> str:
-    """The name, or with a number behind it if it is taken."""
-    return next(n for n in chain([name], (f"{name}#{k}" for k in count(2))) if n not in taken)

@@ -54,7 +54,7 @@ class Case:
     answer, and for others only the protocol knows. survives: (clients of a session, of whom so many lost frames) -> whether it
     must still answer. may_refuse: what else than floor and span allows to refuse these sums. draw: of a weight. samples: most
     samples of a client. length: coordinates of an update beside one for each client; all are within -0.9 and 0.9. cosine:
-    bound on the error of a cosine.
+    bound on the error of a cosine. personal: how often clients are asked for personal sums.
     """
 
     protection: Protection
@@ -66,6 +66,7 @@ class Case:
     samples: int = 32
     length: int = 24
     cosine: float = 1e-4
+    personal: float = 0.0
 
     @property
     def floor(self) -> int:
@@ -80,7 +81,8 @@ class Asked:
     """What was asked about one handle so far. reference: `Plain` about its clients. rows: of the sums that were published.
 
     weights: of all sums that were not refused. compared: the clients of its Gram matrix, once there is one. missed: who lost
-    frames of a Gram matrix that was not answered.
+    frames of a Gram matrix that was not answered. personal: whether clients were asked for personal sums; then published ones are
+    refused, and who lacks the sample counts does not know which of them add up to nothing.
     """
 
     updates: Updates
@@ -91,6 +93,7 @@ class Asked:
     weights: list[Weights] = field(default_factory=list)
     compared: Clients | None = None
     missed: set[int] = field(default_factory=set)
+    personal: bool = False
 
 
 def overlaps(asked: Asked, weights: Mapping[str, Weights]) -> bool:
@@ -164,7 +167,7 @@ class Drive:
                 yield job.client, LocalWork(self.vector(job.client, round, kind), self.samples[job.client])
 
         initial = np.zeros(self.length, np.float32)
-        view = Plain(floor).open(Setup(RUN, initial, clients, work, SimulatedEntropy(0)))
+        view = Plain(floor).open(Setup(RUN, initial, self.clients, work, SimulatedEntropy(0)))
         return view, view.train(round, {"root": Assignment(INIT, clients, clients)})["root"]
 
     # --- trains -----------------------------------------------------------------------------------------------------------
@@ -243,10 +246,15 @@ class Drive:
             raise NotIdeal(f"{what} is not in the disclosure log")
         self._check_value(what, answer, weights, of, kind)
 
-    def _check_value(self, what: str, answer: Sum, weights: Weights, of: Mapping[int, float], kind: str) -> None:
+    def _check_value(
+        self, what: str, answer: Sum, weights: Weights, of: Mapping[int, float], kind: str, receiver: int | None = None
+    ) -> None:
         view, updates = self.plain(answer.clients, self.round, kind)
         ideal = view.sums(updates, {"sum": weights})["sum"]
-        if not isinstance(ideal, Sum) or (ideal.clients, answer.recipient) != (answer.clients, self.view.owner):
+        if not isinstance(ideal, Sum) or (ideal.clients, answer.recipient) != (
+            answer.clients,
+            self.view.owner if receiver is None else receiver,
+        ):
             raise NotIdeal(f"{what}: about these clients there is {ideal!r}")
         if abs(answer.weight - ideal.weight) > (answer.tolerance + 1e-12) * sum(map(abs, of.values())):
             raise NotIdeal(f"{what} has not the weight {ideal.weight}")
@@ -279,7 +287,8 @@ class Drive:
         try:
             answered = self.view.sums(asked.updates, weights)
         except Refused as error:
-            if not (refused or self._silent(asked.updates.clients, faults) or self.case.may_refuse(asked, weights)):
+            excused = self.case.may_refuse(asked, weights) or (asked.personal and any(w.times_samples for w in weights.values()))
+            if not (refused or excused or self._silent(asked.updates.clients, faults)):
                 raise NotIdeal(f"{error}: nothing demands this, with {asked.rows} published and {dict(weights)} asked") from None
             if len(self.view.log) != logged:
                 raise NotIdeal("something was disclosed in spite of a refusal") from None
@@ -296,6 +305,56 @@ class Drive:
         if reveals_fewer_than(floor, asked.rows) or (refused and self.case.exact):
             raise NotIdeal(f"sums {set(answered)} were published, which with {asked.rows} show fewer than {floor} clients")
         return {name: answer for name, answer in answered.items() if isinstance(answer, Sum)}
+
+    def personal_sums(self, asked: Asked, weights: Mapping[int, Weights]) -> dict[int, Sum]:
+        """Ask for a sum for each of these receivers; check each of them, and that nobody gets two or a public one beside it."""
+        faults, logged = self._begin()
+        try:
+            asked.reference.personal_sums(asked.there, weights)
+            refused = False
+        except Refused:
+            refused = True
+        try:
+            answered = self.view.personal_sums(asked.updates, weights)
+        except Refused as error:
+            if not refused:
+                raise NotIdeal(f"{error}: nothing demands this, with {asked.rows} published and {weights} asked") from None
+            if len(self.view.log) != logged:
+                raise NotIdeal("something was disclosed in spite of a refusal") from None
+            return {}
+        if refused:
+            raise NotIdeal(f"personal sums for {set(weights)} were answered, which show more than one sum to a receiver")
+        asked.personal = True
+        if set(answered) != set(weights):
+            raise NotIdeal(f"sums for {set(weights)} were asked for, for {set(answered)} answered")
+        for receiver, answer in answered.items():
+            self._check_personal(asked, receiver, answer, weights[receiver], faults, logged)
+        return {receiver: answer for receiver, answer in answered.items() if isinstance(answer, Sum)}
+
+    def _check_personal(
+        self, asked: Asked, receiver: int, answer: Sum | BelowFloor, weights: Weights, faults: int, logged: int
+    ) -> None:
+        """The floor is of the others: a receiver knows its own update."""
+        what = f"{answer!r} for client {receiver} of round {self.round}"
+        counted = tuple(i for i in asked.updates.clients if weights.of.get(i, 0.0))
+        others = tuple(i for i in counted if i != receiver)
+        silent = self._silent(others, faults) or (not self.case.exact and receiver in self.lost)
+        if not silent:
+            self._check_clients(what, answer.clients, counted)
+        of = {i: weights.of[i] for i in answer.clients}
+        enough = len(answer.clients) - (receiver in answer.clients) >= max(self.case.floor, 1)
+        if isinstance(answer, BelowFloor):
+            if answer not in self.view.below_floor or answer.floor != self.case.floor:
+                raise NotIdeal(f"{what} is not on record, or under another floor than {self.case.floor}")
+            if not silent and enough and sum(of.values()) != 0:
+                raise NotIdeal(f"{what} was withheld for no reason: it rests on enough other clients")
+            return
+        if not enough:
+            raise NotIdeal(f"{what} rests on fewer than {self.case.floor} clients beside its receiver")
+        told = [entry for entry in self.view.log[logged:] if entry.client == receiver]
+        if not any(set(answer.clients) - {receiver} <= set(entry.about) for entry in told):
+            raise NotIdeal(f"{what} is not in the disclosure log as that client's")
+        self._check_value(what, answer, weights, of, asked.kind, receiver)
 
     def gram(self, asked: Asked) -> None:
         """Ask for the Gram matrix and check it. Where it needs other parties, their silence is an error with blame."""
@@ -423,13 +482,26 @@ class Drive:
                     self.gram(asked)
                 if Functionality.GRAM_REMEMBER in gives:
                     self.compare_and_remember(asked)
+                if self.case.personal and rng.random() < self.case.personal:
+                    self.some_personal_sums(asked)
+                    if rng.random() < 0.7:
+                        continue
                 for _ in range(int(rng.integers(1, 4))):
                     answers = self.sums(asked, self.some_rows(asked.updates.clients))
                     moved += [self.advance(work[name].model, answer) for answer in answers.values()]
+                if self.case.personal and rng.random() < 0.3 * self.case.personal:
+                    self.some_personal_sums(asked)
         self.models = [INIT, *(self.models[1:] + moved)[-3:]]
         self.remembered = [(self.narrowed(handle), *when) for handle, *when in self.remembered[-3:]]
         self.view.retire(self.models, [remembered for remembered, *_ in self.remembered])
         self.round += 1
+
+    def some_personal_sums(self, asked: Asked) -> None:
+        """Rows of their own for some members, of whom some take no part in them; once more, sometimes for the same ones."""
+        for _ in range(1 + int(self.rng.random() < 0.3)):
+            receivers = [i for i in asked.updates.members if self.rng.random() < 0.5]
+            rows = {r: [i for i in asked.updates.clients if self.rng.random() < 0.9] for r in receivers}
+            self.personal_sums(asked, {r: Weights({i: self.case.draw(self.rng) for i in row}) for r, row in rows.items()})
 
     def narrowed(self, remembered: Remembered) -> Remembered:
         """The handle, or sometimes one on fewer of its clients: the others are then forgotten."""
@@ -484,3 +556,20 @@ class Drive:
             self.round += 1
             done += 1
         return done
+
+    def every_personal_pattern(self, patterns: Iterable[Sequence[int]] | None = None) -> Mapping[str, int]:
+        """The same for personal sums: one for each client, of rows that differ. Returns how many there were of each outcome."""
+        everyone = {"root": Assignment(INIT, self.clients, self.clients)}
+        rows = {r: Weights({i: 1.0 + (p + 2 * q) % 3 for i, q in self.places.items()}) for r, p in self.places.items()}
+        stages, outcomes = len(self.case.stages), dict.fromkeys(("Sum", "BelowFloor", "no handle"), 0)
+        for pattern in patterns or product(range(stages + 1), repeat=len(self.clients)):
+            self.fates = {i: s for i, s in zip(self.clients, pattern, strict=True) if s < stages}
+            handles = self.train(everyone)
+            outcomes["no handle"] += not handles
+            for asked in handles.values():
+                answered = self.personal_sums(asked, rows)
+                outcomes["Sum"] += len(answered)
+                outcomes["BelowFloor"] += len(rows) - len(answered)
+            self.view.retire([INIT], [])
+            self.round += 1
+        return outcomes

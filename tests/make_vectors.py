@@ -6,6 +6,7 @@ hexadecimal, vectors are little-endian float32. Rotations use lengths and values
 
 import json
 import runpy
+import struct
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from cloister.crypto.ring_projection import RingProjection
 from cloister.protocol import Permuted
 from cloister.protocol.answers import Assignment, Model, Weights
 from cloister.protocol.choosing.messages import Choice, Offer
-from cloister.protocol.encrypted.client import scores_of
+from cloister.protocol.encrypted.client_opening import scores_of
 from cloister.protocol.encrypted.keys import KeyName, hash_of, sealed_secret, tag_of
 from cloister.protocol.encrypted.messages import (
     EncryptedInput,
@@ -28,6 +29,7 @@ from cloister.protocol.encrypted.messages import (
     EncryptedSumRequest,
     KeyRequest,
     OfferedKey,
+    OpenSlots,
     RoundedScores,
     ScoreRequest,
     SketchRequest,
@@ -437,6 +439,9 @@ ENCRYPTED = {
         b"ciphertexts",
     ),
     "sum opened": SumOpened(bytes(8)),
+    "slots to open": OpenSlots(
+        *session_fields(SESSION).values(), (1, 900), (0, 2), 5, bytes(32), b"sealed key and its tag", b"ciphertexts"
+    ),
     "sketch request": SketchRequest(*session_fields(SESSION).values(), 16, 5, b"public key", bytes(range(32))),
     "score request": ScoreRequest(
         *session_fields(SESSION).values(), 2, 0, 3, 5, bytes(32), b"sealed key and its tag", (b"(0, 0)", b"(0, 1)", b"(1, 1)")
@@ -513,7 +518,7 @@ def slots():
 
 OPENINGS = {
     bits: Opening(
-        Session(OPENED, bytes(range(16)), 4, f"for 7 in {bits}", (1, 2, 5), 3), 7, (3, 1, 2), bits, 3, 12, 1.0, 4, bytes(32)
+        Session(OPENED, bytes(range(16)), 4, f"for 7 in {bits}", (1, 2, 5), 3), 7, (3.0, -1.0, 0.3), bits, 3, 12, 1.0, bytes(32)
     )
     for bits in (32, 64)
 }
@@ -542,7 +547,7 @@ def play_opening(opening, tamper=None):
 
 
 def receiver_opened_sums():
-    """Frames of the key exchange and of the opened total, with the mean that the receiver learns."""
+    """Frames of the key exchange and of the opened total, with the sum that the receiver learns."""
     cases = []
     for opening in OPENINGS.values():
         played, frames = play_opening(opening)
@@ -556,7 +561,7 @@ def receiver_opened_sums():
                 "binding": opening.binding,
                 "updates": {str(i): floats(np.arange(3) / 4 - i / 8) for i in opening.session.roster},
                 "frames": transcript(frames),
-                "mean": floats(played.opened[opening.receiver].mean),
+                "total": floats(played.opened[opening.receiver].total),
             }
         )
     return {"entropy_seed": SEED, "labels": ["identity ID", "receiver opened ID BINDING"], "cases": cases}
@@ -584,14 +589,14 @@ def broken_receiver_opened():
         ),
         "a receiver's key of low order": changed("ReceiverKey", 7, SERVER, public=bytes(32)),
         "a sender's key under another signature": changed("SenderKey", 5, SERVER, signature=bytes(64)),
-        "another row for one sender": changed("OpeningOffer", SERVER, 1, weights=(4, 1, 2)),
+        "another row for one sender": changed("OpeningOffer", SERVER, 1, weights=struct.pack(">3d", 4.0, -1.0, 0.3)),
         "another threshold for one sender": changed("OpeningOffer", SERVER, 1, threshold=1),
         "a swapped sender's key": changed("OpenedTotal", SERVER, 7, publics=(spy, *total.publics[1:])),
         "survivors in another order of keys": changed("OpenedTotal", SERVER, 7, signatures=total.signatures[::-1]),
         "a survivor too few": changed(
             "OpenedTotal", SERVER, 7, survivors=(1, 2), publics=total.publics[:2], signatures=total.signatures[:2]
         ),
-        "another weight": changed("OpenedTotal", SERVER, 7, total=total.total[:-4] + bytes(4)),
+        "another count": changed("OpenedTotal", SERVER, 7, total=total.total[:-4] + bytes(4)),
         "a shorter total": changed("OpenedTotal", SERVER, 7, total=total.total[4:]),
     }
     results = []
@@ -650,6 +655,7 @@ def text_of(name):
 
 FILES |= runpy.run_path(str(Path(__file__).parent / "make_masked_vectors.py"))["FILES"]
 FILES |= runpy.run_path(str(Path(__file__).parent / "make_pairs_vectors.py"))["FILES"]
+FILES |= runpy.run_path(str(Path(__file__).parent / "make_slot_vectors.py"))["FILES"]
 
 
 def main():

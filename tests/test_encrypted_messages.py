@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloister.protocol import messages as messages_module
-from cloister.protocol.encrypted.client import scores_of
+from cloister.protocol.encrypted.client_opening import scores_of
 from cloister.protocol.encrypted.keys import KeyName, opened_secret
 from cloister.protocol.encrypted.messages import (
     MOST_PRODUCTS,
@@ -28,6 +28,7 @@ from cloister.protocol.encrypted.messages import (
     EncryptedSumRequest,
     KeyRequest,
     OfferedKey,
+    OpenSlots,
     RoundedScores,
     ScoreRequest,
     SketchRequest,
@@ -92,7 +93,17 @@ MESSAGES = {
     EncryptedSumRequest: st.builds(lambda head, *rest: EncryptedSumRequest(*head, *rest), weighted(), ids, some, octets[32]),
     EncryptedInput: st.builds(EncryptedInput, parts),
     EncryptedSum: st.builds(lambda head, *rest: EncryptedSum(*head, *rest), weighted(), rosters, ids, octets[32], sealed, parts),
-    SumOpened: st.builds(SumOpened, octets[8]),
+    SumOpened: st.builds(SumOpened, st.integers(1, 64).flatmap(lambda n: st.binary(min_size=8 * n, max_size=8 * n))),
+    OpenSlots: st.builds(
+        lambda head, *rest: OpenSlots(*head, *rest),
+        sessions(),
+        rosters,
+        st.sets(st.integers(0, 63), min_size=1).map(lambda slots: tuple(sorted(slots))),
+        ids,
+        octets[32],
+        sealed,
+        parts,
+    ),
     SketchRequest: st.builds(
         lambda head, *rest: SketchRequest(*head, *rest), sessions(), st.integers(1, 2**20), ids, some, octets[32]
     ),
@@ -163,6 +174,12 @@ BROKEN = [
     (EncryptedSum, (*HEAD, bytes(16), 0, 1, (), 0, bytes(32), bytes(17), bytes(5))),
     (EncryptedSum, (*HEAD, bytes(16), 0, 1, (1,), 0, bytes(31), bytes(17), bytes(5))),
     (SumOpened, (bytes(7),)),
+    (SumOpened, (bytes(8 * 65),)),
+    (OpenSlots, (*HEAD, (1, 2), (), 0, bytes(32), bytes(17), bytes(5))),
+    (OpenSlots, (*HEAD, (1, 2), (1, 0), 0, bytes(32), bytes(17), bytes(5))),
+    (OpenSlots, (*HEAD, (1, 2), (64,), 0, bytes(32), bytes(17), bytes(5))),
+    (OpenSlots, (*HEAD, (), (0,), 0, bytes(32), bytes(17), bytes(5))),
+    (OpenSlots, (*HEAD, (1, 2), (0,), 0, bytes(32), bytes(16), bytes(5))),
     (SketchRequest, (*HEAD, 0, 0, b"key", bytes(32))),
     (ScoreRequest, (*HEAD, 2, 0, 3, 0, bytes(32), bytes(17), (bytes(5),) * 2)),
     (ScoreRequest, (*HEAD, 1, 1, 3, 0, bytes(32), bytes(17), (bytes(5),) * 2)),

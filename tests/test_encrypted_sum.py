@@ -10,7 +10,7 @@ import pytest
 from cloister.crypto.ckks import PRODUCTS, SUMS, EncryptingContext
 from cloister.crypto.projection import TwoStage
 from cloister.protocol.encrypted import client as encrypted_client
-from cloister.protocol.encrypted.client import MOST_SPENT
+from cloister.protocol.encrypted.client_phases import MOST_SPENT
 from cloister.protocol.encrypted.keys import Failed, Keyed, KeyName, hash_of, offer, opened_secret, tag_of
 from cloister.protocol.encrypted.messages import EncryptedInput, EncryptedSum, EncryptedSumRequest, KeyRequest, SumOpened
 from cloister.protocol.encrypted.scaling import SCALE, Weighting, mean_error, sum_tolerance

@@ -8,6 +8,7 @@ import tracemalloc
 import pytest
 
 from cloister.protocol.choosing.messages import Choice, Offer
+from cloister.protocol.encrypted.messages import OpenSlots
 from cloister.protocol.errors import ProtocolError
 from cloister.protocol.masked.messages import (
     Accepted,
@@ -25,6 +26,7 @@ from cloister.protocol.masked.messages import (
 )
 from cloister.protocol.messages import Advertise, Envelope, Mean, Roster, SealedSeed, Task, Upload, decode, encode
 from cloister.protocol.pairs.messages import PairClouds, PairDistance, PairEdge, PairKey, PairOffer, SealedCloud, SealedEmbedding
+from cloister.protocol.two_servers.slot_messages import SlotAnswer
 
 LIMIT = 4096
 HEADS = [bytes([major << 5 | short]) for major in range(8) for short in (0, 1, 4, 23, 24, 25, 26, 27, 28, 31)]
@@ -63,6 +65,8 @@ SEEDS = [
         (-1, 3, PairEdge(1)),
         (3, -1, SealedCloud((bytes(range(17)), bytes(30)))),
         (3, -1, PairDistance(bytes(8), bytes(8))),
+        (-2, -1, SlotAnswer(bytes(range(16)), bytes(range(40)))),
+        (-1, 3, OpenSlots(*PROPOSED, (1, 900), (0, 2, 63), 1, bytes(32), bytes(17), bytes(range(44)))),
     ]
 ]
 

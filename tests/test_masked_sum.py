@@ -16,6 +16,7 @@ from cloister.crypto.agreement import AgreementKey, UnusableKey, check_public
 from cloister.crypto.masks import mask
 from cloister.protocol.errors import ProtocolError
 from cloister.protocol.in_process import InProcess
+from cloister.protocol.masked import server, server_opening
 from cloister.protocol.masked.client import Advertised, Idle, client_step
 from cloister.protocol.masked.messages import MaskedMessage
 from cloister.protocol.masked.server import Advertising, Failed, Summed, propose, server_step
@@ -402,3 +403,18 @@ def test_a_policy_that_would_open_single_inputs_cannot_be_written():
         with pytest.raises(ValueError, match="a sum of one client is its input"):
             Policy(**floor)
     assert LOOSE.problems(Play(2).session, terms(2)) == ()
+
+
+@pytest.mark.parametrize("waiting", [1, 40, 10**9])
+def test_the_sum_is_the_same_however_many_inputs_are_added_at_once(monkeypatch, waiting):
+    monkeypatch.setattr(server_opening, "WAITING_BYTES", waiting)
+    held = []
+    add = server_opening.add
+    monkeypatch.setattr(server, "add", lambda *given: held.append(add(*given)) or held[-1])
+    play = Play(7)
+    play.run()
+    assert play.right()
+    sizes = [len(state.waiting) * state.plan.terms.input_bytes for state in held]
+    assert len(sizes) == 7
+    assert max(sizes) < waiting
+    assert (max(sizes) > 0) == (waiting > 20)

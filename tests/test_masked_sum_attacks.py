@@ -497,8 +497,8 @@ def test_a_dealer_whose_commitments_are_to_nothing_is_left_out():
     ("kind", "change", "reason"),
     [
         ("MaskedInput", lambda m, f: MaskedInput(m.vector[:-4]), "bytes where 20 belong"),
-        ("MaskedInput", lambda m, f: MaskedInput(m.vector + bytes(4)), "bytes where 20 belong"),
-        ("MaskedInput", lambda m, f: MaskedInput(2 * m.vector), "bytes where 20 belong"),
+        ("MaskedInput", lambda m, f: MaskedInput(bytes(m.vector) + bytes(4)), "bytes where 20 belong"),
+        ("MaskedInput", lambda m, f: MaskedInput(2 * bytes(m.vector)), "bytes where 20 belong"),
         ("MaskedInput", lambda m, f: [m, m], "a second time"),
         ("MaskKeys", lambda m, f: [m, m], "a second time"),
         ("SealedShares", lambda m, f: [m, m], "a second time"),

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from cloister.protocol import messages as messages_module
 from cloister.protocol.choosing.messages import Choice, Offer
 from cloister.protocol.errors import ProtocolError
+from cloister.protocol.masked.messages import MaskedInput
 from cloister.protocol.messages import Advertise, Envelope, Mean, Ready, Roster, SealedSeed, Task, Upload, decode, encode
 from cloister.protocol.session import MAX_ID, MAX_ROSTER, SERVER, Session
 
@@ -434,3 +435,29 @@ def test_every_part_of_a_session_changes_its_digest():
 def test_sessions_out_of_range_are_refused(wrong):
     with pytest.raises(ValueError):
         Session(**{**SESSION, **wrong})
+
+
+def test_a_lent_vector_is_a_view_of_the_frame_and_equals_its_copy():
+    sent = encode(Envelope(bytes(32), LINK, SERVER, MaskedInput(bytes(range(16)))))
+    vector = decode(sent, LINK, LIMIT).message.vector
+    assert isinstance(vector, memoryview)
+    assert vector.obj is sent
+    assert decode(sent, LINK, LIMIT) == Envelope(bytes(32), LINK, SERVER, MaskedInput(bytes(range(16))))
+    assert encode(Envelope(bytes(32), LINK, SERVER, MaskedInput(vector))) == sent
+
+
+NOT_LENT = {
+    "bytearray": bytearray(8),
+    "writeable": memoryview(bytearray(8)),
+    "strided": memoryview(bytes(16))[::2],
+    "of words": memoryview(bytes(8)).cast("I"),
+    "half a word": memoryview(bytes(6)),
+    "empty view": memoryview(b""),
+    "empty": b"",
+}
+
+
+@pytest.mark.parametrize("vector", NOT_LENT.values(), ids=NOT_LENT)
+def test_what_can_change_or_is_no_string_of_words_is_not_lent(vector):
+    with pytest.raises(ValueError, match="vector is not"):
+        MaskedInput(vector)

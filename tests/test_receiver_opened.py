@@ -22,7 +22,7 @@ from cloister.protocol.receiver_opened.client import RECEIVER_KEY, blinded_input
 from cloister.protocol.receiver_opened.messages import OpenedTotal, OpeningOffer, ReceiverKey, ReceiverOpenedMessage, SenderKey
 from cloister.protocol.receiver_opened.run import Cast, members_of, receiver_opened
 from cloister.protocol.receiver_opened.server import Agreed, Collecting, Inviting, NotOpened, forward, invite, server_step
-from cloister.protocol.receiver_opened.terms import PROTOCOL, Opening, OpeningPolicy
+from cloister.protocol.receiver_opened.terms import PROTOCOL, Opening, OpeningPolicy, most_bits
 from cloister.protocol.roles import Deadline, Party, Persist, Received, Send
 from cloister.protocol.session import SERVER, Session
 from cloister.protocol.span import fewest_clients, independent
@@ -37,7 +37,7 @@ def opening_of(receiver, clients=(1, 2, 3, 4, 5), threshold=3, round=0, weights=
     senders = tuple(i for i in clients if i != receiver)
     session = Session(PROTOCOL, RUN, round, f"for {receiver}", senders, threshold)
     weights = weights or tuple(1 + (3 * i + receiver) % 7 for i in senders)
-    size = {"ring_bits": 32, "d": D, "bits": 12, "clip": 1.0, "max_weight": 16, "model": MODEL} | changes
+    size = {"ring_bits": 32, "d": D, "bits": 12, "clip": 1.0, "model": MODEL} | changes
     return Opening(session, receiver, weights, **size)
 
 
@@ -65,13 +65,13 @@ class Play:
         return Plan.of(opening.sum_session(senders), opening.sum_terms(k, k // 2 + 1, bytes(32)), self.identities.enrolled)
 
     def check(self, vectors=vector):
-        """Every mean that a receiver learned is the plain one of its survivors."""
+        """Every sum that a receiver learned is the plain one of its survivors."""
         for opening in self.openings:
             got = self.played.opened.get(opening.receiver)
             if got is not None:
                 row = opening.row
-                plain = sum(row[i] * vectors(i).astype(float) for i in got.survivors) / sum(row[i] for i in got.survivors)
-                assert np.abs(got.mean - plain).max() <= opening.grid.error(Nearest())
+                plain = sum(row[i] / opening.largest * vectors(i).astype(float) for i in got.survivors)
+                assert np.abs(got.total - plain).max() <= opening.error(len(got.survivors), Nearest())
                 assert len(got.survivors) >= opening.session.threshold
         return self.played.opened
 
@@ -90,12 +90,12 @@ def losing(fates):
 
 
 @pytest.mark.parametrize("ring_bits", [32, 64])
-def test_every_receiver_gets_its_own_weighted_mean(ring_bits):
+def test_every_receiver_gets_its_own_weighted_sum(ring_bits):
     play = Play([opening_of(i, ring_bits=ring_bits) for i in range(1, 6)])
     assert set(play.check()) == {1, 2, 3, 4, 5}
     assert not play.played.faults
-    means = [got.mean.tobytes() for got in play.played.opened.values()]
-    assert len(set(means)) == 5
+    totals = [got.total.tobytes() for got in play.played.opened.values()]
+    assert len(set(totals)) == 5
     assert all(not party.state.phases for party in play.members.values())  # keys are forgotten
 
 
@@ -127,22 +127,43 @@ def test_receivers_that_drop_out_or_whose_frames_are_lost_do_not_stop_the_others
 
 
 def test_the_largest_inputs_do_not_wrap():
-    for ring_bits, bits in ((32, 20), (64, 26)):
-        opening = opening_of(9, (1, 2, 3, 4, 9), bits=bits, ring_bits=ring_bits, weights=(16,) * 4)
+    for ring_bits, bits in ((32, 28), (64, 30)):
+        opening = opening_of(9, (1, 2, 3, 4, 9), bits=bits, ring_bits=ring_bits, weights=(16.0,) * 4)
         for sign in (-1, 1):
             play = Play([opening], vectors=lambda _, sign=sign: np.full(D, sign, np.float32))
-            assert play.played.opened[9].mean.tolist() == [sign] * D
-    with pytest.raises(ValueError, match=r"modulo 2\^30; lower bits or max_weight, or take ring_bits=64"):
-        opening_of(9, (1, 2, 3, 4, 9), bits=25)
+            assert play.played.opened[9].total.tolist() == [4 * sign] * D
+    with pytest.raises(ValueError, match=r"modulo 2\^30; lower bits to 28, or take ring_bits=64"):
+        opening_of(9, (1, 2, 3, 4, 9), bits=29)
     with pytest.raises(ValueError, match="could wrap around modulo"):
-        opening_of(9, (1, 2, 3, 4, 9), bits=27, ring_bits=64)
+        opening_of(9, (1, 2, 3, 4, 9), bits=31, ring_bits=64)
+
+
+@pytest.mark.parametrize("weights", [(1e-3, 2.5, -7.25, 1e-9), (-1.0,) * 4, (2.0**199, 1.0, -(2.0**190), 3.0)])
+def test_weights_are_real_numbers_of_either_sign(weights):
+    play = Play([opening_of(9, (1, 2, 3, 4, 9), weights=weights, ring_bits=64, bits=30)])
+    assert set(play.check()) == {9}
+
+
+def test_rows_that_cannot_be_are_refused():
+    for weights in ((1.0, 0.0, 1.0), (1.0, float("nan"), 1.0), (1.0, float("inf"), 1.0), (2.0**201, 1.0, 1.0), (1.0, 1.0)):
+        with pytest.raises(ValueError, match="weight"):
+            opening_of(9, (1, 2, 3, 9), weights=weights)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 100, 5000])
+@pytest.mark.parametrize("ring_bits", [32, 64])
+def test_the_finest_grid_is_the_last_that_does_not_wrap(n, ring_bits):
+    opening = opening_of(10**6, tuple(range(n)), 1, weights=(1.0,) * n, bits=2, ring_bits=ring_bits)
+    bits = most_bits(ring_bits, n)
+    assert n * (2**bits - 1) < 2**opening.mask_bits
+    assert bits == 31 or n * (2 ** (bits + 1) - 1) >= 2**opening.mask_bits
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 1000, 20000])
 @pytest.mark.parametrize("ring_bits", [32, 64])
 def test_the_masked_sum_takes_exactly_what_is_masked(n, ring_bits):
     """Elements up to M - 1 are inputs of the masked sum, and n of them do not wrap around in its ring."""
-    opening = opening_of(10**6, tuple(range(n)), 1, weights=(1,) * n, bits=2, max_weight=1, ring_bits=ring_bits)
+    opening = opening_of(10**6, tuple(range(n)), 1, weights=(1,) * n, bits=2, ring_bits=ring_bits)
     modulus = 2**opening.mask_bits
     sums = opening.sum_terms(1, 1, bytes(32))
     assert sums.largest == modulus - 1
@@ -168,7 +189,8 @@ def test_what_the_server_opens_is_uniform_modulo_m_whatever_was_sent(ring_bits):
     assert opening.mask_bits == (30 if ring_bits == 32 else 32)
     assert 160 < chi_square(total >> (opening.mask_bits - 8), 256) < 370  # both tails below 1e-5
     assert 160 < chi_square(total & 255, 256) < 370
-    assert play.played.opened[9].mean == pytest.approx(np.full(d, 0.5), abs=opening.grid.error(Nearest()))
+    plain = np.full(d, 0.5 * sum(opening.weights) / opening.largest)
+    assert play.played.opened[9].total == pytest.approx(plain, abs=opening.error(3, Nearest()))
 
 
 def test_the_integer_that_the_server_opens_has_one_distribution_for_all_inputs():
@@ -191,7 +213,8 @@ def test_runs_with_other_inputs_differ_for_the_server_by_inputs_under_masks_alon
         assert a.data == b.data or a.kind in ("MaskedInput", "OpenedTotal")
     sums = []
     for shift in (0, 50):
-        encodings = [opening.grid.encode(vector(i + shift), opening.row[i], Nearest()).ring for i in (1, 2, 3)]
+        scaled = [vector(i + shift).astype(float) * (opening.row[i] / opening.largest) for i in (1, 2, 3)]
+        encodings = [opening.grid.encode(x, 1, Nearest()).ring for x in scaled]
         sums.append(sum(encodings).astype(np.uint32))
     modulus = np.uint32(2**opening.mask_bits - 1)
     masks = [(run.totals()[9] - total) & modulus for run, total in zip(runs, sums, strict=True)]
@@ -266,11 +289,11 @@ def test_the_receiver_opens_only_what_the_survivors_keys_and_weights_fit():
         "the key shown for client 2 is not signed": lambda m, f: replace(
             m, signatures=(m.signatures[0], flipped(m.signatures[1]), *m.signatures[2:])
         ),
-        "a sum that is not these survivors'|whose weight is not": without_last,
+        "a sum that is not these survivors'": without_last,
         "a sum of 2 where 3 are needed": lambda m, f: without_last(without_last(m, f), f),
         "strangers or of another length": lambda m, f: replace(m, total=m.total[4:]),
         "with strangers": lambda m, f: replace(m, survivors=(*m.survivors[:-1], 77)),
-        "that is not these survivors'|weight": lambda m, f: replace(m, total=m.total[:-4] + flipped(m.total[-4:])),
+        "that is not these survivors'": lambda m, f: replace(m, total=m.total[:-4] + flipped(m.total[-4:])),
     }
     for reason, change in cases.items():
         play = Play([opening_of(9, (1, 2, 3, 4, 9))], changing("OpenedTotal", change))
@@ -545,9 +568,8 @@ def test_fields_out_of_range_do_not_decode():
     offer = opening_of(9, (1, 2, 3, 9)).offer
     total = OpenedTotal((1, 2), (bytes(32),) * 2, (bytes(64),) * 2, bytes(8))
     changes = [
-        (offer, {"weights": (1, 2)}),
-        (offer, {"weights": (0, 1, 1)}),
-        (offer, {"weights": (1, 1, 2**32)}),
+        (offer, {"weights": bytes(16)}),
+        (offer, {"weights": bytes(25)}),
         (offer, {"roster": (3, 2, 1)}),
         (offer, {"opener": -1}),
         (offer, {"clip": bytes(7)}),

@@ -315,3 +315,23 @@ def test_a_first_server_that_shifts_its_opening_reads_updates_as_the_specificati
     unit[0, 4] = 1
     found = (asked(1, unit) - plain)[0, 1:] * view._terms.step
     assert np.allclose(found, [update_of(i, 0, 20)[4] for i in range(1, 5)], atol=1e-6)
+
+
+# --- sample counts that cannot be -----------------------------------------------------------------------------------------
+
+
+@every_protection
+@pytest.mark.parametrize("count", [0, -3, 2**40 + 1, 2.5, True], ids=str)
+def test_a_client_whose_sample_count_cannot_be_sits_out_and_the_others_are_summed(protection, count):
+    def lying(jobs):
+        for client, work in works(jobs):
+            yield client, LocalWork(work.vector, count if client == 2 else work.samples)
+
+    view, updates = opened(protection, workers=lying)
+    assert updates.clients == (0, 1, 3, 4)
+    mean = view.sums(updates, {"mean": replace(equal(5)["mean"], times_samples=True)})["mean"]
+    assert mean.clients == (0, 1, 3, 4)
+    assert mean.weight == pytest.approx(5 + 6 + 8 + 9, rel=1e-3)
+    assert [(fault.blame, "number of samples" in fault.reason) for fault in view.faults] == [(2, True)]
+    later = view.train_and_sum(1, everyone(5), {"root": replace(equal(5)["mean"], times_samples=True)})["root"]
+    assert later.clients == (0, 1, 3, 4)

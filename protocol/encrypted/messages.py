@@ -148,24 +148,55 @@ class EncryptedSum(_Invitation):
         octets(self.ciphertexts, _PREFIX_BYTES + 1, MAX_VECTOR_BYTES, "ciphertexts")
 
 
-MOST_REPORTED = 128
-"""Numbers that an opened sum of slots is told in: two of each."""
+MOST_SLOTS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class SumOpened:
     """Client to server: it has the mean. weight: the total weight, rounded, a binary64, big-endian.
 
-    Of slots, several such numbers: their counts; with their sums, how many are in each now, then the weights.
+    Of slots, several such numbers: first the counts of all, then the weights of the open ones.
     """
 
     kind: ClassVar[int] = 65
     weight: bytes
 
     def __post_init__(self) -> None:
-        octets(self.weight, 8, 8 * MOST_REPORTED, "weight")
+        octets(self.weight, 8, 8 * MOST_SLOTS, "weight")
         if len(self.weight) % 8:
             raise ValueError("weight is not of whole numbers of 8 bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSlots(_Invitation):
+    """Server to a member that told it the counts: the sums of these slots, of the inputs of `alive`, and the sealed key.
+
+    slots: ascending. public: SHA-256 of the public key. ciphertexts: of the slots' rows, one after the other.
+    """
+
+    kind: ClassVar[int] = 69
+    protocol: str
+    run: bytes
+    round: int
+    cluster: str
+    roster: tuple[int, ...]
+    threshold: int
+    alive: tuple[int, ...]
+    slots: tuple[int, ...]
+    holder: int
+    public: bytes
+    sealed: bytes = field(repr=False)
+    ciphertexts: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        self._check_session()
+        clients(self.alive, 1, "survivors")
+        clients(self.slots, 1, "slots")
+        integer(self.slots[-1], 0, MOST_SLOTS - 1, "slots")
+        integer(self.holder, 0, MAX_ID, "holder")
+        octets(self.public, DIGEST_BYTES, DIGEST_BYTES, "hash of the public key")
+        octets(self.sealed, OVERHEAD_BYTES + 1, SEALED_BYTES, "sealed key")
+        octets(self.ciphertexts, _PREFIX_BYTES + 1, MAX_VECTOR_BYTES, "ciphertexts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +289,7 @@ EncryptedMessage = (
     | EncryptedInput
     | EncryptedSum
     | SumOpened
+    | OpenSlots
     | SketchRequest
     | ScoreRequest
     | RoundedScores

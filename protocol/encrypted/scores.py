@@ -16,7 +16,7 @@ from ..errors import ProtocolError
 from ..messages import Envelope
 from ..roles import Awaiting, Deadline, Effect, Event, Received, Send
 from ..session import SERVER, Session
-from .client import SCORES, SKETCH
+from .client_phases import SCORES, SKETCH
 from .keys import TRIES, Failed, RelayedKey
 from .messages import MOST_PRODUCTS, EncryptedInput, RoundedScores, ScoreRequest, SketchRequest, products_of
 from .scaling import norms_of

@@ -1,71 +1,104 @@
-"""What is encrypted for sums into K slots: counts of ones, then rows of weighted vectors; and what is read in their totals.
+"""What is encrypted for sums into K slots, in one input: a ciphertext of counts, then each slot's row in ciphertexts of its own.
 
-Spec: specs/encrypted.md for the sums themselves, of which these are two, one after the other. What is encrypted is brought to
-a size at which whole numbers come back exactly, and vectors with a small error that is stated.
+Spec: specs/slots.md. So a slot can be handed out for opening, or kept back, by itself. What is encrypted is brought to a size at
+which whole numbers come back exactly, and vectors with a small error that is stated.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from ...crypto.ckks import MOST_DIGITS, Encrypted, SecretContext
 from ..view import LocalWork
-from .scaling import MOST_VALUE, RELATIVE_ERROR, SCALE, VALUE_ERROR, Values
+from .scaling import MOST_VALUE, RELATIVE_ERROR, RIDING, SCALE, SLOTS, VALUE_ERROR, Values
 
-COUNTS, SUMS = "encrypted sum/slot counts", "encrypted sum/slots"
-"""The protocols of the two sessions."""
+PROTOCOL = "encrypted sum/slots"
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What a member knows once it has opened the counts of a session: whose inputs they are of, and how many chose each slot."""
+
+    alive: tuple[int, ...]
+    counts: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class EncryptedSlots:
-    """K slots of d coordinates. most: the largest share of a client in a slot. floor: fewest clients of a sum that is used."""
+    """K slots of d coordinates. most: the largest share of a client in a slot. floor: fewest clients of a slot that is opened."""
 
     count: int
     d: int
     most: int
     floor: int
 
-    def length(self, protocol: str) -> int:
-        """Coordinates of a client's vector in a session of this protocol."""
-        return self.count if protocol == COUNTS else self.count * (self.d + 2)
+    @property
+    def row(self) -> int:
+        """Values of one slot, padded: whole ciphertexts of a vector, a weight and a count."""
+        return -(-(self.d + 2) // SLOTS) * SLOTS
 
-    def reported(self, protocol: str) -> int:
-        """Numbers that members tell the server: the counts; with the sums, how many are in each slot now, then the weights."""
-        return self.count if protocol == COUNTS else 2 * self.count
+    @property
+    def length(self) -> int:
+        """Values of a client's input: a ciphertext of counts, then K rows."""
+        return SLOTS + self.count * self.row
 
-    def ones(self, work: LocalWork) -> Values:
-        """1 in the slots that were chosen, float64 (K,)."""
-        return np.array([1.0 if share else 0.0 for share in work.shares])
-
-    def rows(self, work: LocalWork, opened: frozenset[int]) -> Values:
-        """Float64 (K (d + 2),): per slot w x / most, w MOST_VALUE / most and 1; zeros where it is not both chosen and open."""
-        found = np.zeros((self.count, self.d + 2))
-        for k in (k for k, share in enumerate(work.shares) if share and k in opened):
+    def values(self, work: LocalWork) -> Values:
+        """Float64 (length,): the counts, and a one that rides along; per chosen slot w x / most, w MOST_VALUE / most and 1."""
+        counts, rows = np.zeros(SLOTS), np.zeros((self.count, self.row))
+        counts[: self.count] = [SCALE if share else 0.0 for share in work.shares]
+        counts[self.count] = RIDING
+        for k in (k for k, share in enumerate(work.shares) if share):
             part = work.shares[k] / self.most
-            found[k] = [*(part * work.vector[k].astype(np.float64)), part * MOST_VALUE, 1.0]
-        return found.ravel()
+            rows[k, : self.d + 2] = [*(part * work.vector[k].astype(np.float64)), part * MOST_VALUE, 1.0]
+        return np.concatenate([counts, SCALE * rows.ravel()])
 
-    def read(self, protocol: str, values: Values, clients: int) -> tuple[list[float], Values]:
-        """What a member reports, and the means that it learns, float64 (K, d), zeros where fewer than `floor` are in a slot.
+    def part(self, total: Encrypted, chosen: tuple[int, ...] | None) -> bytes:
+        """The ciphertexts of these slots' rows in a total, one after the other; of the counts for None."""
+        each = self.row // SLOTS
+        places = [0] if chosen is None else [1 + k * each + c for k in chosen for c in range(each)]
+        return Encrypted(total.parameters, len(places) * SLOTS, tuple(total.chunks[p] for p in places)).to_bytes()
 
-        values: decrypted, without what rides along, of the sum of this many clients. Raises ValueError for what cannot be.
+    def chosen(self, counts: tuple[int, ...]) -> tuple[int, ...]:
+        """The slots that are opened: those that enough clients chose."""
+        return tuple(k for k, count in enumerate(counts) if count >= self.floor)
+
+    # --- at a member ------------------------------------------------------------------------------------------------------
+
+    def counts(self, key: SecretContext, ciphertexts: bytes, alive: tuple[int, ...]) -> Counted:
+        """How many chose each slot. Raises ValueError for what cannot be the counts of these clients."""
+        values = key.decrypt(key.read(ciphertexts, SLOTS)).rounded(MOST_DIGITS)
+        self._check_finite(values)
+        if (there := round(float(values[self.count]) / RIDING)) != len(alive):
+            raise ValueError(f"counts of {there} clients where {len(alive)} are said to be in them")
+        counts = np.round(values[: self.count] / SCALE)
+        if (counts < 0).any() or (counts > len(alive)).any():
+            raise ValueError(f"{len(alive)} clients cannot have counted themselves so: one of them did not follow")
+        return Counted(alive, tuple(int(count) for count in counts))
+
+    def means(self, key: SecretContext, ciphertexts: bytes, counts: Mapping[int, int]) -> tuple[list[float], Values]:
+        """The weights of the open slots, and the means, float64 (K, d), zeros for the others. counts: of the open slots.
+
+        Raises ValueError for what cannot be the sums of so many clients.
         """
-        if protocol == COUNTS:
-            counts = np.round(values / SCALE)
-            self._check(counts, clients)
-            return counts.tolist(), np.zeros((0, self.d))
-        rows = values.reshape(self.count, self.d + 2) / SCALE
-        counts, weights = np.round(rows[:, -1]), np.round(rows[:, -2] * (self.most / MOST_VALUE))
-        self._check(counts, clients)
-        if (weights < counts).any() or (weights > counts * self.most).any():
-            raise ValueError("a slot has a weight that its clients cannot have given it")
-        used = counts >= self.floor
-        means = np.divide(self.most * rows[:, :-2], weights[:, None], out=np.zeros((self.count, self.d)), where=used[:, None])
-        return [*counts.tolist(), *weights.tolist()], means
+        values = key.decrypt(key.read(ciphertexts, len(counts) * self.row)).rounded(MOST_DIGITS)
+        self._check_finite(values)
+        rows = values.reshape(len(counts), self.row)[:, : self.d + 2] / SCALE
+        weights, means = [], np.zeros((self.count, self.d))
+        for (k, count), row in zip(counts.items(), rows, strict=True):
+            weight = float(np.round(row[-2] * (self.most / MOST_VALUE)))
+            if round(float(row[-1])) != count:
+                raise ValueError(f"a sum of {round(float(row[-1]))} clients in slot {k}, which {count} chose")
+            if not count <= weight <= count * self.most:
+                raise ValueError(f"slot {k} has a weight that its clients cannot have given it")
+            means[k] = row[:-2] * (self.most / weight)
+            weights.append(weight)
+        return weights, means
 
-    def _check(self, counts: Values, clients: int) -> None:
-        if (counts < 0).any() or (counts > clients).any():
-            raise ValueError(f"{clients} clients cannot have counted themselves so: one of them did not follow")
+    def _check_finite(self, values: Values) -> None:
+        if not np.isfinite(values).all():
+            raise ValueError("a sum that is not finite")
 
     def error(self, clients: int, weight: float) -> float:
         """Bound on the l2 norm of a mean's error, from encryption, for vectors that can be encrypted."""

@@ -15,7 +15,7 @@ from ..errors import ProtocolError
 from ..messages import Envelope
 from ..roles import Awaiting, Deadline, Effect, Event, Received, Send
 from ..session import SERVER, Session
-from .client import SUM
+from .client_phases import SUM
 from .keys import Failed, RelayedKey
 from .messages import EncryptedInput, EncryptedSum, EncryptedSumRequest, SumOpened
 from .scaling import Weighting

@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from ...crypto.ckks import MOST_DIGITS, PRODUCTS, SUMS
 from ...crypto.ckks import Encrypted as Ciphertexts
-from ..answers import Functionality, Gram, Model, Remembered, Snapshot, Sum, Updates
+from ..answers import Functionality, Gram, Model, Owner, Remembered, Snapshot, Sum, Updates
 from ..errors import ProtocolError, Refused
 from ..group_seed import PROTOCOL as SEED_EXCHANGE
 from ..group_seed import agree
 from ..held_view import Question
 from ..in_process import Fault, InProcess
 from ..messages import HEAD_BYTES, Task
+from ..personal import PersonalQuestion
 from ..roles import Effect, Learned, Party, Worked
 from ..session import SERVER, Session
 from ..sides import ServerSide
@@ -31,13 +32,15 @@ from ..view_base import Clients, unused
 from . import keys as encrypted_keys
 from . import scores as encrypted_scores
 from . import sum as encrypted_sum
-from .client import SCORES, SKETCH, SUM, Idle, Policy, client_step, sketch_of
+from .client import client_step, sketch_of
+from .client_phases import SCORES, SKETCH, SUM, Idle, Policy
 from .keys import Failed, KeyName, RelayedKey
 from .messages import SEALED_BYTES, products_of
 from .scaling import MOST_SAMPLES, Weighting, mean_error, score_tolerance, sum_tolerance, unsketchable, unsummable
 from .slot_sums import EncryptedSlotSums, Perform
 
 OF_MEMBERS = "the mean update of their own cluster and its total weight"
+OF_ONE = "its own weighted mean of these updates; others' too, if it kept what is not for it"
 OF_ALL = "nothing without the seed that every client holds; with it, all of it"
 
 
@@ -50,8 +53,8 @@ class Encrypted:
     sketch and one key for sketches, so that updates of different rounds compare; "session" for one per (round, cluster).
     Keys of sums are always new. floor: fewest clients in a sum, counted by the clients that open it.
 
-    Slots are answered in two sums: counts, which members tell the server, then sums of the slots that `floor` clients chose.
-    Members see the sums of all open slots, of small ones too where clients were lost; whoever holds the key could open more.
+    Slots are answered in one sum, opened in two steps: counts, which members tell the server, then those slots that `floor`
+    clients chose, by the server's count and by each member's own. Whoever holds the key could open more.
     """
 
     k: int = 1024
@@ -69,7 +72,7 @@ class Encrypted:
 
     @property
     def gives(self) -> frozenset[Functionality]:
-        given = {Functionality.SUMS, Functionality.GRAM, Functionality.CHOICE, Functionality.SLOTS}
+        given = {Functionality.SUMS, Functionality.GRAM, Functionality.CHOICE, Functionality.SLOTS, Functionality.PERSONAL_SUMS}
         return frozenset(given | {Functionality.GRAM_REMEMBER} if self.keys == "run" else given)
 
     def open(self, setup: Setup, /) -> "EncryptedView":
@@ -164,7 +167,8 @@ class EncryptedView(EncryptedSlotSums):
         keys = self._new_keys({names[q.label]: tuple(sorted(q.row)) for q in questions})
         plans: dict[str, tuple[Question, encrypted_sum.SumPlan]] = {}
         for q in (q for q in questions if names[q.label] in keys):
-            session = Session(SUM, run, q.updates.round, named[q.label], tuple(sorted(q.row)), self._how.floor)
+            least = self._how.floor + (q.alone in q.row)
+            session = Session(SUM, run, q.updates.round, named[q.label], tuple(sorted(q.row)), least)
             weighting = Weighting(q.row, q.times_samples)
             plans[q.label] = q, encrypted_sum.SumPlan(session, keys[names[q.label]], weighting, d, q.receivers)
         question_of = {client: q for q, _ in plans.values() for client in q.row}
@@ -187,17 +191,18 @@ class EncryptedView(EncryptedSlotSums):
     def _read(self, question: Question, plan: encrypted_sum.SumPlan, ended: encrypted_sum.Summed | Failed) -> Sum | None:
         """The answer in the end of an encrypted sum; None, and a fault on record, if there is none."""
         round, d, digest = question.updates.round, plan.length, plan.session.digest
+        told = ("sums", OF_MEMBERS) if question.alone is None else ("personal sums", OF_ONE)
         about = ended.clients if isinstance(ended, encrypted_sum.Summed) else tuple(sorted(question.row))
         self._disclose(round, "server", "ciphertexts of updates", about, 0, OF_ALL)
         if isinstance(ended, Failed):
             self._failed(ended, f"the encrypted sum {question.label}")
             if digest in self._opened:  # members have it; the server did not hear of it
-                self._disclose(round, "clients", "sums", about, d + 1, OF_MEMBERS)
+                self._disclose(round, "clients", told[0], about, d + 1, told[1], question.alone)
             return None
         self._network.faults += [Fault(i, "another total weight than most members found") for i in ended.blame]
         if question.times_samples:
             self._disclose(round, "server", "total weight", about, 1, "the sum of the weights times sample counts, rounded")
-        self._disclose(round, "clients", "sums", about, d + 1, OF_MEMBERS)
+        self._disclose(round, "clients", told[0], about, d + 1, told[1], question.alone)
         name = unused(question.label, self._means)
         self._means[name] = self._opened[plan.session.digest]
         unit, of = plan.weighting.unit, [plan.weighting.of[i] for i in about]
@@ -205,7 +210,19 @@ class EncryptedView(EncryptedSlotSums):
         weights = abs(ended.weight) if min(of) > 0 or max(of) < 0 else most
         error = mean_error(d, len(about), weights / unit, abs(ended.weight) / unit)
         tolerance = sum_tolerance(d) + plan.weighting.weight_error / abs(ended.weight)
-        return Sum(name, "clients", about, ended.weight, tolerance, None, error)
+        to: Owner | int = "clients" if question.alone is None else question.alone
+        return Sum(name, to, about, ended.weight, tolerance, None, error)
+
+    def _personal(self, updates: Updates, questions: list[PersonalQuestion]) -> Mapping[int, Sum]:
+        """An encrypted sum for each receiver, which the server sends to nobody else. Whoever holds the key could open it."""
+        found: dict[int, Sum] = {}
+        for q in questions:
+            number = self._numbered[updates.name]
+            self._numbered[updates.name] += 1
+            asked = Question(q.label, updates, number, q.row, False, (q.receiver,), q.receiver)
+            if (answer := self._sum([asked]).get(q.label)) is not None:
+                found[q.receiver] = answer
+        return found
 
     # --- inner products -----------------------------------------------------------------------------------------------
 

@@ -125,10 +125,11 @@ def _mask(state: Working, vector: Any) -> tuple[Masked, tuple[Effect, ...]]:
         raise ProtocolError("a mask key that nothing can be agreed on with", SERVER) from None
     own = (plan.self_mask_key(me, state.secrets.self_seed), 1)
     y = masked(vector, [own, *((key, sign_of(me, i)) for key, i in zip(pairs, state.masking, strict=True))])
-    data = y.astype(terms.wire, copy=False).tobytes()
+    sent = y.astype(terms.wire, copy=False)
+    sent.flags.writeable = False
     given = state.idle.given.giving(plan, state.idle.policy.min_survivors)
     masked_state = Masked(replace(state.idle, given=given), plan, tuple(state.masking), state.held)
-    return masked_state, (*_stored(state.idle, given), to_server(plan, me, MaskedInput(data)))
+    return masked_state, (*_stored(state.idle, given), to_server(plan, me, MaskedInput(sent.data.cast("B"))))
 
 
 def _sign(state: Masked, alive: tuple[int, ...]) -> tuple[Signed, tuple[Effect, ...]]:

@@ -7,7 +7,7 @@ from typing import Any
 from ...crypto.agreement import AgreementKey
 from ...crypto.entropy import Entropy
 from ...crypto.identity import Identity
-from ...crypto.sealing import SealingKey
+from ...crypto.sealing import Channel, SealingKey
 from ...crypto.shamir import MaskKeyShare, SelfSeedShare
 from ..messages import Envelope
 from ..roles import Send
@@ -56,13 +56,13 @@ class Advertised:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """A client that has shared its secrets. mask_publics, seal_publics: keys of the neighbours that advertised."""
+    """A client that has shared its secrets. mask_publics: keys of the neighbours that advertised."""
 
     idle: Idle
     plan: Plan
     secrets: Secrets
     mask_publics: Mapping[int, bytes]
-    seal_publics: Mapping[int, bytes]
+    channels: Mapping[int, Channel] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)

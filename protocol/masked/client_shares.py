@@ -35,17 +35,17 @@ def share(state: Advertised, keys: NeighbourKeys) -> tuple[Shared, tuple[Effect,
     key = split(MaskKeyShare, secrets.mask.secret, *terms)
     dealing = encode_dealing(seed, key)
     digest = hashlib.sha256(dealing).digest()
-    sealed = []
+    sealed, channels = [], {}
     for seed_share, key_share, public in zip(seed.shares, key.shares, keys.seal_publics, strict=True):
         content = seed_share.encode() + key_share.encode() + digest
         try:
-            sealed.append(secrets.seal.seal(public, content, plan.sealed(me, seed_share.holder)))
+            channel = channels[seed_share.holder] = secrets.seal.between(public)
         except InvalidSeal:
             raise ProtocolError("a key that nothing can be sealed to", seed_share.holder) from None
+        sealed.append(channel.seal(content, plan.sealed(me, seed_share.holder)))
     signature = state.idle.identity.sign("masked sum dealing", plan.binding, dealing)
     mask_publics = dict(zip(keys.neighbours, keys.mask_publics, strict=True))
-    seal_publics = dict(zip(keys.neighbours, keys.seal_publics, strict=True))
-    shared = Shared(state.idle, plan, secrets, mask_publics, seal_publics)
+    shared = Shared(state.idle, plan, secrets, mask_publics, channels)
     return shared, (to_server(plan, me, SealedShares(dealing, tuple(sealed), signature)),)
 
 
@@ -69,7 +69,7 @@ def receive(state: Shared, relayed: RelayedShares) -> tuple[Checked, tuple[Effec
 def _opened(state: Shared, dealer: int, dealing: bytes, sealed: bytes) -> Held:
     """The shares from one dealer. Raises InvalidSeal, BadShare or ValueError."""
     me, plan = state.idle.me, state.plan
-    content = state.secrets.seal.open(state.seal_publics[dealer], sealed, plan.sealed(dealer, me))
+    content = state.channels[dealer].open(sealed, plan.sealed(dealer, me))
     dealt = Dealt.decode(plan, dealer, dealing)
     if content[2 * SHARE_BYTES :] != hashlib.sha256(dealing).digest():
         raise ValueError("the dealing is not the one that the dealer sealed")

@@ -36,6 +36,7 @@ def journalled_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     digest = state.plan.session.digest
     match event:
         case Received(Envelope(message=MaskedInput())):
+            after = after.added()
             entry = Persist(_key(digest, "total"), _total(after))
         case Received(Envelope(sender=client, message=message) as envelope):
             entry = Persist(_key(digest, f"{type(message).__name__} {client}"), encode(envelope))

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from ...crypto.shamir import SHARE_BYTES
-from ..message_fields import DIGEST_BYTES, MAX_VECTOR_BYTES, clients, each, integer, octets, signature, text, words
+from ..message_fields import DIGEST_BYTES, MAX_VECTOR_BYTES, clients, each, integer, lent_words, octets, signature, text
 from ..session import MAX_ROSTER, RUN_BYTES
 
 SEALED_SHARES_BYTES = 2 * SHARE_BYTES + DIGEST_BYTES + 16
@@ -147,10 +147,11 @@ class MaskedInput:
     """Client to server: its vector under all its masks, as little-endian uint32 or uint64."""
 
     kind: ClassVar[int] = 25
-    vector: bytes = field(repr=False)
+    lent: ClassVar[bool] = True
+    vector: bytes | memoryview = field(repr=False)
 
     def __post_init__(self) -> None:
-        words(self.vector, 1, "vector")
+        lent_words(self.vector, 1, "vector")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,13 @@ Spec: specs/masked_sum.md.
 from collections.abc import Collection
 from dataclasses import replace
 
-import numpy as np
-
 from ...crypto.agreement import AgreementKey
 from ...crypto.shamir import BadDealer, MaskKeyShare, NotRecovered, Recovered, SelfSeedShare, combine_all
 from ..errors import ProtocolError
 from ..roles import Awaiting, Effect
 from .messages import Reveal, Survivors, UnmaskRequest
 from .server_phases import (
+    WAITING_BYTES,
     Agreeing,
     Failed,
     Masks,
@@ -29,13 +28,14 @@ from .server_phases import (
 from .terms import Plan, masked, sign_of, survivors_digest
 
 
-def add(state: Summing, client: int, data: bytes) -> Summing:
+def add(state: Summing, client: int, data: bytes | memoryview) -> Summing:
     """Stage 4: add an input to the sum of the others and forget it."""
     terms = state.plan.terms
     expect(client, state.masks.dealt, state.alive, "an input")
     if len(data) != terms.input_bytes:
         raise ProtocolError(f"an input of {len(data)} bytes where {terms.input_bytes} belong", client)
-    return replace(state, total=state.total + np.frombuffer(data, terms.wire), alive=(*state.alive, client))
+    state = replace(state, alive=(*state.alive, client), waiting=(*state.waiting, data))
+    return state if len(state.waiting) * terms.input_bytes < WAITING_BYTES else state.added()
 
 
 def show_survivors(state: Summing) -> tuple[Agreeing | Failed, tuple[Effect, ...]]:
@@ -44,7 +44,7 @@ def show_survivors(state: Summing) -> tuple[Agreeing | Failed, tuple[Effect, ...
     if failed := too_few(plan, "mask", alive) or _unrecoverable(plan, "mask", state.masks, alive, set(alive)):
         return failed, ()
     sends = (to_client(plan, client, Survivors(alive)) for client in alive)
-    return Agreeing(plan, state.masks, state.total, alive), (Awaiting("agree"), *sends)
+    return Agreeing(plan, state.masks, state.added().total, alive), (Awaiting("agree"), *sends)
 
 
 def _needed(plan: Plan, masks: Masks, alive: tuple[int, ...]) -> tuple[int, ...]:

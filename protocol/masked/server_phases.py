@@ -1,8 +1,10 @@
 """The phases of a masked sum's server, and what more than one of its stages checks. The steps: server.py."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+import numpy as np
 
 from ...crypto.identity import BadSignature, verify
 from ...crypto.shamir import MaskKeyShare, SelfSeedShare
@@ -12,6 +14,9 @@ from ..roles import Send
 from ..session import SERVER, Session
 from .messages import MaskKeys, SealedShares
 from .terms import Dealt, Plan, Ring
+
+WAITING_BYTES = 1 << 24
+_BLOCK = 1 << 14  # ring elements that stay in cache while all inputs are added to them
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +59,27 @@ class Masks:
 
 @dataclass(frozen=True, slots=True)
 class Summing:
-    """The server while masked inputs are added and forgotten. total: ring (length,), of the inputs of `alive`."""
+    """The server while masked inputs are added and forgotten. total: ring (length,), of the inputs of `alive` but those waiting.
+
+    waiting: inputs as they came, little-endian, no more of them than `WAITING_BYTES` hold: several are added in one pass.
+    """
 
     plan: Plan
     masks: Masks
     total: Ring = field(repr=False)
     alive: tuple[int, ...] = ()
+    waiting: tuple[bytes | memoryview, ...] = field(default=(), repr=False)
+
+    def added(self) -> "Summing":
+        """The same with nothing waiting."""
+        if not self.waiting:
+            return self
+        total, inputs = self.total.copy(), [np.frombuffer(data, self.plan.terms.wire) for data in self.waiting]
+        for start in range(0, len(total), _BLOCK):
+            block = total[start : start + _BLOCK]
+            for vector in inputs:
+                np.add(block, vector[start : start + _BLOCK], out=block)
+        return replace(self, total=total, waiting=())
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ class MaskingView(SketchView):
         super().__init__(setup, "server", floor, secret, before)
         self.add_costs(network)
         self._graph = graph
-        members = Members.enrol(tuple(sorted(setup.clients)), setup.entropy)
+        self._members = members = Members.enrol(tuple(sorted(setup.clients)), setup.entropy)
         policy = Policy(min_cohort=floor, min_survivors=floor)
         self._enrolled = members.enrolled
         self._maskers = members.parties(setup.run, bytes(32), policy, setup.entropy)
@@ -77,16 +77,21 @@ class MaskingView(SketchView):
         """Raises Refused if no masking graph serves so few clients."""
         made, roster = self._known(updates), shape.roster
         try:
-            graph = _parameters(len(roster), *self._graph)
+            graph = masking_graph_of(len(roster), *self._graph)
         except ValueError as error:
             raise Refused(f"sum {shape.label} cannot be masked: {error}") from None
         session = Session(shape.protocol, self._setup.run, updates.round, updates.cluster, roster, shape.threshold)
-        model = hashlib.sha256(b"".join(to_bytes(self.server.models[m.name]) for m in made.models)).digest()
+        model = self._model_digest(updates)
         seed = self._entropy.secret(f"masking graph {made.session.hex()}", 32)  # one for all sums of the same updates
         update = hashlib.sha256(made.session + shape.purpose).digest() if shape.purpose else made.session
         row = (update, encode_weights(roster, shape.row), int(shape.times_samples))
         terms = Terms(*shape.size, graph.neighbours, graph.threshold, seed, model, *row)
         return Plan.of(session, terms, self._enrolled)
+
+    def _model_digest(self, updates: Updates) -> bytes:
+        """SHA-256 of the public models that these updates belong to."""
+        models = self._known(updates).models
+        return hashlib.sha256(b"".join(to_bytes(self.server.models[m.name]) for m in models)).digest()
 
     def _mask(self, sessions: Mapping[str, Masking]) -> dict[str, Summed | None]:
         """How each session ended, by label; None, and a fault on record, for one without a sum. No client is in two."""
@@ -153,5 +158,5 @@ class MaskingView(SketchView):
 
 
 @lru_cache(maxsize=256)
-def _parameters(clients: int, corrupt: float, dropped: float) -> Parameters:
+def masking_graph_of(clients: int, corrupt: float, dropped: float) -> Parameters:
     return solve(clients, corrupt, dropped, malicious=True)

@@ -19,6 +19,8 @@ from ..group_seed import PROTOCOL as SEED_EXCHANGE
 from ..group_seed import agree
 from ..held_view import Question
 from ..ledger import Ledger, Unit
+from ..personal import PersonalQuestion
+from ..receiver_opened.view import OpenedTerms, ReceiverOpenedSums
 from ..session import SERVER, Session
 from ..sketch_view import Keys, SketchSecret
 from ..span import Row
@@ -28,7 +30,7 @@ from .input import InputTerms, Total, beyond
 from .noise_view import Cohorts, Noise, NoisySums
 from .server import Summed
 from .sessions import Masking, Shape
-from .slots_view import MaskedSlots, SlotTerms
+from .slots_view import SlotTerms
 from .terms import PROTOCOL, Ring
 
 
@@ -44,7 +46,9 @@ class Masked:
     clients add to every sum, so that all sums of a run together are differentially private for a client; a client is in one
     sum a round then, with uniform weights. Updates are scaled down to noise.l2 and not held against clip. Sketches have no noise.
     slot_spare: clients that may drop out between the counts and the sums of slots. A slot is opened if as many clients chose it
-    as the floor, these, and the corrupt together.
+    as the floor, these, and the corrupt together. colluding: groups of clients that may put their personal sums together, which
+    are then refused where they would show too much, with the share dropped of a sum's clients left out at most; receivers in no
+    group must not collude.
     """
 
     sketch: int = 1024
@@ -57,6 +61,7 @@ class Masked:
     dropped: float = 0.25
     noise: Noise | None = None
     slot_spare: int = 1
+    colluding: tuple[frozenset[int], ...] = ()
 
     def __post_init__(self) -> None:
         if self.keys not in ("run", "session"):
@@ -70,14 +75,14 @@ class Masked:
     @property
     def gives(self) -> frozenset[Functionality]:
         given = {Functionality.SUMS, Functionality.GRAM, Functionality.CHOICE, Functionality.PAIRS}
-        given |= set() if self.noise else {Functionality.SLOTS}
+        given |= set() if self.noise else {Functionality.SLOTS, Functionality.PERSONAL_SUMS}
         return frozenset(given | {Functionality.GRAM_REMEMBER} if self.keys == "run" else given)
 
     def open(self, setup: Setup, /) -> "MaskedView":
         return MaskedView(setup, self)
 
 
-class MaskedView(MaskedSlots):
+class MaskedView(ReceiverOpenedSums):
     """Answers sums by masked sums. Implements `ServerView`."""
 
     compares_pairs = True
@@ -92,7 +97,8 @@ class MaskedView(MaskedSlots):
             self._noisy = NoisySums(cohorts, session.roster)
         seed, network = agree(session, setup.entropy, setup.tap)
         secret = SketchSecret(seed, setup.run, how.keys, d, min(how.sketch, max(d // 2, 1)))
-        super().__init__(setup, how.floor, secret, network, (how.corrupt, how.dropped))
+        terms = OpenedTerms(how.ring_bits, how.clip, how.colluding)
+        super().__init__(setup, how.floor, secret, network, (how.corrupt, how.dropped), terms)
         self._how = how
 
     @property
@@ -100,8 +106,10 @@ class MaskedView(MaskedSlots):
         """Of every client, for all of its updates together, and for what it released to be compared; empty without noise."""
         return {**super().ledgers, **({} if self._noisy is None else self._noisy.ledgers)}
 
-    def _disclose(self, round: int, to: Recipient, what: str, about: Clients, scalars: int, words: str) -> None:
-        super()._disclose(round, to, what, about, scalars, words)
+    def _disclose(
+        self, round: int, to: Recipient, what: str, about: Clients, scalars: int, words: str, client: int | None = None
+    ) -> None:
+        super()._disclose(round, to, what, about, scalars, words, client)
         if self._noisy is not None and what != "sums":
             self._noisy.disclosed(about, words)
 
@@ -199,6 +207,11 @@ class MaskedView(MaskedSlots):
             raise Refused("noise covers one sum of each client a round, not its slots; leave protection.noise out")
         how = self._how
         return self._slots(round, name, work, most, SlotTerms(how.ring_bits, how.clip, how.corrupt, how.slot_spare))
+
+    def _personal(self, updates: Updates, questions: list[PersonalQuestion]) -> Mapping[int, Sum]:
+        if self._noisy is not None:
+            raise Refused("noise covers one sum of each client a round, not its personal ones; leave protection.noise out")
+        return super()._personal(updates, questions)
 
     # --- keeping ------------------------------------------------------------------------------------------------------
 

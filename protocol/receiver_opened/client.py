@@ -158,7 +158,7 @@ def blinded_input(state: Member, session: Session, vector: Floats, rounding: Rou
     """A sender's input to the masked sum `session`, ring (d + 1,). Step 3.
 
     Raises Refused for a masked sum that does not belong to an opening that this client is ready for, and ValueError for a
-    vector that `FixedPoint.encode` does not take.
+    vector that `Opening.blinded` does not take.
     """
     for phase in state.phases.values():
         if isinstance(phase, Blinding) and phase.sum_protocol == session.protocol:
@@ -174,10 +174,10 @@ def blinded_input(state: Member, session: Session, vector: Floats, rounding: Rou
 
 
 def _open(state: Member, receiving: Receiving, opened: OpenedTotal) -> tuple[Member, tuple[Effect, ...]]:
-    """Step 4, the receiver: check the survivors and their keys, take off their masks, decode."""
+    """Step 4, the receiver: check the survivors and their keys, take off their masks, decode the sum, float32 (d,)."""
     opening, digest = receiving.opening, receiving.opening.session.digest
-    survivors, row = opened.survivors, opening.row
-    if not set(survivors) <= set(row) or len(opened.total) != 4 * opening.length:
+    survivors = opened.survivors
+    if not set(survivors) <= set(opening.session.roster) or len(opened.total) != 4 * opening.length:
         raise ProtocolError("a sum with strangers or of another length", SERVER)
     least = max(opening.session.threshold, state.policy.floor + len(state.policy.group(state.me) & set(survivors)))
     if len(survivors) < least:
@@ -188,15 +188,13 @@ def _open(state: Member, receiving: Receiving, opened: OpenedTotal) -> tuple[Mem
         peers.append((public, opening.pair(sender, public, receiving.key.public)))
     total = np.frombuffer(opened.total, "<u4").astype(np.uint32, copy=False)
     try:
-        mean = opening.unblinded(total, receiving.key.agree(peers, "opened mask"))
+        found = opening.unblinded(total, receiving.key.agree(peers, "opened mask"))
     except UnusableKey:
         raise ProtocolError("a sender's key that nothing can be agreed on with", SERVER) from None
     except ValueError as error:
         raise ProtocolError(f"a sum that is not these survivors': {error}", SERVER) from None
-    if mean.weight != sum(row[i] for i in survivors):
-        raise ProtocolError("a sum whose weight is not these survivors'", SERVER)
     phases = {other: phase for other, phase in state.phases.items() if other != digest}
-    learned = Learned(opening.session.cluster, digest, mean.mean.astype("<f4", copy=False).tobytes())
+    learned = Learned(opening.session.cluster, digest, found.astype("<f4", copy=False).tobytes())
     return replace(state, phases=phases), (learned,)
 
 

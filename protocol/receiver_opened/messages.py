@@ -14,7 +14,7 @@ from ..session import MAX_ID, MAX_ROSTER, RUN_BYTES
 class OpeningOffer:
     """Server to the opener and to the senders, which are the roster: what will be summed for whom (see `Opening`).
 
-    clip: a binary64, big-endian. weights: in the order of the roster.
+    clip: a binary64, big-endian. weights: 8 such bytes each, in the order of the roster.
     """
 
     kind: ClassVar[int] = 80
@@ -25,12 +25,11 @@ class OpeningOffer:
     roster: tuple[int, ...]
     threshold: int
     opener: int
-    weights: tuple[int, ...]
+    weights: bytes
     ring_bits: int
     d: int
     bits: int
     clip: bytes
-    max_weight: int
     model: bytes
 
     def __post_init__(self) -> None:
@@ -41,15 +40,11 @@ class OpeningOffer:
         clients(self.roster, 1, "roster")
         integer(self.threshold, 1, MAX_ROSTER, "threshold")
         integer(self.opener, 0, MAX_ID, "opener")
-        if not isinstance(self.weights, tuple) or len(self.weights) != len(self.roster):
-            raise ValueError("weights are not one for each client on the roster")
-        for weight in self.weights:
-            integer(weight, 1, 2**32 - 1, "weight")
+        octets(self.weights, 8 * len(self.roster), 8 * len(self.roster), "weights")
         integer(self.ring_bits, 32, 64, "ring bits")
         integer(self.d, 1, MAX_VECTOR_BYTES // 8, "d")
         integer(self.bits, 2, 31, "bits")
         octets(self.clip, 8, 8, "clip")
-        integer(self.max_weight, 1, 2**32 - 1, "max weight")
         octets(self.model, DIGEST_BYTES, DIGEST_BYTES, "model")
 
 

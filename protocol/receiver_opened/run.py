@@ -36,9 +36,9 @@ class Cast:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Opened:
-    """What a receiver learned: the weighted mean, float32, shape (d,), of these survivors. means alone are the receiver's."""
+    """What a receiver learned: sum of x_i a_i / largest, float32, shape (d,), of these survivors. Only the receiver has it."""
 
-    mean: NDArray[np.float32] = field(repr=False)
+    total: NDArray[np.float32] = field(repr=False)
     survivors: tuple[int, ...]
 
 

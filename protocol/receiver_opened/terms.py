@@ -5,24 +5,28 @@ Spec: specs/receiver_opened.md, sections Terms and Keys.
 
 import hashlib
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Self
 
 import cbor2
 import numpy as np
 from numpy.typing import NDArray
 
-from ...crypto.fixed_point import FixedPoint, Floats, Rounding, WeightedMean
+from ...crypto.fixed_point import FixedPoint, Floats, Rounding
 from ...crypto.masks import add_masks
+from ..answers import MOST_WEIGHT
 from ..masked.terms import PROTOCOL as SUM_PROTOCOL
-from ..masked.terms import Ring, Terms
+from ..masked.terms import Ring, Terms, decode_weights, encode_weights
 from ..session import Session
 from ..span import Row, fewest_clients, independent
 from .messages import OpeningOffer
 
 PROTOCOL = "receiver opened"
 Words = NDArray[np.uint32]
+FLOAT32 = 2.0**-24
+"""Half a step of float32, which the receiver's sum is rounded to, relative to the number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +34,10 @@ class Opening:
     """One weighted sum for one receiver. Public to its senders and its receiver. Raises ValueError for what cannot be.
 
     session: its roster are the senders, which the receiver is not one of: what it knows itself it adds itself. weights: the row,
-    whole numbers from 1 on in the roster's order. ring_bits: of the masked sum underneath. d, bits, clip, max_weight: as in
-    `FixedPoint`. model: SHA-256 of the model that the updates belong to.
+    real numbers other than 0 in the roster's order. ring_bits: of the masked sum underneath. d, bits, clip: as in `FixedPoint`.
+    model: SHA-256 of the model that the updates belong to.
+
+    A sender scales its vector by its weight's share of the largest, so that all bits serve the vector, and counts itself once.
 
     The sum is in Z_M, M = 2^mask_bits: senders mask modulo M, and the masked sum adds the results, which are below M, without
     wrapping around in its own larger ring. M is 2^32 in the ring of 64 bits, and in that of 32 bits as much as the roster leaves.
@@ -39,37 +45,47 @@ class Opening:
 
     session: Session
     receiver: int
-    weights: tuple[int, ...]
+    weights: tuple[float, ...]
     ring_bits: int
     d: int
     bits: int
     clip: float
-    max_weight: int
     model: bytes
 
     def __post_init__(self) -> None:
         roster = self.session.roster
         if self.receiver in roster:
             raise ValueError("the receiver is not one of the senders; it adds its own update itself")
-        if len(self.weights) != len(roster) or not all(1 <= w <= self.max_weight for w in self.weights):
-            raise ValueError(f"a row has one weight from 1 to {self.max_weight} for each sender; leave out who has none")
+        if len(self.weights) != len(roster) or not all(isfinite(w) and w != 0 for w in self.weights):
+            raise ValueError("a row has one finite weight other than 0 for each sender; leave out who has none")
+        if not 1 / MOST_WEIGHT <= self.largest <= MOST_WEIGHT:
+            raise ValueError(f"the largest weight of a row is within {1 / MOST_WEIGHT:.1e} and {MOST_WEIGHT:.1e}")
         if self.ring_bits not in (32, 64):
             raise ValueError(f"ring_bits is 32 or 64, not {self.ring_bits}")
         _ = self.grid
-        if len(roster) * ((1 << self.bits) - 1) * self.max_weight >= 1 << self.mask_bits:
+        if self.bits > (finest := most_bits(self.ring_bits, len(roster))):
             raise ValueError(
-                f"{len(roster)} senders of {self.bits} bits and weight {self.max_weight} could wrap around modulo "
-                f"2^{self.mask_bits}; lower bits or max_weight" + (", or take ring_bits=64" if self.ring_bits == 32 else "")
+                f"{len(roster)} senders of {self.bits} bits could wrap around modulo 2^{self.mask_bits}; "
+                f"lower bits to {finest}" + (", or take ring_bits=64" if self.ring_bits == 32 else "")
             )
 
     @property
+    def largest(self) -> float:
+        """The largest |weight|."""
+        return max(map(abs, self.weights))
+
+    @property
     def mask_bits(self) -> int:
-        """The largest b <= 32 for which the masked sum can add elements below 2^b."""
-        return 32 if self.ring_bits == 64 else min(31, ((2**32 - 1) // len(self.session.roster) + 1).bit_length() - 1)
+        return mask_bits(self.ring_bits, len(self.session.roster))
 
     @property
     def grid(self) -> FixedPoint:
-        return FixedPoint(32, self.bits, self.clip, len(self.session.roster), self.max_weight)
+        """Of a sender's scaled vector."""
+        return FixedPoint(32, self.bits, self.clip, len(self.session.roster), 1)
+
+    def error(self, senders: int, rounding: Rounding) -> float:
+        """Bound on the error of each coordinate of what is learned of this many senders, its rounding to float32 included."""
+        return senders * (self.grid.error(rounding) + self.clip * FLOAT32)
 
     @property
     def length(self) -> int:
@@ -77,15 +93,16 @@ class Opening:
         return self.d + 1
 
     @property
-    def row(self) -> dict[int, int]:
+    def row(self) -> dict[int, float]:
         """The weight of each sender."""
         return dict(zip(self.session.roster, self.weights, strict=True))
 
     @property
     def binding(self) -> bytes:
         """32 bytes, the context of every signature and mask: the session's digest and all other fields."""
-        fields = [self.receiver, list(self.weights), self.ring_bits, self.d, self.bits, struct.pack(">d", self.clip)]
-        terms = cbor2.dumps([*fields, self.max_weight, self.model], canonical=True)
+        row, clip = encode_weights(self.session.roster, self.row), struct.pack(">d", self.clip)
+        fields = [self.receiver, row, self.ring_bits, self.d, self.bits, clip, self.model]
+        terms = cbor2.dumps(fields, canonical=True)
         return hashlib.sha256(b"cloister/v1/receiver opened" + self.session.digest + hashlib.sha256(terms).digest()).digest()
 
     def pair(self, sender: int, sender_public: bytes, receiver_public: bytes) -> bytes:
@@ -108,8 +125,14 @@ class Opening:
         return Terms(self.ring_bits, self.length, bits, self.clip, weight, neighbours, threshold, graph_seed, self.model)
 
     def blinded(self, vector: Floats, sender: int, rounding: Rounding, key: bytes) -> Ring:
-        """A sender's input to the masked sum: its weighted encoding plus the mask of its key modulo M. Shape (length,)."""
-        words = self.grid.encode(vector, self.row[sender], rounding).ring.astype(np.uint32, copy=False)
+        """A sender's input to the masked sum: its scaled encoding plus the mask of its key modulo M. Shape (length,).
+
+        Raises ValueError for a vector that `FixedPoint.encode` does not take, or that is beyond the clip before it is scaled.
+        """
+        if not float(np.abs(vector).max()) <= self.clip:
+            raise ValueError(f"a coordinate is beyond {self.clip}")
+        scaled = vector.astype(np.float64) * (self.row[sender] / self.largest)
+        words = self.grid.encode(scaled, 1, rounding).ring.astype(np.uint32, copy=False)
         add_masks(words, [(key, 1)])
         words &= np.uint32(2**self.mask_bits - 1)
         return words if self.ring_bits == 32 else words.astype(np.uint64)
@@ -118,12 +141,18 @@ class Opening:
         """The masked sum's total modulo M: what the receiver needs of it."""
         return (total & total.dtype.type(2**self.mask_bits - 1)).astype(np.uint32)
 
-    def unblinded(self, total: Words, keys: Iterable[bytes]) -> WeightedMean:
-        """The weighted mean under the masks of these keys. Raises ValueError for a total that is not under exactly them."""
+    def unblinded(self, total: Words, keys: Sequence[bytes]) -> NDArray[np.float32]:
+        """The sum of x_i a_i / largest under the masks of these keys, shape (d,).
+
+        Raises ValueError for a total that is not under exactly them.
+        """
         words = total.copy()
         add_masks(words, [(key, -1) for key in keys])
         words &= np.uint32(2**self.mask_bits - 1)
-        return self.grid.decode(words)
+        read = self.grid.decode(words)
+        if read.weight != len(keys):
+            raise ValueError(f"it counts {read.weight} senders, not {len(keys)}")
+        return (read.mean.astype(np.float64) * len(keys)).astype(np.float32)
 
     @classmethod
     def offered(cls, offer: OpeningOffer) -> Self:
@@ -131,13 +160,24 @@ class Opening:
         o = offer
         session = Session(o.protocol, o.run, o.round, o.cluster, o.roster, o.threshold)
         (clip,) = struct.unpack(">d", o.clip)
-        return cls(session, o.opener, o.weights, o.ring_bits, o.d, o.bits, clip, o.max_weight, o.model)
+        weights = tuple(decode_weights(o.roster, o.weights).values())
+        return cls(session, o.opener, weights, o.ring_bits, o.d, o.bits, clip, o.model)
 
     @property
     def offer(self) -> OpeningOffer:
         s = self.session
-        head = (s.protocol, s.run, s.round, s.cluster, s.roster, s.threshold, self.receiver, self.weights)
-        return OpeningOffer(*head, self.ring_bits, self.d, self.bits, struct.pack(">d", self.clip), self.max_weight, self.model)
+        head = (s.protocol, s.run, s.round, s.cluster, s.roster, s.threshold, self.receiver, encode_weights(s.roster, self.row))
+        return OpeningOffer(*head, self.ring_bits, self.d, self.bits, struct.pack(">d", self.clip), self.model)
+
+
+def mask_bits(ring_bits: int, senders: int) -> int:
+    """The largest b <= 32 for which the masked sum can add this many elements below 2^b in its ring."""
+    return 32 if ring_bits == 64 else min(31, ((2**32 - 1) // senders + 1).bit_length() - 1)
+
+
+def most_bits(ring_bits: int, senders: int) -> int:
+    """The most bits of a sender's encoding, up to 31, whose sum does not wrap around modulo M."""
+    return min(31, (((1 << mask_bits(ring_bits, senders)) - 1) // senders + 1).bit_length() - 1)
 
 
 @dataclass(frozen=True, slots=True)

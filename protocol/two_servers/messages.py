@@ -7,7 +7,7 @@ second server without a model.
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from ..message_fields import DIGEST_BYTES, clients, each, integer, octets, words
+from ..message_fields import DIGEST_BYTES, MOST_SAMPLES, clients, each, integer, octets, words
 from ..session import MAX_ID, MAX_ROSTER
 
 MAX_QUESTION = 2**62
@@ -48,7 +48,7 @@ class ExplicitShare:
     def __post_init__(self) -> None:
         octets(self.binding, DIGEST_BYTES, DIGEST_BYTES, "binding")
         ring(self.vector, "vector")
-        integer(self.samples, 1, 2**40, "samples")
+        integer(self.samples, 1, MOST_SAMPLES, "samples")
 
 
 @dataclass(frozen=True, slots=True)

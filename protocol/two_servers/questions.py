@@ -10,6 +10,7 @@ import numpy as np
 from ...crypto.prg import derive_key
 from ...crypto.ring_projection import RingProjection
 from .messages import GramQuestion, Keep, SumQuestion
+from .slot_messages import SlotQuestion
 from .terms import Terms, Words
 
 Row = tuple[bytes, int]
@@ -27,6 +28,10 @@ def gram_question(run: bytes, request: GramQuestion) -> bytes:
 
 def sum_question(run: bytes, request: SumQuestion) -> bytes:
     return _question(run, "sum", request.number, request.source, list(request.clients), list(request.weights))
+
+
+def slot_question(run: bytes, request: SlotQuestion) -> bytes:
+    return _question(run, "slots", request.number, request.source, request.counts, request.blinding)
 
 
 def keep_question(run: bytes, keep: Keep) -> bytes:

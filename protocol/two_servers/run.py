@@ -11,13 +11,15 @@ from typing import Any
 from ...crypto.entropy import Entropy
 from ..in_process import InProcess
 from ..messages import HEAD_BYTES, Task
-from ..roles import Effect, Learned, Party, Worked
+from ..roles import Effect, Learned, Party, Step, Worked
 from ..session import DEALER, SECOND_SERVER, SERVER, Session
 from ..uploads import Policy
 from .asking import GramAnswered, SumAnswered, Unanswered, ask_gram, ask_sum, asking_step, keep
 from .dealer import Dealing, dealer_step
 from .questions import Row
 from .second import Second, second_step
+from .slot_sums import SlotsAnswered, ask_slots, asking_slots_step
+from .slot_terms import SharedSlots
 from .terms import Terms, Words
 from .upload import Collected, Collecting, Idle, client_step, opening, server_step
 
@@ -51,9 +53,13 @@ def collect(
     terms: Terms,
     sessions: Sequence[tuple[Session, str, str, bytes]],
     perform: Perform,
+    slots: SharedSlots | None = None,
 ) -> list[Collected]:
-    """Play uploads. sessions: each with its kind of work, the model's name and its bytes. parties: clients and helpers."""
-    servers = {session.digest: Party(SERVER, Collecting(session, terms), server_step) for session, *_ in sessions}
+    """Play uploads. sessions: each with its kind of work, the model's name and its bytes. parties: clients and helpers.
+
+    slots: what the sessions are about, if it is slots; terms are theirs then.
+    """
+    servers = {session.digest: Party(SERVER, Collecting(session, terms, slots=slots), server_step) for session, *_ in sessions}
     first = ((SERVER, effect) for session in sessions for effect in opening(*session))
     network.run(parties, servers, first, perform, _no_lesson)
     return [server.state for server in servers.values()]
@@ -88,13 +94,24 @@ def sums(
     return answer
 
 
+def slot_sums(
+    network: InProcess, parties: Mapping[int, Party], slots: SharedSlots, run: bytes, number: int, collected: Collected
+) -> SlotsAnswered | Unanswered:
+    """Play the question about an upload into slots."""
+    state, effects = ask_slots(slots, run, number, collected)
+    answer: SlotsAnswered | Unanswered = _play(network, parties, state, effects, asking_slots_step)
+    return answer
+
+
 def forget(network: InProcess, parties: Mapping[int, Party], run: bytes, number: int, rows: Sequence[Row]) -> None:
     """Make the second server forget everything but these rows, which must be grouped by session."""
     network.run(parties, {}, [(SERVER, keep(run, number, rows))], _no_work, _no_lesson)
 
 
-def _play(network: InProcess, parties: Mapping[int, Party], state: Any, effects: Iterable[Effect]) -> Any:
-    server = Party(SERVER, state, asking_step)
+def _play(
+    network: InProcess, parties: Mapping[int, Party], state: Any, effects: Iterable[Effect], step: Step = asking_step
+) -> Any:
+    server = Party(SERVER, state, step)
     network.run(parties, {state.question: server}, ((SERVER, effect) for effect in effects), _no_work, _no_lesson)
     return server.state
 

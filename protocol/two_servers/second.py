@@ -30,30 +30,41 @@ from .messages import (
     SumAnswer,
     SumQuestion,
 )
-from .questions import Row, gram_question, keep_question, projected, projection_key, rows_of, sum_question, weighted
+from .questions import (
+    Row,
+    gram_question,
+    keep_question,
+    projected,
+    projection_key,
+    rows_of,
+    slot_question,
+    sum_question,
+    weighted,
+)
+from .slot_messages import SlotKey, SlotQuestion
+from .slot_sums import SlotHolding, commitment_of, open_slots
+from .slot_terms import SharedSlots
 from .terms import Terms, Words
-from .upload import admitted, from_words, terms_of, to_words
+from .upload import admitted, from_words, slots_of, to_words
 
 
 @dataclass(frozen=True, slots=True)
 class Receiving:
-    """A session while keys arrive."""
+    """A session while keys arrive; if it is about slots, with commitments."""
 
     session: Session
     keys: Mapping[int, bytes] = field(default_factory=dict, repr=False)
+    slots: SharedSlots | None = None
+    commitments: Mapping[int, int] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """A session's survivors. sums: the weight rows answered, None once only Gram questions are. products: entered by client.
-
-    terms: where they are not the run's; only sums are answered then, as inner products of choices would show who chose alike.
-    """
+    """A session's survivors. sums: the weight rows answered, None once only Gram questions are. products: entered by client."""
 
     keys: Mapping[int, bytes] = field(repr=False)
     sums: tuple[Mapping[int, int], ...] | None = ()
     products: Mapping[int, int] = field(default_factory=dict)
-    terms: Terms | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +82,7 @@ class Tossed:
 class Second:
     """The second server. next_round, next_question: what it still takes, as persisted; keys are never stored.
 
-    others: the terms of further kinds of work, about which only sums are answered.
+    slots: what was agreed on for sums into slots, if anything; about sessions of them nothing else is answered.
     """
 
     run: bytes
@@ -80,16 +91,16 @@ class Second:
     entropy: Entropy = field(repr=False)
     next_round: Mapping[str, int] = field(default_factory=dict)
     next_question: int = 0
-    sessions: Mapping[bytes, Receiving | Holding] = field(default_factory=dict)
+    sessions: Mapping[bytes, Receiving | Holding | SlotHolding] = field(default_factory=dict)
     questions: Mapping[bytes, Tossed] = field(default_factory=dict)
     opened: Mapping[str, int] = field(default_factory=dict)
-    others: Mapping[str, Terms] = field(default_factory=dict)
+    slots: SharedSlots | None = None
 
 
 def second_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     """The second server's role. Raises ProtocolError blaming the sender of what is misplaced, repeated, or must be refused."""
     match state, event:
-        case Second(), Received(Envelope(message=KeyShare() as share, sender=client, session=digest)):
+        case Second(), Received(Envelope(message=KeyShare() | SlotKey() as share, sender=client, session=digest)):
             return _take_key(state, digest, client, share), ()
         case Second(), Received(Envelope(message=KeyedTriple() as triple, sender=sender, session=question)):
             if sender != DEALER or question not in state.questions or state.questions[question].triple is not None:
@@ -107,6 +118,8 @@ def second_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             return _opened(state, question, opening)
         case Second(), Received(Envelope(message=SumQuestion() as request, session=question)):
             return _sum(state, question, request)
+        case Second(), Received(Envelope(message=SlotQuestion() as request, session=question)):
+            return _slots(state, question, request)
         case Second(), Received(Envelope(message=Keep() as keep, session=question)):
             return _keep(state, question, keep), ()
         case Second(), Received(envelope):
@@ -125,22 +138,31 @@ def _send(session: bytes, message: Any) -> Send:
 
 
 def _open(state: Second, envelope: Envelope, task: Task) -> Second:
-    session = admitted(envelope, task, state.run, state.policy, state.next_round, state.others)
+    session = admitted(envelope, task, state.run, state.policy, state.next_round, state.slots)
     if session.digest in state.sessions:
         raise ProtocolError("a session that is already open", SERVER)
     opened = {**state.opened, task.work: max(task.round + 1, state.opened.get(task.work, 0))}
-    return replace(state, sessions={**state.sessions, session.digest: Receiving(session)}, opened=opened)
+    return replace(
+        state,
+        sessions={**state.sessions, session.digest: Receiving(session, slots=slots_of(session, state.slots))},
+        opened=opened,
+    )
 
 
-def _take_key(state: Second, digest: bytes, client: int, share: KeyShare) -> Second:
+def _take_key(state: Second, digest: bytes, client: int, share: KeyShare | SlotKey) -> Second:
     held = state.sessions.get(digest)
     if not isinstance(held, Receiving):
         raise ProtocolError("a key for a session that is not open for keys", client)
     if client not in held.session.roster or client in held.keys:
         raise ProtocolError("a key from outside the roster, or a second one", client)
-    if share.binding != terms_of(held.session, state.terms, state.others).binding(held.session):
+    if share.binding != (held.slots or state.terms).binding(held.session):
         raise ProtocolError("a key of another session or of other terms", client)
-    return replace(state, sessions={**state.sessions, digest: replace(held, keys={**held.keys, client: share.key})})
+    if isinstance(share, SlotKey) != (held.slots is not None):
+        raise ProtocolError("a key with a commitment where none belongs, or without one", client)
+    keys, commitments = {**held.keys, client: share.key}, dict(held.commitments)
+    if isinstance(share, SlotKey):
+        commitments[client] = commitment_of(share.commitment, client)
+    return replace(state, sessions={**state.sessions, digest: replace(held, keys=keys, commitments=commitments)})
 
 
 def _agree(state: Second, digest: bytes, clients: tuple[int, ...]) -> tuple[Second, tuple[Effect, ...]]:
@@ -150,8 +172,10 @@ def _agree(state: Second, digest: bytes, clients: tuple[int, ...]) -> tuple[Seco
     if not set(clients) <= set(held.session.roster):
         raise ProtocolError("survivors from outside the roster", SERVER)
     both = tuple(i for i in clients if i in held.keys)
-    terms = terms_of(held.session, state.terms, state.others)
-    holding = Holding({i: held.keys[i] for i in both}, terms=None if terms is state.terms else terms)
+    keys = {i: held.keys[i] for i in both}
+    holding: Holding | SlotHolding = Holding(keys)
+    if held.slots is not None:
+        holding = SlotHolding(held.slots, keys, {i: held.commitments[i] for i in both})
     return replace(state, sessions={**state.sessions, digest: holding}), (_send(digest, Agreed(both)),)
 
 
@@ -176,10 +200,10 @@ def _toss(state: Second, question: bytes, request: GramQuestion) -> tuple[Second
     sessions = dict(state.sessions)
     for digest, client in rows:
         held = sessions.get(digest)
+        if isinstance(held, SlotHolding):  # inner products of choices would show who chose alike
+            raise ProtocolError("a Gram question about slots", SERVER)
         if not isinstance(held, Holding) or client not in held.keys:
             raise ProtocolError("a Gram question about an update that is not held", SERVER)
-        if held.terms is not None:
-            raise ProtocolError("a Gram question about what is only for sums", SERVER)
         products = held.products.get(client, 0) + len(rows)
         if 0 < state.terms.most_products < products:
             raise ProtocolError(f"a question too many: {state.terms.most_products} products of one update are the most", SERVER)
@@ -237,18 +261,27 @@ def _sum(state: Second, question: bytes, request: SumQuestion) -> tuple[Second, 
     held, floor = state.sessions.get(request.source), state.terms.floor
     if not isinstance(held, Holding) or held.sums is None or not set(request.clients) <= set(held.keys):
         raise ProtocolError("a sum of updates that are not held, or no longer for sums", SERVER)
-    terms = held.terms or state.terms
     row = dict(zip(request.clients, request.weights, strict=True))
     if len(row) < floor:
         raise ProtocolError(f"a sum of {len(row)} clients where {floor} are the fewest", SERVER)
-    if sum(abs(q) for q in row.values()) > terms.most_weight:
+    if sum(abs(q) for q in row.values()) > state.terms.most_weight:
         raise ProtocolError("weights whose sum could wrap around", SERVER)
     if reveals_fewer_than(floor, [*held.sums, row]):
         raise ProtocolError(f"a sum that, with those before, would show fewer than {floor} clients", SERVER)
-    shares = (keyed_share(held.keys[i], (terms.length,)).values for i in row)
-    total = weighted(row.values(), shares, terms.length)
+    shares = (keyed_share(held.keys[i], (state.terms.length,)).values for i in row)
+    total = weighted(row.values(), shares, state.terms.length)
     sessions = {**state.sessions, request.source: replace(held, sums=(*held.sums, row))}
     return replace(numbered, sessions=sessions), (stored, _send(question, SumAnswer(to_words(total))))
+
+
+def _slots(state: Second, question: bytes, request: SlotQuestion) -> tuple[Second, tuple[Effect, ...]]:
+    """Answer with the shares of counts and of open slots, once for a session."""
+    numbered, stored = _numbered(state, request.number, question, slot_question(state.run, request))
+    held = state.sessions.get(request.source)
+    if not isinstance(held, SlotHolding):
+        raise ProtocolError("a question about slots that are not held", SERVER)
+    opened, answer = open_slots(held, request)
+    return replace(numbered, sessions={**state.sessions, request.source: opened}), (stored, _send(question, answer))
 
 
 def _keep(state: Second, question: bytes, keep: Keep) -> Second:
@@ -257,7 +290,7 @@ def _keep(state: Second, question: bytes, keep: Keep) -> Second:
     kept: dict[bytes, Holding] = {}
     for digest, client in rows_of(keep):
         held = state.sessions.get(digest)
-        if not isinstance(held, Holding) or client not in held.keys or held.terms is not None:
+        if not isinstance(held, Holding) or client not in held.keys:
             raise ProtocolError("updates to keep that are not held", SERVER)
         before = kept.get(digest, Holding({}, None))
         products = {**before.products, client: held.products.get(client, 0)}

@@ -13,12 +13,15 @@ from numpy.typing import NDArray
 
 from ...crypto.additive import share
 from ...crypto.entropy import Entropy
+from ...crypto.pedersen import BLINDING_BYTES, COMMITMENT_BYTES, pedersen
 from ..errors import ProtocolError
 from ..messages import Envelope, Task
 from ..roles import Awaiting, Deadline, Effect, Event, Perform, Persist, Received, Send, Worked
 from ..session import SECOND_SERVER, SERVER, Session
 from ..uploads import Policy, invite
 from .messages import Agreed, ExplicitShare, Held, KeyShare, Withheld
+from .slot_messages import SlotKey, SlotShare
+from .slot_terms import SLOTS, SharedSlots
 from .terms import PROTOCOL, Terms, TooLarge
 
 Words = NDArray[np.uint64]
@@ -40,7 +43,7 @@ def from_words(data: bytes) -> Words:
 class Idle:
     """A client between sessions. next_round: the earliest round it still takes part in, per kind of work, as persisted.
 
-    entropy: where the keys of its shares come from; each is of one session. others: the terms of further kinds of work.
+    entropy: where the keys of its shares come from; each is of one session. slots: what was agreed on for slots, if anything.
     """
 
     me: int
@@ -49,7 +52,7 @@ class Idle:
     policy: Policy
     entropy: Entropy = field(repr=False)
     next_round: Mapping[str, int] = field(default_factory=dict)
-    others: Mapping[str, Terms] = field(default_factory=dict)
+    slots: SharedSlots | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     """The client's role. Raises ProtocolError blaming the server for a task against its policy or out of order."""
     match state, event:
         case Idle(), Received(Envelope(message=Task() as task) as envelope):
-            session = admitted(envelope, task, state.run, state.policy, state.next_round, state.others)
+            session = admitted(envelope, task, state.run, state.policy, state.next_round, state.slots)
             if state.me not in session.roster:
                 raise ProtocolError("a task for others", envelope.sender)
             idle = replace(state, next_round={**state.next_round, task.work: task.round + 1})
@@ -83,9 +86,9 @@ def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
 
 
 def admitted(
-    envelope: Envelope, task: Task, run: bytes, policy: Policy, next_round: Mapping[str, int], others: Mapping[str, Terms]
+    envelope: Envelope, task: Task, run: bytes, policy: Policy, next_round: Mapping[str, int], slots: SharedSlots | None
 ) -> Session:
-    """The session that a task opens. others: kinds of work beside `KINDS`. Raises ProtocolError blaming its sender."""
+    """The session that a task opens. slots: what was agreed on for them, if anything. Raises ProtocolError blaming its sender."""
     try:
         session = Session(task.protocol, task.run, task.round, task.cluster, task.roster, task.threshold)
     except ValueError as error:
@@ -95,7 +98,7 @@ def admitted(
         "a task under another session's digest": session.digest != envelope.session,
         "a task of another run": task.run != run,
         "a task of another protocol": task.protocol != f"{PROTOCOL}/{task.work}",
-        "a task of an unknown kind of work": task.work not in KINDS and task.work not in others,
+        "a task of an unknown kind of work": task.work not in KINDS and not (task.work == SLOTS and slots),
         "a task for a round already answered": task.round < next_round.get(task.work, 0),
         f"a cohort under the policy's {policy.min_cohort}": len(task.roster) < policy.min_cohort,
         f"a threshold under the policy's {policy.min_threshold}": task.threshold < policy.min_threshold,
@@ -106,22 +109,29 @@ def admitted(
     return session
 
 
-def terms_of(session: Session, terms: Terms, others: Mapping[str, Terms]) -> Terms:
-    """The terms of a session: those of its kind of work, if it has its own."""
-    return others.get(session.protocol.removeprefix(f"{PROTOCOL}/"), terms)
+def slots_of(session: Session, slots: SharedSlots | None) -> SharedSlots | None:
+    """What a session is about if it is about slots, else None."""
+    return slots if session.protocol == f"{PROTOCOL}/{SLOTS}" else None
 
 
 def _shares(state: Working, vector: NDArray[np.float32], samples: int) -> tuple[Effect, ...]:
     """Both shares of the update, or word to the server that there are none."""
     idle, digest = state.idle, state.session.digest
-    terms = terms_of(state.session, idle.terms, idle.others)
-    binding = terms.binding(state.session)
+    slots = slots_of(state.session, idle.slots)
+    terms, binding = (slots.terms, slots.binding(state.session)) if slots else (idle.terms, idle.terms.binding(state.session))
     try:
         encoded = terms.encode(vector)
     except TooLarge:
         return (Send(Envelope(digest, idle.me, SERVER, Withheld(binding))),)
     key = idle.entropy.secret(f"two servers {idle.me} {binding.hex()}", 32)
     explicit, _ = share(encoded, terms.radius, key)
+    if slots:
+        blinding = idle.entropy.secret(f"two servers {idle.me} slots {binding.hex()}", BLINDING_BYTES)
+        commitment = pedersen(explicit.values[: slots.count].tolist(), int.from_bytes(blinding, "big"))
+        return (
+            Send(Envelope(digest, idle.me, SECOND_SERVER, SlotKey(binding, key, commitment.to_bytes(COMMITMENT_BYTES, "big")))),
+            Send(Envelope(digest, idle.me, SERVER, SlotShare(binding, to_words(explicit.values), blinding))),
+        )
     return (
         Send(Envelope(digest, idle.me, SECOND_SERVER, KeyShare(binding, key))),
         Send(Envelope(digest, idle.me, SERVER, ExplicitShare(binding, to_words(explicit.values), samples))),
@@ -130,12 +140,18 @@ def _shares(state: Working, vector: NDArray[np.float32], samples: int) -> tuple[
 
 @dataclass(frozen=True, slots=True)
 class Collecting:
-    """The server while shares arrive: 8 d bytes and the number of samples of each client."""
+    """The server while shares arrive: 8 d bytes and the number of samples of each client; of slots, blindings beside."""
 
     session: Session
     terms: Terms
     received: Mapping[int, tuple[Words, int]] = field(default_factory=dict, repr=False)
     withheld: tuple[int, ...] = ()
+    slots: SharedSlots | None = None
+    blindings: Mapping[int, int] = field(default_factory=dict, repr=False)
+
+    @property
+    def binding(self) -> bytes:
+        return (self.slots or self.terms).binding(self.session)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +163,7 @@ class Agreeing:
     received: Mapping[int, tuple[Words, int]] = field(repr=False)
     withheld: tuple[int, ...]
     agreed: tuple[int, ...] | None = None
+    blindings: Mapping[int, int] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +178,7 @@ class Collected:
     withheld: tuple[int, ...]
     alone: bool = False
     heard: tuple[int, ...] = ()
+    blindings: Mapping[int, int] = field(default_factory=dict, repr=False)
 
 
 def opening(session: Session, work: str, model: str, vector: bytes) -> tuple[Effect, ...]:
@@ -174,17 +192,18 @@ def opening(session: Session, work: str, model: str, vector: bytes) -> tuple[Eff
 def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     """The server's role in an upload. Raises ProtocolError blaming the sender of what is misplaced, repeated or malformed."""
     match state, event:
-        case Collecting(), Received(Envelope(message=ExplicitShare() as upload, sender=client)):
-            _expect(state, client, upload.binding)
-            if len(upload.vector) != 8 * state.terms.length:
-                raise ProtocolError(f"a share of {len(upload.vector)} bytes where {8 * state.terms.length} belong", client)
-            return replace(state, received={**state.received, client: (from_words(upload.vector), upload.samples)}), ()
+        case Collecting(slots=None), Received(Envelope(message=ExplicitShare() as upload, sender=client)):
+            return _received(state, client, upload, upload.samples), ()
+        case Collecting(slots=SharedSlots()), Received(Envelope(message=SlotShare() as upload, sender=client)):
+            blindings = {**state.blindings, client: int.from_bytes(upload.blinding, "big")}
+            return replace(_received(state, client, upload, 1), blindings=blindings), ()
         case Collecting(), Received(Envelope(message=Withheld(binding=binding), sender=client)):
             _expect(state, client, binding)
             return replace(state, withheld=(*state.withheld, client)), ()
         case Collecting(), Deadline():
             held = Send(Envelope(state.session.digest, SERVER, SECOND_SERVER, Held(tuple(sorted(state.received)))))
-            return Agreeing(state.session, state.terms, state.received, state.withheld), (Awaiting("agree"), held)
+            agreeing = Agreeing(state.session, state.terms, state.received, state.withheld, blindings=state.blindings)
+            return agreeing, (Awaiting("agree"), held)
         case Agreeing(agreed=None), Received(Envelope(message=Agreed(clients=clients), sender=sender)):
             if sender != SECOND_SERVER or not set(clients) <= set(state.received):
                 raise ProtocolError("survivors that are not the second server's, or whose shares are not here", sender)
@@ -192,8 +211,8 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
         case Agreeing(), Deadline():
             survivors = {i: state.received[i] for i in state.agreed or ()}
             heard = tuple(sorted(state.received))
-            return Collected(state.session, survivors, state.withheld, state.agreed is None, heard), ()
-        case ((Agreeing() | Collected()), Received(Envelope(message=ExplicitShare() | Withheld(), sender=client))):
+            return Collected(state.session, survivors, state.withheld, state.agreed is None, heard, state.blindings), ()
+        case ((Agreeing() | Collected()), Received(Envelope(message=ExplicitShare() | SlotShare() | Withheld(), sender=client))):
             raise ProtocolError("a share after the deadline", client)
         case _, Received(envelope):
             raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)
@@ -201,10 +220,17 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
 
 
+def _received(state: Collecting, client: int, upload: ExplicitShare | SlotShare, samples: int) -> Collecting:
+    _expect(state, client, upload.binding)
+    if len(upload.vector) != 8 * state.terms.length:
+        raise ProtocolError(f"a share of {len(upload.vector)} bytes where {8 * state.terms.length} belong", client)
+    return replace(state, received={**state.received, client: (from_words(upload.vector), samples)})
+
+
 def _expect(state: Collecting, client: int, binding: bytes) -> None:
     if client not in state.session.roster:
         raise ProtocolError("a share from outside the roster", client)
     if client in state.received or client in state.withheld:
         raise ProtocolError("a second share in one session", client)
-    if binding != state.terms.binding(state.session):
+    if binding != state.binding:
         raise ProtocolError("a share of another session or of other terms", client)

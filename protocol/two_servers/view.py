@@ -38,8 +38,8 @@ class TwoServer:
     fraction of it. k: inner products are those of random projections to k coordinates (even), exact where updates have at
     most k. floor: fewest clients in a sum, held by the second server too.
 
-    Slots are answered in two uploads: counts, then sums of the slots that `floor` clients chose, where max_norm is that of each
-    vector in a slot. The first server learns both, neither who chose what; the floor of a slot is the first server's word.
+    Slots are answered in one upload, where max_norm is that of each vector in a slot. Both servers learn how many chose each
+    slot, neither who did; the second opens to the first the sums of those that `floor` clients chose, and checks that they did.
     """
 
     max_norm: float = 64.0
@@ -84,6 +84,8 @@ class TwoServerView(TwoServerSlots):
     # --- work ---------------------------------------------------------------------------------------------------------
 
     def train(self, round: int, work: Mapping[str, Assignment], kind: Work = "update", /) -> Mapping[str, Updates]:
+        if any(assignment.own for assignment in work.values()):
+            raise Refused("clients have no models of their own under two servers; use Plain, Permuted, Masked or Encrypted")
         self._forget_shares(name for name, c in self.server.shares.items() if c.session.round != round)
         sessions = []
         for cluster, assignment in work.items():

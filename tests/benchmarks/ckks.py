@@ -25,7 +25,8 @@ from cloister.fl.run_folder import machine, versions
 from cloister.protocol.encrypted import keys as encrypted_keys
 from cloister.protocol.encrypted import scores as encrypted_scores
 from cloister.protocol.encrypted import sum as encrypted_sum
-from cloister.protocol.encrypted.client import SCORES, SKETCH, SUM, Idle, Policy, client_step
+from cloister.protocol.encrypted.client import client_step
+from cloister.protocol.encrypted.client_phases import SCORES, SKETCH, SUM, Idle, Policy
 from cloister.protocol.encrypted.keys import KeyName
 from cloister.protocol.encrypted.scaling import Weighting
 from cloister.protocol.messages import decode, encode

@@ -1,0 +1,136 @@
+"""The phases of a client of the encrypted sum and scores, the policy that it keeps, and how it joins a session once.
+
+Spec: specs/encrypted.md. The steps: client.py.
+"""
+
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from ...crypto.ckks import EncryptingContext
+from ...crypto.projection import TwoStage
+from ..errors import ProtocolError
+from ..roles import Persist
+from ..session import SERVER, Session
+from .keys import PROTOCOL as KEY
+from .keys import KeyName, Purpose
+from .messages import EncryptedSum, EncryptedSumRequest, KeyRequest, OpenSlots, ScoreRequest, SketchRequest
+from .scaling import Weighting
+from .slots import PROTOCOL as SLOTS
+from .slots import Counted, EncryptedSlots
+
+SUM, SKETCH, SCORES = "encrypted sum", "encrypted sketch", "encrypted scores"
+MOST_SPENT = 4096
+"""Answers of one client in one round."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What a client insists on. min_cohort, min_threshold: of sums. keys: "run" where sketches of different rounds may meet.
+
+    digits: the most decimals of a score that it hands out.
+    """
+
+    min_cohort: int = 3
+    min_threshold: int = 3
+    keys: Literal["run", "session"] = "session"
+    digits: int = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """A client between sessions. seed: what the clients share and the server lacks (group_seed.py).
+
+    sketch: the secret sketch by session digest, drawn from the seed. length: coordinates of an update.
+    round: the latest that it took part in; spent: what it answered there, (kind of answer, session digest).
+    slots: what was agreed on for sums into slots, if anything. counted: sessions of them whose counts it opened, not the sums.
+    """
+
+    me: int
+    run: bytes
+    policy: Policy
+    seed: bytes = field(repr=False)
+    sketch: Callable[[bytes], TwoStage] = field(repr=False)
+    length: int
+    round: int = 0
+    spent: frozenset[tuple[str, bytes]] = frozenset()
+    slots: EncryptedSlots | None = None
+    counted: Mapping[bytes, Counted] = field(default_factory=dict)
+
+    def length_of(self, session: Session) -> int:
+        """Coordinates of a client's input. Raises ProtocolError for a sum that nobody agreed on."""
+        if session.protocol == SLOTS and self.slots is not None:
+            return self.slots.length
+        if session.protocol != SUM:
+            raise ProtocolError("a sum of an unknown kind", SERVER)
+        return self.length
+
+    def key(self, purpose: Purpose, session: Session) -> KeyName:
+        """The key that belongs to this session: its own, or the run's."""
+        if purpose == "products" and self.policy.keys == "run":
+            return KeyName(self.run, purpose, 0, "all")
+        return KeyName(self.run, purpose, session.round, session.cluster)
+
+
+@dataclass(frozen=True, slots=True)
+class Summing:
+    """A client that owes its weighted vector, encrypted under `key`."""
+
+    idle: Idle
+    session: Session
+    key: EncryptingContext
+    weighting: Weighting
+
+
+@dataclass(frozen=True, slots=True)
+class Sketching:
+    """A client that owes its sketch, encrypted under `key`."""
+
+    idle: Idle
+    session: Session
+    key: EncryptingContext
+
+
+Invitation = KeyRequest | EncryptedSumRequest | SketchRequest | EncryptedSum | OpenSlots | ScoreRequest
+
+
+def joined(state: Idle, digest: bytes, asked: Invitation, protocol: str, *, member: bool = True) -> tuple[Idle, Session, Persist]:
+    """The session of a message, checked and spent for this kind of answer. member: whether only its roster may answer."""
+    try:
+        session = Session(asked.protocol, asked.run, asked.round, asked.cluster, asked.roster, asked.threshold)
+    except ValueError as error:
+        raise ProtocolError(f"a message without a valid session: {error}", SERVER) from None
+    kind = type(asked).__name__
+    cohorts = protocol == SUM
+    problems = {
+        "a message under another session's digest": session.digest != digest,
+        "a session of another run": session.run != state.run,
+        "a session of another protocol": session.protocol.partition("/")[0] != protocol,
+        "a session of others": member and state.me not in session.roster,
+        "a session of an earlier round": session.round < state.round and not _of_run(state, session),
+        "a session already answered": (kind, digest) in state.spent,
+        "more sessions than one round has": len(state.spent) >= MOST_SPENT and session.round == state.round,
+        f"a cohort under the policy's {state.policy.min_cohort}": cohorts and len(session.roster) < state.policy.min_cohort,
+        f"a threshold under the policy's {state.policy.min_threshold}": cohorts
+        and session.threshold < state.policy.min_threshold,
+    }
+    for reason, found in problems.items():
+        if found:
+            raise ProtocolError(reason, SERVER)
+    spent = state.spent if session.round <= state.round else frozenset()
+    idle = replace(state, round=max(state.round, session.round), spent=spent | {(kind, digest)})
+    return idle, session, Persist(f"spent {kind} {digest.hex()}", session.round.to_bytes(4, "big"))
+
+
+def _of_run(state: Idle, session: Session) -> bool:
+    """Whether this is the session of the run's key, which may be asked for in any round."""
+    return state.policy.keys == "run" and (session.protocol, session.round, session.cluster) == (f"{KEY}/products", 0, "all")
+
+
+def weighting_of(asked: EncryptedSumRequest | EncryptedSum) -> Weighting:
+    numbers = struct.unpack(f">{len(asked.roster)}d", asked.weights)
+    try:
+        return Weighting(dict(zip(asked.roster, numbers, strict=True)), bool(asked.times_samples))
+    except ValueError as error:
+        raise ProtocolError(f"a sum that cannot be: {error}", SERVER) from None

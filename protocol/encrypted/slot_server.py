@@ -1,0 +1,185 @@
+"""The server of encrypted sums into slots: it has the counts opened, and then the sums of those slots that reach the floor.
+
+Spec: specs/slots.md. Phases: Adding -> Counting -> Opening -> SlotsSummed, or Failed. Both openings are of the same ciphertexts'
+total, so nobody can be lost in between; the rows of small slots are sent to nobody.
+"""
+
+import struct
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ...crypto.ckks import Encrypted, InvalidCiphertext, add
+from ..errors import ProtocolError
+from ..messages import Envelope
+from ..roles import Awaiting, Deadline, Effect, Event, Received, Send
+from ..session import SERVER, Session
+from .keys import Failed, RelayedKey
+from .messages import EncryptedInput, EncryptedSum, EncryptedSumRequest, OpenSlots, SumOpened
+from .slots import EncryptedSlots
+
+Reports = Mapping[int, tuple[float, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class SlotPlan:
+    """What is summed: its session, key, slots, and the members that open it."""
+
+    session: Session
+    key: RelayedKey
+    slots: EncryptedSlots
+    members: tuple[int, ...]
+
+    @property
+    def weights(self) -> bytes:
+        """One for every client: shares are part of what is encrypted."""
+        return struct.pack(">d", 1.0) * len(self.session.roster)
+
+    @property
+    def head(self) -> tuple[str, bytes, int, str, tuple[int, ...], int]:
+        s = self.session
+        return s.protocol, s.run, s.round, s.cluster, s.roster, s.threshold
+
+
+@dataclass(frozen=True, slots=True)
+class Adding:
+    """The server while inputs are added and forgotten. alive: whose are in the total."""
+
+    plan: SlotPlan
+    total: Encrypted | None = None
+    alive: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """The server while members open the counts. reports: what each of them says."""
+
+    plan: SlotPlan
+    total: Encrypted
+    alive: tuple[int, ...]
+    reports: Reports = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """The server while members open the sums of the open slots. asked: who said the counts. blame: who said others than most."""
+
+    plan: SlotPlan
+    alive: tuple[int, ...]
+    counts: tuple[int, ...]
+    opened: tuple[int, ...]
+    asked: tuple[int, ...]
+    blame: tuple[int, ...]
+    reports: Reports = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SlotsSummed:
+    """The end: what most members said. counts: of every slot. opened: sent to members. weights: of these, none if nobody said."""
+
+    session: Session
+    clients: tuple[int, ...]
+    counts: tuple[int, ...]
+    opened: tuple[int, ...]
+    weights: Mapping[int, float]
+    blame: tuple[int, ...]
+
+
+def invite(plan: SlotPlan) -> tuple[Effect, ...]:
+    """The server's first move: every client of the roster is asked for its input."""
+    key = plan.key
+    request = EncryptedSumRequest(*plan.head, plan.weights, 0, plan.slots.length, key.holder, key.encrypting, key.tag)
+    return tuple(Send(Envelope(plan.session.digest, SERVER, client, request)) for client in plan.session.roster)
+
+
+def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
+    """The server's role. Raises ProtocolError blaming the client for a message that is misplaced, repeated or malformed."""
+    match state, event:
+        case Adding(), Received(Envelope(message=EncryptedInput(ciphertexts=data), sender=client)):
+            return _add(state, client, data), ()
+        case Adding(), Deadline():
+            return _send_counts(state)
+        case Counting(), Received(Envelope(message=SumOpened(weight=told), sender=client)):
+            numbers = _report(state.plan.members, state.reports, client, told, state.plan.slots.count)
+            if not all(n == int(n) and 0 <= n <= len(state.alive) for n in numbers):
+                raise ProtocolError("counts that are not of these clients", client)
+            return replace(state, reports={**state.reports, client: numbers}), ()
+        case Counting(), Deadline():
+            return _send_slots(state)
+        case Opening(), Received(Envelope(message=SumOpened(weight=told), sender=client)):
+            numbers = _report(state.asked, state.reports, client, told, len(state.opened))
+            most = state.plan.slots.most
+            if not all(state.counts[k] <= n <= state.counts[k] * most for k, n in zip(state.opened, numbers, strict=True)):
+                raise ProtocolError("weights that so many clients cannot have given", client)
+            return replace(state, reports={**state.reports, client: numbers}), ()
+        case Opening(), Deadline():
+            return _summed(state), ()
+        case ((SlotsSummed() | Failed()), Deadline()):
+            return state, ()
+        case _, Received(envelope):
+            raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)
+        case _:
+            raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
+
+
+def _add(state: Adding, client: int, data: bytes) -> Adding:
+    if client not in state.plan.session.roster or client in state.alive:
+        raise ProtocolError("an input from outside the roster, or a second time", client)
+    try:
+        vector = state.plan.key.public.read(data, state.plan.slots.length)
+    except InvalidCiphertext as error:
+        raise ProtocolError(f"an input that cannot be used: {error}", client) from None
+    total = vector if state.total is None else add([state.total, vector])
+    return replace(state, total=total, alive=(*state.alive, client))
+
+
+def _send_counts(state: Adding) -> tuple[Counting | Failed, tuple[Effect, ...]]:
+    plan, alive = state.plan, tuple(sorted(state.alive))
+    if state.total is None or len(alive) < plan.session.threshold:
+        return Failed(plan.session, "add", len(alive), plan.session.threshold), ()
+    key, counts = plan.key, plan.slots.part(state.total, None)
+    message = EncryptedSum(*plan.head, plan.weights, 0, plan.slots.count, alive, key.holder, key.hash, key.sealed, counts)
+    sends = (Send(Envelope(plan.session.digest, SERVER, client, message)) for client in plan.members)
+    return Counting(plan, state.total, alive), (Awaiting("count"), *sends)
+
+
+def _report(members: tuple[int, ...], reports: Reports, client: int, told: bytes, count: int) -> tuple[float, ...]:
+    if client not in members or client in reports:
+        raise ProtocolError("opened slots from a client that was not asked, or a second time", client)
+    if len(told) != 8 * count:
+        raise ProtocolError(f"{len(told)} bytes of a report where {8 * count} belong", client)
+    numbers = struct.unpack(f">{count}d", told)
+    if not all(abs(number) < float("inf") for number in numbers):
+        raise ProtocolError("a report that is not finite", client)
+    return numbers
+
+
+def _most(reports: Reports) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    """What most members said (those that follow the protocol all say the same), and who said something else."""
+    ((found, _),) = Counter(dict(sorted(reports.items())).values()).most_common(1)
+    return found, tuple(sorted(i for i, told in reports.items() if told != found))
+
+
+def _send_slots(state: Counting) -> tuple[Opening | SlotsSummed | Failed, tuple[Effect, ...]]:
+    """Those that have counted are sent the open slots; what is under the floor goes nowhere, and is forgotten here."""
+    plan, key = state.plan, state.plan.key
+    if not state.reports:
+        return Failed(plan.session, "count", 0, 1), ()
+    found, blame = _most(state.reports)
+    counts = tuple(int(n) for n in found)
+    opened = plan.slots.chosen(counts)
+    if not opened:
+        return SlotsSummed(plan.session, state.alive, counts, (), {}, blame), ()
+    rows = plan.slots.part(state.total, opened)
+    message = OpenSlots(*plan.head, state.alive, opened, key.holder, key.hash, key.sealed, rows)
+    asked = tuple(sorted(state.reports))
+    sends = (Send(Envelope(plan.session.digest, SERVER, client, message)) for client in asked)
+    return Opening(plan, state.alive, counts, opened, asked, blame), (Awaiting("open"), *sends)
+
+
+def _summed(state: Opening) -> SlotsSummed:
+    said, others = _most(state.reports) if state.reports else ((), ())
+    weights = dict(zip(state.opened, said, strict=True)) if said else {}
+    blame = tuple(sorted({*state.blame, *others}))
+    return SlotsSummed(state.plan.session, state.alive, state.counts, state.opened, weights, blame)

@@ -1,0 +1,96 @@
+"""Models and means at their owner, and what is done with them there: the part of a view that is about models."""
+
+from collections.abc import Collection, Iterable, Mapping
+from itertools import chain, count
+
+import numpy as np
+
+from .answers import Model, Owner, Sum, Vector
+from .errors import Refused
+from .in_process import Fault, InProcess
+from .session import SERVER
+from .sides import ClientSide, ServerSide
+from .uploads import usable
+from .view import LocalJob, Setup
+
+Clients = tuple[int, ...]
+UNUSABLE = "the vector is not finite, or too large to compare"
+
+
+class ModelKeeping:
+    """The two sides of a run. What the server's side holds is what a curious server holds.
+
+    Models that a client moved by itself, or by a sum that it alone received, are its own, whoever owns the others.
+    """
+
+    def __init__(self, setup: Setup, owner: Owner, clients: ClientSide, network: InProcess) -> None:
+        self.server = ServerSide()
+        self.clients = clients
+        self._setup = setup
+        self._owner: Owner = owner
+        self._network = network
+        self._models["init"] = setup.initial
+
+    @property
+    def owner(self) -> Owner:
+        return self._owner
+
+    @property
+    def _models(self) -> dict[str, Vector]:
+        return (self.server if self._owner == "server" else self.clients).models
+
+    @property
+    def _means(self) -> dict[str, Vector]:
+        return (self.server if self._owner == "server" else self.clients).means
+
+    def _model(self, model: Model) -> Vector:
+        if model.name not in self._models:
+            raise Refused(f"the model {model.name} is gone; keep its handle when retiring")
+        return self._models[model.name]
+
+    def advance(self, model: Model, mean: Sum, /, step: float = 1.0) -> Model:
+        personal = isinstance(mean.recipient, int)
+        means, models = (self.clients.means, self.clients.models) if personal else (self._means, self._models)
+        before = self.observe(model) if personal else self._model(model)
+        if mean.name not in means:
+            raise Refused(f"the mean {mean.name} is gone; move the model in the round that published it")
+        at = (mean.recipient,) if isinstance(mean.recipient, int) else (SERVER,) if self._owner == "server" else mean.clients
+        with self._network.timed(*at):
+            moved = before + np.float32(step) * means[mean.name]
+        name = unused(mean.name, models)
+        models[name] = moved
+        return Model(name)
+
+    def merge(self, models: Mapping[Model, float], /) -> Model:
+        total = sum(models.values())
+        if not total > 0 or min(models.values()) < 0:
+            raise ValueError("the weights of models that are merged are not negative, and some are above 0")
+        mean = np.zeros(len(self._setup.initial))
+        for model, weight in models.items():
+            mean += weight / total * self._models[model.name]
+        name = unused("+".join(sorted(model.name for model in models))[:200], self._models)
+        self._models[name] = mean.astype(np.float32)
+        return Model(name)
+
+    def train_alone(self, round: int, models: Mapping[int, Model], /) -> Mapping[int, Model]:
+        jobs = [LocalJob(i, round, "update", self.observe(models[i])) for i in sorted(models)]
+        trained = {}
+        for client, result in self._setup.workers(jobs):
+            if not usable(result.vector):
+                self._reject([client])
+                trained[client] = models[client]
+                continue
+            trained[client] = Model(f"client {client}@{round}")
+            self.clients.models[trained[client].name] = self.observe(models[client]) + result.vector
+        return trained
+
+    def observe(self, model: Model, /) -> Vector:
+        return self.clients.models[model.name] if model.name in self.clients.models else self._model(model)
+
+    def _reject(self, clients: Iterable[int], reason: str = UNUSABLE) -> None:
+        self._network.faults += [Fault(i, reason, True) for i in clients]
+
+
+def unused(name: str, taken: Collection[str]) -> str:
+    """The name, or with a number behind it if it is taken."""
+    return next(n for n in chain([name], (f"{name}#{k}" for k in count(2))) if n not in taken)

@@ -1,0 +1,207 @@
+"""Receiver-opened sums in the view of secure aggregation: a masked sum for each receiver, which it alone can open.
+
+Spec: specs/receiver_opened.md. The receiver's own update is not in the masked sum: it adds that itself.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...crypto.fixed_point import Nearest
+from ..answers import Remembered, Snapshot, Sum, Updates, Vector
+from ..errors import Refused
+from ..in_process import Fault, InProcess
+from ..masked.input import beyond
+from ..masked.server import Summed
+from ..masked.sessions import Masking, masking_graph_of
+from ..masked.slots_view import MaskedSlots
+from ..masked.terms import PROTOCOL as SUM_PROTOCOL
+from ..masked.terms import Plan, Ring
+from ..messages import HEAD_BYTES, Task
+from ..personal import PersonalQuestion
+from ..roles import Deadline, Effect, Learned, Party, Worked
+from ..session import SERVER, Session
+from ..sketch_view import SketchSecret
+from ..uploads import from_bytes
+from ..view import LocalWork, Setup
+from ..view_base import unused
+from .client import blinded_input
+from .run import members_of
+from .server import Agreed, Inviting, NotOpened, forward, invite, server_step
+from .terms import PROTOCOL, Opening, OpeningPolicy, most_bits
+
+UNDER_MASKS = "who is in the sum for one client, and the sum under masks that only this client can take off"
+OWN_SUM = "a weighted sum of these clients' updates, which it alone can open, and its weights"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedTerms:
+    """Public, of a run. colluding: groups of clients whose sums are checked as if they put them together."""
+
+    ring_bits: int
+    clip: float
+    colluding: tuple[frozenset[int], ...] = ()
+
+
+class ReceiverOpenedSums(MaskedSlots):
+    """Answers personal sums."""
+
+    def __init__(
+        self, setup: Setup, floor: int, secret: SketchSecret, network: InProcess, graph: tuple[float, float], terms: OpenedTerms
+    ) -> None:
+        super().__init__(setup, floor, secret, network, graph)
+        self._opened_terms = terms
+        self._opening_policy = OpeningPolicy(floor, terms.colluding)
+        self._openers = members_of(self._members, setup.run, bytes(32), self._opening_policy, setup.entropy)
+
+    # --- sums ---------------------------------------------------------------------------------------------------------
+
+    def _allies(self, receiver: int) -> frozenset[int]:
+        return self._opening_policy.group(receiver)
+
+    def _check_together(self, updates: Updates, questions: list[PersonalQuestion]) -> None:
+        openings = self._openings(updates, questions)
+        for at, opening in enumerate(openings):
+            if self._opening_policy.reveals(opening, openings[:at]):
+                raise Refused(
+                    f"the sum for client {opening.receiver} could show it and those that collude with it what fewer than"
+                    f" {self._floor} of the others sent"
+                )
+
+    def _personal(self, updates: Updates, questions: list[PersonalQuestion]) -> Mapping[int, Sum]:
+        """All keys, then a masked sum for each receiver: clients are in all of them."""
+        agreed = self._agreed(self._openings(updates, questions))
+        found = {}
+        for q in questions:
+            if (state := agreed[q.receiver]) is None:
+                continue
+            summed = self._masked_total(updates, q, state)
+            if summed is not None and (answer := self._opened_sum(updates, q, state, summed)) is not None:
+                found[q.receiver] = answer
+        self._forget_openings()
+        return found
+
+    def _openings(self, updates: Updates, questions: list[PersonalQuestion]) -> list[Opening]:
+        model = self._model_digest(updates)
+        return [self._opening(updates, question, model) for question in questions]
+
+    def _opening(self, updates: Updates, question: PersonalQuestion, model: bytes) -> Opening:
+        """Below its threshold nothing is opened: the floor, and where receivers may collude as many as may be left at least."""
+        how, others = self._opened_terms, question.others
+        allies = self._allies(question.receiver)
+        least = self._floor + len(allies & set(others))
+        if len(allies) > 1:
+            least = max(least, len(others) - math.floor(self._graph[1] * len(others) + 1e-9))
+        label = f"{updates.cluster} for {question.receiver}"
+        session = Session(PROTOCOL, self._setup.run, updates.round, label, others, least)
+        weights = tuple(question.row[i] for i in others)
+        bits = most_bits(how.ring_bits, len(others))
+        try:
+            return Opening(
+                session,
+                question.receiver,
+                weights,
+                how.ring_bits,
+                len(self._setup.initial),
+                bits,
+                how.clip,
+                model,
+            )
+        except ValueError as error:
+            raise Refused(f"{question.label} cannot be opened by one client: {error}") from None
+
+    def _agreed(self, openings: list[Opening]) -> dict[int, Agreed | None]:
+        """Of each receiver, who shares a mask with it; None, and a fault on record, where these are too few."""
+        for party in self._openers.values():
+            party.state = replace(party.state, model=openings[0].model)
+        servers = {o.receiver: Party(SERVER, Inviting(o, self._enrolled), server_step) for o in openings}
+        largest = max(120 * len(o.session.roster) + 4 * o.length for o in openings)
+        self._network.allow(HEAD_BYTES + 200 + largest)
+        self._carry({o.session.digest: servers[o.receiver] for o in openings}, (e for o in openings for e in invite(o)))
+        found: dict[int, Agreed | None] = {}
+        for receiver, server in servers.items():
+            found[receiver] = server.state if isinstance(server.state, Agreed) else None
+            if isinstance(ended := server.state, NotOpened):
+                reason = f"the sum for client {receiver} failed at stage {ended.stage}: {ended.have} of {ended.need} were there"
+                self._network.faults.append(Fault(SERVER if ended.stage == "senders" else receiver, reason))
+        return found
+
+    def _masked_total(self, updates: Updates, question: PersonalQuestion, agreed: Agreed) -> Summed | None:
+        opening, senders = agreed.opening, agreed.senders
+        try:
+            graph = masking_graph_of(len(senders), *self._graph)
+        except ValueError as error:
+            self._network.faults.append(Fault(SERVER, f"sum {question.label} cannot be masked: {error}"))
+            return None
+        seed = self._entropy.secret(f"masking graph {opening.binding.hex()}", 32)
+        terms = opening.sum_terms(graph.neighbours, graph.threshold, seed)
+        plan = Plan.of(opening.sum_session(senders), terms, self._enrolled)
+
+        def put_in(client: int, work: LocalWork) -> Ring | str:
+            reason = beyond(work.vector, opening.clip)
+            return reason or blinded_input(self._openers[client].state, plan.session, work.vector, Nearest())
+
+        summed = self._mask({question.label: Masking(plan, updates, put_in)})[question.label]
+        if summed is not None:
+            self._disclose(updates.round, "server", "personal sums", summed.clients, 0, UNDER_MASKS)
+        return summed
+
+    def _opened_sum(self, updates: Updates, question: PersonalQuestion, agreed: Agreed, summed: Summed) -> Sum | None:
+        """What the receiver makes of the total; None, and a fault on record, if it did not get it or could not open it."""
+        opening, receiver = agreed.opening, question.receiver
+        totals = self._carry({}, [forward(agreed, summed)])
+        if (total := totals.get(opening.session.digest)) is None:
+            self._network.faults.append(Fault(receiver, f"the sum for client {receiver} was not opened"))
+            return None
+        d, alone = len(total), question.row.get(receiver, 0.0)
+        self._disclose(updates.round, "clients", "personal sums", summed.clients, d, OWN_SUM, receiver)
+        weight = math.fsum([*(question.row[i] for i in summed.clients), alone])
+        if weight == 0:
+            return None
+        with self._network.timed(receiver):
+            own = alone * self.clients.held[updates.name][receiver].vector.astype(np.float64) if alone else 0.0
+            mean = ((opening.largest * total.astype(np.float64) + own) / weight).astype(np.float32)
+        clients = tuple(sorted({*summed.clients, receiver})) if alone else summed.clients
+        error = math.sqrt(d) * opening.error(len(summed.clients), Nearest()) * opening.largest / abs(weight)
+        name = unused(question.label, self.clients.means)
+        self.clients.means[name] = mean
+        return Sum(name, receiver, clients, weight, 0.0, None, error)
+
+    def _carry(self, servers: Mapping[bytes, Party], effects: Iterable[Effect]) -> dict[bytes, Vector]:
+        """Play these sessions; returns what receivers learned, by session digest."""
+        learned: dict[bytes, Vector] = {}
+
+        def learn(_: int, effect: Learned) -> None:
+            learned[effect.session] = from_bytes(effect.vector)
+
+        def no_work(_: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
+            return iter(())
+
+        self._network.run(self._openers, servers, ((SERVER, effect) for effect in effects), no_work, learn)
+        return learned
+
+    def _forget_openings(self) -> None:
+        """Clients leave all openings, and forget the names of sums that no input can be made for any more."""
+        for i, opener in self._openers.items():
+            opener.handle(Deadline())
+            masker = self._maskers[i]
+            rounds = {n: r for n, r in masker.state.next_round.items() if not n.startswith(f"{SUM_PROTOCOL}/opened ")}
+            masker.state = replace(masker.state, next_round=rounds)
+
+    # --- keeping ------------------------------------------------------------------------------------------------------
+
+    def save(self) -> Snapshot:
+        saved = super().save()
+        rounds = {i: dict(of) for i, of in saved.next_round.items()}
+        for i, opener in self._openers.items():
+            if latest := max(opener.state.next_round.values(), default=opener.state.since):
+                rounds[i][PROTOCOL] = latest
+        return replace(saved, next_round=rounds)
+
+    def restore(self, snapshot: Snapshot, remembered: Iterable[Remembered], /) -> None:
+        super().restore(snapshot, remembered)
+        for i, opener in self._openers.items():
+            since = snapshot.next_round.get(i, {}).get(PROTOCOL, 0)
+            opener.state = replace(opener.state, next_round={}, since=since, taken=())

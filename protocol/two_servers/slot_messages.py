@@ -1,0 +1,88 @@
+"""The messages of sums into slots under two servers, in the order in which they are said.
+
+Spec: specs/slots.md; schema: messages.cddl. Ring elements are little-endian uint64, other whole numbers big-endian.
+"""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from ...crypto.pedersen import BLINDING_BYTES, COMMITMENT_BYTES
+from ..message_fields import DIGEST_BYTES, MAX_VECTOR_BYTES, integer, octets
+from .messages import MAX_QUESTION, ring
+
+MOST_SLOTS = 64
+COUNT_BYTES = 12
+"""Bytes of a sum of up to 2^32 ring elements."""
+BLINDINGS_BYTES = BLINDING_BYTES + 4
+"""Bytes of a sum of up to 2^32 blindings."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotShare:
+    """Client to server: what `ExplicitShare` holds, of counts and rows, and the blinding of its commitment to the counts."""
+
+    kind: ClassVar[int] = 55
+    binding: bytes
+    vector: bytes = field(repr=False)
+    blinding: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        octets(self.binding, DIGEST_BYTES, DIGEST_BYTES, "binding")
+        ring(self.vector, "vector")
+        octets(self.blinding, BLINDING_BYTES, BLINDING_BYTES, "blinding")
+
+
+@dataclass(frozen=True, slots=True)
+class SlotKey:
+    """Client to second server: the key that its share is stretched from, and a commitment to the counts in the server's share."""
+
+    kind: ClassVar[int] = 56
+    binding: bytes
+    key: bytes = field(repr=False)
+    commitment: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        octets(self.binding, DIGEST_BYTES, DIGEST_BYTES, "binding")
+        octets(self.key, 32, 32, "key")
+        octets(self.commitment, COMMITMENT_BYTES, COMMITMENT_BYTES, "commitment")
+
+
+@dataclass(frozen=True, slots=True)
+class SlotQuestion:
+    """Server to second server: open the slots of this session that enough clients chose.
+
+    counts: for each slot, 12 bytes: the sum, without wrap, of all survivors' counts in the server's shares. blinding: the sum of
+    the blindings.
+    """
+
+    kind: ClassVar[int] = 57
+    number: int
+    source: bytes
+    counts: bytes = field(repr=False)
+    blinding: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        integer(self.number, 0, MAX_QUESTION, "number")
+        octets(self.source, DIGEST_BYTES, DIGEST_BYTES, "source")
+        octets(self.counts, COUNT_BYTES, COUNT_BYTES * MOST_SLOTS, "counts")
+        if len(self.counts) % COUNT_BYTES:
+            raise ValueError(f"counts are not of whole numbers of {COUNT_BYTES} bytes")
+        octets(self.blinding, BLINDINGS_BYTES, BLINDINGS_BYTES, "blinding")
+
+
+@dataclass(frozen=True, slots=True)
+class SlotAnswer:
+    """Second server to server: its share of the counts, and of the rows of the open slots, one after the other."""
+
+    kind: ClassVar[int] = 58
+    counts: bytes = field(repr=False)
+    rows: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        octets(self.counts, 8, 8 * MOST_SLOTS, "counts")
+        octets(self.rows, 0, MAX_VECTOR_BYTES, "rows")
+        if len(self.counts) % 8 or len(self.rows) % 8:
+            raise ValueError("shares are not of whole 8-byte words")
+
+
+SlotMessage = SlotShare | SlotKey | SlotQuestion | SlotAnswer

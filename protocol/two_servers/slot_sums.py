@@ -1,0 +1,136 @@
+"""The one question about slots, both sides: counts are opened to both servers, sums of slots that reach the floor to the first.
+
+Spec: specs/slots.md. Both steps are about one upload and the survivors that the servers agreed on, so nobody can be lost in
+between. The second server takes the first one's share of the counts only if it opens the product of the clients' commitments.
+First server: AskingSlots -> SlotsAnswered or Unanswered.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ...crypto.additive import keyed_share
+from ...crypto.pedersen import PRIME, combined, pedersen
+from ..errors import ProtocolError
+from ..messages import Envelope
+from ..roles import Deadline, Effect, Event, Received, Send
+from ..session import SECOND_SERVER, SERVER
+from .asking import Unanswered
+from .questions import slot_question, weighted
+from .slot_messages import BLINDINGS_BYTES, COUNT_BYTES, SlotAnswer, SlotQuestion
+from .slot_terms import SharedSlots
+from .terms import Integers, Words
+from .upload import Collected, from_words, to_words
+
+
+@dataclass(frozen=True, slots=True)
+class AskingSlots:
+    """Waiting for the second server's shares. total: the sum of this server's, uint64 (K (d + 2),), of so many clients."""
+
+    slots: SharedSlots
+    question: bytes
+    clients: int
+    total: Words = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SlotsAnswered:
+    """The end. counts: None where no clients can have counted themselves so. rows: int64 (d + 1,), of each open slot."""
+
+    question: bytes
+    counts: tuple[int, ...] | None
+    rows: Mapping[int, Integers] = field(repr=False)
+
+
+def ask_slots(slots: SharedSlots, run: bytes, number: int, collected: Collected) -> tuple[AskingSlots, tuple[Effect, ...]]:
+    """Ask to open what was collected. number: not used for a question before."""
+    shares = [words for words, _ in collected.received.values()]
+    counts = [sum(int(words[k]) for words in shares) for k in range(slots.count)]
+    blinding = sum(collected.blindings[i] for i in collected.received)
+    request = SlotQuestion(
+        number,
+        collected.session.digest,
+        b"".join(count.to_bytes(COUNT_BYTES, "big") for count in counts),
+        blinding.to_bytes(BLINDINGS_BYTES, "big"),
+    )
+    question = slot_question(run, request)
+    total = weighted([1] * len(shares), shares, slots.terms.length)
+    return AskingSlots(slots, question, len(shares), total), (Send(Envelope(question, SERVER, SECOND_SERVER, request)),)
+
+
+def asking_slots_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
+    """The first server's role. Raises ProtocolError blaming the sender of what is misplaced, repeated or malformed."""
+    match state, event:
+        case AskingSlots(), Received(Envelope(message=SlotAnswer() as answer, sender=sender)):
+            if sender != SECOND_SERVER:
+                raise ProtocolError("an answer from a party that was not asked", sender)
+            return _answered(state, answer), ()
+        case AskingSlots(), Deadline():
+            return Unanswered(state.question, SECOND_SERVER), ()
+        case ((SlotsAnswered() | Unanswered()), Deadline()):
+            return state, ()
+        case _, Received(envelope):
+            raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)
+        case _:
+            raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
+
+
+def _answered(state: AskingSlots, answer: SlotAnswer) -> SlotsAnswered:
+    slots = state.slots
+    if len(answer.counts) != 8 * slots.count:
+        raise ProtocolError(f"a share of counts of {len(answer.counts)} bytes where {8 * slots.count} belong", SECOND_SERVER)
+    counts = slots.counts((state.total[: slots.count] + from_words(answer.counts)).view(np.int64), state.clients)
+    opened = slots.opened(counts)
+    if len(answer.rows) != 8 * len(opened) * (slots.d + 1):
+        raise ProtocolError(f"shares of {len(answer.rows)} bytes where {len(opened)} slots are open", SECOND_SERVER)
+    rows = slots.rows(state.total, opened) + from_words(answer.rows).reshape(len(opened), slots.d + 1)
+    return SlotsAnswered(state.question, counts, dict(zip(opened, rows.view(np.int64), strict=True)))
+
+
+# --- the second server ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SlotHolding:
+    """The survivors of a session about slots: their keys and commitments, until they are opened, once."""
+
+    slots: SharedSlots
+    keys: Mapping[int, bytes] = field(repr=False)
+    commitments: Mapping[int, int] = field(repr=False)
+    answered: bool = False
+
+
+def commitment_of(data: bytes, client: int) -> int:
+    """A client's commitment. Raises ProtocolError blaming it for what is none."""
+    number = int.from_bytes(data, "big")
+    if not 0 < number < PRIME:
+        raise ProtocolError("a commitment out of the group", client)
+    return number
+
+
+def open_slots(held: SlotHolding, request: SlotQuestion) -> tuple[SlotHolding, SlotAnswer]:
+    """Both counts and sums, of all survivors: a slot that fewer chose than the floor stays shut, whatever the first server says.
+
+    Raises ProtocolError blaming the first server for a share of the counts that the clients did not commit to.
+    """
+    slots, clients = held.slots, len(held.keys)
+    if held.answered:
+        raise ProtocolError("slots that were opened before", SERVER)
+    if clients < max(slots.floor, 2):
+        raise ProtocolError(f"slots of {clients} clients where {max(slots.floor, 2)} are the fewest", SERVER)
+    if len(request.counts) != COUNT_BYTES * slots.count:
+        raise ProtocolError(f"{len(request.counts)} bytes of counts where {COUNT_BYTES * slots.count} belong", SERVER)
+    parts = (request.counts[at : at + COUNT_BYTES] for at in range(0, len(request.counts), COUNT_BYTES))
+    theirs = [int.from_bytes(part, "big") for part in parts]
+    blinding = int.from_bytes(request.blinding, "big")
+    if pedersen(theirs, blinding) != combined(held.commitments.values()):
+        raise ProtocolError("a share of counts that is not what the clients committed to", SERVER)
+    mine = weighted(
+        [1] * clients, (keyed_share(key, (slots.terms.length,)).values for key in held.keys.values()), slots.terms.length
+    )
+    total = np.array([count % 2**64 for count in theirs], np.uint64) + mine[: slots.count]
+    opened = slots.opened(slots.counts(total.view(np.int64), clients))
+    answer = SlotAnswer(to_words(mine[: slots.count]), to_words(slots.rows(mine, opened)))
+    return replace(held, answered=True), answer
