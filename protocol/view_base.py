@@ -10,6 +10,7 @@ from itertools import chain, count
 
 import numpy as np
 
+from ..crypto.projection import TwoStage
 from .answers import (
     Assignment,
     BelowFloor,
@@ -40,7 +41,7 @@ from .session import SERVER, Session
 from .sides import ClientSide, ServerSide
 from .span import Row, reveals_fewer_than
 from .uploads import PROTOCOL, from_bytes, invite, to_bytes, usable
-from .view import LocalJob, LocalWork, Setup
+from .view import LocalJob, LocalOffer, LocalWork, Setup
 
 Clients = tuple[int, ...]
 BETWEEN = "\n"
@@ -148,8 +149,13 @@ class ViewBase:
                 sent = np.split(from_bytes(task.vector), len(names)) if task.vector else [self.clients.models[n] for n in names]
                 starts[task.model] = tuple(sent)
             given = starts[task.model]
-            jobs.append(LocalJob(client, task.round, kind, given[0], given if kind == "slots" else ()))
+            sketch = self._sketch_of(task, kind)
+            jobs.append(LocalJob(client, task.round, kind, given[0], given if kind == "slots" else (), sketch))
         yield from self._setup.workers(jobs)
+
+    def _sketch_of(self, task: Task, kind: Work) -> Callable[[], TwoStage] | None:
+        """Draws the sketch of this work that clients share, where they share one before they upload."""
+        return None
 
     def _learn(self, client: int, effect: Learned) -> None:
         raise ValueError("no sum is published to clients under this protection")
@@ -224,9 +230,9 @@ class ViewBase:
         vectors = [to_bytes(self.server.models[name]) for name in names] if self._owner == "server" else []
         server = Party(SERVER, choosing.Asking(session, len(names)), choosing.server_step)
 
-        def judge(client: int, offer: Offer) -> int:
+        def judge(client: int, offer: Offer) -> int | None:
             offered = [from_bytes(v) for v in offer.vectors] or [self.clients.models[name] for name in offer.names]
-            return judgement(client, offered)
+            return judgement(LocalOffer(client, offer.round, offer.roster, tuple(offered)))
 
         self._network.allow(sum(map(len, vectors)) + 300 * len(names) + HEAD_BYTES)
         opening = ((SERVER, effect) for effect in choosing.offer(session, names, vectors))

@@ -191,9 +191,9 @@ def test_models_do_not_print():
 TARGETS = {1: [0.0, 0.0], 5: [0.0, 0.0], 9: [4.0, 4.0], 11: [4.0, 4.0], 12: [4.0, 4.0]}
 
 
-def nearest(client, models):
+def nearest(offer):
     """The honest judgement of toy clients, each of which wants its own target."""
-    return int(np.argmin([np.linalg.norm(model - TARGETS[client]) for model in models]))
+    return int(np.argmin([np.linalg.norm(model - TARGETS[offer.client]) for model in offer.models]))
 
 
 def work(jobs):
@@ -249,7 +249,7 @@ def test_models_travel_only_where_the_server_owns_them():
 def test_a_forged_choice_is_possible_and_looks_like_any_other():
     """A choice is a report. Client 9 says that the model it likes least serves it best, and nothing objects."""
     honest = opened(Plain())
-    forged = opened(Plain(), lambda client, models: 1 - nearest(client, models) if client == 9 else nearest(client, models))
+    forged = opened(Plain(), lambda offer: 1 - nearest(offer) if offer.client == 9 else nearest(offer))
     assert honest.choose(0, two_models(honest), (1, 9)) == {1: "still", 9: "moved"}
     assert forged.choose(0, two_models(forged), (1, 9)) == {1: "still", 9: "still"}
     assert forged.faults == []

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..fl.corruption import Adversary, Computers, Corrupted
 from ..protocol.answers import Vector
-from ..protocol.view import LocalJob, LocalWork
+from ..protocol.view import LocalJob, LocalOffer, LocalWork
 
 
 @dataclass(slots=True, eq=False)
@@ -87,6 +87,9 @@ class Watched:
                 self.seen[0].add(work.vector)
             yield client, work
 
+    def judge(self, offer: LocalOffer, /) -> int | None:
+        return self.corrupted.judge(offer)
+
     def save(self) -> Mapping[str, Vector]:
         return self.corrupted.save()
 
@@ -106,6 +109,9 @@ class Nobody:
 
     def __call__(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:
         return self.computers.honest(jobs, {})
+
+    def judge(self, offer: LocalOffer, /) -> int | None:
+        return self.computers.judge(offer)
 
     def save(self) -> Mapping[str, Vector]:
         return {}
