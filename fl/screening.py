@@ -54,6 +54,13 @@ def gathered(
     return Evidence(ids, total, weight)
 
 
+def forgotten(evidence: Evidence, turned: Sequence[int]) -> Evidence:
+    """The evidence without that of pairs in which one of these clients is."""
+    kept = ~np.isin(evidence.clients, turned)
+    both = kept[:, None] & kept[None, :]
+    return Evidence(evidence.clients, np.where(both, evidence.total, 0.0), np.where(both, evidence.weight, 0.0))
+
+
 def far_above(norms: Mapping[int, float], references: Sequence[float], factor: float) -> tuple[int, ...]:
     """The clients whose norm is above `factor` times the median of these norms and the references, ascending.
 
@@ -98,6 +105,30 @@ def merged(communities: Sequence[Community], cosines: Cosines, clients: Sequence
             break
         of[a] += of.pop(b)
     return tuple(sorted(tuple(sorted(clients[k] for k in rows)) for rows in of))
+
+
+def settled(communities: Sequence[Community], cosines: Cosines, clients: Sequence[int]) -> tuple[Community, ...]:
+    """The communities with every client in the one to whose others its mean cosine is highest, in the order of lowest ids.
+
+    Modularity subtracts what degrees alone would give (Newman 2006), and so may part a client from those that it is most like,
+    where the others are less like everybody. A client alone stays, so does who has nowhere better; all move at once, and once.
+    """
+    row = {client: k for k, client in enumerate(clients)}
+    of = [[row[i] for i in community] for community in communities]
+    if len(of) < 2:
+        return tuple(communities)
+    home = np.empty(len(clients), dtype=np.int64)
+    for number, rows in enumerate(of):
+        home[rows] = number
+    sums = np.stack([cosines[:, rows].sum(axis=1) for rows in of], axis=1)
+    places = np.arange(len(clients))
+    sums[places, home] -= cosines[places, places]
+    counts = np.array([len(rows) for rows in of], np.float64) - (home[:, None] == np.arange(len(of)))
+    means = np.divide(sums, counts, out=np.full_like(sums, np.inf), where=counts > 0)  # who is alone is at home
+    better = means.max(axis=1) > means[places, home]
+    home = np.where(better, means.argmax(axis=1), home)
+    kept = [tuple(sorted(clients[k] for k in np.flatnonzero(home == number))) for number in range(len(of))]
+    return tuple(sorted(community for community in kept if community))
 
 
 def _gap(cosines: Cosines, one: list[int], other: list[int]) -> float:

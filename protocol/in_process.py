@@ -107,7 +107,7 @@ class InProcess:
                         tasks.append((party, replace(task, vector=vector)))
                     case Judge(offer) if judge is not None:
                         chosen = judge(party, offer)
-                        act(party, () if chosen is None else self._feed(clients[party], Judged(chosen)))
+                        act(party, self._feed(clients[party], Deadline() if chosen is None else Judged(chosen)))
                     case Learned():
                         learned(party, effect)
 

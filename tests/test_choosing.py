@@ -264,6 +264,15 @@ def test_who_does_not_answer_has_no_choice():
     assert [fault.reason for fault in late.faults] == ["a choice after the deadline"]
 
 
+@pytest.mark.parametrize("protection", PROTECTIONS, ids=repr)
+def test_who_gives_no_choice_is_asked_again_in_the_next_round(protection):
+    view = opened(protection, lambda offer: None if (offer.client, offer.round) == (9, 0) else nearest(offer))
+    models = two_models(view)
+    assert view.choose(0, models, (1, 9)) == {1: "still"}
+    assert view.choose(1, models, (1, 9)) == {1: "still", 9: "moved"}
+    assert view.faults == []
+
+
 def test_a_second_question_in_a_round_is_answered_by_nobody():
     view = opened(Plain())
     models = two_models(view)

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from ...protocol.answers import Assignment, Functionality, Gram, Model, Remembered, Updates, Weights
 from ...protocol.view import ServerView
 from ..communities import Detector, Louvain, Similarity, detect, one_plus_cosine
-from ..screening import Evidence, against, far_above, gathered, merged, plurality
+from ..screening import Evidence, against, far_above, forgotten, gathered, merged, plurality, settled
 from ..separation import cosine_similarity, norm_of_combination, norms
 from ..training import Training
 from .algorithm import Cluster, Measured, Start, advanced, check_participation, mean_of
@@ -48,6 +48,8 @@ EVERYBODY = "everybody"
 """What a grouping measured, on record."""
 LONG = "an update far longer than those of its community"
 OPPOSED = "an update against those of its community"
+TURNED = 3
+"""So many opposed updates in a row, and a client is no longer taken for what it was."""
 
 
 class InnerRule(Protocol):
@@ -71,7 +73,8 @@ class State:
     """clusters: who is served by what. contributors: whose updates make a cluster's model, where anybody's do. anchors: earlier
     models to go back to.
 
-    evidence: cosines over the groupings so far. stored: what is known of the updates in memory. drawn: when a client was last
+    evidence: cosines over the groupings so far. stored: what is known of the updates in memory. opposed: how many of a client's
+    last updates in a row were against those of its community. drawn: when a client was last
     invited. waiting: clients that no cluster has yet. measured: of the last round, for the record.
     """
 
@@ -82,6 +85,7 @@ class State:
     memory: Memory = EMPTY
     evidence: Evidence = field(default_factory=Evidence)
     stored: Mapping[int, Stored] = field(default_factory=dict)
+    opposed: Mapping[int, int] = field(default_factory=dict)
     drawn: Mapping[int, int] = field(default_factory=dict)
     waiting: tuple[int, ...] = ()
     measured: Mapping[str, Measured] = field(default_factory=dict, compare=False)
@@ -198,6 +202,7 @@ class HardenedFLIC:
             clusters={**state.clusters, name: moved},
             memory=memory,
             stored={**state.stored, **{i: Stored(state.round, of[i]) for i in kept}},
+            opposed={**state.opposed, **{i: state.opposed.get(i, 0) + 1 if left_out.get(i) == OPPOSED else 0 for i in kept}},
             measured={**state.measured, name: measured},
         )
 
@@ -224,10 +229,11 @@ class HardenedFLIC:
         chosen = view.choose(state.round - 1, models, members)
         seen, order = state.memory, list(models)
         fresh = [i for i, stored in state.stored.items() if stored.round >= min(c.born for c in state.clusters.values())]
-        evidence = gathered(state.evidence, seen.clients, seen.cosines, seen.known, fresh)
+        turned = [i for i, times in state.opposed.items() if times >= TURNED]
+        evidence = gathered(forgotten(state.evidence, turned), seen.clients, seen.cosines, seen.known, fresh)
         cosines = evidence.mean
         found = detect(self.detector, self.similarity, cosines, evidence.known, evidence.clients, rng)
-        groups = named(merged(found, cosines, evidence.clients, self.apart))
+        groups = named(settled(merged(found, cosines, evidence.clients, self.apart), cosines, evidence.clients))
         start = {name: plurality(chosen, group, order) or order[0] for name, group in groups.items()}
         made = {} if ALL in state.clusters else {f"{name}'s model": set(of) for name, of in state.contributors.items()}
         serving = {i: _serving(i, groups, start, made, chosen.get(i)) for i in members}
@@ -247,6 +253,7 @@ class HardenedFLIC:
             contributors=contributors,
             anchors=_anchors(state, {name: clusters[name] for name in groups}),
             evidence=evidence,
+            opposed={i: times for i, times in state.opposed.items() if i not in turned},
             waiting=tuple(i for i in members if serving[i] is None),
             measured={**state.measured, EVERYBODY: everything},
         )
