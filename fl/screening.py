@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 Cosines = NDArray[np.float64]
 Community = tuple[int, ...]
+ENOUGH = 4
+"""Clients of which the cosines among them have a deviation worth the name."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,6 +85,19 @@ def against(cosines: Cosines, of: Sequence[int], to: Sequence[int]) -> tuple[int
     return tuple(found)
 
 
+def clearly_against(cosines: Cosines, of: Sequence[int], to: Sequence[int], errors: float) -> tuple[int, ...]:
+    """The positions in `of` whose mean cosine to the positions in `to` is below 0 by so many of its standard errors.
+
+    Of at least two others. Updates that are noise to each other are against each other half of the time, but seldom clearly.
+    """
+    found = []
+    for k in of:
+        others = cosines[k, [j for j in to if j != k]]
+        if len(others) > 1 and float(others.mean()) < -errors * float(others.std(ddof=1)) / np.sqrt(len(others)):
+            found.append(k)
+    return tuple(found)
+
+
 def plurality(votes: Mapping[int, str], community: Sequence[int], order: Sequence[str]) -> str | None:
     """What most of the community's clients chose, the first in `order` of equals; None if nobody chose."""
     counts = Counter(votes[i] for i in community if i in votes)
@@ -93,52 +108,55 @@ def merged(communities: Sequence[Community], cosines: Cosines, clients: Sequence
     """The communities with those joined that noise alone has parted, in the order of their lowest ids.
 
     Two are joined, the nearest first, unless the mean cosine between them is not above 0, or is at least `apart` standard
-    deviations below the mean of the cosines inside the looser of them. A client alone has no inside: the other's counts, and for
-    two alone that of all clients. cosines: (m, m) in the order of `clients`.
+    deviations below the mean of the cosines inside any of the communities that they are made of: what is loose itself does not
+    belong to everything. Fewer than `ENOUGH` clients have too few cosines to tell; where there is nothing but such, those of all
+    clients count. cosines: (m, m) in the order of `clients`.
     """
     row = {client: k for k, client in enumerate(clients)}
     of = [[row[i] for i in community] for community in communities]
+    inside = [[_inside(cosines, rows)] if len(rows) >= ENOUGH else [] for rows in of]
+    everybody = [_inside(cosines, list(range(len(cosines))))]
+
+    def gap(a: int, b: int) -> float:
+        across = float(cosines[np.ix_(of[a], of[b])].mean())
+        return max(_below(across, c) for c in inside[a] + inside[b] or everybody) if across > 0 else np.inf
+
     while len(of) > 1:
-        gaps = {(a, b): _gap(cosines, of[a], of[b]) for b in range(len(of)) for a in range(b)}
+        gaps = {(a, b): gap(a, b) for b in range(len(of)) for a in range(b)}
         a, b = min(gaps, key=lambda pair: gaps[pair])
         if gaps[a, b] >= apart:
             break
         of[a] += of.pop(b)
+        inside[a] += inside.pop(b)
     return tuple(sorted(tuple(sorted(clients[k] for k in rows)) for rows in of))
 
 
-def settled(communities: Sequence[Community], cosines: Cosines, clients: Sequence[int]) -> tuple[Community, ...]:
-    """The communities with every client in the one to whose others its mean cosine is highest, in the order of lowest ids.
+def settled(communities: Sequence[Community], cosines: Cosines, clients: Sequence[int], apart: float) -> tuple[Community, ...]:
+    """The communities with each client in the one that it is most like by mean cosine, if it fits there.
 
     Modularity subtracts what degrees alone would give (Newman 2006), and so may part a client from those that it is most like,
-    where the others are less like everybody. A client alone stays, so does who has nowhere better; all move at once, and once.
+    where the others are less like everybody. A client fits a community of `ENOUGH` to which its mean cosine is not `apart`
+    standard deviations below that of the cosines inside. All move at once, and once. cosines: (m, m) in the order of `clients`.
     """
     row = {client: k for k, client in enumerate(clients)}
     of = [[row[i] for i in community] for community in communities]
-    if len(of) < 2:
-        return tuple(communities)
-    home = np.empty(len(clients), dtype=np.int64)
+    inside = [_inside(cosines, rows) for rows in of]
+    moved: list[list[int]] = [[] for _ in of]
     for number, rows in enumerate(of):
-        home[rows] = number
-    sums = np.stack([cosines[:, rows].sum(axis=1) for rows in of], axis=1)
-    places = np.arange(len(clients))
-    sums[places, home] -= cosines[places, places]
-    counts = np.array([len(rows) for rows in of], np.float64) - (home[:, None] == np.arange(len(of)))
-    means = np.divide(sums, counts, out=np.full_like(sums, np.inf), where=counts > 0)  # who is alone is at home
-    better = means.max(axis=1) > means[places, home]
-    home = np.where(better, means.argmax(axis=1), home)
-    kept = [tuple(sorted(clients[k] for k in np.flatnonzero(home == number))) for number in range(len(of))]
-    return tuple(sorted(community for community in kept if community))
+        for k in rows:
+            own = [j for j in rows if j != k]
+            best, home = (float(cosines[k, own].mean()) if own else np.inf), number
+            for other, there in enumerate(of):
+                likeness = float(cosines[k, there].mean())
+                if other != number and len(there) >= ENOUGH and likeness > best and _below(likeness, inside[other]) < apart:
+                    best, home = likeness, other
+            moved[home].append(k)
+    return tuple(sorted(tuple(sorted(clients[k] for k in rows)) for rows in moved if rows))
 
 
-def _gap(cosines: Cosines, one: list[int], other: list[int]) -> float:
-    """How far the mean cosine between two groups is below that inside the looser one, in its deviations; infinite below 0."""
-    across = float(cosines[np.ix_(one, other)].mean())
-    if across <= 0:
-        return np.inf
-    inside = [c for c in (_inside(cosines, one), _inside(cosines, other)) if len(c)]
-    looser = min(inside or [_inside(cosines, list(range(len(cosines))))], key=lambda c: float(c.mean()))
-    below, deviation = float(looser.mean()) - across, float(looser.std())
+def _below(across: float, inside: Cosines) -> float:
+    """How far a mean is below that of these cosines, in their deviations."""
+    below, deviation = float(inside.mean()) - across, float(inside.std())
     if deviation > 0:
         return below / deviation
     return np.inf if below > 0 else -np.inf

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from ...protocol.answers import Assignment, Functionality, Gram, Model, Remembered, Updates, Weights
 from ...protocol.view import ServerView
 from ..communities import Detector, Louvain, Similarity, detect, one_plus_cosine
-from ..screening import Evidence, against, far_above, forgotten, gathered, merged, plurality, settled
+from ..screening import Evidence, against, clearly_against, far_above, forgotten, gathered, merged, plurality, settled
 from ..separation import cosine_similarity, norm_of_combination, norms
 from ..training import Training
 from .algorithm import Cluster, Measured, Start, advanced, check_participation, mean_of
@@ -48,8 +48,8 @@ EVERYBODY = "everybody"
 """What a grouping measured, on record."""
 LONG = "an update far longer than those of its community"
 OPPOSED = "an update against those of its community"
-TURNED = 3
-"""So many opposed updates in a row, and a client is no longer taken for what it was."""
+TURNED = 2
+"""So many updates clearly against the others without one that agrees, and a client is no longer taken for what it was."""
 
 
 class InnerRule(Protocol):
@@ -74,7 +74,7 @@ class State:
     models to go back to.
 
     evidence: cosines over the groupings so far. stored: what is known of the updates in memory. opposed: how many of a client's
-    last updates in a row were against those of its community. drawn: when a client was last
+    updates were clearly against those of its community since one was not against them. drawn: when a client was last
     invited. waiting: clients that no cluster has yet. measured: of the last round, for the record.
     """
 
@@ -188,8 +188,12 @@ class HardenedFLIC:
         kept = tuple(i for i in gram.clients if i not in long)
         memory = refreshed(state.memory, view, updates, gram, kept)
         row = {client: k for k, client in enumerate(memory.clients)}
-        opposed = against(memory.cosines, [row[i] for i in kept], [row[i] for i in sorted({*era, *kept} - set(long))])
+        others = [row[i] for i in sorted({*era, *kept} - set(long))]
+        opposed = against(memory.cosines, [row[i] for i in kept], others)
+        clearly = clearly_against(memory.cosines, opposed, [k for k in others if k not in opposed], self.apart)
         left_out = dict.fromkeys(long, LONG) | {memory.clients[k]: OPPOSED for k in opposed}
+        times = {i: 0 for i in kept if i not in left_out}
+        times |= {i: state.opposed.get(i, 0) + 1 for i in (memory.clients[k] for k in clearly)}
         weights = self._weights(gram, [i for i in kept if i not in left_out], rng)
         moved, of_mean = cluster, 0.0
         if weights is not None:
@@ -202,7 +206,7 @@ class HardenedFLIC:
             clusters={**state.clusters, name: moved},
             memory=memory,
             stored={**state.stored, **{i: Stored(state.round, of[i]) for i in kept}},
-            opposed={**state.opposed, **{i: state.opposed.get(i, 0) + 1 if left_out.get(i) == OPPOSED else 0 for i in kept}},
+            opposed={**state.opposed, **times},
             measured={**state.measured, name: measured},
         )
 
@@ -233,7 +237,8 @@ class HardenedFLIC:
         evidence = gathered(forgotten(state.evidence, turned), seen.clients, seen.cosines, seen.known, fresh)
         cosines = evidence.mean
         found = detect(self.detector, self.similarity, cosines, evidence.known, evidence.clients, rng)
-        groups = named(settled(merged(found, cosines, evidence.clients, self.apart), cosines, evidence.clients))
+        at_home = settled(found, cosines, evidence.clients, self.apart)
+        groups = named(merged(at_home, cosines, evidence.clients, self.apart))
         start = {name: plurality(chosen, group, order) or order[0] for name, group in groups.items()}
         made = {} if ALL in state.clusters else {f"{name}'s model": set(of) for name, of in state.contributors.items()}
         serving = {i: _serving(i, groups, start, made, chosen.get(i)) for i in members}
@@ -269,17 +274,21 @@ def _serving(
     """The group that serves a client, or the name of the model that it keeps; None if it waits.
 
     best: what it chose. made: who contributed to each current model; empty at the first grouping, where groups differ in their
-    updates alone. A client has its own group, unless it chose another model than that goes on with: then, of the groups that go
-    on with what it chose, the one with most of those who made it, or else just that model, as it is. A client without a group
-    waits where several groups start from what it chose and nobody tells them apart.
+    updates alone. A client has its own group, unless it chose another model than that goes on with. Then it is served by those
+    who made what it chose, if they go on with it and its own group had no part in it, and otherwise by just that model, as it is:
+    whoever starts from a good model may be about to ruin it. A client without a group waits where several start from what it
+    chose and nobody tells them apart.
     """
     own = next((name for name, group in groups.items() if client in group), None)
-    others = [name for name in groups if start[name] == best]
     if best is None or (own is not None and (not made or best == start[own])):
         return own
-    if len(others) > 1 and best not in made:
-        return own
-    return max(others, key=lambda name: len(made.get(best, set()) & set(groups[name]))) if others else best if made else None
+    makers = made.get(best, set())
+    others = [name for name in groups if start[name] == best]
+    if own is not None:
+        others = [name for name in others if makers & set(groups[name]) and not makers & set(groups[own])]
+    elif len(others) > 1 and not makers:
+        return None
+    return max(others, key=lambda name: len(makers & set(groups[name]))) if others else best if made else None
 
 
 def _anchors(state: State, clusters: Mapping[str, Cluster]) -> dict[str, Model]:
