@@ -12,7 +12,7 @@ leaves members out can do better, so it is what the attacks are to be held again
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -90,6 +90,73 @@ evaluation = Evaluation(
     seeds=(0, 1, 2),
 )
 
-quick = replace(
-    evaluation, name="quick", defences={"hardened FLIC": evaluation.defences["hardened FLIC"]}, strengths=(4, 8), seeds=(0,)
+only = {"hardened FLIC": evaluation.defences["hardened FLIC"]}
+
+hardened = replace(evaluation, defences=only)
+others = replace(
+    evaluation, defences={name: evaluation.defences[name] for name in ("FedAvg", "FLIC")}, strengths=(4, 8), seeds=(0, 1)
 )
+
+quick = replace(evaluation, name="quick", defences=only, strengths=(4, 8), seeds=(0,))
+
+mnist = replace(
+    evaluation,
+    name="hardened FLIC under adaptive attacks, MNIST",
+    scenario=replace(
+        evaluation.scenario,
+        name="MNIST",
+        data=Mnist(),
+        partition=Iid(clients=40, samples=200, shared_test=True),
+        model=Mlp(hidden=(64,)),
+        training=Training(epochs=1, batch=10, lr=0.05),
+    ),
+    defences=only,
+    strengths=(4, 8, 12, 16),
+    seeds=(0, 1),
+)
+
+groups = replace(
+    evaluation,
+    name="hardened FLIC under adaptive attacks, two planted groups",
+    scenario=replace(evaluation.scenario, partition=LabelSwap(clients=20, groups=2, pairs=((0, 1), (2, 3)))),
+    attacks={
+        name: adaptive[name]
+        for name in ("absent", "minus gradient", "hider", "cloaked", "bridge", "victim capture", "late, forged choice")
+    },
+    defences={name: evaluation.defences[name] for name in ("FLIC", "hardened FLIC")},
+    strengths=(2, 4, 6, 8),
+    seeds=(0, 1, 2),
+)
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+
+def rows(lines: list[dict[str, Any]]) -> Iterator[str]:
+    """A Markdown table a defence: accuracy that loyal clients lose (the worst seed), purity, and the share of attackers apart."""
+    attacked = [line for line in lines if line["attack"] is not None and line["status"] == "done"]
+    strengths = sorted({line["strength"] for line in attacked})
+    for defence in dict.fromkeys(line["defence"] for line in attacked):
+        clean = [line["accuracy"]["mean_last_10"] for line in lines if line["defence"] == defence and line["attack"] is None]
+        yield f"{defence}; without an attack {np.mean(clean):.3f} ({len(clean)} seeds)"
+        yield ""
+        yield "| attack | " + " | ".join(f"{s:g} attackers" for s in strengths) + " | purity | attackers apart |"
+        yield "| --- |" + " --- |" * (len(strengths) + 2)
+        for attack in dict.fromkeys(line["attack"] for line in attacked):
+            of = [line for line in attacked if (line["attack"], line["defence"]) == (attack, defence)]
+            lost = [[line["impact"]["mean_last_10"] for line in of if line["strength"] == s] for s in strengths]
+            cells = [f"{np.mean(x):+.3f} ({max(x):+.3f})" if x else "" for x in lost]
+            rates = [line["detection"]["tpr"] for line in of if line["detection"]]
+            apart = [rate for rate in rates if rate is not None and np.isfinite(rate)]
+            found = f"{np.mean(apart):.2f}" if apart else ""
+            yield f"| {attack} | " + " | ".join(cells) + f" | {np.mean([x['clusters']['purity'] for x in of]):.2f} | {found} |"
+        yield ""
+
+
+def main() -> None:
+    lines = [json.loads(line) for line in Path(sys.argv[1]).read_text().splitlines()]
+    print("\n".join(rows(lines)))
+
+
+if __name__ == "__main__":
+    main()

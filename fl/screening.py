@@ -11,6 +11,10 @@ Cosines = NDArray[np.float64]
 Community = tuple[int, ...]
 ENOUGH = 4
 """Clients of which the cosines among them have a deviation worth the name."""
+SURE = 3.0
+"""Standard errors of a mean cosine, beyond which it is not taken for noise."""
+FADED = 0.1
+"""What is left of the evidence between a client that has turned and those that it turned against."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,11 +60,17 @@ def gathered(
     return Evidence(ids, total, weight)
 
 
-def forgotten(evidence: Evidence, turned: Sequence[int]) -> Evidence:
-    """The evidence without that of pairs in which one of these clients is."""
-    kept = ~np.isin(evidence.clients, turned)
-    both = kept[:, None] & kept[None, :]
-    return Evidence(evidence.clients, np.where(both, evidence.total, 0.0), np.where(both, evidence.weight, 0.0))
+def faded(evidence: Evidence, turned: Mapping[int, Sequence[int]]) -> Evidence:
+    """The evidence with that between a client that has turned and those that it turned against at `FADED` of its weight.
+
+    turned: whom, by client. What the client was to everybody else still counts.
+    """
+    factor = np.ones_like(evidence.weight)
+    for client, others in turned.items():
+        pairs = np.isin(evidence.clients, others)
+        for k in np.flatnonzero(np.isin(evidence.clients, client)):
+            factor[k, pairs] = factor[pairs, k] = FADED
+    return Evidence(evidence.clients, evidence.total * factor, evidence.weight * factor)
 
 
 def far_above(norms: Mapping[int, float], references: Sequence[float], factor: float) -> tuple[int, ...]:
@@ -85,15 +95,15 @@ def against(cosines: Cosines, of: Sequence[int], to: Sequence[int]) -> tuple[int
     return tuple(found)
 
 
-def clearly_against(cosines: Cosines, of: Sequence[int], to: Sequence[int], errors: float) -> tuple[int, ...]:
-    """The positions in `of` whose mean cosine to the positions in `to` is below 0 by so many of its standard errors.
+def clearly_against(cosines: Cosines, of: Sequence[int], to: Sequence[int]) -> tuple[int, ...]:
+    """The positions in `of` whose mean cosine to the positions in `to` is below 0 by `SURE` of its standard errors.
 
-    Of at least two others. Updates that are noise to each other are against each other half of the time, but seldom clearly.
+    Of at least `ENOUGH` others. Updates that are noise to each other are against each other half of the time, but seldom clearly.
     """
     found = []
     for k in of:
         others = cosines[k, [j for j in to if j != k]]
-        if len(others) > 1 and float(others.mean()) < -errors * float(others.std(ddof=1)) / np.sqrt(len(others)):
+        if len(others) >= ENOUGH and float(others.mean()) < -SURE * float(others.std(ddof=1)) / np.sqrt(len(others)):
             found.append(k)
     return tuple(found)
 
@@ -129,29 +139,6 @@ def merged(communities: Sequence[Community], cosines: Cosines, clients: Sequence
         of[a] += of.pop(b)
         inside[a] += inside.pop(b)
     return tuple(sorted(tuple(sorted(clients[k] for k in rows)) for rows in of))
-
-
-def settled(communities: Sequence[Community], cosines: Cosines, clients: Sequence[int], apart: float) -> tuple[Community, ...]:
-    """The communities with each client in the one that it is most like by mean cosine, if it fits there.
-
-    Modularity subtracts what degrees alone would give (Newman 2006), and so may part a client from those that it is most like,
-    where the others are less like everybody. A client fits a community of `ENOUGH` to which its mean cosine is not `apart`
-    standard deviations below that of the cosines inside. All move at once, and once. cosines: (m, m) in the order of `clients`.
-    """
-    row = {client: k for k, client in enumerate(clients)}
-    of = [[row[i] for i in community] for community in communities]
-    inside = [_inside(cosines, rows) for rows in of]
-    moved: list[list[int]] = [[] for _ in of]
-    for number, rows in enumerate(of):
-        for k in rows:
-            own = [j for j in rows if j != k]
-            best, home = (float(cosines[k, own].mean()) if own else np.inf), number
-            for other, there in enumerate(of):
-                likeness = float(cosines[k, there].mean())
-                if other != number and len(there) >= ENOUGH and likeness > best and _below(likeness, inside[other]) < apart:
-                    best, home = likeness, other
-            moved[home].append(k)
-    return tuple(sorted(tuple(sorted(clients[k] for k in rows)) for rows in moved if rows))
 
 
 def _below(across: float, inside: Cosines) -> float:

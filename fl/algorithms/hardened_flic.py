@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from ...protocol.answers import Assignment, Functionality, Gram, Model, Remembered, Updates, Weights
 from ...protocol.view import ServerView
 from ..communities import Detector, Louvain, Similarity, detect, one_plus_cosine
-from ..screening import Evidence, against, clearly_against, far_above, forgotten, gathered, merged, plurality, settled
+from ..screening import Evidence, against, clearly_against, faded, far_above, gathered, merged, plurality
 from ..separation import cosine_similarity, norm_of_combination, norms
 from ..training import Training
 from .algorithm import Cluster, Measured, Start, advanced, check_participation, mean_of
@@ -48,7 +48,7 @@ EVERYBODY = "everybody"
 """What a grouping measured, on record."""
 LONG = "an update far longer than those of its community"
 OPPOSED = "an update against those of its community"
-TURNED = 2
+TURNED = 3
 """So many updates clearly against the others without one that agrees, and a client is no longer taken for what it was."""
 
 
@@ -190,7 +190,7 @@ class HardenedFLIC:
         row = {client: k for k, client in enumerate(memory.clients)}
         others = [row[i] for i in sorted({*era, *kept} - set(long))]
         opposed = against(memory.cosines, [row[i] for i in kept], others)
-        clearly = clearly_against(memory.cosines, opposed, [k for k in others if k not in opposed], self.apart)
+        clearly = clearly_against(memory.cosines, opposed, [k for k in others if k not in opposed])
         left_out = dict.fromkeys(long, LONG) | {memory.clients[k]: OPPOSED for k in opposed}
         times = {i: 0 for i in kept if i not in left_out}
         times |= {i: state.opposed.get(i, 0) + 1 for i in (memory.clients[k] for k in clearly)}
@@ -233,12 +233,11 @@ class HardenedFLIC:
         chosen = view.choose(state.round - 1, models, members)
         seen, order = state.memory, list(models)
         fresh = [i for i, stored in state.stored.items() if stored.round >= min(c.born for c in state.clusters.values())]
-        turned = [i for i, times in state.opposed.items() if times >= TURNED]
-        evidence = gathered(forgotten(state.evidence, turned), seen.clients, seen.cosines, seen.known, fresh)
+        turned = {i: group for group in state.contributors.values() for i in group if state.opposed.get(i, 0) >= TURNED}
+        evidence = gathered(faded(state.evidence, turned), seen.clients, seen.cosines, seen.known, fresh)
         cosines = evidence.mean
         found = detect(self.detector, self.similarity, cosines, evidence.known, evidence.clients, rng)
-        at_home = settled(found, cosines, evidence.clients, self.apart)
-        groups = named(merged(at_home, cosines, evidence.clients, self.apart))
+        groups = named(merged(found, cosines, evidence.clients, self.apart))
         start = {name: plurality(chosen, group, order) or order[0] for name, group in groups.items()}
         made = {} if ALL in state.clusters else {f"{name}'s model": set(of) for name, of in state.contributors.items()}
         serving = {i: _serving(i, groups, start, made, chosen.get(i)) for i in members}
