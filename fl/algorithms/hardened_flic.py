@@ -13,17 +13,22 @@ What it adds, and what each part is against:
   model that an attack has ruined is left behind: for the initial one, if nothing better is there (the rewind).
 - **Evidence.** Late in training cosines are small, and noise would carry clients from one community to another. Groupings look
   at the mean of all groupings' cosines, weighted by how large those were.
+- **Turning.** A client whose updates are clearly against its community's, time after time, is judged anew towards that community:
+  what it was does not speak for what it is.
 - **Fragments.** Modularity breaks clients that differ by noise alone into pieces. Communities whose updates do not point
-  apart, and whose cosines are not `apart` standard deviations lower between than inside, are one.
+  apart, and whose cosines are not `apart` standard deviations lower between than inside either, are one.
 
 Which community is loyal is decided by nobody else: each client is *served* by its own community, by another one whose model it
-says serves it better, or by a model that it keeps as it is, where nobody goes on with it. So loyal clients leave a captured
+says serves it better and which that one made, or by a model that it keeps as it is. So loyal clients leave a captured
 community, whoever is in the majority. It *contributes* where its updates agree; a client that has sent none contributes where it
 says, and is summed if it agrees.
 
 What it does not stand against: updates that agree with the loyal ones in direction and length and differ by little in every
-round; and who can lie about the Gram matrix (the protection says so). Who joins when cosines have become small is grouped by
-noise: it is served as it chooses, but may contribute to nobody.
+round (a hider, cloaked collusion): they stay in the sum, to the harm that so little does; and who can lie about the Gram matrix
+(the protection says so). Where cosines have become small, as late in training or with few examples a client, single clients are
+grouped by noise: who joins then is served as it chooses, but may contribute to nobody, and a loyal client that lands among
+attackers is served badly until the next grouping, when it chooses. No more than `guard` and `apart` stand between an attacker
+that knows them and the sum. Measured in `examples/hardened_flic_adaptive.py`.
 """
 
 from collections.abc import Mapping, Sequence
