@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cloister.fl.algorithms import hardened_flic
 from cloister.fl.algorithms.flic import ALL
-from cloister.fl.algorithms.hardened_flic import EVERYBODY, LONG, OPPOSED, TURNED, HardenedFLIC, State, _serving
+from cloister.fl.algorithms.hardened_flic import EVERYBODY, LONG, OPPOSED, HardenedFLIC, State, _serving
 from cloister.fl.codec import from_plain, to_plain
 from cloister.fl.robust.krum import MultiKrum
 from cloister.fl.robust.weiszfeld import GeometricMedian
@@ -299,15 +299,19 @@ def test_what_is_known_of_who_turned_fades_towards_its_community_alone() -> None
 
 
 def test_who_turns_is_parted_at_the_next_grouping_whatever_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    turned = (0, 1, 2, 3)
-    toy = Toy(range(20), minus_gradient(turned, since=4), D, wants=everybody_wants())
-    algorithm = HardenedFLIC(rounds_before=4, every=4)
-    state = toy.play(algorithm, 8)
-    assert {frozenset(c) for c in state.contributors.values()} == {frozenset(range(4)), frozenset(range(4, 20))}
-    assert TURNED <= 4
-    monkeypatch.setattr(hardened_flic, "TURNED", 100)  # the past of those who turned would hide them
-    toy = Toy(range(20), minus_gradient(turned, since=4), D, wants=everybody_wants())
-    assert len(toy.play(algorithm, 8).contributors) == 1
+    """Updates of one direction and noise of its length; four clients turn after four groupings of likeness."""
+    turned, algorithm = range(4), HardenedFLIC(rounds_before=4, every=4)
+
+    def answer(job: LocalJob) -> ArrayLike:
+        return (-1 if job.client in turned and job.round >= 16 else 1) * (WANT / START + NOISE[job.round, job.client])
+
+    def groups() -> set[frozenset[int]]:
+        toy = Toy(range(20), answer, D, wants=everybody_wants())
+        return {frozenset(c) for c in toy.play(algorithm, 20).contributors.values()}
+
+    assert groups() == {frozenset(turned), frozenset(range(4, 20))}
+    monkeypatch.setattr(hardened_flic, "TURNED", 100)  # their past would hide them
+    assert groups() == {frozenset(range(20))}
 
 
 @pytest.mark.parametrize(
