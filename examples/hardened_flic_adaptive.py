@@ -147,7 +147,7 @@ def rows(lines: list[dict[str, Any]]) -> Iterator[str]:
             lost = [[line["impact"]["mean_last_10"] for line in of if line["strength"] == s] for s in strengths]
             cells = [f"{np.mean(x):+.3f} ({max(x):+.3f})" if x else "" for x in lost]
             rates = [line["detection"]["tpr"] for line in of if line["detection"]]
-            apart = [rate for rate in rates if rate is not None and np.isfinite(rate)]
+            apart = [float(rate) for rate in rates if rate is not None and np.isfinite(float(rate))]
             found = f"{np.mean(apart):.2f}" if apart else ""
             yield f"| {attack} | " + " | ".join(cells) + f" | {np.mean([x['clusters']['purity'] for x in of]):.2f} | {found} |"
         yield ""
