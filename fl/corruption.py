@@ -11,7 +11,7 @@ from torch import nn
 
 from ..protocol.answers import Vector
 from ..protocol.pairs.question import Embedders
-from ..protocol.view import LocalJob, LocalWork
+from ..protocol.view import Judgement, LocalJob, LocalOffer, LocalWork
 from .population import Client, Examples
 from .training import Training
 
@@ -26,7 +26,7 @@ class Honest(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Computers:
-    """What an adversary finds. module: the architecture, not to be changed. seed: the run's."""
+    """What an adversary finds. module: the architecture, not to be changed. seed: the run's. judge: clients' honest choices."""
 
     clients: Mapping[int, Client]
     classes: int
@@ -34,6 +34,7 @@ class Computers:
     training: Training
     seed: int
     honest: Honest
+    judge: Judgement
 
 
 class Corrupted(Protocol):
@@ -45,6 +46,10 @@ class Corrupted(Protocol):
         ...
 
     def __call__(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]: ...
+
+    def judge(self, offer: LocalOffer, /) -> int | None:
+        """What a client says when it is offered models: `Judgement` for the protocol."""
+        ...
 
     def save(self) -> Mapping[str, Vector]:
         """What the adversary remembers between rounds, by name: float32. With it a resumed run goes on as an undisturbed one."""

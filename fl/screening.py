@@ -9,6 +9,12 @@ from numpy.typing import NDArray
 
 Cosines = NDArray[np.float64]
 Community = tuple[int, ...]
+ENOUGH = 4
+"""Clients of which the cosines among them have a deviation worth the name."""
+SURE = 3.0
+"""Standard errors of a mean cosine, beyond which it is not taken for noise."""
+FADED = 0.1
+"""What is left of the evidence between a client that has turned and those that it turned against."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,6 +60,19 @@ def gathered(
     return Evidence(ids, total, weight)
 
 
+def faded(evidence: Evidence, turned: Mapping[int, Sequence[int]]) -> Evidence:
+    """The evidence with that between a client that has turned and those that it turned against at `FADED` of its weight.
+
+    turned: whom, by client. What the client was to everybody else still counts.
+    """
+    factor = np.ones_like(evidence.weight)
+    for client, others in turned.items():
+        pairs = np.isin(evidence.clients, others)
+        for k in np.flatnonzero(np.isin(evidence.clients, client)):
+            factor[k, pairs] = factor[pairs, k] = FADED
+    return Evidence(evidence.clients, evidence.total * factor, evidence.weight * factor)
+
+
 def far_above(norms: Mapping[int, float], references: Sequence[float], factor: float) -> tuple[int, ...]:
     """The clients whose norm is above `factor` times the median of these norms and the references, ascending.
 
@@ -76,6 +95,19 @@ def against(cosines: Cosines, of: Sequence[int], to: Sequence[int]) -> tuple[int
     return tuple(found)
 
 
+def clearly_against(cosines: Cosines, of: Sequence[int], to: Sequence[int]) -> tuple[int, ...]:
+    """The positions in `of` whose mean cosine to the positions in `to` is below 0 by `SURE` of its standard errors.
+
+    Of at least `ENOUGH` others. Updates that are noise to each other are against each other half of the time, but seldom clearly.
+    """
+    found = []
+    for k in of:
+        others = cosines[k, [j for j in to if j != k]]
+        if len(others) >= ENOUGH and float(others.mean()) < -SURE * float(others.std(ddof=1)) / np.sqrt(len(others)):
+            found.append(k)
+    return tuple(found)
+
+
 def plurality(votes: Mapping[int, str], community: Sequence[int], order: Sequence[str]) -> str | None:
     """What most of the community's clients chose, the first in `order` of equals; None if nobody chose."""
     counts = Counter(votes[i] for i in community if i in votes)
@@ -86,28 +118,32 @@ def merged(communities: Sequence[Community], cosines: Cosines, clients: Sequence
     """The communities with those joined that noise alone has parted, in the order of their lowest ids.
 
     Two are joined, the nearest first, unless the mean cosine between them is not above 0, or is at least `apart` standard
-    deviations below the mean of the cosines inside the looser of them. A client alone has no inside: the other's counts, and for
-    two alone that of all clients. cosines: (m, m) in the order of `clients`.
+    deviations below the mean of the cosines inside any of the communities that they are made of: what is loose itself does not
+    belong to everything. Fewer than `ENOUGH` clients have too few cosines to tell; where there is nothing but such, those of all
+    clients count. cosines: (m, m) in the order of `clients`.
     """
     row = {client: k for k, client in enumerate(clients)}
     of = [[row[i] for i in community] for community in communities]
+    inside = [[_inside(cosines, rows)] if len(rows) >= ENOUGH else [] for rows in of]
+    everybody = [_inside(cosines, list(range(len(cosines))))]
+
+    def gap(a: int, b: int) -> float:
+        across = float(cosines[np.ix_(of[a], of[b])].mean())
+        return max(_below(across, c) for c in inside[a] + inside[b] or everybody) if across > 0 else np.inf
+
     while len(of) > 1:
-        gaps = {(a, b): _gap(cosines, of[a], of[b]) for b in range(len(of)) for a in range(b)}
+        gaps = {(a, b): gap(a, b) for b in range(len(of)) for a in range(b)}
         a, b = min(gaps, key=lambda pair: gaps[pair])
         if gaps[a, b] >= apart:
             break
         of[a] += of.pop(b)
+        inside[a] += inside.pop(b)
     return tuple(sorted(tuple(sorted(clients[k] for k in rows)) for rows in of))
 
 
-def _gap(cosines: Cosines, one: list[int], other: list[int]) -> float:
-    """How far the mean cosine between two groups is below that inside the looser one, in its deviations; infinite below 0."""
-    across = float(cosines[np.ix_(one, other)].mean())
-    if across <= 0:
-        return np.inf
-    inside = [c for c in (_inside(cosines, one), _inside(cosines, other)) if len(c)]
-    looser = min(inside or [_inside(cosines, list(range(len(cosines))))], key=lambda c: float(c.mean()))
-    below, deviation = float(looser.mean()) - across, float(looser.std())
+def _below(across: float, inside: Cosines) -> float:
+    """How far a mean is below that of these cosines, in their deviations."""
+    below, deviation = float(inside.mean()) - across, float(inside.std())
     if deviation > 0:
         return below / deviation
     return np.inf if below > 0 else -np.inf

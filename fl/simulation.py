@@ -13,7 +13,7 @@ import torch
 from ..crypto.entropy import SimulatedEntropy
 from ..protocol.answers import Functionality, Model, Vector
 from ..protocol.pairs.question import Embedders
-from ..protocol.view import LocalJob, LocalWork, ServerView, Setup, Workers
+from ..protocol.view import Judgement, LocalJob, LocalOffer, LocalWork, ServerView, Setup, Workers
 from .algorithms.algorithm import Start
 from .corruption import Computers, Corrupted, embedders_of
 from .embedders import SimulatedEmbedders
@@ -71,9 +71,11 @@ class Simulation:
         self._training = scenario.algorithm.local(scenario.training)
         self.corrupted: Corrupted | None = None
         workers: Workers = self._work
+        judge: Judgement = self._judge
         if scenario.adversary is not None:
-            found = Computers(population.clients, population.classes, self.module, self._training, seed, self._train)
+            found = Computers(population.clients, population.classes, self.module, self._training, seed, self._train, self._judge)
             workers = self.corrupted = scenario.adversary.corrupt(found)
+            judge = self.corrupted.judge
         embedders: Embedders | None = self._embedders() if Functionality.PAIRS in scenario.algorithm.needs else None
         if embedders is not None and self.corrupted is not None:
             embedders = embedders_of(self.corrupted, embedders)
@@ -87,7 +89,7 @@ class Simulation:
                 workers,
                 entropy,
                 scenario.faults,
-                self._judge,
+                judge,
                 embedders,
             )
         )
@@ -135,13 +137,13 @@ class Simulation:
         found = accuracies(self.module, first)
         return {i: found[same[0]] for same in alike.values() for i in same}
 
-    def _judge(self, client: int, models: Sequence[Vector], /) -> int:
+    def _judge(self, offer: LocalOffer, /) -> int:
         """The model of the least loss on what the client holds out for validation, or else on its training examples.
 
         The authors of FLIC let clients judge by their test images, which would tune to what the result is measured on.
         """
-        own = self.validation[client] if client in self.validation else self.population.clients[client]
-        losses = [self._loss(client, model, own.train) for model in models]
+        own = self.validation.get(offer.client, self.population.clients[offer.client])
+        losses = [self._loss(offer.client, model, own.train) for model in offer.models]
         return int(np.argmin(losses))
 
     def _loss(self, client: int, model: Vector, examples: Examples) -> float:

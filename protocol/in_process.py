@@ -78,13 +78,13 @@ class InProcess:
         opening: Iterable[tuple[int, Effect]],
         perform: Callable[[list[tuple[int, Task]]], Iterator[tuple[int, Worked]]],
         learned: Callable[[int, Learned], None],
-        judge: Callable[[int, Offer], int] | None = None,
+        judge: Callable[[int, Offer], int | None] | None = None,
     ) -> None:
         """Play sessions from their opening effects, each (party, effect), to the deadline, or to the last of their stages.
 
         clients: the client parties by id. sessions: the server's parties by session digest. perform: the local work of all
         clients that were given a task in a stage, results fed back one by one as they come. learned: told what clients were sent.
-        judge: which of the offered models serves a client best; needed by sessions that offer some.
+        judge: which of the offered models serves a client best, None for no answer; needed by sessions that offer some.
         """
         queue: deque[Frame] = deque()
         late: list[Frame] = []
@@ -106,7 +106,8 @@ class InProcess:
                         vector = models.setdefault(task.vector, task.vector)  # one copy of a model, however many clients got it
                         tasks.append((party, replace(task, vector=vector)))
                     case Judge(offer) if judge is not None:
-                        act(party, self._feed(clients[party], Judged(judge(party, offer))))
+                        chosen = judge(party, offer)
+                        act(party, self._feed(clients[party], Deadline() if chosen is None else Judged(chosen)))
                     case Learned():
                         learned(party, effect)
 

@@ -101,6 +101,9 @@ class SketchView(HeldView):
     def coordinates(self, updates: Updates, name: str, rule: Callable[[NDArray[np.float32]], NDArray[np.float32]], /) -> Sum:
         raise Refused("order statistics of coordinates need the coordinates, which this protection hides; use Plain or Permuted")
 
+    def _sketch_of(self, task: Task, kind: Work) -> Callable[[], TwoStage] | None:
+        return lambda: self._sketch(self._session(task.round, task.cluster, task.roster, kind).digest)
+
     def _tolerance(self, updates: Updates) -> float:
         sketch = self._sketch(self._known(updates).session)
         return DEVIATIONS * sketch.error + rounding(sketch.k)

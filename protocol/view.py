@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..crypto.entropy import Entropy
+from ..crypto.projection import TwoStage
 from .answers import (
     Assignment,
     BelowFloor,
@@ -57,13 +58,28 @@ class LocalWork:
 
 @dataclass(frozen=True, slots=True)
 class LocalJob:
-    """What a client is asked to compute, from the model that it opened; of work for slots, from the models `starts`."""
+    """What a client is asked to compute, from the model that it opened; of work for slots, from the models `starts`.
+
+    sketch: draws the secret sketch of this work, which every client of the run can draw and the server cannot; None where there
+    is none that a client knows before it uploads.
+    """
 
     client: int
     round: int
     work: Work
     start: Vector = field(repr=False)
     starts: tuple[Vector, ...] = field(default=(), repr=False)
+    sketch: Callable[[], TwoStage] | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalOffer:
+    """What a client is asked to choose among: models, each float32 (d,). roster: the clients that are asked."""
+
+    client: int
+    round: int
+    roster: tuple[int, ...]
+    models: tuple[Vector, ...] = field(repr=False)
 
 
 class Workers(Protocol):
@@ -75,8 +91,8 @@ class Workers(Protocol):
 class Judgement(Protocol):
     """The clients' own opinion of models, formed on their own computers and data."""
 
-    def __call__(self, client: int, models: Sequence[Vector], /) -> int:
-        """The position of the model, each float32 (d,), that serves the client best."""
+    def __call__(self, offer: LocalOffer, /) -> int | None:
+        """The position of the model that serves the client best, by its own account; None if it does not answer."""
         ...
 
 

@@ -9,6 +9,7 @@ from dataclasses import astuple, replace
 
 import numpy as np
 
+from ..crypto.projection import TwoStage
 from . import own_models
 from .answers import (
     Assignment,
@@ -43,7 +44,7 @@ from .session import SERVER, Session
 from .sides import ClientSide
 from .span import Row, reveals_fewer_than
 from .uploads import PROTOCOL, from_bytes, invite, to_bytes
-from .view import LocalJob, LocalWork, Setup
+from .view import LocalJob, LocalOffer, LocalWork, Setup
 
 __all__ = ["BETWEEN", "Clients", "ViewBase", "asked", "unused"]
 
@@ -134,10 +135,11 @@ class ViewBase(ModelKeeping):
             if (public := BETWEEN.join(names)) not in starts:
                 sent = np.split(from_bytes(task.vector), len(names)) if task.vector else [self.clients.models[n] for n in names]
                 starts[public] = tuple(sent)
-            given = starts[public]
+            given, sketch = starts[public], self._sketch_of(task, kind)
             if own is not None:
                 ahead[client] = own - given[0]
-            jobs.append(LocalJob(client, task.round, kind, given[0] if own is None else own, given if kind == "slots" else ()))
+            start = given[0] if own is None else own
+            jobs.append(LocalJob(client, task.round, kind, start, given if kind == "slots" else (), sketch))
         for client, result in self._setup.workers(jobs):
             if type(result.samples) is not int or not 1 <= result.samples <= MOST_SAMPLES:
                 self._reject([client], f"a number of samples that is not a whole number from 1 to {MOST_SAMPLES}")
@@ -145,6 +147,10 @@ class ViewBase(ModelKeeping):
             if client in ahead:
                 result = replace(result, vector=ahead[client] + result.vector)
             yield client, result
+
+    def _sketch_of(self, task: Task, kind: Work) -> Callable[[], TwoStage] | None:
+        """Draws the sketch of this work that clients share, where they share one before they upload."""
+        return None
 
     def _learn(self, client: int, effect: Learned) -> None:
         raise ValueError("no sum is published to clients under this protection")
@@ -189,9 +195,9 @@ class ViewBase(ModelKeeping):
         vectors = [to_bytes(self.server.models[name]) for name in names] if self._owner == "server" else []
         server = Party(SERVER, choosing.Asking(session, len(names)), choosing.server_step)
 
-        def judge(client: int, offer: Offer) -> int:
+        def judge(client: int, offer: Offer) -> int | None:
             offered = [from_bytes(v) for v in offer.vectors] or [self.clients.models[name] for name in offer.names]
-            return judgement(client, offered)
+            return judgement(LocalOffer(client, offer.round, offer.roster, tuple(offered)))
 
         self._network.allow(sum(map(len, vectors)) + 300 * len(names) + HEAD_BYTES)
         opening = ((SERVER, effect) for effect in choosing.offer(session, names, vectors))

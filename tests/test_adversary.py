@@ -67,7 +67,7 @@ class Log:
 def computers(log: Log, clients: int = 10, seed: int = 0) -> Computers:
     known = situation()
     people = {i: Client(i, images(seed=i), images(seed=100 + i)) for i in range(clients)}
-    return Computers(people, 10, known.module, known.training, seed, log)
+    return Computers(people, 10, known.module, known.training, seed, log, lambda offer: offer.client % len(offer.models))
 
 
 def jobs(clients: Sequence[int], round: int = 0, start: Vector | None = None, kind: Any = "update") -> list[LocalJob]:

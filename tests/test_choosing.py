@@ -191,9 +191,9 @@ def test_models_do_not_print():
 TARGETS = {1: [0.0, 0.0], 5: [0.0, 0.0], 9: [4.0, 4.0], 11: [4.0, 4.0], 12: [4.0, 4.0]}
 
 
-def nearest(client, models):
+def nearest(offer):
     """The honest judgement of toy clients, each of which wants its own target."""
-    return int(np.argmin([np.linalg.norm(model - TARGETS[client]) for model in models]))
+    return int(np.argmin([np.linalg.norm(model - TARGETS[offer.client]) for model in offer.models]))
 
 
 def work(jobs):
@@ -249,7 +249,7 @@ def test_models_travel_only_where_the_server_owns_them():
 def test_a_forged_choice_is_possible_and_looks_like_any_other():
     """A choice is a report. Client 9 says that the model it likes least serves it best, and nothing objects."""
     honest = opened(Plain())
-    forged = opened(Plain(), lambda client, models: 1 - nearest(client, models) if client == 9 else nearest(client, models))
+    forged = opened(Plain(), lambda offer: 1 - nearest(offer) if offer.client == 9 else nearest(offer))
     assert honest.choose(0, two_models(honest), (1, 9)) == {1: "still", 9: "moved"}
     assert forged.choose(0, two_models(forged), (1, 9)) == {1: "still", 9: "still"}
     assert forged.faults == []
@@ -262,6 +262,15 @@ def test_who_does_not_answer_has_no_choice():
     late = opened(Plain(), tap=lambda frame: [replace(frame, late=frame.kind == "Choice" and frame.sender == 1)])
     assert late.choose(0, two_models(late), (1, 9)) == {9: "moved"}
     assert [fault.reason for fault in late.faults] == ["a choice after the deadline"]
+
+
+@pytest.mark.parametrize("protection", PROTECTIONS, ids=repr)
+def test_who_gives_no_choice_is_asked_again_in_the_next_round(protection):
+    view = opened(protection, lambda offer: None if (offer.client, offer.round) == (9, 0) else nearest(offer))
+    models = two_models(view)
+    assert view.choose(0, models, (1, 9)) == {1: "still"}
+    assert view.choose(1, models, (1, 9)) == {1: "still", 9: "moved"}
+    assert view.faults == []
 
 
 def test_a_second_question_in_a_round_is_answered_by_nobody():

@@ -28,7 +28,7 @@ from cloister.fl.training import Training
 from cloister.protocol import Masked, Permuted, Plain
 from cloister.protocol.answers import Functionality, Model, Remembered
 from cloister.protocol.in_process import Frame
-from cloister.protocol.view import LocalJob, LocalWork, Protection, Setup
+from cloister.protocol.view import LocalJob, LocalOffer, LocalWork, Protection, Setup
 
 Answer = Callable[[LocalJob], ArrayLike | None]
 
@@ -55,10 +55,10 @@ class Toy:
     def _network(self, frame: Frame) -> list[Frame]:
         return [] if frame.kind == "Upload" and frame.sender in self.lost else [frame]
 
-    def _judge(self, client: int, models: Sequence[NDArray[np.float32]], /) -> int:
-        self.offered.append((client, len(models)))
-        want = np.asarray(self.wants.get(client, np.zeros(self.d)))
-        return int(np.argmin([np.linalg.norm(model - want) for model in models]))
+    def _judge(self, offer: LocalOffer, /) -> int:
+        self.offered.append((offer.client, len(offer.models)))
+        want = np.asarray(self.wants.get(offer.client, np.zeros(self.d)))
+        return int(np.argmin([np.linalg.norm(model - want) for model in offer.models]))
 
     def _work(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:
         for job in jobs:

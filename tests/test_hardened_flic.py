@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
+from cloister.fl.algorithms import hardened_flic
 from cloister.fl.algorithms.flic import ALL
-from cloister.fl.algorithms.hardened_flic import EVERYBODY, LONG, OPPOSED, HardenedFLIC, State
+from cloister.fl.algorithms.hardened_flic import EVERYBODY, LONG, OPPOSED, HardenedFLIC, State, _serving
 from cloister.fl.codec import from_plain, to_plain
 from cloister.fl.robust.krum import MultiKrum
 from cloister.fl.robust.weiszfeld import GeometricMedian
-from cloister.fl.screening import Evidence, against, far_above, gathered, merged, plurality
+from cloister.fl.screening import FADED, Evidence, against, clearly_against, faded, far_above, gathered, merged, plurality
 from cloister.protocol import Masked, Permuted
 from cloister.protocol.view import LocalJob
 
@@ -49,16 +50,18 @@ START = float(np.linalg.norm(WANT))
 # --- minus gradient ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("attackers", [2, 6, 8, 10, 12])
+def test_without_an_attack_clients_come_close_to_what_they_want() -> None:
+    clean = Toy(range(20), honest, D, wants=everybody_wants())
+    assert distance(clean, clean.play(HARDENED, 24), 19) < 0.1 * START
+
+
+@pytest.mark.parametrize("attackers", [2, 8, 10, 12])
 def test_loyal_clients_end_where_they_would_without_the_attack(attackers: int) -> None:
     loyal = range(attackers, 20)
-    clean = Toy(range(20), honest, D, wants=everybody_wants())
     toy = Toy(range(20), minus_gradient(range(attackers)), D, wants=everybody_wants())
-    ends = clean.play(HARDENED, 24), toy.play(HARDENED, 24)
-    without, attacked = distance(clean, ends[0], 19), max(distance(toy, ends[1], i) for i in loyal)
-    assert without < 0.1 * START
-    assert attacked < 0.15 * START
-    (group,) = [c for c in ends[1].contributors.values() if 19 in c]
+    end = toy.play(HARDENED, 24)
+    assert max(distance(toy, end, i) for i in loyal) < 0.15 * START
+    (group,) = [c for c in end.contributors.values() if 19 in c]
     assert set(group) == set(loyal)
 
 
@@ -268,6 +271,67 @@ def test_against_is_a_negative_mean_without_ones_own() -> None:
     assert against(cosines, (2,), (2,)) == ()
 
 
+def test_clearly_against_is_a_mean_below_zero_by_three_standard_errors_of_at_least_four() -> None:
+    def cosines(values: list[float]) -> NDArray[np.float64]:
+        found = np.eye(len(values) + 1)
+        found[0, 1:] = found[1:, 0] = values
+        return found
+
+    to = range(9)
+    assert clearly_against(cosines([-0.3, -0.2, -0.4, -0.3, -0.2, -0.3, -0.4, -0.3]), (0,), to) == (0,)
+    assert clearly_against(cosines([-0.9, 0.8, -0.7, 0.6, -0.9, 0.7, -0.8, 0.4]), (0,), to) == ()  # below 0, but noise
+    assert clearly_against(cosines([0.3] * 8), (0,), to) == ()
+    assert clearly_against(cosines([-0.3, -0.31, -0.3]), (0,), range(4)) == ()  # three are too few to tell
+
+
+def test_what_is_known_of_who_turned_fades_towards_its_community_alone() -> None:
+    known = np.ones((4, 4), np.bool_)
+    evidence = gathered(Evidence(), (1, 2, 5, 9), np.full((4, 4), 0.6), known, (1, 2, 5, 9))
+    found = faded(evidence, {5: (1, 5)})
+    assert np.allclose(found.weight / np.where(evidence.weight > 0, evidence.weight, 1.0), [
+        [0, 1, FADED, 1], [1, 0, 1, 1], [FADED, 1, 0, 1], [1, 1, 1, 0],
+    ])  # fmt: skip
+    assert np.allclose(found.mean, evidence.mean)  # until something new is seen, which counts the more
+    later = gathered(found, (1, 2, 5, 9), np.full((4, 4), -0.6), known, (1, 2, 5, 9))
+    assert later.mean[0, 2] < -0.4
+    assert later.mean[0, 1] == pytest.approx(0.0)
+    assert np.array_equal(faded(evidence, {}).weight, evidence.weight)
+
+
+def test_who_turns_is_parted_at_the_next_grouping_whatever_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Updates of one direction and noise of its length; four clients turn after four groupings of likeness."""
+    turned, algorithm = range(4), HardenedFLIC(rounds_before=4, every=4)
+
+    def answer(job: LocalJob) -> ArrayLike:
+        return (-1 if job.client in turned and job.round >= 16 else 1) * (WANT / START + NOISE[job.round, job.client])
+
+    def groups() -> set[frozenset[int]]:
+        toy = Toy(range(20), answer, D, wants=everybody_wants())
+        return {frozenset(c) for c in toy.play(algorithm, 20).contributors.values()}
+
+    assert groups() == {frozenset(turned), frozenset(range(4, 20))}
+    monkeypatch.setattr(hardened_flic, "TURNED", 100)  # their past would hide them
+    assert groups() == {frozenset(range(20))}
+
+
+@pytest.mark.parametrize(
+    ("best", "expected"),
+    [
+        ("mine's model", "mine"),  # its own group goes on with what it chose
+        ("theirs's model", "theirs"),  # they made it, go on with it, and its own group had no part in it
+        ("round 0", "round 0"),  # others go on with it, but made none of it: they may be about to ruin it
+        (None, "mine"),
+    ],
+)
+def test_a_client_leaves_its_group_only_for_those_who_made_what_it_chose(best: str | None, expected: str) -> None:
+    groups = {"mine": (1, 2), "theirs": (3, 4), "thieves": (5, 6)}
+    start = {"mine": "mine's model", "theirs": "theirs's model", "thieves": "round 0"}
+    made = {"mine's model": {1, 2}, "theirs's model": {3, 4}}
+    assert _serving(1, groups, start, made, best) == expected
+    stolen = {**start, "thieves": "theirs's model"}
+    assert _serving(1, groups, stolen, made, "theirs's model") == "theirs"
+
+
 def test_a_plurality_goes_to_the_first_of_equals() -> None:
     votes = {1: "b", 2: "a", 3: "c", 4: "c"}
     assert plurality(votes, (1, 2, 9), ("a", "b", "c")) == "a"
@@ -282,6 +346,17 @@ def blocks(inside: float, between: float, noise: float = 0.05) -> NDArray[np.flo
     cosines[:5, :5] = cosines[5:, 5:] = inside
     cosines += noise * np.triu(rng.standard_normal((10, 10)), 1)
     return np.triu(cosines, 1) + np.triu(cosines, 1).T + np.eye(10)
+
+
+def test_a_loose_community_does_not_belong_to_a_tight_one() -> None:
+    """Attackers that are like nobody, themselves included, are not joined to the loyal because their own cosines vary."""
+    ids, rng = tuple(range(20)), np.random.default_rng(0)
+    noise = np.triu(rng.standard_normal((20, 20)), 1)
+    cosines = np.full((20, 20), 0.04) + 0.1 * (noise + noise.T)
+    cosines[:12, :12] += 0.5
+    cosines[12:, 12:] += 0.2 * (noise + noise.T)[12:, 12:]
+    np.fill_diagonal(cosines, 1.0)
+    assert merged((ids[:12], ids[12:]), cosines, ids, 2.0) == (ids[:12], ids[12:])
 
 
 @pytest.mark.parametrize(("inside", "between", "count"), [(0.5, 0.3, 2), (0.5, 0.48, 1), (0.5, 0.52, 1), (0.05, -0.05, 2)])

@@ -1,6 +1,6 @@
 """The two liars: a poison that a known sketch does not see, and a client that sketches one vector and sums another."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,10 +9,14 @@ import pytest
 from cloister.crypto.projection import Dense, Gaussian, Hadamard, TwoStage
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
 from cloister.fl.algorithms.fedavg import FedAvg
+from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
+from cloister.fl.partition import Iid
+from cloister.fl.robust.krum import MultiKrum
 from cloister.fl.simulation import Simulation
-from cloister.protocol import Masked
+from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.threat_models.adversary import Adversary
-from cloister.threat_models.liars import KernelPoison, adjoint, conjugate_gradients, forward, kernel_poison
+from cloister.threat_models.knowledge import Level
+from cloister.threat_models.liars import KernelPoison, adjoint, conjugate_gradients, forward, kernel_poison, shared
 from cloister.threat_models.membership import Fixed
 from cloister.threat_models.simple_attacks import Honest, MinusGradient
 
@@ -81,7 +85,7 @@ def test_conjugate_gradients_solve_and_say_when_they_cannot() -> None:
 def test_the_attack_adds_what_it_can_of_another_attack() -> None:
     sketch = Gaussian.draw(PUBLIC, 400, 40)
     update = gaussian(1, 400)[0]
-    sent = KernelPoison(lambda known: sketch, MinusGradient(5))(own(update))
+    sent = KernelPoison(MinusGradient(5), lambda known: sketch)(own(update))
     assert np.allclose(sent, kernel_poison(sketch, update, -6 * update), atol=1e-5)
 
 
@@ -110,19 +114,80 @@ def test_two_faced_clients_show_honest_similarities_and_sum_a_poison_under_maske
 
 
 def test_a_member_that_knows_the_seed_hides_its_poison_in_the_kernel_under_masked() -> None:
-    held: list[Any] = []  # the run's sketch, which every client of it can draw
-    attack = KernelPoison(lambda known: held[0], MinusGradient(10))
-    algorithm = CFL(thresholds=ScaleFree(eps1=0.01, eps2=0.1))
-    scenario = replace(SMALL, algorithm=algorithm, protection=Masked(floor=2, sketch=256))
-    simulation = Simulation(replace(scenario, adversary=Adversary(members=Fixed((0, 1, 2, 3)), upload=attack)), None)
-    view: Any = simulation.view
-    held.append(view._sketch(b"any session: the sketch is of the run"))
-    simulation.step()
+    hidden, poisoned = played(Adversary(members=Fixed((0, 1, 2, 3)), upload=KernelPoison(MinusGradient(10))))
     honest, clean = played(None)
-    assert np.allclose(simulation.state.measured["0"].similarity, honest, atol=1e-5)
-    moved = simulation.vectors()[0] - clean
+    assert np.allclose(hidden, honest, atol=1e-5)
+    moved = poisoned - clean
     _, openly = played(Adversary(members=Fixed((0, 1, 2, 3)), upload=MinusGradient(10)))
     assert moved @ (openly - clean) > 0.5 * np.sum((openly - clean) ** 2)  # 1 - 256 / 610 of it
+
+
+@pytest.mark.parametrize(
+    ("protection", "known"),
+    [
+        (Masked(), "run"),
+        (Masked(keys="session"), "session"),
+        (Encrypted(), "run"),
+        (Encrypted(keys="session"), None),
+        (Plain(), None),
+        (Permuted(), None),
+        (TwoServer(), None),
+    ],
+    ids=repr,
+)
+def test_members_are_told_the_sketch_that_clients_share_where_they_share_one(protection: Any, known: str | None) -> None:
+    """It is the one by which the view compares; whose projection is drawn after the upload tells nobody."""
+    told: dict[tuple[int, int], Any] = {}
+
+    @dataclass(frozen=True)
+    class Listening:
+        needs: Level = Level.OWN
+
+        def __call__(self, own: Any) -> Any:
+            told[own.round, own.member] = shared(own)
+            return own.update
+
+    adversary = Adversary(members=Fixed((1, 4)), upload=Listening())
+    simulation = Simulation(
+        replace(SMALL, partition=Iid(clients=5, samples=60), protection=protection, adversary=adversary), None
+    )
+    simulation.step()
+    simulation.step()
+    assert sorted(told) == [(t, i) for t in (0, 1) for i in (1, 4)]
+    if known is None:
+        assert set(told.values()) == {None}
+        return
+    x = gaussian(1, 610)[0]
+    rows = {key: tuple(sketch.apply(x)[:5]) for key, sketch in told.items()}
+    assert rows[0, 1] == rows[0, 4]
+    assert (rows[0, 1] == rows[1, 1]) == (known == "run")
+
+
+def test_what_members_are_told_is_what_the_server_receives() -> None:
+    """Under Masked the Gram matrix of a round is that of the told sketches of the uploads."""
+    told: list[Any] = []
+
+    @dataclass(frozen=True)
+    class Listening:
+        needs: Level = Level.OWN
+
+        def __call__(self, own: Any) -> Any:
+            told.append((own.update, shared(own)))
+            return own.update
+
+    for keys in ("run", "session"):
+        told.clear()
+        seen: list[Any] = []
+        adversary = Adversary(members=Fixed(tuple(range(10))), upload=Listening())
+        protection = Masked(floor=2, sketch=256, keys=keys)  # type: ignore[arg-type]
+        algorithm = RobustFedAvg(rule=MultiKrum(2))
+        simulation = Simulation(replace(SMALL, algorithm=algorithm, protection=protection, adversary=adversary), None)
+        view: Any = simulation.view
+        gram = view.gram
+        view.gram = lambda updates, gram=gram, seen=seen: seen.append(gram(updates)) or seen[-1]
+        simulation.step()
+        rows = np.stack([sketch.apply(update) for update, sketch in told]).astype(np.float64)
+        assert np.allclose(seen[0].matrix, rows @ rows.T, rtol=1e-4, atol=1e-5)
 
 
 def test_without_sketches_there_is_one_face() -> None:

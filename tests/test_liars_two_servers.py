@@ -54,7 +54,7 @@ def liars(attack: LoneAttack, shown: LoneAttack | None = None) -> Adversary:
 
 def knowing(held: list[Any]) -> Adversary:
     """A coalition that knows a projection, and hides a poison in its kernel."""
-    return liars(KernelPoison(lambda known: held[0], MinusGradient(STRENGTH)))
+    return liars(KernelPoison(MinusGradient(STRENGTH), lambda known: held[0]))
 
 
 def direction() -> np.ndarray[Any, Any]:
@@ -94,17 +94,23 @@ def test_a_two_faced_client_gets_its_poison_summed_under_masked_and_has_one_face
 
 
 def test_a_poison_in_the_kernel_is_summed_under_masked() -> None:
-    held: list[Any] = []
-    simulation = simulated(Masked(sketch=K), knowing(held))
-    view: Any = simulation.view
-    held.append(view._sketch(b"any session: the sketch is of the run"))
-    simulation.step()
+    found, poisoned = played(Masked(sketch=K), liars(KernelPoison(MinusGradient(STRENGTH))))
     honest, clean = played(Masked(sketch=K), None)
-    assert chosen(simulation) == honest
+    assert found == honest
     assert honest & set(LIARS)
     along = direction()
-    moved = simulation.vectors()[0] - clean
+    moved = poisoned - clean
     assert moved @ along > 0.2 * (along @ along)  # 1 - 256 / 610 of it, from those that were chosen
+
+
+def test_under_two_servers_there_is_no_kernel_to_hide_in() -> None:
+    """No client is told a projection before it uploads: what is left of the attack is an open poison."""
+    hidden, openly = (liars(a) for a in (KernelPoison(MinusGradient(STRENGTH)), MinusGradient(STRENGTH)))
+    found, model = played(TwoServer(k=K), hidden)
+    other, also = played(TwoServer(k=K), openly)
+    assert found == other
+    assert found.isdisjoint(LIARS)
+    assert np.array_equal(model, also)
 
 
 def test_under_two_servers_a_guessed_kernel_hides_nothing() -> None:

@@ -1,15 +1,15 @@
 """The adversary: some of the clients' computers in other hands, between an honest simulation and the protocol.
 
-An adversary can change a member's data before it trains, its training, and what it uploads. Each attack is handed the
-knowledge that its level allows (`knowledge.py`) and nothing else. Everything is a function of the run's seed, the round and
-what `save` returns, so a resumed run goes on as an undisturbed one.
+An adversary can change a member's data before it trains, its training, what it uploads, and which model it chooses. Each attack
+is handed the knowledge that its level allows (`knowledge.py`, `offers.py`) and nothing else. Everything is a function of the
+run's seed, the round and what `save` returns, so a resumed run goes on as an undisturbed one.
 """
 
 from dataclasses import dataclass
 from math import isfinite
 
 from ..fl.corruption import Computers
-from .attack import DataAttack, LoneAttack, TrainingAttack, UploadAttack
+from .attack import ChoiceAttack, DataAttack, LoneAttack, TrainingAttack, UploadAttack
 from .coalition import Coalition
 from .knowledge import Level, Randomness
 from .membership import ALWAYS, NEVER, Members, Schedule
@@ -21,9 +21,10 @@ class Adversary:
 
     members: who. data, local, upload: what happens to a member's data, training and upload, in this order; None for nothing.
     shown: what a two-faced member sketches where the protocol asks for a sketch; None for what it uploads.
+    choice: which of the models that it is offered a member says serves it best; None for the truth.
     when: rounds of the attack; members are honest in others. silent: rounds in which members do not answer at all.
-    knows: the level, at least what the upload attack needs. rule: what an insider knows of the server. samples: factor on
-    the reported number of examples, 1 for the truth. randomness: of each member, or shared by all.
+    knows: the level, at least what the attacks on uploads and choices need. rule: what an insider knows of the server.
+    samples: factor on the reported number of examples, 1 for the truth. randomness: of each member, or shared by all.
     """
 
     members: Members
@@ -31,6 +32,7 @@ class Adversary:
     local: TrainingAttack | None = None
     upload: UploadAttack | None = None
     shown: LoneAttack | None = None
+    choice: ChoiceAttack | None = None
     when: Schedule = ALWAYS
     silent: Schedule = NEVER
     knows: Level = Level.OWN
@@ -39,9 +41,10 @@ class Adversary:
     randomness: Randomness = "member"
 
     def __post_init__(self) -> None:
-        if self.upload is not None and self.upload.needs > self.knows:
-            name = type(self.upload).__name__
-            raise ValueError(f"{name} needs level {self.upload.needs.name}; this adversary knows {self.knows.name}")
+        for attack in (self.upload, self.choice):
+            if attack is not None and attack.needs > self.knows:
+                name = type(attack).__name__
+                raise ValueError(f"{name} needs level {attack.needs.name}; this adversary knows {self.knows.name}")
         if self.knows == Level.INSIDER and self.rule is None:
             raise ValueError("an insider knows the rule; give the adversary one")
         if not (self.samples > 0 and isfinite(self.samples)):

@@ -6,6 +6,7 @@ from typing import Protocol
 from ..fl.population import Examples
 from ..protocol.answers import Vector
 from .knowledge import Colluding, Level, Own, Situation
+from .offers import Offered
 
 
 class DataAttack(Protocol):
@@ -48,6 +49,19 @@ class LearningAttack(Protocol):
 
     def learn(self, coalition: Colluding, /) -> Mapping[str, Vector]:
         """What to remember, float32 vectors by name."""
+        ...
+
+
+class ChoiceAttack(Protocol):
+    """Replaces what a member says serves it best among the models that it is offered."""
+
+    @property
+    def needs(self) -> Level:
+        """The least level. At Level.OWN it is handed an `Offered`; above, what the adversary's level allows."""
+        ...
+
+    def __call__(self, offered: Offered, /) -> int:
+        """A position in `offered.models`."""
         ...
 
 

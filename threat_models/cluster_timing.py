@@ -14,8 +14,8 @@ from ..fl.training import mean_loss
 from ..fl.vector import load_vector, to_vector, trainable
 from ..protocol.answers import Vector
 from .adversary import Adversary
-from .attack import LoneAttack
-from .knowledge import Situation
+from .attack import ChoiceAttack, LoneAttack
+from .knowledge import Level, Situation
 from .membership import Members, Schedule
 from .simple_attacks import MinusGradient
 
@@ -37,9 +37,20 @@ def last_impression(members: Members, clustering: int, window: int, attack: Lone
     return Adversary(members=members, upload=attack, when=Schedule(pauses=((clustering - window, clustering),)))
 
 
-def late_assignment(members: Members, until: int, attack: LoneAttack = MinusGradient()) -> Adversary:
-    """Members do not answer before round `until`, so that no similarity is known of them; then they join by a forged report."""
-    return Adversary(members=members, upload=attack, when=Schedule(start=until), silent=Schedule(stop=until))
+def late_assignment(
+    members: Members,
+    until: int,
+    attack: LoneAttack = MinusGradient(),
+    choice: ChoiceAttack | None = None,
+    knows: Level = Level.OWN,
+) -> Adversary:
+    """Members do not answer before round `until`, so that no similarity is known of them; then they join by a forged report.
+
+    choice: what they say when they are offered models; None for the truth, by which a member whose data are those of the
+    loyal enters their cluster.
+    """
+    schedule = Schedule(start=until)
+    return Adversary(members=members, upload=attack, choice=choice, when=schedule, silent=Schedule(stop=until), knows=knows)
 
 
 def forged_report(scores: Mapping[Key, float], wanted: Key, higher_is_better: bool) -> dict[Key, float]:

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,10 +11,11 @@ from ..fl.corruption import Computers
 from ..fl.population import Examples
 from ..fl.simulation import seed_of
 from ..protocol.answers import Vector, Work
-from ..protocol.view import LocalJob, LocalWork
-from .attack import DataAttack, LoneAttack, TrainingAttack, UploadAttack
+from ..protocol.view import LocalJob, LocalOffer, LocalWork
+from .attack import ChoiceAttack, DataAttack, LoneAttack, TrainingAttack, UploadAttack
 from .knowledge import Level, Own, Randomness, Situation, colluding
 from .membership import Members, Schedule
+from .offers import Offered, OfferedTogether, whose
 
 
 class Conduct(Protocol):
@@ -30,6 +31,8 @@ class Conduct(Protocol):
     def upload(self) -> UploadAttack | None: ...
     @property
     def shown(self) -> LoneAttack | None: ...
+    @property
+    def choice(self) -> ChoiceAttack | None: ...
     @property
     def when(self) -> Schedule: ...
     @property
@@ -87,6 +90,7 @@ class Coalition:
         self._earlier: list[Vector] = []  # models that members opened in the latest round before this one
         self._lately: list[Vector] = []  # and in this round
         self._round: int | None = None
+        self._judged: dict[tuple[int, int], int | None] = {}  # honest choices of the latest round, by round and client
 
     @property
     def members(self) -> frozenset[int]:
@@ -175,6 +179,51 @@ class Coalition:
         local: Any = self._conduct.local
         return np.asarray(local(situation), dtype=np.float32)
 
+    # --- choices ------------------------------------------------------------------------------------------------------
+
+    def judge(self, offer: LocalOffer, /) -> int | None:
+        """What a client says when it is offered models; None where it is a member and silent."""
+        conduct = self._conduct
+        members = conduct.members.among(self._clients, offer.roster, offer.round, self._computers.seed)
+        attack = conduct.choice
+        if offer.client not in members:
+            return self._honestly(offer)
+        if offer.round in conduct.silent:
+            return None
+        if attack is None or offer.round not in conduct.when:
+            return self._honestly(offer)
+        return attack(self._offered(offer, members, attack.needs))
+
+    def _honestly(self, offer: LocalOffer) -> int | None:
+        """The client's honest choice, formed once."""
+        key = (offer.round, offer.client)
+        if key not in self._judged:
+            self._judged = {k: v for k, v in self._judged.items() if k[0] == offer.round}
+            self._judged[key] = self._computers.judge(offer)
+        return self._judged[key]
+
+    def _offered(self, offer: LocalOffer, members: frozenset[int], needs: Level) -> Offered:
+        seed, computers = self._computers.seed, self._computers
+        drawer = offer.client if self._conduct.randomness == "member" else "shared"
+        known: dict[str, Any] = {
+            "member": offer.client,
+            "place": self._places[offer.client],
+            "members": len(self._members),
+            "roster": offer.roster,
+            "round": offer.round,
+            "examples": computers.clients[offer.client].train,
+            "classes": computers.classes,
+            "module": computers.module,
+            "models": offer.models,
+            "honest": self._honestly(offer),
+            "rng": np.random.default_rng(seed_of(seed, "adversary", "choice", offer.round, drawer)),
+            "agreed": np.random.default_rng(seed_of(seed, "adversary", "agreed")),
+        }
+        if needs == Level.OWN:
+            return Offered(**known)
+        others = {i: self._honestly(replace(offer, client=i)) for i in whose(self._conduct.knows, offer.roster, members)}
+        return OfferedTogether(**known, chosen={i: choice for i, choice in others.items() if choice is not None})
+
     # --- what members are told ----------------------------------------------------------------------------------------
 
     def _sittings(self, jobs: Sequence[LocalJob]) -> dict[int, Sitting]:
@@ -224,6 +273,7 @@ class Coalition:
             data_rng=np.random.default_rng(seed_of(seed, "adversary", "data", drawer)),
             rng=np.random.default_rng(seed_of(seed, "adversary", "round", job.round, job.work, drawer)),
             agreed=np.random.default_rng(seed_of(seed, "adversary", "agreed")),
+            sketch=job.sketch,
         )
 
 

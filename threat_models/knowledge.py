@@ -4,7 +4,7 @@ The levels are those of the literature on poisoning: K0 a member's own data, its
 colluders' own updates; K2 also the honest updates of the round; K3 also the rule that aggregates them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Literal
@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from torch import nn
 
+from ..crypto.projection import TwoStage
 from ..fl.population import Examples
 from ..fl.training import Training
 from ..protocol.answers import Vector, Work
@@ -40,6 +41,7 @@ class Situation:
     not to be written to. previous: the model that members opened in an earlier round, the nearest to `start` of the latest such
     round, or None; only for attacks that look back. module: the architecture, to be copied before use. training_seed: of the
     minibatches. data_rng: the same in every round. rng: of this member and round. agreed: the same for all members and rounds.
+    sketch: draws the secret sketch of this work that all clients share; None where none is known before the upload.
     """
 
     member: int
@@ -58,6 +60,7 @@ class Situation:
     data_rng: np.random.Generator = field(repr=False)
     rng: np.random.Generator = field(repr=False)
     agreed: np.random.Generator = field(repr=False)
+    sketch: Callable[[], TwoStage] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -106,16 +106,23 @@ def _outer_signs(sketch: Hadamard, count: int) -> Column:
     return np.asarray(1.0 - 2.0 * odd)
 
 
+def shared(own: Own) -> TwoStage | None:
+    """The sketch of this work that every client of the run can draw, or None where no client knows it before it uploads."""
+    return None if own.sketch is None else own.sketch()
+
+
 @dataclass(frozen=True, slots=True)
 class KernelPoison:
     """The upload of another attack as far as the sketch does not see it: own update + the kernel's part of (attack - own).
 
-    sketch: what the members' secret gives, for what they know of a round. A member holds the seed like every client.
+    sketch: what a member takes for the projection, by default the secret that it shares with every client of the run. Where
+    there is none, as with two servers who draw theirs after the upload, the other attack's upload is sent as it is.
     """
 
-    sketch: Callable[[Own], Linear]
     attack: LoneAttack
+    sketch: Callable[[Own], Linear | None] = shared
     needs: ClassVar[Level] = Level.OWN
 
     def __call__(self, own: Own, /) -> Vector:
-        return kernel_poison(self.sketch(own), own.update, self.attack(own) - own.update)
+        sketch, upload = self.sketch(own), self.attack(own)
+        return upload if sketch is None else kernel_poison(sketch, own.update, upload - own.update)

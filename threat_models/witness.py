@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..fl.corruption import Adversary, Computers, Corrupted, embedders_of
 from ..protocol.answers import Vector
 from ..protocol.pairs.question import Embedders
-from ..protocol.view import LocalJob, LocalWork
+from ..protocol.view import LocalJob, LocalOffer, LocalWork
 
 
 @dataclass(slots=True, eq=False)
@@ -88,6 +88,9 @@ class Watched:
                 self.seen[0].add(work.vector)
             yield client, work
 
+    def judge(self, offer: LocalOffer, /) -> int | None:
+        return self.corrupted.judge(offer)
+
     def embedders(self, honest: Embedders, /) -> Embedders:
         return embedders_of(self.corrupted, honest)
 
@@ -110,6 +113,9 @@ class Nobody:
 
     def __call__(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:
         return self.computers.honest(jobs, {})
+
+    def judge(self, offer: LocalOffer, /) -> int | None:
+        return self.computers.judge(offer)
 
     def save(self) -> Mapping[str, Vector]:
         return {}

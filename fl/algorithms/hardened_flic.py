@@ -13,17 +13,22 @@ What it adds, and what each part is against:
   model that an attack has ruined is left behind: for the initial one, if nothing better is there (the rewind).
 - **Evidence.** Late in training cosines are small, and noise would carry clients from one community to another. Groupings look
   at the mean of all groupings' cosines, weighted by how large those were.
+- **Turning.** A client whose updates are clearly against its community's, time after time, is judged anew towards that community:
+  what it was does not speak for what it is.
 - **Fragments.** Modularity breaks clients that differ by noise alone into pieces. Communities whose updates do not point
-  apart, and whose cosines are not `apart` standard deviations lower between than inside, are one.
+  apart, and whose cosines are not `apart` standard deviations lower between than inside either, are one.
 
 Which community is loyal is decided by nobody else: each client is *served* by its own community, by another one whose model it
-says serves it better, or by a model that it keeps as it is, where nobody goes on with it. So loyal clients leave a captured
+says serves it better and which that one made, or by a model that it keeps as it is. So loyal clients leave a captured
 community, whoever is in the majority. It *contributes* where its updates agree; a client that has sent none contributes where it
 says, and is summed if it agrees.
 
 What it does not stand against: updates that agree with the loyal ones in direction and length and differ by little in every
-round; and who can lie about the Gram matrix (the protection says so). Who joins when cosines have become small is grouped by
-noise: it is served as it chooses, but may contribute to nobody.
+round (a hider, cloaked collusion): they stay in the sum, to the harm that so little does; and who can lie about the Gram matrix
+(the protection says so). Where cosines have become small, as late in training or with few examples a client, single clients are
+grouped by noise: who joins then is served as it chooses, but may contribute to nobody, and a loyal client that lands among
+attackers is served badly until the next grouping, when it chooses. No more than `guard` and `apart` stand between an attacker
+that knows them and the sum. Measured in `examples/hardened_flic_adaptive.py`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +41,7 @@ from numpy.typing import NDArray
 from ...protocol.answers import Assignment, Functionality, Gram, Model, Remembered, Updates, Weights
 from ...protocol.view import ServerView
 from ..communities import Detector, Louvain, Similarity, detect, one_plus_cosine
-from ..screening import Evidence, against, far_above, gathered, merged, plurality
+from ..screening import Evidence, against, clearly_against, faded, far_above, gathered, merged, plurality
 from ..separation import cosine_similarity, norm_of_combination, norms
 from ..training import Training
 from .algorithm import Cluster, Measured, Start, advanced, check_participation, mean_of
@@ -48,6 +53,8 @@ EVERYBODY = "everybody"
 """What a grouping measured, on record."""
 LONG = "an update far longer than those of its community"
 OPPOSED = "an update against those of its community"
+TURNED = 3
+"""So many updates clearly against the others without one that agrees, and a client is no longer taken for what it was."""
 
 
 class InnerRule(Protocol):
@@ -71,7 +78,8 @@ class State:
     """clusters: who is served by what. contributors: whose updates make a cluster's model, where anybody's do. anchors: earlier
     models to go back to.
 
-    evidence: cosines over the groupings so far. stored: what is known of the updates in memory. drawn: when a client was last
+    evidence: cosines over the groupings so far. stored: what is known of the updates in memory. opposed: how many of a client's
+    updates were clearly against those of its community since one was not against them. drawn: when a client was last
     invited. waiting: clients that no cluster has yet. measured: of the last round, for the record.
     """
 
@@ -82,6 +90,7 @@ class State:
     memory: Memory = EMPTY
     evidence: Evidence = field(default_factory=Evidence)
     stored: Mapping[int, Stored] = field(default_factory=dict)
+    opposed: Mapping[int, int] = field(default_factory=dict)
     drawn: Mapping[int, int] = field(default_factory=dict)
     waiting: tuple[int, ...] = ()
     measured: Mapping[str, Measured] = field(default_factory=dict, compare=False)
@@ -184,8 +193,12 @@ class HardenedFLIC:
         kept = tuple(i for i in gram.clients if i not in long)
         memory = refreshed(state.memory, view, updates, gram, kept)
         row = {client: k for k, client in enumerate(memory.clients)}
-        opposed = against(memory.cosines, [row[i] for i in kept], [row[i] for i in sorted({*era, *kept} - set(long))])
+        others = [row[i] for i in sorted({*era, *kept} - set(long))]
+        opposed = against(memory.cosines, [row[i] for i in kept], others)
+        clearly = clearly_against(memory.cosines, opposed, [k for k in others if k not in opposed])
         left_out = dict.fromkeys(long, LONG) | {memory.clients[k]: OPPOSED for k in opposed}
+        times = {i: 0 for i in kept if i not in left_out}
+        times |= {i: state.opposed.get(i, 0) + 1 for i in (memory.clients[k] for k in clearly)}
         weights = self._weights(gram, [i for i in kept if i not in left_out], rng)
         moved, of_mean = cluster, 0.0
         if weights is not None:
@@ -198,6 +211,7 @@ class HardenedFLIC:
             clusters={**state.clusters, name: moved},
             memory=memory,
             stored={**state.stored, **{i: Stored(state.round, of[i]) for i in kept}},
+            opposed={**state.opposed, **times},
             measured={**state.measured, name: measured},
         )
 
@@ -224,7 +238,8 @@ class HardenedFLIC:
         chosen = view.choose(state.round - 1, models, members)
         seen, order = state.memory, list(models)
         fresh = [i for i, stored in state.stored.items() if stored.round >= min(c.born for c in state.clusters.values())]
-        evidence = gathered(state.evidence, seen.clients, seen.cosines, seen.known, fresh)
+        turned = {i: group for group in state.contributors.values() for i in group if state.opposed.get(i, 0) >= TURNED}
+        evidence = gathered(faded(state.evidence, turned), seen.clients, seen.cosines, seen.known, fresh)
         cosines = evidence.mean
         found = detect(self.detector, self.similarity, cosines, evidence.known, evidence.clients, rng)
         groups = named(merged(found, cosines, evidence.clients, self.apart))
@@ -247,6 +262,7 @@ class HardenedFLIC:
             contributors=contributors,
             anchors=_anchors(state, {name: clusters[name] for name in groups}),
             evidence=evidence,
+            opposed={i: times for i, times in state.opposed.items() if i not in turned},
             waiting=tuple(i for i in members if serving[i] is None),
             measured={**state.measured, EVERYBODY: everything},
         )
@@ -262,17 +278,21 @@ def _serving(
     """The group that serves a client, or the name of the model that it keeps; None if it waits.
 
     best: what it chose. made: who contributed to each current model; empty at the first grouping, where groups differ in their
-    updates alone. A client has its own group, unless it chose another model than that goes on with: then, of the groups that go
-    on with what it chose, the one with most of those who made it, or else just that model, as it is. A client without a group
-    waits where several groups start from what it chose and nobody tells them apart.
+    updates alone. A client has its own group, unless it chose another model than that goes on with. Then it is served by those
+    who made what it chose, if they go on with it and its own group had no part in it, and otherwise by just that model, as it is:
+    whoever starts from a good model may be about to ruin it. A client without a group waits where several start from what it
+    chose and nobody tells them apart.
     """
     own = next((name for name, group in groups.items() if client in group), None)
-    others = [name for name in groups if start[name] == best]
     if best is None or (own is not None and (not made or best == start[own])):
         return own
-    if len(others) > 1 and best not in made:
-        return own
-    return max(others, key=lambda name: len(made.get(best, set()) & set(groups[name]))) if others else best if made else None
+    makers = made.get(best, set())
+    others = [name for name in groups if start[name] == best]
+    if own is not None:
+        others = [name for name in others if makers & set(groups[name]) and not makers & set(groups[own])]
+    elif len(others) > 1 and not makers:
+        return None
+    return max(others, key=lambda name: len(makers & set(groups[name]))) if others else best if made else None
 
 
 def _anchors(state: State, clusters: Mapping[str, Cluster]) -> dict[str, Model]:

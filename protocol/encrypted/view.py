@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from ...crypto.ckks import MOST_DIGITS, PRODUCTS, SUMS
 from ...crypto.ckks import Encrypted as Ciphertexts
-from ..answers import Functionality, Gram, Model, Owner, Remembered, Snapshot, Sum, Updates
+from ...crypto.projection import TwoStage
+from ..answers import Functionality, Gram, Model, Owner, Remembered, Snapshot, Sum, Updates, Work
 from ..errors import ProtocolError, Refused
 from ..group_seed import PROTOCOL as SEED_EXCHANGE
 from ..group_seed import agree
@@ -238,6 +239,9 @@ class EncryptedView(EncryptedSlotSums):
         error = self._sketch(self._sketch_session(updates).digest).error
         matrix = found.cosines * np.outer(found.norms, found.norms)
         return Gram(clients, matrix, DEVIATIONS * error + score_tolerance(digits))
+
+    def _sketch_of(self, task: Task, kind: Work) -> Callable[[], TwoStage] | None:
+        return (lambda: self._sketch(b"")) if self._how.keys == "run" else None
 
     def _sketch_session(self, updates: Updates) -> Session:
         return Session(SKETCH, self._setup.run, updates.round, updates.name, updates.clients, 1)
