@@ -129,7 +129,8 @@ def hue(index: int | None) -> str:
 def curves(chart: Chart, width: int) -> Markup:
     """The chart as inline SVG of `width` pixels."""
     height = 330 if width >= WIDE else 280
-    figure, axes = _axes(width, height, right=64 if chart.thick else 14)
+    widest = max((len(line.name) for line in chart.thick), default=0)
+    figure, axes = _axes(width, height, right=min(max(64, 18 + 8 * widest), width // 4) if chart.thick else 14)
     tips: list[tuple[str, int | None]] = []
     for mark in chart.marks:
         axes.axvline(mark, color=colour(MUTED), linewidth=1, linestyle=(0, (2, 3)), zorder=1)

@@ -14,6 +14,7 @@ import numpy as np
 
 from . import figures
 from .figures import byte_words
+from .report_matrices import filling_panels, matrix_panel
 from .report_panels import (
     THIN_LINES,
     accuracy_chart,
@@ -22,7 +23,6 @@ from .report_panels import (
     epsilons,
     grouping,
     has_norms,
-    matrix_panel,
     norms_chart,
     parties,
     traffic_charts,
@@ -34,6 +34,7 @@ from .run_data import (
     Run,
     average,
     client_ids,
+    evaluated,
     final_clusters,
     flat,
     hue_of_groups,
@@ -104,6 +105,7 @@ def render(run: Run) -> str:
         bands=len(client_ids(run)) > THIN_LINES,
         norms=both_widths(norms_chart(run, marks, hues)) if has_norms(run) else (),
         matrices=[matrix_panel(run, split, hues) for split in run.splits],
+        fillings=filling_panels(run, hues),
         averaged=figures.MATRIX_PIXELS if any(len(s.get("clients") or []) > figures.MATRIX_PIXELS for s in run.splits) else 0,
         no_split=why_no_split(run),
         tree=tree_panel(run, hues),
@@ -141,7 +143,7 @@ def tiles(run: Run, final: Mapping[str, Sequence[str]]) -> list[Tile]:
     was_low = f"; {say(low_before)} before" if math.isfinite(low_before) else ""
     planted = len(set(run.groups.values()))
     agree = [f"{key.upper() if key == 'ari' else key} {number(run.summary.get(key)):.2f}" for key in ("ari", "purity")]
-    agree = [text for text in agree if "nan" not in text]
+    agree = [text for text in agree if "nan" not in text and not run.summary.get("corrupt")]  # of groups that attackers are in
     up, down = (total(run, key) for key in ("bytes_up", "bytes_down"))
     seconds = total(run, "seconds")
     done = f"{len(run.rounds)} round{'s' * (len(run.rounds) != 1)}"
@@ -166,7 +168,8 @@ def verdict(run: Run, final: Mapping[str, Sequence[str]]) -> str:
         return (
             "The run was interrupted before its first round was finished." if run.interrupted else "The run recorded no rounds."
         )
-    start = f"{clients} clients ended in {len(final)} cluster{'s' * (len(final) != 1)} after {splits} split{'s' * (splits != 1)}."
+    after = f" after {splits} split{'s' * (splits != 1)}" if splits or len(final) == 1 else ""
+    start = f"{clients} clients ended in {len(final)} cluster{'s' * (len(final) != 1)}{after}."
     if run.interrupted:
         return f"Interrupted after round {round_of(run.rounds[-1], len(run.rounds) - 1):.0f}. Until then {start}"
     if not splits and len(final) == 1:
@@ -184,13 +187,13 @@ def verdict(run: Run, final: Mapping[str, Sequence[str]]) -> str:
 
 def table(run: Run) -> list[dict[str, Any]]:
     """The curves as numbers: at most 40 rounds, evenly spaced, the last one among them."""
-    picked = sorted({round(k) for k in np.linspace(0, len(run.rounds) - 1, min(TABLE_ROUNDS, len(run.rounds)))})
+    rounds = evaluated(run)
+    picked = sorted({round(k) for k in np.linspace(0, len(rounds) - 1, min(TABLE_ROUNDS, len(rounds)))})
     rows = []
-    for k in picked:
-        line = run.rounds[k]
+    for t, line in (rounds[k] for k in picked):
         measured = scores(run, line)
         client, low = worst(run, measured)
         mean = average(run, measured.values())
         clusters = len(line.get("clusters") or {})
-        rows.append({"round": f"{round_of(line, k):.0f}", "mean": mean, "worst": low, "client": client, "clusters": clusters})
+        rows.append({"round": f"{t:.0f}", "mean": mean, "worst": low, "client": client, "clusters": clusters})
     return rows

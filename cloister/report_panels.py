@@ -16,6 +16,7 @@ from .run_data import (
     Run,
     average,
     client_ids,
+    evaluated,
     flat,
     hue_of_cluster,
     number,
@@ -41,21 +42,21 @@ def cluster_lines(run: Run, values: Callable[[Run, Row], dict[str, float]], hues
     """The mean of each cluster over its life; a child starts where its parent ended."""
     points: dict[str, list[tuple[float, float]]] = defaultdict(list)
     members: dict[str, list[str]] = {}
-    for k, line in enumerate(run.rounds):
+    for t, line in evaluated(run):
         measured = values(run, line)
         for name, ids in (line.get("clusters") or {}).items():
             members[name] = [str(i) for i in ids]
             if name not in points and name[:-1] in points:
                 points[name].append(points[name[:-1]][-1])
-            points[name].append((round_of(line, k), average(run, (measured.get(i, math.nan) for i in members[name]))))
+            points[name].append((t, average(run, (measured.get(i, math.nan) for i in members[name]))))
     return [line_of(name, points[name], hue_of_cluster(run.kin, members[name], hues)) for name in points]
 
 
 def accuracy_chart(run: Run, clusters: Sequence[Line], marks: Sequence[float], hues: Mapping[str, int]) -> Chart:
     """Thin: clients (or, of more than 80, the range of each planted group). Thick: clusters. Marks: splits."""
-    x = np.array([round_of(line, k) for k, line in enumerate(run.rounds)])
+    x = np.array([t for t, _ in evaluated(run)])
     ids, kin = client_ids(run), run.kin
-    measured = [scores(run, line) for line in run.rounds]
+    measured = [scores(run, line) for _, line in evaluated(run)]
     values = np.array([[m.get(i, math.nan) for i in ids] for m in measured]).reshape(len(x), len(ids))
     unit = "log" if run.perplexity else "percent"
     if len(ids) <= THIN_LINES:
@@ -102,27 +103,6 @@ def traffic_charts(run: Run) -> tuple[Markup, ...]:
         return ()
     x = np.array([round_of(line, k) for k, line in enumerate(run.rounds)])
     return tuple(figures.traffic(x, np.nan_to_num(up), np.nan_to_num(down), width) for width in (WIDE, NARROW))
-
-
-def matrix_panel(run: Run, split: Row, hues: Mapping[str, int]) -> dict[str, Any]:
-    """A split's similarity matrix, ordered by child and then id, with what its caption says."""
-    clients = [str(i) for i in split.get("clients") or []]
-    children = {str(name): sorted_ids(ids) for name, ids in sorted((split.get("children") or {}).items())}
-    kin = run.kin
-    row = {i: r for r, i in enumerate(clients)}
-    order = [i for ids in children.values() for i in ids if i in row]
-    values = np.array([[number(v) for v in line] for line in split.get("similarity") or []], dtype=np.float64)
-    drawable = bool(order) and values.shape == (len(clients), len(clients))
-    sizes = {name: sum(i in row for i in ids) for name, ids in children.items()}
-    picture, shown = None, None
-    if drawable:
-        index = [row[i] for i in order]
-        values = values[np.ix_(index, index)]
-        picture = figures.matrix(values, sizes, [hues.get(kin.get(i, ""), figures.HUES - 1) for i in order])
-        if len(order) <= VALUES_SHOWN:
-            shown = {"ids": order, "cells": [[None if math.isnan(v) else round(v, 2) for v in line] for line in values.tolist()]}
-    named = {"cluster": str(split.get("cluster", "?")), "round": split.get("round"), "children": children, "sizes": sizes}
-    return named | {"picture": picture, "shown": shown} | {k: number(split.get(k)) for k in ("cross", "gap", "gamma")}
 
 
 def why_no_split(run: Run) -> str:

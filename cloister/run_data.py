@@ -20,6 +20,7 @@ class Run:
     scenario: Row
     rounds: Sequence[Row]
     splits: Sequence[Row]
+    similarities: Sequence[Row]
     answers: Sequence[Row]
     tree: Sequence[Row]
     privacy: Row
@@ -38,8 +39,10 @@ class Run:
 
     @property
     def groups(self) -> dict[str, str]:
-        """Planted group of every client id; empty when the data has none."""
-        return {str(i): str(g) for i, g in (self.summary.get("groups") or {}).items()}
+        """Planted group of every client id; the corrupt clients are one of their own. Empty when the data has none."""
+        corrupt = {str(i) for i in self.summary.get("corrupt") or []}
+        planted = {str(i): str(g) for i, g in (self.summary.get("groups") or {}).items()}
+        return {i: "corrupt" if i in corrupt else g for i, g in planted.items()}
 
     @property
     def kin(self) -> dict[str, str]:
@@ -70,6 +73,7 @@ def read_run(folder: Path) -> Run:
         _read(folder / "scenario.json", {}),
         _read_lines(folder / "metrics.jsonl"),
         _read_lines(folder / "splits.jsonl"),
+        _read_lines(folder / "similarities.jsonl"),
         _read_lines(folder / "disclosure.jsonl"),
         _read(folder / "tree.json", []),
         _read(folder / "privacy.json", {}),
@@ -105,6 +109,12 @@ def scores(run: Run, line: Row) -> dict[str, float]:
     if not run.perplexity:
         return {str(i): number(v) for i, v in (line.get("accuracy") or {}).items()}
     return {str(i): math.exp(v) if (v := number(loss)) < 100 else math.nan for i, loss in (line.get("loss") or {}).items()}
+
+
+def evaluated(run: Run) -> list[tuple[float, Row]]:
+    """The rounds in which clients were measured, with their numbers; all of them when none was."""
+    rounds = [(round_of(line, k), line) for k, line in enumerate(run.rounds)]
+    return [(t, line) for t, line in rounds if scores(run, line)] or rounds
 
 
 def average(run: Run, values: Iterable[float]) -> float:

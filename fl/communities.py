@@ -40,13 +40,19 @@ class Louvain:
     community of its own. One that is hardly like any other, and like none of its kind, joins the others all the same: all its
     edges, however light, lead there. So a single attacker is not parted from the rest. 1,000 nodes that are all joined take some
     seconds.
+
+    self_loop: weight of an edge from every node to itself, which holds it back from joining others: 0 is FLIC as printed, 2 what
+    its authors' code does by filling gaps. Then ten clients that have been seen once are ten communities.
     """
 
     resolution: float = 1.0
+    self_loop: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.resolution > 0:
             raise ValueError(f"resolution is above 0, not {self.resolution}")
+        if not self.self_loop >= 0:
+            raise ValueError(f"self_loop is a weight of 0 or more, not {self.self_loop}")
 
     def __call__(self, similarity: Matrix, known: Mask, rng: np.random.Generator, /) -> list[list[int]]:
         graph = nx.Graph()
@@ -54,6 +60,8 @@ class Louvain:
         first, second = np.nonzero(np.triu(known & (similarity > 0), 1))
         weights = similarity[first, second]
         graph.add_weighted_edges_from(zip(first.tolist(), second.tolist(), weights.tolist(), strict=True))
+        if self.self_loop:
+            graph.add_weighted_edges_from((node, node, self.self_loop) for node in range(len(similarity)))
         found = nx.community.louvain_communities(graph, resolution=self.resolution, seed=int(rng.integers(2**31)))
         return [sorted(community) for community in found]
 
