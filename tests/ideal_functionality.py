@@ -9,6 +9,7 @@ protocol is particular about them, the weights that it takes and how far cosines
 `Sum.tolerance`, `Sum.error`, `Gram.tolerance`.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, product
@@ -186,6 +187,12 @@ class Drive:
         on_record = not self.case.exact and self.disturbed and len(self.view.faults) > faults
         return not self.case.survives(len(participants), lost) or on_record
 
+    def _without_mean(self, of: Mapping[int, float]) -> bool:
+        """Whether the weights may have added up to 0: of all, or of those that a protocol may have been left with."""
+        gone = [i for i in of if i in self.lost]
+        left = [set(some) for n in range(len(gone) + 1) for some in combinations(gone, n)]
+        return any(math.fsum(w for i, w in of.items() if i not in some) == 0 for some in left)
+
     def _check_clients(self, what: str, named: Clients, participants: Clients) -> None:
         if tuple(sorted(set(named))) != tuple(named) or not set(named) <= set(participants):
             raise NotIdeal(f"{what} names {named}, of whom some were not asked, or not in order")
@@ -237,7 +244,7 @@ class Drive:
         if isinstance(answer, BelowFloor):
             if answer not in self.view.below_floor or answer.floor != self.case.floor:
                 raise NotIdeal(f"{what} is not on record, or under another floor than {self.case.floor}")
-            if not silent and len(answer.clients) >= max(self.case.floor, 1) and sum(of.values()) != 0:
+            if not silent and len(answer.clients) >= max(self.case.floor, 1) and not self._without_mean(of):
                 raise NotIdeal(f"{what} was withheld for no reason: it rests on enough clients")
             return
         if len(answer.clients) < max(self.case.floor, 1):
@@ -346,7 +353,7 @@ class Drive:
         if isinstance(answer, BelowFloor):
             if answer not in self.view.below_floor or answer.floor != self.case.floor:
                 raise NotIdeal(f"{what} is not on record, or under another floor than {self.case.floor}")
-            if not silent and enough and sum(of.values()) != 0:
+            if not silent and enough and not self._without_mean(of):
                 raise NotIdeal(f"{what} was withheld for no reason: it rests on enough other clients")
             return
         if not enough:

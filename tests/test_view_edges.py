@@ -335,3 +335,26 @@ def test_a_client_whose_sample_count_cannot_be_sits_out_and_the_others_are_summe
     assert [(fault.blame, "number of samples" in fault.reason) for fault in view.faults] == [(2, True)]
     later = view.train_and_sum(1, everyone(5), {"root": replace(equal(5)["mean"], times_samples=True)})["root"]
     assert later.clients == (0, 1, 3, 4)
+
+
+# --- losses between sums of the same updates ------------------------------------------------------------------------------
+
+
+def test_members_are_not_sent_a_sum_that_shows_single_clients_because_another_was_lost():
+    """1 and 2 times clients 0 and 1 would be one client each, were it not for client 2, which falls silent."""
+    sent = []
+
+    def tap(frame):
+        sent.append(frame.kind)
+        return [] if frame.kind == "EncryptedInput" and frame.sender == 2 else [frame]
+
+    view, updates = opened(Encrypted(floor=2), n=3, tap=tap)
+    first = view.sums(updates, {"first": Weights({0: 1.0, 1: 1.0, 2: 1.0})})["first"]
+    assert first.clients == (0, 1)
+    sums = sent.count("EncryptedSum")
+    second = view.sums(updates, {"second": Weights({0: 1.0, 1: 2.0, 2: 2.0})})["second"]
+    assert isinstance(second, BelowFloor)
+    assert sent.count("EncryptedSum") == sums
+    assert [f.reason for f in view.faults][-1] == "the encrypted sum second@0 failed at stage span: 2 of 3 were there"
+    again = view.sums(updates, {"again": Weights({0: 2.0, 1: 2.0})})["again"]  # tells nothing new
+    assert again.clients == (0, 1)

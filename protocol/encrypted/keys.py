@@ -140,12 +140,16 @@ class Keyed:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The end without an answer. stage: where it fell under what it needs; have of need were there."""
+    """The end without an answer. stage: where it fell under what it needs; have of need were there.
+
+    shown: whose inputs are in a sum that members were sent and told nothing of.
+    """
 
     session: Session
     stage: str
     have: int
     need: int
+    shown: tuple[int, ...] = ()
 
 
 def ask(state: Asking) -> tuple[Effect, ...]:

@@ -15,6 +15,7 @@ from ..errors import ProtocolError
 from ..messages import Envelope
 from ..roles import Awaiting, Deadline, Effect, Event, Received, Send
 from ..session import SERVER, Session
+from ..span import Row, reveals_fewer_than
 from .client_phases import SUM
 from .keys import Failed, RelayedKey
 from .messages import EncryptedInput, EncryptedSum, EncryptedSumRequest, SumOpened
@@ -27,7 +28,8 @@ __all__ = ["SUM", "Adding", "Failed", "Opening", "SumPlan", "Summed", "invite", 
 class SumPlan:
     """What a sum is: its session, key, weights over the roster, coordinates, and the members that are sent it.
 
-    reported: how many numbers a member tells of it: the total weight, or what there is to tell of slots.
+    reported: how many numbers a member tells of it: the total weight, or what there is to tell of slots. shown: the rows of
+    the sums that members already have of the same inputs; one that would show fewer than `floor` clients with them is not sent.
     """
 
     session: Session
@@ -36,6 +38,8 @@ class SumPlan:
     length: int
     members: tuple[int, ...]
     reported: int = 1
+    shown: tuple[Row, ...] = ()
+    floor: int = 1
 
     def __post_init__(self) -> None:
         if set(self.weighting.of) != set(self.session.roster):
@@ -124,6 +128,8 @@ def _send_sum(state: Adding) -> tuple[Opening | Failed, tuple[Effect, ...]]:
     s, key = plan.session, plan.key
     if state.total is None or len(alive) < s.threshold:
         return Failed(s, "add", len(alive), s.threshold), ()
+    if plan.shown and reveals_fewer_than(plan.floor, [*plan.shown, {i: plan.weighting.of[i] for i in alive}]):
+        return Failed(s, "span", len(alive), len(s.roster)), ()
     head = (s.protocol, s.run, s.round, s.cluster, s.roster, s.threshold)
     terms = (plan.weights, int(plan.weighting.times_samples), plan.length, alive)
     message = EncryptedSum(*head, *terms, key.holder, key.hash, key.sealed, state.total.to_bytes())
@@ -145,7 +151,7 @@ def _opened(state: Opening, client: int, weight: bytes) -> Opening:
 def _agreed(state: Opening) -> Summed | Failed:
     """The weight that most members found: those that follow the protocol all find the same."""
     if not state.weights:
-        return Failed(state.plan.session, "open", 0, 1)
+        return Failed(state.plan.session, "open", 0, 1, state.alive)
     ((found, _),) = Counter(dict(sorted(state.weights.items())).values()).most_common(1)
     others = tuple(sorted(i for i, told in state.weights.items() if told != found))
     return Summed(state.plan.session, state.alive, found[0], tuple(sorted(state.weights)), others, found)

@@ -27,6 +27,7 @@ from ..roles import Effect, Learned, Party, Worked
 from ..session import SERVER, Session
 from ..sides import ServerSide
 from ..sketch_view import DEVIATIONS, Keys, SketchSecret
+from ..span import Row
 from ..uploads import from_bytes
 from ..view import LocalWork, Setup
 from ..view_base import Clients, unused
@@ -89,6 +90,7 @@ class EncryptedServer(ServerSide):
         self.sketches: dict[str, Mapping[int, Ciphertexts]] = {}
         self.kept: dict[str, Mapping[int, Ciphertexts]] = {}
         self.scores: dict[str, encrypted_scores.Compared] = {}
+        self.shown: dict[str, list[Row]] = {}  # what members have been sent sums of, by the updates' handle: of the survivors
 
 
 class EncryptedView(EncryptedSlotSums):
@@ -161,6 +163,19 @@ class EncryptedView(EncryptedSlotSums):
     # --- sums ---------------------------------------------------------------------------------------------------------
 
     def _sum(self, questions: Sequence[Question]) -> Mapping[str, Sum]:
+        """The sums of updates that nothing was shown of in one pass, then the others one by one.
+
+        Before a sum is sent, what survived of it is held against what members have: clients lost after the question was
+        found safe could leave a sum that shows too few with another. Disjoint sums of enough clients cannot, so they go together.
+        """
+        self.server.shown = {name: rows for name, rows in self.server.shown.items() if name in self._made}
+        fresh = [q for q in questions if not self.server.shown.get(q.updates.name)]
+        found = dict(self._sum_at_once(fresh)) if fresh else {}
+        for question in (q for q in questions if q not in fresh):
+            found |= self._sum_at_once([question])
+        return found
+
+    def _sum_at_once(self, questions: Sequence[Question]) -> Mapping[str, Sum]:
         """One key and one encrypted sum for each question, all in one pass."""
         run, d = self._setup.run, len(self._setup.initial)
         named = {q.label: f"{q.label}/{self._known(q.updates).kind}/{q.number}" for q in questions}
@@ -171,7 +186,9 @@ class EncryptedView(EncryptedSlotSums):
             least = self._how.floor + (q.alone in q.row)
             session = Session(SUM, run, q.updates.round, named[q.label], tuple(sorted(q.row)), least)
             weighting = Weighting(q.row, q.times_samples)
-            plans[q.label] = q, encrypted_sum.SumPlan(session, keys[names[q.label]], weighting, d, q.receivers)
+            shown = () if q.alone is not None else tuple(self.server.shown.get(q.updates.name, ()))
+            common = session, keys[names[q.label]], weighting, d, q.receivers
+            plans[q.label] = q, encrypted_sum.SumPlan(*common, shown=shown, floor=self._how.floor)
         question_of = {client: q for q, _ in plans.values() for client in q.row}
 
         def perform(tasks: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
@@ -193,7 +210,10 @@ class EncryptedView(EncryptedSlotSums):
         """The answer in the end of an encrypted sum; None, and a fault on record, if there is none."""
         round, d, digest = question.updates.round, plan.length, plan.session.digest
         told = ("sums", OF_MEMBERS) if question.alone is None else ("personal sums", OF_ONE)
-        about = ended.clients if isinstance(ended, encrypted_sum.Summed) else tuple(sorted(question.row))
+        about = ended.clients if isinstance(ended, encrypted_sum.Summed) else ended.shown or tuple(sorted(question.row))
+        if question.alone is None:
+            sent = isinstance(ended, encrypted_sum.Summed) or bool(ended.shown)
+            self._came_true(question, [{i: question.row[i] for i in about}] if sent else [])
         self._disclose(round, "server", "ciphertexts of updates", about, 0, OF_ALL)
         if isinstance(ended, Failed):
             self._failed(ended, f"the encrypted sum {question.label}")
@@ -213,6 +233,13 @@ class EncryptedView(EncryptedSlotSums):
         tolerance = sum_tolerance(d) + plan.weighting.weight_error / abs(ended.weight)
         to: Owner | int = "clients" if question.alone is None else question.alone
         return Sum(name, to, about, ended.weight, tolerance, None, error)
+
+    def _came_true(self, question: Question, rows: list[Row]) -> None:
+        """Put the rows of the survivors, if anything was sent, in the place of what was asked for."""
+        name = question.updates.name
+        self.server.shown.setdefault(name, []).extend(rows)
+        others = [row for row in self.server.published[name] if row is not question.row]
+        self.server.published[name] = [*others, *rows]
 
     def _personal(self, updates: Updates, questions: list[PersonalQuestion]) -> Mapping[int, Sum]:
         """An encrypted sum for each receiver, which the server sends to nobody else. Whoever holds the key could open it."""
