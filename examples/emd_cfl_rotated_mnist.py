@@ -11,7 +11,7 @@ from dataclasses import replace
 from cloister.fl.algorithms.emd_cfl import EMDCFL
 from cloister.fl.algorithms.fedavg import Oracle
 from cloister.fl.data import Mnist
-from cloister.fl.models import CflCnn, EmdCflCnn
+from cloister.fl.models import MNIST_GREYS, CflCnn, EmdCflCnn, Normalised
 from cloister.fl.partition import Iid, Rotation
 from cloister.fl.scenario import Scenario
 from cloister.fl.training import Training
@@ -25,7 +25,7 @@ scenario = Scenario(
     name="EMD-CFL on Rotated MNIST",
     data=Mnist(),
     partition=Rotation(clients=40, angles=(0, 90, 180, 270), replicated=True),
-    model=EmdCflCnn(),
+    model=Normalised(EmdCflCnn(), *MNIST_GREYS),
     training=Training(epochs=10, batch=64, lr=0.01, momentum=0.9, weight_decay=1e-6),
     algorithm=EMDCFL(eps=0.025, choice=PAPER),
     protection=Plain(),

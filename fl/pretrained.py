@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from .mobilenet import MobileNet
-from .models import EmbeddingAndHead
+from .models import IMAGENET, EmbeddingAndHead, Normalise
 from .partition import Partition
 from .population import Examples, Population, Source
 
@@ -43,8 +43,8 @@ class Pretrained:
     weights: str = ""
     network: Network = field(default=MobileNet())
     size: int = 224
-    mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
-    deviation: tuple[float, float, float] = (0.229, 0.224, 0.225)
+    mean: tuple[float, float, float] = IMAGENET[0]
+    deviation: tuple[float, float, float] = IMAGENET[1]
 
     def __call__(self, shape: tuple[int, ...], classes: int) -> nn.Module:
         embedding = self.embedding()
@@ -62,23 +62,20 @@ class Pretrained:
                 there = f"of shape {tuple(found[name].shape)}" if name in found else "missing"
                 raise ValueError(f"{self.weights} does not fit the network: {name}, {tuple(tensor.shape)}, is {there}")
         network.load_state_dict({name: found[name] for name in wanted})
-        return nn.Sequential(Prepared(self.size, self.mean, self.deviation), network)
+        return nn.Sequential(Resized(self.size), Normalise(self.mean, self.deviation), network)
 
 
-class Prepared(nn.Module):
-    """Images in [0, 1] as a pre-trained network expects them: three channels, of its size, normalised."""
+class Resized(nn.Module):
+    """Images of any size as three channels of one size (bilinear)."""
 
-    def __init__(self, size: int, mean: tuple[float, ...], deviation: tuple[float, ...]) -> None:
+    def __init__(self, size: int) -> None:
         super().__init__()
         self.size = size
-        self.register_buffer("mean", torch.tensor(mean).reshape(1, 3, 1, 1), persistent=False)
-        self.register_buffer("deviation", torch.tensor(deviation).reshape(1, 3, 1, 1), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         if tuple(x.shape[2:]) != (self.size, self.size):
             x = functional.interpolate(x, (self.size, self.size), mode="bilinear", align_corners=False)
-        prepared: Tensor = (x.expand(-1, 3, -1, -1) - self.mean) / self.deviation
-        return prepared
+        return x.expand(-1, 3, -1, -1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,25 +83,29 @@ class Embedded:
     """A partition whose clients hold the vectors of a frozen network in place of their images, float32 (n, D).
 
     Nobody's data are in the network, so it is a public embedding; what clients train on top of it is small.
+    tests: most test examples that a client keeps, the first; None for all.
     """
 
     partition: Partition
     by: Pretrained
+    tests: int | None = None
 
     def __call__(self, source: Source, rng: np.random.Generator, /) -> Population:
         population = self.partition(source, rng)
-        network = self.by.embedding().eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        clients = {
-            i: replace(c, train=vectors(network, c.train), test=vectors(network, c.test)) for i, c in population.clients.items()
-        }
+        embedded = self.embedded
+        clients = {i: replace(c, train=embedded(c.train), test=embedded(self.kept(c.test))) for i, c in population.clients.items()}
         width = next(iter(clients.values())).train.x.shape[1]
         return replace(population, clients=clients, shape=(width,))
 
+    def kept(self, tests: Examples) -> Examples:
+        """The test examples of a client that it keeps."""
+        return tests.take(torch.arange(len(tests))[: self.tests])
 
-def vectors(network: nn.Module, examples: Examples) -> Examples:
-    """The examples with their embeddings in place of the images."""
-    with torch.no_grad():
-        return replace(examples, x=torch.cat([network(batch) for batch in torch.split(examples.x, BATCH)]))
+    def embedded(self, examples: Examples) -> Examples:
+        """The examples with their vectors in place of the images."""
+        network = self.by.embedding().eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        with torch.no_grad():
+            return replace(examples, x=torch.cat([network(batch) for batch in torch.split(examples.x, BATCH)]))
 
 
 def _read(file: str) -> Mapping[str, Tensor]:
