@@ -3,7 +3,7 @@
 `convolutions`, `wide`, `lenet` and `perceptron` are 12 clients of 750 images that train from nothing, under half a minute each.
 `resnet50`, `efficientnet_b3`, `vit_b_16` and `convnext_base` are the paper's: 40 clients, weights of ImageNet from a file
 (`--set model.weights=FILE`), at 224 x 224, a task for a GPU. They need torchvision, which Cloister does not install.
-  python examples/emd_cfl_sweeps.py examples/emd_cfl_architectures.py:{convolutions,wide,lenet,perceptron} --seeds 0 --out runs/networks
+  python examples/emd_cfl_sweeps.py examples/emd_cfl_architectures.py:{convolutions,wide,lenet,perceptron} --seeds 0 --out runs
   cloister run examples/emd_cfl_architectures.py:resnet50 --set model.weights=FILE --device cuda --data FOLDER
 """
 

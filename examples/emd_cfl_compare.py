@@ -5,7 +5,7 @@ seconds; where clients hold backdoored data also the targets' (group 0) accuracy
 --participation the share of clients that is sampled a round (table 6: 0.25 0.5 0.75).
 
     python examples/emd_cfl_compare.py examples/emd_cfl_rotated_mnist.py:quick --seeds 0 1 2 --out runs/emd
-    python examples/emd_cfl_compare.py examples/emd_cfl_rotated_mnist.py:quick --participation 0.25 0.5 0.75 --seeds 0 --out runs/emd
+    python examples/emd_cfl_compare.py examples/emd_cfl_rotated_mnist.py:quick --participation 0.25 0.5 0.75 --seeds 0 --out runs
     python examples/emd_cfl_compare.py examples/emd_cfl_backdoor_mnist.py --seeds 0 1 2 --out runs/emd        # paper scale
 
 Interrupted, the same command goes on where it stopped: every run that is over is in comparison.json.
@@ -106,7 +106,11 @@ def compared(value: Scenario, shares: Sequence[float], done: dict[str, Cell], sa
     for key, run in missing.items():
         done[key] = played(replace(run, data=lambda _: source, partition=lambda *_: population), turned)
         save()
-        numbers = {name: round(done[key][name], 4) for name in ("accuracy", "worst", "ari", "seconds", "clean", "backdoor") if name in done[key]}
+        numbers = {
+            name: round(done[key][name], 4)
+            for name in ("accuracy", "worst", "ari", "seconds", "clean", "backdoor")
+            if name in done[key]
+        }
         print(key, numbers, f"{len(done[key]['clusters'])} clusters", flush=True)
 
 
@@ -138,11 +142,26 @@ def draw(rows: Sequence[dict[str, Any]]) -> Figure:
                 continue
             x = place + 0.26 * (offset - 1)
             axes.bar(x, 100 * row["accuracy"][0], 0.24, color=hue, label=method if place == 0 else None)
-            axes.plot([x - 0.1, x + 0.1], [100 * row["worst"][0]] * 2, color=INK, lw=1.6, label="worst client" if place + offset == 0 else None)
+            axes.plot(
+                [x - 0.1, x + 0.1],
+                [100 * row["worst"][0]] * 2,
+                color=INK,
+                lw=1.6,
+                label="worst client" if place + offset == 0 else None,
+            )
             if "backdoor" in row:
-                axes.plot(x, 100 * row["backdoor"][0], "v", color="#b23a3a", label="targets, manipulated" if place + offset == 0 else None)
+                axes.plot(
+                    x,
+                    100 * row["backdoor"][0],
+                    "v",
+                    color="#b23a3a",
+                    label="targets, manipulated" if place + offset == 0 else None,
+                )
             axes.annotate(f"ARI {row['ari'][0]:.2f}", (x, 100 * row["accuracy"][0] + 0.6), ha="center", fontsize=6.5, color=INK)
-    words = [name.removeprefix("EMD-CFL on ").removesuffix(", quick") + ("" if share == 1 else f"\n{share:.0%} a round") for name, share in places]
+    words = [
+        name.removeprefix("EMD-CFL on ").removesuffix(", quick") + ("" if share == 1 else f"\n{share:.0%} a round")
+        for name, share in places
+    ]
     axes.set_xticks(range(len(places)), [word.replace(", ", "\n") for word in words], fontsize=8)
     low = min(min(row["worst"][0], row.get("backdoor", [1])[0]) for row in rows)
     axes.set(ylabel="test accuracy, %", ylim=(max(0.0, 100 * low - 10), 104))

@@ -75,7 +75,7 @@ def lengths(rows: NDArray[np.float32]) -> Matrix:
 
 
 def angles(data: Sequence[NDArray[np.float32]]) -> Matrix:
-    """Mean of 1 - cos over the principal angles between the leading left singular vectors of clients' data, one column an example."""
+    """Mean of 1 - cos over the principal angles between the leading left singular vectors of clients' data."""
     bases = []
     for rows in data:
         _, vectors = np.linalg.eigh(rows.T.astype(np.float64) @ rows) if rows.shape[1] <= len(rows) else (None, _directions(rows))
@@ -133,7 +133,10 @@ def measured(value: Scenario) -> Cell:
     table = {}
     for name, part in (("hypothesis", updates[:, -last:]), ("model", updates)):
         apart = lengths(part)
-        table[name] = {"clusters": float(apart[together & off].mean()) if (together & off).any() else None, "overall": float(apart[off].mean())}
+        table[name] = {
+            "clusters": float(apart[together & off].mean()) if (together & off).any() else None,
+            "overall": float(apart[off].mean()),
+        }
     return {
         "groups": groups,
         "eps": eps,
@@ -189,7 +192,10 @@ def main() -> None:
         cell = cells[value.name]
         print(f"{value.name}: clusters at eps {cell['eps']:.4f} have ARI {cell['ari']:.2f}; table 9 {cell['table_9']}")
         for kind, said in cell["judged"].items():
-            print(f"  {kind:<22} within {said['within']:.4f}, across {said['across']:.4f}, best ARI {said['best_ari']:.2f}", flush=True)
+            print(
+                f"  {kind:<22} within {said['within']:.4f}, across {said['across']:.4f}, best ARI {said['best_ari']:.2f}",
+                flush=True,
+            )
     draw(cells).savefig(arguments.out / f"distances_seed_{arguments.seed}.png", dpi=110)
 
 

@@ -2,8 +2,8 @@
 
 Every client releases either one vector, the mean of its public embeddings, projected, with noise (`MeanSketch`), or all of its
 projected embeddings with noise, once for all, and its reference distance (`PerClient`). Both are differentially private for one
-record, at delta = 1e-5, by all that the client releases for the clustering. The embeddings are scaled to length 1, so that the clip
-is 1 and nothing is tuned on private data. Public embeddings that are tried: the pixels, a CNN with its random first weights, and,
+record, at delta = 1e-5, by all that the client releases for the clustering. The embeddings are scaled to length 1, so the clip is
+1 and nothing is tuned on private data. Public embeddings that are tried: the pixels, a CNN with its random first weights, and,
 with --weights FILE, a frozen MobileNetV2 (options as in `Pretrained`: --same for TensorFlow's padding and its inputs in [-1, 1]).
 
     python examples/emd_cfl_mean_sketch.py --quick --seeds 0 1 2 --out runs/sketch                  # a minute or two
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
@@ -42,7 +43,7 @@ from cloister.protocol.pairs.noise import Noise, opened, release
 
 DELTA = 1e-5
 RATIO = 0.9
-EPSILONS = {"mean sketch": (0.25, 0.5, 1.0, 2.0, 4.0), "noisy embeddings": (1.0, 4.0, 16.0, 64.0, 256.0)}
+EPSILONS = {"mean sketch": (0.25, 0.5, 1.0, 2.0, 4.0), "noisy embeddings": (4.0, 16.0, 64.0, 256.0)}
 INK, HUES = "#1f2933", {"pixels": "#7b8794", "random CNN": "#d9822b", "MobileNetV2": "#2f6fad"}
 Cell = dict[str, Any]
 
@@ -95,27 +96,28 @@ class Public:
 
 
 @cache
-def multiplier(epsilon: float, releases: int) -> float:
-    """Noise over sensitivity at which so many equal releases about a record spend at most epsilon together."""
+def multiplier(epsilon: float, releases: int, coordinates: int) -> float:
+    """Noise over sensitivity at which so many releases about a record, of at most so many coordinates, spend at most epsilon."""
 
     def spent(z: float) -> float:
         noise = Noise(clip=1.0, multiplier=z, reference_multiplier=z, budget=1e9, delta=DELTA)
         ledger = opened(noise, 0)
         for _ in range(releases):
-            ledger = ledger + release(noise, z, 1.0, 1, "one of them")
+            ledger = ledger + release(noise, z, 1.0, coordinates, "one of them")
         return float(ledger.spent)
 
     low, high = 1e-2, 1e3
     for _ in range(30):
         middle = (low * high) ** 0.5
         low, high = (low, middle) if spent(middle) <= epsilon else (middle, high)
-    return high * 1.002  # room for the rounding of many coordinates, which the client's own ledger counts
+    return high
 
 
 def algorithm(form: str, epsilon: float, value: Scenario, public: Callable[[tuple[int, ...]], object]) -> EMDCFL:
     """EMD-CFL with that release. Both are of nonnegative embeddings of length 1; the budget is epsilon, and clients keep it."""
     own: Any = value.algorithm
-    z = multiplier(epsilon, 1 if form == "mean sketch" else 2)
+    network: Any = public((1, 28, 28))
+    z = multiplier(epsilon, 1 if form == "mean sketch" else 2, int(RATIO * network(torch.rand(1, 1, 28, 28)).shape[1]) + 1)
     noise = Noise(clip=1.0, multiplier=z, reference_multiplier=z, budget=epsilon, delta=DELTA, nonnegative=True)
     if form == "mean sketch":
         choice: Any = MeanSketch(noise=noise, ratio=RATIO)
@@ -141,7 +143,7 @@ def played(value: Scenario) -> Cell:
     return {
         "ari": adjusted_rand_index([c.members for c in state.clusters.values()], simulation.population.groups),
         "best": best,
-        "spent": max((float(ledger.spent) for ledger in simulation.view.ledgers.values()), default=None),
+        "spent": max((float(ledger.spent) for ledger in simulation.view.pair_ledgers.values()), default=None),
         "within": float(mutual[same & off].mean()),
         "across": float(mutual[~same].min()),
     }

@@ -1,10 +1,10 @@
-"""EMD-CFL on Rotated CIFAR-10 (section 4.1; variants Min, Two and Base of appendix E.9): groups of clients that turn their images.
+"""EMD-CFL on Rotated CIFAR-10 (section 4.1; variants Min, Two and Base of appendix E.9): groups of clients that turn images.
 
 `quick` is 12 clients of 750 images that train a small CNN from nothing. `scenario` is the paper's: 40 clients train a pre-trained
-network at 224 x 224, a task for a GPU. Its weights are `--set model.weights=FILE`, what torch.save(network.state_dict(), FILE) wrote,
-here of torchvision's MobileNetV2 (`Pretrained` says how another network is named). `quick_frozen` (`partition.by.weights`) trains a
-perceptron on that network's vectors of 64 x 64 images. They do not tell 90 from 270 degrees: one is the mirror image of the other,
-and pre-trained networks are made not to see that.
+network at 224 x 224, a task for a GPU. Its weights are `--set model.weights=FILE`, what torch.save(network.state_dict(), FILE)
+wrote, here of torchvision's MobileNetV2 (`Pretrained` says how another network is named). `quick_frozen`, with
+`--set partition.by.weights=FILE`, trains a perceptron on that network's vectors of 64 x 64 images. They do not tell 90 from 270
+degrees: images turned by one are mirror images of those turned by the other, and such networks are trained not to mind that.
   cloister run examples/emd_cfl_rotated_cifar.py:quick --data FOLDER
   python examples/emd_cfl_compare.py examples/emd_cfl_rotated_cifar.py:quick --seeds 0 --out runs/emd
 """

@@ -1,12 +1,12 @@
-"""EMD-CFL's sweeps over eps, projection ratio, distance and network (appendix E: figures 8 to 13), and its distance matrices (fig. 11).
+"""EMD-CFL's sweeps over eps, projection ratio, distance and network (appendix E, figures 8 to 13), and distance matrices.
 
 Give one or more scenario files, FILE:name. Clients train once, in the first round; then for every ratio and distance the whole
 protocol is played, and its distances W - tau are cut at every eps. Sinkhorn has the paper's regularisation, 0.1.
 
     python examples/emd_cfl_sweeps.py examples/emd_cfl_rotated_mnist.py:quick examples/emd_cfl_pacs.py:quick \\
         --set partition.by.weights=FILE --seeds 0 --out runs/sweeps
-    python examples/emd_cfl_sweeps.py examples/emd_cfl_architectures.py:{convolutions,wide,lenet,perceptron} --seeds 0 --out runs/networks
-    python examples/emd_cfl_sweeps.py examples/emd_cfl_rotated_mnist.py --ratios 0.1 0.2 0.3 0.4 0.5 0.6 0.7 0.8 0.9 --seeds 0 1 2 --out runs/paper
+    python examples/emd_cfl_sweeps.py examples/emd_cfl_architectures.py:{convolutions,wide,lenet,perceptron} --seeds 0 --out runs
+    python examples/emd_cfl_sweeps.py examples/emd_cfl_rotated_mnist.py --ratios 0.1 0.3 0.5 0.7 0.9 --seeds 0 1 2 --out runs
 
 A setting that a scenario has no field for is left out for it. Interrupted, the same command goes on where it stopped.
 """
@@ -84,7 +84,11 @@ def rand_indices(matrix: Matrix, groups: Mapping[int, int]) -> list[float]:
 def measured(value: Scenario, ratio: float, distance: str) -> tuple[Matrix, list[float], Mapping[int, int]]:
     """W - tau of all pairs after the first round, taus, and the planted groups."""
     algorithm = EMDCFL(
-        eps=Share(), choice=replace(PAPER, ratio=ratio), distance=DISTANCES[distance], size=_own(value).size, embedding=_own(value).embedding
+        eps=Share(),
+        choice=replace(PAPER, ratio=ratio),
+        distance=DISTANCES[distance],
+        size=_own(value).size,
+        embedding=_own(value).embedding,
     )
     simulation = Simulation(replace(value, algorithm=algorithm), None)
     simulation.step()
@@ -111,7 +115,12 @@ def swept(value: Scenario, ratios: Sequence[float], done: dict[str, Cell], save:
             continue
         matrix, taus, groups = measured(value, ratio, name)
         found = rand_indices(matrix, groups)
-        done[key] = {"ari": found, "matrix": np.round(matrix, 5).tolist(), "tau": float(np.median(taus)), "groups": {str(i): g for i, g in groups.items()}}
+        done[key] = {
+            "ari": found,
+            "matrix": np.round(matrix, 5).tolist(),
+            "tau": float(np.median(taus)),
+            "groups": {str(i): g for i, g in groups.items()},
+        }
         save()
         print(f"{key}: {words(found)}; median tau {done[key]['tau']:.3f}", flush=True)
 
@@ -119,7 +128,11 @@ def swept(value: Scenario, ratios: Sequence[float], done: dict[str, Cell], save:
 def words(ari: Sequence[float]) -> str:
     """Where the clustering is right, in words."""
     right = [eps for eps, value in zip(EPS, ari, strict=True) if value == 1]
-    return f"ARI 1 for eps {right[0]:.4f} to {right[-1]:.4f}" if right else f"best ARI {max(ari):.2f}, at eps {EPS[int(np.argmax(ari))]:.4f}"
+    return (
+        f"ARI 1 for eps {right[0]:.4f} to {right[-1]:.4f}"
+        if right
+        else f"best ARI {max(ari):.2f}, at eps {EPS[int(np.argmax(ari))]:.4f}"
+    )
 
 
 def split(cells: Mapping[str, Cell]) -> dict[str, dict[str, dict[float, list[Cell]]]]:
@@ -141,14 +154,18 @@ def draw_sweeps(cells: Mapping[str, Cell]) -> Figure:
         for axes, distance in zip(row, DISTANCES, strict=True):
             ratios = sorted(of[distance])
             ari = np.array([np.mean([cell["ari"] for cell in of[distance][ratio]], axis=0) for ratio in ratios])
-            image = axes.pcolormesh(np.arange(len(EPS) + 1), np.arange(len(ratios) + 1), ari, cmap="Blues", vmin=0, vmax=1, rasterized=True)
+            image = axes.pcolormesh(
+                np.arange(len(EPS) + 1), np.arange(len(ratios) + 1), ari, cmap="Blues", vmin=0, vmax=1, rasterized=True
+            )
             for place, line in enumerate(ari):
                 right = np.flatnonzero(line == 1)
                 if len(right):
                     axes.plot([right[0], right[-1] + 1], [place + 0.5] * 2, color="#d9822b", lw=2.2)
             axes.set_yticks(np.arange(len(ratios)) + 0.5, [f"{ratio:g}" for ratio in ratios])
             ticks = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3]
-            axes.set_xticks([float(np.interp(np.log(t), np.log(EPS), np.arange(len(EPS)) + 0.5)) for t in ticks], [f"{t:g}" for t in ticks])
+            axes.set_xticks(
+                [float(np.interp(np.log(t), np.log(EPS), np.arange(len(EPS)) + 0.5)) for t in ticks], [f"{t:g}" for t in ticks]
+            )
             axes.set_title(f"{short(name)}, {distance}", fontsize=8.5, color=INK)
         row[0].set_ylabel("ratio p / D", fontsize=8.5)
     for axes in grid[-1]:
@@ -159,7 +176,7 @@ def draw_sweeps(cells: Mapping[str, Cell]) -> Figure:
 
 
 def draw_matrices(cells: Mapping[str, Cell]) -> Figure:
-    """W - tau of the first seed at the largest ratio, a column for each scenario, a row for each distance (figures 2, 11 and 17)."""
+    """W - tau of the first seed at the largest ratio, a column for each scenario, a row for each distance (figures 2, 11)."""
     names = split(cells)
     figure = Figure(figsize=(1.4 + 2.7 * len(names), 5.6), layout="constrained", facecolor="white")
     grid = figure.subplots(len(DISTANCES), len(names), squeeze=False)

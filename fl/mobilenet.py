@@ -97,7 +97,7 @@ def folded(state: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         try:
             scale, shift, mean, variance = (state[f"{norm}.{part}"] for part in ("weight", "bias", "running_mean", "running_var"))
         except KeyError as error:
-            raise ValueError(f"no batch normalisation follows the convolution {name}; give weights as torchvision names them") from error
+            raise ValueError(f"no batch normalisation follows {name}; give weights as torchvision names them") from error
         gain = scale / torch.sqrt(variance + EPS)
         found[name] = weight * gain[:, None, None, None]
         found[f"{before}.{place}.bias"] = shift - mean * gain + state.get(f"{before}.{place}.bias", torch.zeros(())) * gain

@@ -76,6 +76,8 @@ class Normalise(nn.Module):
 
     def __init__(self, mean: Sequence[float], deviation: Sequence[float]) -> None:
         super().__init__()
+        self.mean: Tensor
+        self.deviation: Tensor
         self.register_buffer("mean", torch.tensor(mean).reshape(1, -1, 1, 1), persistent=False)
         self.register_buffer("deviation", torch.tensor(deviation).reshape(1, -1, 1, 1), persistent=False)
 

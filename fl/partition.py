@@ -159,9 +159,7 @@ class Rotation(Dealing):
         population = deal(source, pools, turns, turned, self, rng)
         if self.truth is None:
             return population
-        return Population(
-            population.clients, {i: self.truth[g] for i, g in turns.items()}, population.classes, population.shape
-        )
+        return Population(population.clients, {i: self.truth[g] for i, g in turns.items()}, population.classes, population.shape)
 
 
 def _relabelled(tables: list[Tensor]) -> Change:

@@ -20,6 +20,7 @@ from .partition import Partition
 from .population import Examples, Population, Source
 
 BATCH = 64
+HOW = "torch.save(network.state_dict(), FILE)"
 
 
 class Network(Protocol):
@@ -93,7 +94,9 @@ class Embedded:
     def __call__(self, source: Source, rng: np.random.Generator, /) -> Population:
         population = self.partition(source, rng)
         embedded = self.embedded
-        clients = {i: replace(c, train=embedded(c.train), test=embedded(self.kept(c.test))) for i, c in population.clients.items()}
+        clients = {
+            i: replace(c, train=embedded(c.train), test=embedded(self.kept(c.test))) for i, c in population.clients.items()
+        }
         width = next(iter(clients.values())).train.x.shape[1]
         return replace(population, clients=clients, shape=(width,))
 
@@ -110,13 +113,13 @@ class Embedded:
 
 def _read(file: str) -> Mapping[str, Tensor]:
     if not file:
-        raise ValueError("the model has no weights; name the file that torch.save(network.state_dict(), FILE) wrote")
+        raise ValueError(f"the model has no weights; name the file that {HOW} wrote")
     if not Path(file).is_file():
-        raise ValueError(f"there is no file of weights {file}; write it by torch.save(network.state_dict(), FILE)")
+        raise ValueError(f"there is no file of weights {file}; {HOW} writes one")
     try:
         state = torch.load(file, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
-        raise ValueError(f"{file} is not a file of weights ({type(error).__name__}); torch.save(network.state_dict(), FILE) writes one") from error
+        raise ValueError(f"{file} is no file of weights ({type(error).__name__}); {HOW} writes one") from error
     if not isinstance(state, dict) or not all(isinstance(tensor, Tensor) for tensor in state.values()):
-        raise ValueError(f"{file} must hold a dictionary of tensors; torch.save(network.state_dict(), FILE) writes one")
+        raise ValueError(f"{file} must hold a dictionary of tensors; {HOW} writes one")
     return state
