@@ -163,8 +163,7 @@ def draw(rows: Sequence[dict[str, Any]]) -> Figure:
         for name, share in places
     ]
     axes.set_xticks(range(len(places)), [word.replace(", ", "\n") for word in words], fontsize=8)
-    low = min(min(row["worst"][0], row.get("backdoor", [1])[0]) for row in rows)
-    axes.set(ylabel="test accuracy, %", ylim=(max(0.0, 100 * low - 10), 104))
+    axes.set(ylabel="test accuracy, %", ylim=(0, 106))
     axes.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, 1.12), ncols=5)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)

@@ -10,8 +10,9 @@ with --weights FILE, a frozen MobileNetV2 (options as in `Pretrained`: --same fo
     python examples/emd_cfl_mean_sketch.py --weights FILE --seeds 0 1 2 3 4 --out runs/sketch       # 40 clients of 1,500 images
 
 "at eps": with a tolerance that does not look at the answer; "best": with the best one in hindsight. Two means of one group differ
-by a length of tau = sqrt(2 p) sigma with a spread of sigma if only noise does, so the sketch's tolerance is 4 sigma, a public
-number; that of noisy embeddings is found by `Gap`. A mean is of a client's whole training half: its noise falls with its size.
+by noise of length tau = sqrt(2 p) sigma with a spread of sigma, and by sampling, at most 2 / n in square. So the sketch's tolerance
+is sqrt(tau^2 + 2 / n) - tau + 4 sigma, a public number; that of noisy embeddings is found by `Gap`. A mean is of a client's whole
+training half: its noise falls with its size.
 """
 
 import argparse
@@ -120,16 +121,21 @@ def as_it_is(shape: tuple[int, ...]) -> nn.Module:
     return nn.Identity()
 
 
-def algorithm(form: str, epsilon: float, value: Scenario, width: int) -> EMDCFL:
-    """EMD-CFL with that release. Both are of nonnegative embeddings of length 1; the budget is epsilon, and clients keep it."""
+def algorithm(form: str, epsilon: float, value: Scenario, width: int, rows: int) -> EMDCFL:
+    """EMD-CFL with that release. Both are of nonnegative embeddings of length 1; the budget is epsilon, and clients keep it.
+
+    width: of the embeddings. rows: of how many a client's mean is.
+    """
     own: Any = value.algorithm
     p = int(RATIO * width)
     z = multiplier(epsilon, 1 if form == "mean sketch" else 2, p)
     noise = Noise(clip=1.0, multiplier=z, reference_multiplier=z, budget=epsilon, delta=DELTA, nonnegative=True)
     if form == "mean sketch":
         choice: Any = MeanSketch(noise=noise, ratio=RATIO)
-        tolerance = Share(4 / sqrt(2 * p))  # of tau, which is sqrt(2 p) sigma
-        return replace(own, eps=tolerance, choice=choice, distance=MeanDistance(Euclidean()), public=as_it_is)
+        sigma = z * sqrt(2 * width / p) / rows  # vectors are at most sqrt(2) apart, and R stretches by sqrt(width / p)
+        tau = sqrt(2 * p) * sigma
+        share = (sqrt(tau**2 + 2 / rows) - tau + 4 * sigma) / tau
+        return replace(own, eps=Share(share), choice=choice, distance=MeanDistance(Euclidean()), public=as_it_is)
     return replace(own, choice=PerClient(noise=noise, ratio=RATIO), distance=EXACT, public=as_it_is, size=Size(512))
 
 
@@ -223,12 +229,13 @@ def run_seed(value: Scenario, publics: Sequence[Public], cells: dict[str, Cell])
     population = value.partition(source, np.random.default_rng(seed_of(value.seed, "partition")))
     for public in publics:
         vectors = embedded(population, public)
+        rows = len(vectors.clients[0].train) // 2
         known = replace(value, data=lambda _: source, partition=lambda *_, found=vectors: found)
         for form, epsilons in EPSILONS.items():
             for epsilon in epsilons:
                 key = f"{form} | {public.kind} | {epsilon:g} | {value.seed}"
                 if key not in cells:
-                    chosen = algorithm(form, epsilon, value, vectors.shape[0])
+                    chosen = algorithm(form, epsilon, value, vectors.shape[0], rows)
                     cells[key] = played(replace(known, algorithm=chosen))
                     print(key, {name: said if said is None else round(said, 4) for name, said in cells[key].items()}, flush=True)
 

@@ -171,7 +171,7 @@ def draw_sweeps(cells: Mapping[str, Cell]) -> Figure:
     for axes in grid[-1]:
         axes.set_xlabel(r"tolerance  $\epsilon$")
     if image is not None:
-        figure.colorbar(image, ax=grid, label="adjusted Rand index; orange: 1 in all seeds", pad=0.01, aspect=30)
+        figure.colorbar(image, ax=grid, label="Rand index; orange: 1", pad=0.01, aspect=30)
     return figure
 
 
