@@ -10,14 +10,14 @@ with --weights FILE, a frozen MobileNetV2 (options as in `Pretrained`: --same fo
     python examples/emd_cfl_mean_sketch.py --weights FILE --seeds 0 1 2 3 4 --out runs/sketch       # 40 clients of 1,500 images
 
 "at eps": with a tolerance that does not look at the answer; "best": with the best one in hindsight. Two means of one group differ
-by noise of length tau = sqrt(2 p) sigma with a spread of sigma, and by sampling, at most 2 / n in square. So the sketch's tolerance
-is sqrt(tau^2 + 2 / n) - tau + 4 sigma, a public number; that of noisy embeddings is found by `Gap`. A mean is of a client's whole
+by noise of length tau = sqrt(2 p) sigma with a spread of sigma, and by sampling, at most 2 / n in square. So its tolerance is
+sqrt(tau^2 + 2 / n) - tau + 4 sigma, a public number; that of noisy embeddings is found by `Gap`. A mean is of a client's whole
 training half: its noise falls with its size.
 """
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import sqrt
@@ -217,14 +217,17 @@ def main() -> None:
     cells: dict[str, Cell] = json.loads(path.read_text()) if path.exists() else {}
     base = quick if arguments.quick else scenario
     kinds = ["pixels", "random CNN", *(["MobileNetV2"] if arguments.weights else [])]
-    for seed in arguments.seeds:
-        run_seed(replace(base, seed=seed), [Public(kind, arguments.weights, arguments.same) for kind in kinds], cells)
+
+    def save() -> None:
         path.write_text(json.dumps(cells, indent=1) + "\n")
+
+    for seed in arguments.seeds:
+        run_seed(replace(base, seed=seed), [Public(kind, arguments.weights, arguments.same) for kind in kinds], cells, save)
     draw(cells).savefig(path.with_suffix(".png"), dpi=110)
 
 
-def run_seed(value: Scenario, publics: Sequence[Public], cells: dict[str, Cell]) -> None:
-    """All releases of one seed."""
+def run_seed(value: Scenario, publics: Sequence[Public], cells: dict[str, Cell], save: Callable[[], None]) -> None:
+    """All releases of one seed that are missing."""
     source = value.data(None)
     population = value.partition(source, np.random.default_rng(seed_of(value.seed, "partition")))
     for public in publics:
@@ -237,6 +240,7 @@ def run_seed(value: Scenario, publics: Sequence[Public], cells: dict[str, Cell])
                 if key not in cells:
                     chosen = algorithm(form, epsilon, value, vectors.shape[0], rows)
                     cells[key] = played(replace(known, algorithm=chosen))
+                    save()
                     print(key, {name: said if said is None else round(said, 4) for name, said in cells[key].items()}, flush=True)
 
 
