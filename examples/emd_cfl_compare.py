@@ -64,13 +64,15 @@ def manipulated(partition: Any, population: Population, source: Source, seed: in
 
 
 def played(value: Scenario, turned: Mapping[int, Examples]) -> Cell:
-    """One run to its end. seconds: wall time of the rounds, without evaluation; round_seconds: of each."""
+    """One run to its end. seconds, cpu_seconds: wall and CPU time of the rounds, without evaluation; round_seconds: of each."""
     simulation = Simulation(value, None)
     seconds = []
+    cpu = time.process_time()
     for _ in range(value.rounds):
         started = time.perf_counter()
         simulation.step()
         seconds.append(time.perf_counter() - started)
+    cpu = time.process_time() - cpu
     scores = {i: score.accuracy for i, score in simulation.evaluate().items()}
     members = [cluster.members for cluster in simulation.state.clusters.values()]
     found: Cell = {
@@ -79,6 +81,7 @@ def played(value: Scenario, turned: Mapping[int, Examples]) -> Cell:
         "ari": adjusted_rand_index(members, simulation.population.groups),
         "clusters": sorted(sorted(m) for m in members),
         "seconds": sum(seconds),
+        "cpu_seconds": cpu,
         "round_seconds": seconds,
         "eps": getattr(simulation.state, "eps", None),
     }
@@ -108,7 +111,7 @@ def compared(value: Scenario, shares: Sequence[float], done: dict[str, Cell], sa
         save()
         numbers = {
             name: round(done[key][name], 4)
-            for name in ("accuracy", "worst", "ari", "seconds", "clean", "backdoor")
+            for name in ("accuracy", "worst", "ari", "seconds", "cpu_seconds", "clean", "backdoor")
             if name in done[key]
         }
         print(key, numbers, f"{len(done[key]['clusters'])} clusters", flush=True)
@@ -123,7 +126,7 @@ def table(cells: Mapping[str, Cell]) -> list[dict[str, Any]]:
         {"scenario": name, "participation": float(share), "method": method, "seeds": len(found)}
         | {
             measure: [float(np.mean([c[measure] for c in found])), float(np.std([c[measure] for c in found]))]
-            for measure in ("accuracy", "worst", "ari", "seconds", "clean", "backdoor")
+            for measure in ("accuracy", "worst", "ari", "seconds", "cpu_seconds", "clean", "backdoor")
             if measure in found[0]
         }
         for (name, share, method), found in rows.items()
