@@ -138,6 +138,7 @@ def draw(rows: Sequence[dict[str, Any]]) -> Figure:
     places = list(dict.fromkeys((row["scenario"], row["participation"]) for row in rows))
     figure = Figure(figsize=(max(6.0, 2.1 * len(places) + 2), 4.6), layout="constrained", facecolor="white")
     axes = figure.subplots()
+    said = False
     for offset, (method, hue) in enumerate(HUES.items()):
         for place, (name, share) in enumerate(places):
             row = next((r for r in rows if (r["scenario"], r["participation"], r["method"]) == (name, share, method)), None)
@@ -158,8 +159,9 @@ def draw(rows: Sequence[dict[str, Any]]) -> Figure:
                     100 * row["backdoor"][0],
                     "v",
                     color="#b23a3a",
-                    label="targets, manipulated" if place + offset == 0 else None,
+                    label=None if said else "targets, manipulated",
                 )
+                said = True
             axes.annotate(f"ARI {row['ari'][0]:.2f}", (x, 100 * row["accuracy"][0] + 0.6), ha="center", fontsize=6.5, color=INK)
     words = [
         name.removeprefix("EMD-CFL on ").removesuffix(", quick") + ("" if share == 1 else f"\n{share:.0%} a round")

@@ -125,14 +125,22 @@ def swept(value: Scenario, ratios: Sequence[float], done: dict[str, Cell], save:
         print(f"{key}: {words(found)}; median tau {done[key]['tau']:.3f}", flush=True)
 
 
+def runs(ari: NDArray[np.float64]) -> list[tuple[int, int]]:
+    """First and last position of every stretch of ones.
+
+    There may be several: where a group is joined with two others that are not joined with each other, the printed rule
+    (identical neighbourhoods) still gives three clusters, by accident.
+    """
+    edges = np.diff(np.concatenate([[0], (ari == 1).astype(np.int64), [0]]))
+    return list(zip(np.flatnonzero(edges == 1).tolist(), (np.flatnonzero(edges == -1) - 1).tolist(), strict=True))
+
+
 def words(ari: Sequence[float]) -> str:
     """Where the clustering is right, in words."""
-    right = [eps for eps, value in zip(EPS, ari, strict=True) if value == 1]
-    return (
-        f"ARI 1 for eps {right[0]:.4f} to {right[-1]:.4f}"
-        if right
-        else f"best ARI {max(ari):.2f}, at eps {EPS[int(np.argmax(ari))]:.4f}"
-    )
+    found = [f"{EPS[first]:.4f} to {EPS[last]:.4f}" for first, last in runs(np.array(ari))]
+    if found:
+        return f"ARI 1 for eps {' and '.join(found)}"
+    return f"best ARI {max(ari):.2f}, at eps {EPS[int(np.argmax(ari))]:.4f}"
 
 
 def split(cells: Mapping[str, Cell]) -> dict[str, dict[str, dict[float, list[Cell]]]]:
@@ -158,9 +166,8 @@ def draw_sweeps(cells: Mapping[str, Cell]) -> Figure:
                 np.arange(len(EPS) + 1), np.arange(len(ratios) + 1), ari, cmap="Blues", vmin=0, vmax=1, rasterized=True
             )
             for place, line in enumerate(ari):
-                right = np.flatnonzero(line == 1)
-                if len(right):
-                    axes.plot([right[0], right[-1] + 1], [place + 0.5] * 2, color="#d9822b", lw=2.2)
+                for first, last in runs(line):
+                    axes.plot([first, last + 1], [place + 0.5] * 2, color="#d9822b", lw=2.2)
             axes.set_yticks(np.arange(len(ratios)) + 0.5, [f"{ratio:g}" for ratio in ratios])
             ticks = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3]
             axes.set_xticks(

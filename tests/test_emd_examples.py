@@ -201,6 +201,15 @@ def test_a_sweep_trains_once_and_goes_on_where_it_stopped() -> None:
     sweeps.draw_matrices(cells)
 
 
+def test_stretches_of_right_tolerances_are_told_apart() -> None:
+    sweeps = load("emd_cfl_sweeps")
+    assert sweeps.runs(np.array([1, 0.5, 1, 1, 0, 1])) == [(0, 0), (2, 3), (5, 5)]
+    assert sweeps.runs(np.zeros(3)) == []
+    ari = [0.0] * len(sweeps.EPS)
+    ari[3], ari[7] = 1.0, 1.0
+    assert sweeps.words(ari).count("to") == 2
+
+
 def test_work_that_differs_is_done_again() -> None:
     sweeps = load("emd_cfl_sweeps")
     module = Mlp(hidden=(2,))((1, 2, 2), 10)
