@@ -103,6 +103,12 @@ def whole(source: Source, clients: int) -> list[Pool]:
     return [Pool(range(clients), np.arange(len(source.train)), np.arange(len(source.test)))]
 
 
+def whole_each(source: Source, groups: dict[int, int]) -> list[Pool]:
+    """One pool a group, each the whole data set: every example is dealt once in every group."""
+    members = [[client for client in groups if groups[client] == group] for group in sorted(set(groups.values()))]
+    return [Pool(clients, np.arange(len(source.train)), np.arange(len(source.test))) for clients in members]
+
+
 def deal(
     source: Source, pools: Sequence[Pool], groups: dict[int, int], change: Change, how: Dealing, rng: np.random.Generator
 ) -> Population:

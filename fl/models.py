@@ -71,6 +71,43 @@ class Mlp:
         return EmbeddingAndHead(nn.Sequential(*layers), nn.Linear(width, classes))
 
 
+class Normalise(nn.Module):
+    """(x - mean) / deviation in every channel of images (n, channels, height, width); nothing in it is trained."""
+
+    def __init__(self, mean: Sequence[float], deviation: Sequence[float]) -> None:
+        super().__init__()
+        self.mean: Tensor
+        self.deviation: Tensor
+        self.register_buffer("mean", torch.tensor(mean).reshape(1, -1, 1, 1), persistent=False)
+        self.register_buffer("deviation", torch.tensor(deviation).reshape(1, -1, 1, 1), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = (x - self.mean) / self.deviation
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class Normalised:
+    """Another factory's model, its inputs normalised with these numbers a channel; the embedding is its own.
+
+    IMAGENET is what EMD-CFL's authors take for three channels, MNIST_GREYS for one.
+    """
+
+    model: ModelFactory
+    mean: tuple[float, ...]
+    deviation: tuple[float, ...]
+
+    def __call__(self, shape: tuple[int, ...], classes: int) -> nn.Module:
+        model = self.model(shape, classes)
+        if not isinstance(model, EmbeddingAndHead) or len(self.mean) != shape[0] or len(self.deviation) != shape[0]:
+            raise ValueError(f"give a mean and a deviation for each of {shape[0]} channels, and a model with embedding and head")
+        return EmbeddingAndHead(nn.Sequential(Normalise(self.mean, self.deviation), model.embedding), model.head)
+
+
+IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+MNIST_GREYS = ((0.1307,), (0.3081,))
+
+
 @dataclass(frozen=True, slots=True)
 class CflCnn:
     """The small CNN of CFL's authors: conv5x5(6) - pool - conv5x5(16) - pool - fc. 18,506 parameters for 1x28x28, 62 classes."""

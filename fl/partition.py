@@ -13,7 +13,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .dealing import EQUAL, Change, Dealing, Equal, LogNormal, PowerLaw, Sizes, blocks, deal, require_labels, unchanged, whole
+from .dealing import (
+    EQUAL,
+    Change,
+    Dealing,
+    Equal,
+    LogNormal,
+    PowerLaw,
+    Sizes,
+    blocks,
+    deal,
+    require_labels,
+    unchanged,
+    whole,
+    whole_each,
+)
 from .partition_skew import CongruentHalves, Dirichlet, TopicPerClient
 from .population import Examples, Population, Source
 from .rotation import rotate
@@ -119,20 +133,33 @@ class LabelPermutation(Dealing):
 
 @dataclass(frozen=True, slots=True)
 class Rotation(Dealing):
-    """Group g turns its images by angles[g] degrees counter-clockwise (FLIC; IFCA; EMD-CFL). See `rotate`."""
+    """Group g turns its images by angles[g] degrees counter-clockwise (FLIC; IFCA; EMD-CFL). See `rotate`.
+
+    truth: the planted group of each angle, where angles are so close that they count as one (EMD-CFL, appendix E.9); None: each
+        is a group of its own. replicated: every angle deals out the whole data set among its clients, as in EMD-CFL, so that an
+        image occurs once in every group.
+    """
 
     clients: int
     angles: tuple[float, ...] = (0, 90, 180, 270)
+    truth: tuple[int, ...] | None = None
+    replicated: bool = False
 
     def __call__(self, source: Source, rng: np.random.Generator, /) -> Population:
-        if len({angle % 360 for angle in self.angles}) < len(self.angles):
+        if self.truth is None and len({angle % 360 for angle in self.angles}) < len(self.angles):
             raise ValueError(f"angles must differ, or groups would have the same data, not {self.angles}; Iid rotates nothing")
+        if self.truth is not None and len(self.truth) != len(self.angles):
+            raise ValueError(f"truth names a group for each of the {len(self.angles)} angles, not {self.truth}")
 
         def turned(group: int, examples: Examples) -> Examples:
             return Examples(rotate(examples.x, self.angles[group]), examples.y, examples.topic)
 
-        groups = blocks(self.clients, len(self.angles))
-        return deal(source, whole(source, self.clients), groups, turned, self, rng)
+        turns = blocks(self.clients, len(self.angles))
+        pools = whole_each(source, turns) if self.replicated else whole(source, self.clients)
+        population = deal(source, pools, turns, turned, self, rng)
+        if self.truth is None:
+            return population
+        return Population(population.clients, {i: self.truth[g] for i, g in turns.items()}, population.classes, population.shape)
 
 
 def _relabelled(tables: list[Tensor]) -> Change:

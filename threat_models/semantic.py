@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..fl.dealing import Dealing, Pool, blocks, deal, require_labels, whole
+from ..fl.dealing import Dealing, Pool, blocks, deal, require_labels, whole, whole_each
 from ..fl.population import Examples, Population, Source
 from .knowledge import Situation
 from .label_attacks import labels_alone
@@ -41,19 +41,22 @@ class GreenDigits(Dealing):
     """Backdoor MNIST (EMD-CFL 2025, appendix C.4): grey images times a colour, three equal groups.
 
     Group 0, the targets: uniform green. Group 1, the attackers: green whose intensity goes with the label. Group 2: purple.
-    halved: groups 0 and 2 keep half of their training examples, as in the authors' code. Examples are dealt at random, not
-    balanced by class. Takes one-channel images of ten classes.
+    halved: groups 0 and 2 keep half of their training examples, as in the authors' code. replicated: every group deals out the
+    whole data set, as there too. Examples are dealt at random, not balanced by class. Takes one-channel images of ten classes.
     """
 
     clients: int = 30
     halved: bool = True
+    replicated: bool = False
 
     def __call__(self, source: Source, rng: np.random.Generator, /) -> Population:
         require_labels(source)
         if source.shape[0] != 1:
             raise ValueError(f"green digits are made of grey images, not of {source.shape[0]} channels")
         wide = replace(source, train=_widened(source.train), test=_widened(source.test))
-        population = deal(wide, whole(wide, self.clients), blocks(self.clients, 3), self._coloured, self, rng)
+        groups = blocks(self.clients, 3)
+        pools = whole_each(wide, groups) if self.replicated else whole(wide, self.clients)
+        population = deal(wide, pools, groups, self._coloured, self, rng)
         if not self.halved:
             return population
         kept = {
