@@ -40,7 +40,7 @@ def work(client):
 def play(tap=None):
     """What was collected, the answer and the network."""
     terms, policy = Terms(2, 2, 8.0, 2), Policy()
-    network = InProcess(tap, max_bytes=max_bytes(SLOTS.terms, 0), record=True)
+    network = InProcess(tap, max_bytes=max_bytes(SLOTS.terms, 0) + 256 * 4, record=True)
     parties = client_parties(SESSION.roster, SESSION.run, terms, policy, ENTROPY)
     parties |= helper_parties(SESSION.run, terms, policy, ENTROPY)
     for i in (*SESSION.roster, SECOND_SERVER):
@@ -75,9 +75,9 @@ def two_servers():
 
 def raised(counts, slot, by):
     """The bytes of the counts with more in one slot."""
-    parts = [int.from_bytes(counts[at : at + 12], "big") for at in range(0, len(counts), 12)]
+    parts = [int.from_bytes(counts[at : at + 20], "big") for at in range(0, len(counts), 20)]
     parts[slot] += by
-    return b"".join(part.to_bytes(12, "big") for part in parts)
+    return b"".join(part.to_bytes(20, "big") for part in parts)
 
 
 def broken_two_servers():
@@ -108,7 +108,7 @@ def broken_two_servers():
         "a survivor alone": changed("Held", clients=(9,)),
         "one more in a small slot": changed("SlotQuestion", counts=raised(asked.counts, 2, SLOTS.one)),
         "one more in a small slot and a wrap": changed("SlotQuestion", counts=raised(asked.counts, 2, SLOTS.one + 2**64)),
-        "counts of two slots": changed("SlotQuestion", counts=asked.counts[:24]),
+        "counts of two slots": changed("SlotQuestion", counts=asked.counts[:40]),
         "another sum of blindings": changed("SlotQuestion", blinding=bytes(276)),
         "slots that are not held": changed("SlotQuestion", source=bytes(32)),
         "a lost question": ("SlotQuestion", b""),

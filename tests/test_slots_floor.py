@@ -106,7 +106,7 @@ SLOTS = SharedSlots(K, D, MOST, 64.0, FLOOR)
 STAGES: dict[str, dict[str, int]] = {"none": {}, "task": {"Task": 0}, "key": {"SlotKey": 0}, "share": {"SlotShare": 0}}
 ENDS = {
     "held": ("Held", SERVER),
-    "agreed": ("Agreed", SERVER),
+    "agreed": ("SlotsAgreed", SERVER),
     "asked": ("SlotQuestion", SERVER),
     "answer": ("SlotAnswer", SERVER),
 }
@@ -166,18 +166,18 @@ def asked_again(frame: Frame, change: Callable[[SlotQuestion], SlotQuestion]) ->
 
 
 def raised(request: SlotQuestion, slot: int, by: int) -> SlotQuestion:
-    parts = [int.from_bytes(request.counts[at : at + 12], "big") for at in range(0, len(request.counts), 12)]
-    parts[slot] = (parts[slot] + by) % 2**96
-    return replace(request, counts=b"".join(part.to_bytes(12, "big") for part in parts))
+    parts = [int.from_bytes(request.counts[at : at + 20], "big") for at in range(0, len(request.counts), 20)]
+    parts[slot] = (parts[slot] + by) % 2**160
+    return replace(request, counts=b"".join(part.to_bytes(20, "big") for part in parts))
 
 
 LIES: dict[str, Callable[[SlotQuestion], SlotQuestion]] = {
     "one more in the small slot": lambda q: raised(q, 1, SLOTS.one),
     "one more in the small slot, a wrap later": lambda q: raised(q, 1, SLOTS.one + 2**64),
     "the same count a wrap later": lambda q: raised(q, 1, 2**64),
-    "one less in the large slot": lambda q: raised(q, 0, -SLOTS.one % 2**96),
+    "one less in the large slot": lambda q: raised(q, 0, -SLOTS.one % 2**160),
     "another blinding": lambda q: replace(q, blinding=bytes(275) + b"\x01"),
-    "counts of fewer slots": lambda q: replace(q, counts=q.counts[:12]),
+    "counts of fewer slots": lambda q: replace(q, counts=q.counts[:20]),
     "another session": lambda q: replace(q, source=bytes(32)),
 }
 
@@ -257,7 +257,7 @@ binding, blinding = st.binary(min_size=32, max_size=32), st.binary(min_size=272,
 MESSAGES = st.one_of(
     st.builds(SlotShare, binding, words, blinding),
     st.builds(SlotKey, binding, binding, st.binary(min_size=256, max_size=256)),
-    st.builds(SlotQuestion, st.integers(0, 2**62), binding, st.just(bytes(24)), st.binary(min_size=276, max_size=276)),
+    st.builds(SlotQuestion, st.integers(0, 2**62), binding, st.just(bytes(40)), st.binary(min_size=276, max_size=276)),
     st.builds(SlotAnswer, words, st.one_of(words, st.just(b""))),
 )
 
@@ -280,10 +280,10 @@ BROKEN = [
     (SlotShare, (bytes(32), bytes(8), bytes(271))),
     (SlotKey, (bytes(32), bytes(31), bytes(256))),
     (SlotKey, (bytes(32), bytes(32), bytes(257))),
-    (SlotQuestion, (-1, bytes(32), bytes(12), bytes(276))),
-    (SlotQuestion, (0, bytes(32), bytes(13), bytes(276))),
-    (SlotQuestion, (0, bytes(32), bytes(12 * 65), bytes(276))),
-    (SlotQuestion, (0, bytes(32), bytes(12), bytes(272))),
+    (SlotQuestion, (-1, bytes(32), bytes(20), bytes(276))),
+    (SlotQuestion, (0, bytes(32), bytes(21), bytes(276))),
+    (SlotQuestion, (0, bytes(32), bytes(20 * 65), bytes(276))),
+    (SlotQuestion, (0, bytes(32), bytes(20), bytes(272))),
     (SlotAnswer, (b"", b"")),
     (SlotAnswer, (bytes(8 * 65), b"")),
     (SlotAnswer, (bytes(8), bytes(7))),
