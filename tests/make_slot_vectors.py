@@ -88,6 +88,8 @@ def broken_two_servers():
         first.setdefault(frame.kind, frame)
     asked = decode(first["SlotQuestion"].data, SERVER, LIMIT).message
 
+    shown = decode(first["SlotsAgreed"].data, SECOND_SERVER, LIMIT).message.commitments
+
     def changed(kind, **parts):
         sent = decode(first[kind].data, first[kind].sender, LIMIT)
         message = replace(sent.message, **parts)
@@ -110,6 +112,10 @@ def broken_two_servers():
         "one more in a small slot and a wrap": changed("SlotQuestion", counts=raised(asked.counts, 2, SLOTS.one + 2**64)),
         "counts of two slots": changed("SlotQuestion", counts=asked.counts[:40]),
         "another sum of blindings": changed("SlotQuestion", blinding=bytes(276)),
+        "without a survivor": changed("SlotQuestion", without=(9,)),
+        "without a stranger": changed("SlotQuestion", without=(2,)),
+        "another commitment shown": changed("SlotsAgreed", commitments=shown[:-1] + bytes([shown[-1] ^ 1])),
+        "commitments of fewer": changed("SlotsAgreed", clients=(1, 4, 6), commitments=shown[:768]),
         "slots that are not held": changed("SlotQuestion", source=bytes(32)),
         "a lost question": ("SlotQuestion", b""),
         "a lost answer": ("SlotAnswer", b""),

@@ -61,9 +61,9 @@ def ask_slots(slots: SharedSlots, run: bytes, number: int, collected: Collected)
 
 
 def checked(slots: SharedSlots, collected: Collected) -> Collected:
-    """What was collected, without survivors whose commitment, as the second server shows it, is not to what they sent here.
+    """What was collected, but of survivors whose commitment, which the second server shows, is not to what they sent.
 
-    It is one check of the product if there are none. Honest clients' commitments follow from what they sent: they tell nothing new.
+    It is one check of the product if there are none. Honest clients' commitments follow from what they sent, and tell nothing new.
     """
     shown = collected.commitments
     if pedersen(*_opening(slots, collected, collected.received)) == combined(shown[i] for i in collected.received):
@@ -138,7 +138,8 @@ def to_bytes(commitments: Iterable[int]) -> bytes:
 def open_slots(held: SlotHolding, request: SlotQuestion) -> tuple[SlotHolding, SlotAnswer]:
     """Both counts and sums, of one set of survivors: a slot that fewer of them chose than the floor stays shut.
 
-    The first server may leave clients out, as it may before it is told who survives: once, and before it learns anything. Raises ProtocolError blaming the first server for a share of the counts that the clients did not commit to.
+    The first server may leave clients out, as it may before it is told who survives: once, and before it learns anything. Raises
+    ProtocolError blaming it for a share of the counts that the clients did not commit to.
     """
     slots = held.slots
     keys = {i: key for i, key in held.keys.items() if i not in request.without}

@@ -69,8 +69,8 @@ class SharedSlots:
     def committed(self, shares: Sequence[int], blinding: bytes) -> list[int]:
         """What a client commits to: its shares of the counts, each with 64 bits above it that are hashed from the blinding.
 
-        A sum of the shares alone, without wrap, would show whoever knows the other shares how many of them wrapped around, and so,
-        with probability `one` / 2^64 for each client and slot, a choice.
+        A sum of the shares alone, without wrap, would show the second server how many of them wrapped around, and so, with
+        probability `one` / 2^64 for each client and slot, a choice.
         """
         above = hashlib.shake_256(b"cloister/v1/two servers slot words" + blinding).digest(8 * self.count)
         return [s + (int.from_bytes(above[8 * k : 8 * k + 8], "big") << 64) for k, s in enumerate(shares)]
