@@ -63,7 +63,7 @@ def ask_slots(slots: SharedSlots, run: bytes, number: int, collected: Collected)
 def checked(slots: SharedSlots, collected: Collected) -> Collected:
     """What was collected, but of survivors whose commitment, which the second server shows, is not to what they sent.
 
-    It is one check of the product if there are none. Honest clients' commitments follow from what they sent, and tell nothing new.
+    It is one check of the product if there are none. Honest clients' commitments follow from what they sent and tell nothing new.
     """
     shown = collected.commitments
     if pedersen(*_opening(slots, collected, collected.received)) == combined(shown[i] for i in collected.received):
