@@ -227,16 +227,19 @@ def test_the_second_server_sums_no_slots_otherwise() -> None:
         view.helpers[SECOND_SERVER].handle(Received(Envelope(sum_question(RUN, request), SERVER, SECOND_SERVER, request)))
 
 
-def test_a_client_whose_commitment_is_to_other_counts_is_named_and_left_out() -> None:
+@pytest.mark.parametrize("liars", [(3,), (3, 4), (4,)], ids=str)
+def test_clients_whose_commitment_is_to_other_counts_are_named_and_left_out(liars: tuple[int, ...]) -> None:
     def tap(frame: Frame) -> list[Frame]:
-        if frame.kind != "SlotKey" or frame.sender != 3:
+        if frame.kind != "SlotKey" or frame.sender not in liars:
             return [frame]
-        sent = decode(frame.data, 3, LIMIT)
+        sent = decode(frame.data, frame.sender, LIMIT)
         return [replace(frame, data=encode(replace(sent, message=replace(sent.message, commitment=bytes(255) + b"\x04"))))]  # type: ignore[call-arg, type-var]
 
     view = opened(TwoServer(floor=FLOOR), tap, tuple(CHOICE))
-    assert check(view, view.slots(0, "root", work(tuple(CHOICE)), MOST), {1, 2, 4}) == [0], "slot 1 is one client's now"
-    assert [(f.blame, f.reason) for f in view.faults[:1]] == [(3, "a commitment that is not to the shares that it sent")]
+    assert check(view, view.slots(0, "root", work(tuple(CHOICE)), MOST), set(CHOICE) - set(liars)) == [0], "slot 1 is small now"
+    named = [f.blame for f in view.faults if f.reason == "a commitment that is not to the shares that it sent"]
+    assert named == list(liars)
+    assert not any(f.blame == SERVER and "committed to" in f.reason for f in view.faults)
 
 
 def test_the_second_server_is_not_shown_how_often_shares_wrap() -> None:

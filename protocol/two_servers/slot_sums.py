@@ -63,14 +63,19 @@ def ask_slots(slots: SharedSlots, run: bytes, number: int, collected: Collected)
 def checked(slots: SharedSlots, collected: Collected) -> Collected:
     """What was collected, but of survivors whose commitment, which the second server shows, is not to what they sent.
 
-    It is one check of the product if there are none. Honest clients' commitments follow from what they sent and tell nothing new.
+    Honest clients' commitments follow from what they sent and tell nothing new.
     """
-    shown = collected.commitments
-    if pedersen(*_opening(slots, collected, collected.received)) == combined(shown[i] for i in collected.received):
-        return collected
-    lying = tuple(i for i in sorted(collected.received) if pedersen(*_opening(slots, collected, (i,))) != shown[i])
+    lying = _lying(slots, collected, tuple(sorted(collected.received)))
     received = {i: share for i, share in collected.received.items() if i not in lying}
     return replace(collected, received=received, without=lying)
+
+
+def _lying(slots: SharedSlots, collected: Collected, clients: tuple[int, ...]) -> tuple[int, ...]:
+    """Of these clients those that lie, found by halves: one check of a product if nobody does, 2 log2 n for one of n."""
+    if pedersen(*_opening(slots, collected, clients)) == combined(collected.commitments[i] for i in clients):
+        return ()
+    half = len(clients) // 2
+    return _lying(slots, collected, clients[:half]) + _lying(slots, collected, clients[half:]) if half else clients
 
 
 def _opening(slots: SharedSlots, collected: Collected, clients: Collection[int]) -> tuple[list[int], int]:
