@@ -2,7 +2,7 @@
 
 The group is that of the squares modulo the 2048-bit safe prime of RFC 3526, of prime order q = (p - 1) / 2; its generators are
 hashed, so that nobody knows a relation between them. Hiding is statistical: the blinding is 128 bits wider than q. Binding rests
-on discrete logarithms there (about 112 bits), for values and blindings whose sums stay below q. Timing is not constant.
+on discrete logarithms there (about 112 bits), for values whose sums stay below q. Timing is not constant.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ PRIME = int(
 """2^2048 - 2^1984 - 1 + 2^64 (floor(2^1918 pi) + 124476)."""
 COMMITMENT_BYTES = 256
 BLINDING_BYTES = 272
-MOST_VALUE = 1 << 128
+MOST_VALUE = 1 << 160
 """Values are below this, sums of them included."""
 
 
@@ -38,7 +38,7 @@ def pedersen(values: Sequence[int], blinding: int) -> int:
     Raises ValueError for a value that is negative or not below `MOST_VALUE`, and for a negative blinding.
     """
     if blinding < 0 or any(not 0 <= value < MOST_VALUE for value in values):
-        raise ValueError("committed values are from 0 to 2^128 - 1, and a blinding is not negative")
+        raise ValueError("committed values are from 0 to 2^160 - 1, and a blinding is not negative")
     found = pow(_generator(0), blinding, PRIME)
     for k, value in enumerate(values):
         found = found * pow(_generator(k + 1), value, PRIME) % PRIME

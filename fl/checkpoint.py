@@ -57,7 +57,7 @@ def write(folder: Path, checkpoint: Checkpoint) -> Path:
             "traffic": to_plain(snapshot.traffic),
             "ledgers": list(snapshot.ledgers),
             "pairs": dict(snapshot.pairs),
-            "own": list(snapshot.own),
+            "own": dict(snapshot.own),
             "lines": dict(checkpoint.lines),
             "extra": dict(checkpoint.extra),
             "vectors": hashlib.sha256(packed).hexdigest(),
@@ -105,7 +105,7 @@ def read(path: Path) -> Checkpoint:
             from_plain(Traffic, plain["traffic"]),
             plain.get("ledgers", ()),
             plain.get("pairs", {}),
-            plain.get("own", ()),
+            plain.get("own", {}),
         )
         memory = {n.removeprefix("adversary "): v for n, v in vectors.items() if n.startswith("adversary ")}
         return Checkpoint(plain["round"], plain["state"], snapshot, plain["lines"], plain["extra"], memory)

@@ -181,7 +181,7 @@ class Snapshot:
     """models: float32 (d,) by name. remembered: by name, float32 (clients, length), or shares and keys as uint64.
 
     next_round: per party and kind of work. ledgers: the clients' privacy ledgers, and pairs: what was spent and released to
-    compare clients, both as plain JSON values. own: which models are one client's own.
+    compare clients, both as plain JSON values. own: of models that one client alone holds, that client.
     """
 
     models: Mapping[str, Vector]
@@ -190,4 +190,4 @@ class Snapshot:
     traffic: Traffic
     ledgers: Sequence[Mapping[str, Any]] = ()
     pairs: Mapping[str, Any] = field(default_factory=dict)
-    own: Sequence[str] = ()
+    own: Mapping[str, int] = field(default_factory=dict)

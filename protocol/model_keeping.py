@@ -51,24 +51,42 @@ class ModelKeeping:
     def advance(self, model: Model, mean: Sum, /, step: float = 1.0) -> Model:
         personal = isinstance(mean.recipient, int)
         means, models = (self.clients.means, self.clients.models) if personal else (self._means, self._models)
-        before = self.observe(model) if personal else self._model(model)
+        before, owner = self.observe(model) if personal else self._model(model), self.clients.owners.get(model.name)
+        if personal and owner not in (None, mean.recipient):
+            raise Refused(
+                f"the model {model.name} is client {owner}'s own; client {mean.recipient} moves its own or a public one"
+            )
         if mean.name not in means:
             raise Refused(f"the mean {mean.name} is gone; move the model in the round that published it")
         at = (mean.recipient,) if isinstance(mean.recipient, int) else (SERVER,) if self._owner == "server" else mean.clients
         with self._network.timed(*at):
             moved = before + np.float32(step) * means[mean.name]
-        name = unused(mean.name, models)
+        name = self._new(mean.name)
         models[name] = moved
+        if (owner := mean.recipient if isinstance(mean.recipient, int) else owner) is not None:
+            self.clients.owners[name] = owner
         return Model(name)
+
+    def _new(self, name: str) -> str:
+        """A name that is no model's yet, public or a client's own: handles are told apart by it alone."""
+        return unused(name, self.server.models.keys() | self.clients.models.keys())
+
+    def _owned(self, client: int, name: str, model: Vector) -> Model:
+        """A new model that this client alone holds."""
+        made = Model(self._new(name))
+        self.clients.models[made.name], self.clients.owners[made.name] = model, client
+        return made
 
     def merge(self, models: Mapping[Model, float], /) -> Model:
         total = sum(models.values())
         if not total > 0 or min(models.values()) < 0:
             raise ValueError("the weights of models that are merged are not negative, and some are above 0")
+        if owned := sorted(model.name for model in models if model.name in self.clients.owners):
+            raise Refused(f"the model {owned[0]} is one client's own, and nobody holds all of these; merge public models")
         mean = np.zeros(len(self._setup.initial))
         for model, weight in models.items():
-            mean += weight / total * self._models[model.name]
-        name = unused("+".join(sorted(model.name for model in models))[:200], self._models)
+            mean += weight / total * self._model(model)
+        name = self._new("+".join(sorted(model.name for model in models))[:200])
         self._models[name] = mean.astype(np.float32)
         return Model(name)
 
@@ -80,8 +98,7 @@ class ModelKeeping:
                 self._reject([client])
                 trained[client] = models[client]
                 continue
-            trained[client] = Model(f"client {client}@{round}")
-            self.clients.models[trained[client].name] = self.observe(models[client]) + result.vector
+            trained[client] = self._owned(client, f"client {client}@{round}", self.observe(models[client]) + result.vector)
         return trained
 
     def observe(self, model: Model, /) -> Vector:

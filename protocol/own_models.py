@@ -12,10 +12,10 @@ BETWEEN = "\n"
 """Between the names of several models in one task: of all slots, or of the public model and the client's own."""
 
 
-def check(assignment: Assignment, kind: Work, held: Collection[str]) -> None:
+def check(assignment: Assignment, kind: Work, held: Collection[str], owners: Mapping[str, int]) -> None:
     """Raises Refused for own models that these participants do not hold, or that this kind of work does not start from.
 
-    The public model may stand for a client's own, as it does before the first round.
+    The public model may stand for a client's own, as it does before the first round. owners: of models that one client holds.
     """
     if not assignment.own:
         return
@@ -25,6 +25,8 @@ def check(assignment: Assignment, kind: Work, held: Collection[str]) -> None:
         raise Refused(f"client {strangers[0]} has a model to start from and takes no part; leave it out of own")
     if gone := [m.name for m in assignment.own.values() if m.name not in held and m != assignment.model]:
         raise Refused(f"the model {gone[0]} is no client's own, or is gone; keep its handle when retiring")
+    if lent := [(i, m.name) for i, m in assignment.own.items() if owners.get(m.name, i) != i]:
+        raise Refused(f"client {lent[0][0]} cannot start from {lent[0][1]}, which is another client's own")
 
 
 def named(effect: Effect, own: Mapping[int, Model]) -> Effect:

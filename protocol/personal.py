@@ -15,7 +15,7 @@ import numpy as np
 from .answers import BelowFloor, Model, Sum, Updates, Weights
 from .errors import Refused
 from .span import Row
-from .view_base import Clients, ViewBase, unused
+from .view_base import Clients, ViewBase
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +103,7 @@ class PersonalSums(ViewBase):
         for i in (i for i in updates.clients if i in clients):
             with self._network.timed(i):
                 moved = self.observe(public) + self.clients.held[updates.name][i].vector
-            found[i] = Model(unused(f"client {i}@{updates.round}", self.clients.models))
-            self.clients.models[found[i].name] = moved.astype(np.float32, copy=False)
+            found[i] = self._owned(i, f"client {i}@{updates.round}", moved.astype(np.float32, copy=False))
         return found
 
     def _forget_round(self) -> None:

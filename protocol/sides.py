@@ -29,7 +29,8 @@ class ServerSide:
 
 class ClientSide:
     """What the clients hold: their roles, the shared transform, the models if they own them (one copy for all), and, where the
-    server does not get them, their own updates: by the updates' handle, each client's own.
+    server does not get them, their own updates: by the updates' handle, each client's own. owners: of models that are one
+    client's own.
     """
 
     def __init__(self, setup: Setup, policy: Policy, transform: SharedTransform | None) -> None:
@@ -38,6 +39,7 @@ class ClientSide:
         self.models: dict[str, Vector] = {}
         self.means: dict[str, Vector] = {}
         self.held: dict[str, dict[int, LocalWork]] = {}
+        self.owners: dict[str, int] = {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,7 @@ class ViewBase(ModelKeeping):
 
         for assignment in work.values():
             self._model(assignment.model)
-            own_models.check(assignment, kind, self.clients.models)
+            own_models.check(assignment, kind, self.clients.models, self.clients.owners)
 
         def opening() -> Iterator[tuple[int, Effect]]:
             for cluster, session in sessions.items():
@@ -258,6 +258,7 @@ class ViewBase(ModelKeeping):
         for store in (self.server.models, self.clients.models):
             for name in store.keys() - names:
                 del store[name]
+        self.clients.owners = {name: i for name, i in self.clients.owners.items() if name in names}
         self.server.remembered = {
             name: {i: row for i, row in rows.items() if i in kept[name]}
             for name, rows in self.server.remembered.items()
@@ -277,13 +278,14 @@ class ViewBase(ModelKeeping):
         remembered = {name: np.stack(list(rows.values())) for name, rows in self.server.remembered.items() if rows}
         plain, clouds = ({}, {}) if self._pairs is None else self._pairs.save()
         models = {**self.server.models, **self.clients.models}
-        own = tuple(self.clients.models) if self._owner == "server" else ()
+        own = dict(self.clients.owners)
         return Snapshot(models, remembered | clouds, next_round, self.traffic, pairs=plain, own=own)
 
     def restore(self, snapshot: Snapshot, remembered: Iterable[Remembered], /) -> None:
         self._forget_round()
         self.server.models.clear()
         self.clients.models.clear()
+        self.clients.owners = dict(snapshot.own)
         for name, vector in snapshot.models.items():
             (self.clients.models if name in snapshot.own else self._models)[name] = vector
         self.server.remembered = {

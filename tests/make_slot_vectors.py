@@ -40,7 +40,7 @@ def work(client):
 def play(tap=None):
     """What was collected, the answer and the network."""
     terms, policy = Terms(2, 2, 8.0, 2), Policy()
-    network = InProcess(tap, max_bytes=max_bytes(SLOTS.terms, 0), record=True)
+    network = InProcess(tap, max_bytes=max_bytes(SLOTS.terms, 0) + 256 * 4, record=True)
     parties = client_parties(SESSION.roster, SESSION.run, terms, policy, ENTROPY)
     parties |= helper_parties(SESSION.run, terms, policy, ENTROPY)
     for i in (*SESSION.roster, SECOND_SERVER):
@@ -75,9 +75,9 @@ def two_servers():
 
 def raised(counts, slot, by):
     """The bytes of the counts with more in one slot."""
-    parts = [int.from_bytes(counts[at : at + 12], "big") for at in range(0, len(counts), 12)]
+    parts = [int.from_bytes(counts[at : at + 20], "big") for at in range(0, len(counts), 20)]
     parts[slot] += by
-    return b"".join(part.to_bytes(12, "big") for part in parts)
+    return b"".join(part.to_bytes(20, "big") for part in parts)
 
 
 def broken_two_servers():
@@ -87,6 +87,8 @@ def broken_two_servers():
     for frame in whole.frames:
         first.setdefault(frame.kind, frame)
     asked = decode(first["SlotQuestion"].data, SERVER, LIMIT).message
+
+    shown = decode(first["SlotsAgreed"].data, SECOND_SERVER, LIMIT).message.commitments
 
     def changed(kind, **parts):
         sent = decode(first[kind].data, first[kind].sender, LIMIT)
@@ -108,8 +110,12 @@ def broken_two_servers():
         "a survivor alone": changed("Held", clients=(9,)),
         "one more in a small slot": changed("SlotQuestion", counts=raised(asked.counts, 2, SLOTS.one)),
         "one more in a small slot and a wrap": changed("SlotQuestion", counts=raised(asked.counts, 2, SLOTS.one + 2**64)),
-        "counts of two slots": changed("SlotQuestion", counts=asked.counts[:24]),
+        "counts of two slots": changed("SlotQuestion", counts=asked.counts[:40]),
         "another sum of blindings": changed("SlotQuestion", blinding=bytes(276)),
+        "without a survivor": changed("SlotQuestion", without=(9,)),
+        "without a stranger": changed("SlotQuestion", without=(2,)),
+        "another commitment shown": changed("SlotsAgreed", commitments=shown[:-1] + bytes([shown[-1] ^ 1])),
+        "commitments of fewer": changed("SlotsAgreed", clients=(1, 4, 6), commitments=shown[:768]),
         "slots that are not held": changed("SlotQuestion", source=bytes(32)),
         "a lost question": ("SlotQuestion", b""),
         "a lost answer": ("SlotAnswer", b""),

@@ -26,7 +26,7 @@ from cloister.protocol.masked.messages import (
 )
 from cloister.protocol.messages import Advertise, Envelope, Mean, Roster, SealedSeed, Task, Upload, decode, encode
 from cloister.protocol.pairs.messages import PairClouds, PairDistance, PairEdge, PairKey, PairOffer, SealedCloud, SealedEmbedding
-from cloister.protocol.two_servers.slot_messages import SlotAnswer
+from cloister.protocol.two_servers.slot_messages import SlotAnswer, SlotQuestion, SlotsAgreed
 
 LIMIT = 4096
 HEADS = [bytes([major << 5 | short]) for major in range(8) for short in (0, 1, 4, 23, 24, 25, 26, 27, 28, 31)]
@@ -65,6 +65,8 @@ SEEDS = [
         (-1, 3, PairEdge(1)),
         (3, -1, SealedCloud((bytes(range(17)), bytes(30)))),
         (3, -1, PairDistance(bytes(8), bytes(8))),
+        (-2, -1, SlotsAgreed((1, 900), bytes(range(256)) * 2)),
+        (-1, -2, SlotQuestion(7, bytes(range(32)), bytes(range(40)), bytes(276), (1, 900))),
         (-2, -1, SlotAnswer(bytes(range(16)), bytes(range(40)))),
         (-1, 3, OpenSlots(*PROPOSED, (1, 900), (0, 2, 63), 1, bytes(32), bytes(17), bytes(range(44)))),
     ]

@@ -105,6 +105,18 @@ def test_each_receiver_gets_the_mean_of_its_own_row_and_owns_the_model_that_it_m
 
 
 @everywhere
+def test_no_model_of_a_client_has_the_name_of_a_public_one(protection):
+    run = Run(protection)
+    work = {"client 1": Assignment(INIT, CLIENTS, CLIENTS, own=dict.fromkeys(CLIENTS, INIT))}
+    updates = run.view.train(0, work)["client 1"]
+    answer = run.view.sums(updates, {"client 1": Weights(dict.fromkeys(CLIENTS, 1.0))})["client 1"]
+    public = run.view.advance(INIT, answer)
+    own = run.view.own_models(updates)
+    assert len({public.name, *(model.name for model in own.values())}) == 6
+    assert not np.array_equal(run.view.observe(own[1]), run.view.observe(public))
+
+
+@everywhere
 def test_a_receiver_need_not_be_in_its_sum_nor_have_an_update(protection):
     def silent(frame):
         return [] if frame.kind == "Task" and frame.receiver == 4 else [frame]
@@ -308,6 +320,20 @@ def test_own_models_that_cannot_be_are_refused(protection):
         run.view.train(0, {"all": Assignment(INIT, CLIENTS[:4], CLIENTS, own={4: INIT})})
     with pytest.raises(Refused, match="the model other is no client's own"):
         run.train(0, {1: Model("other")})
+    own = run.view.own_models(run.train(0, dict.fromkeys(CLIENTS, INIT)))
+    with pytest.raises(Refused, match="client 2 cannot start from client 1@0, which is another client's own"):
+        run.train(1, {1: own[1], 2: own[1]})
+    with pytest.raises(Refused, match="client 1@0 is one client's own"):
+        run.view.merge({own[1]: 1.0, INIT: 1.0})
+    answers = run.personal(run.train(1, own), {1: row_of(1)})
+    with pytest.raises(Refused, match="client 2@0 is client 2's own; client 1 moves its own or a public one"):
+        run.view.advance(own[2], answers[1])
+    snapshot = run.view.save()
+    assert {snapshot.own[model.name] for model in own.values()} == set(CLIENTS)
+    run.view.restore(snapshot, [])
+    with pytest.raises(Refused, match="another client's own"):
+        run.train(2, {2: own[1]})
+    run = Run(protection)
     with pytest.raises(Refused, match="not from clients' own"):
         run.view.slots(0, "all", Assignment(INIT, CLIENTS, CLIENTS, (INIT,), own={1: INIT}))
     with pytest.raises(Refused, match="nobody started from a model of its own"):

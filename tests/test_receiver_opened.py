@@ -422,6 +422,16 @@ def test_rows_of_receivers_that_collude_are_held_against_the_floor_together():
                 offered(state, replace(spread, session=replace(spread.session, threshold=threshold)))
 
 
+def test_groups_with_a_common_client_are_one():
+    """9 and 10 both tell 11, who is no receiver: whoever is asked about last, it has both sums."""
+    policy = OpeningPolicy(2, colluding=(frozenset({9, 11}), frozenset({10, 11})))
+    assert policy.group(9) == policy.group(10) == {9, 10, 11}
+    assert policy.group(1) == {1}
+    state, _ = offered(member(1, policy), opening_of(9, ALL, 6, weights=(1,) * 6))
+    with pytest.raises(ProtocolError, match="could show client 10 what fewer than 2"):
+        offered(state, opening_of(10, ALL, 6, weights=(1, 1, 1, 1, 1, 2)))
+
+
 def test_a_colluding_sender_does_not_count_towards_the_floor():
     policy = OpeningPolicy(3, colluding=(frozenset({9, 1, 2}),))
     with pytest.raises(ProtocolError, match="fewer than 3"):

@@ -52,15 +52,21 @@ def test_two_servers_follow_from_what_was_sent() -> None:
         stream = np.frombuffer(keystream(key, 8 * size), "<u8")
         assert (words + stream).astype(np.int64).tolist() == plain
         expected = pow(generator(0), int.from_bytes(blinding, "big"), PRIME)
+        above = struct.unpack(">3Q", hashlib.shake_256(b"cloister/v1/two servers slot words" + blinding).digest(24))
         for k in range(count):
-            expected = expected * pow(generator(k + 1), int(words[k]), PRIME) % PRIME
-            explicit[k] += int(words[k])
+            committed = int(words[k]) + (above[k] << 64)
+            expected = expected * pow(generator(k + 1), committed, PRIME) % PRIME
+            explicit[k] += committed
         assert int.from_bytes(commitment, "big") == expected
         product = product * expected % PRIME
         totals = [a + b for a, b in zip(totals, plain, strict=True)]
-    _, source, counts, blinding = body["SlotQuestion", -1]
+    alive, commitments = body["SlotsAgreed", -2]
+    assert alive == roster
+    assert commitments == b"".join(body["SlotKey", i][2] for i in roster)
+    _, source, counts, blinding, without = body["SlotQuestion", -1]
     assert source == digest
-    assert [int.from_bytes(counts[at : at + 12], "big") for at in (0, 12, 24)] == explicit
+    assert without == []
+    assert [int.from_bytes(counts[at : at + 20], "big") for at in (0, 20, 40)] == explicit
     found = pow(generator(0), int.from_bytes(blinding, "big"), PRIME)
     for k in range(count):
         found = found * pow(generator(k + 1), explicit[k], PRIME) % PRIME

@@ -24,7 +24,7 @@ from cloister.protocol.roles import Received
 from cloister.protocol.session import SECOND_SERVER, SERVER
 from cloister.protocol.two_servers.messages import SumQuestion
 from cloister.protocol.two_servers.questions import slot_question, sum_question
-from cloister.protocol.two_servers.slot_messages import SlotAnswer, SlotKey, SlotQuestion, SlotShare
+from cloister.protocol.two_servers.slot_messages import SlotAnswer, SlotKey, SlotQuestion, SlotsAgreed, SlotShare
 from cloister.protocol.two_servers.slot_terms import SharedSlots
 from cloister.protocol.view import LocalJob, LocalWork, Setup
 
@@ -106,7 +106,7 @@ SLOTS = SharedSlots(K, D, MOST, 64.0, FLOOR)
 STAGES: dict[str, dict[str, int]] = {"none": {}, "task": {"Task": 0}, "key": {"SlotKey": 0}, "share": {"SlotShare": 0}}
 ENDS = {
     "held": ("Held", SERVER),
-    "agreed": ("Agreed", SERVER),
+    "agreed": ("SlotsAgreed", SERVER),
     "asked": ("SlotQuestion", SERVER),
     "answer": ("SlotAnswer", SERVER),
 }
@@ -166,19 +166,22 @@ def asked_again(frame: Frame, change: Callable[[SlotQuestion], SlotQuestion]) ->
 
 
 def raised(request: SlotQuestion, slot: int, by: int) -> SlotQuestion:
-    parts = [int.from_bytes(request.counts[at : at + 12], "big") for at in range(0, len(request.counts), 12)]
-    parts[slot] = (parts[slot] + by) % 2**96
-    return replace(request, counts=b"".join(part.to_bytes(12, "big") for part in parts))
+    parts = [int.from_bytes(request.counts[at : at + 20], "big") for at in range(0, len(request.counts), 20)]
+    parts[slot] = (parts[slot] + by) % 2**160
+    return replace(request, counts=b"".join(part.to_bytes(20, "big") for part in parts))
 
 
 LIES: dict[str, Callable[[SlotQuestion], SlotQuestion]] = {
     "one more in the small slot": lambda q: raised(q, 1, SLOTS.one),
     "one more in the small slot, a wrap later": lambda q: raised(q, 1, SLOTS.one + 2**64),
     "the same count a wrap later": lambda q: raised(q, 1, 2**64),
-    "one less in the large slot": lambda q: raised(q, 0, -SLOTS.one % 2**96),
+    "one less in the large slot": lambda q: raised(q, 0, -SLOTS.one % 2**160),
     "another blinding": lambda q: replace(q, blinding=bytes(275) + b"\x01"),
-    "counts of fewer slots": lambda q: replace(q, counts=q.counts[:12]),
+    "counts of fewer slots": lambda q: replace(q, counts=q.counts[:20]),
     "another session": lambda q: replace(q, source=bytes(32)),
+    "without one": lambda q: replace(q, without=(3,)),
+    "without all but one": lambda q: replace(q, without=(2, 3)),
+    "without one that is not there": lambda q: replace(q, without=(9,)),
 }
 
 
@@ -224,16 +227,34 @@ def test_the_second_server_sums_no_slots_otherwise() -> None:
         view.helpers[SECOND_SERVER].handle(Received(Envelope(sum_question(RUN, request), SERVER, SECOND_SERVER, request)))
 
 
-def test_a_client_whose_commitment_is_to_other_counts_shuts_all_slots() -> None:
+@pytest.mark.parametrize("liars", [(3,), (3, 4), (4,)], ids=str)
+def test_clients_whose_commitment_is_to_other_counts_are_named_and_left_out(liars: tuple[int, ...]) -> None:
     def tap(frame: Frame) -> list[Frame]:
-        if frame.kind != "SlotKey" or frame.sender != 3:
+        if frame.kind != "SlotKey" or frame.sender not in liars:
             return [frame]
-        sent = decode(frame.data, 3, LIMIT)
+        sent = decode(frame.data, frame.sender, LIMIT)
         return [replace(frame, data=encode(replace(sent, message=replace(sent.message, commitment=bytes(255) + b"\x04"))))]  # type: ignore[call-arg, type-var]
 
     view = opened(TwoServer(floor=FLOOR), tap, tuple(CHOICE))
-    assert check(view, view.slots(0, "root", work(tuple(CHOICE)), MOST), set(CHOICE)) == []
-    assert "not what the clients committed to" in view.faults[0].reason
+    assert check(view, view.slots(0, "root", work(tuple(CHOICE)), MOST), set(CHOICE) - set(liars)) == [0], "slot 1 is small now"
+    named = [f.blame for f in view.faults if f.reason == "a commitment that is not to the shares that it sent"]
+    assert named == list(liars)
+    assert not any(f.blame == SERVER and "committed to" in f.reason for f in view.faults)
+
+
+def test_the_second_server_is_not_shown_how_often_shares_wrap() -> None:
+    """Whoever knows the other shares and the number of wraps knows, now and then, a choice: 64 hashed bits above hide it."""
+    lines = Lines()
+    view = opened(TwoServer(floor=FLOOR), lines, tuple(CHOICE))
+    view.slots(0, "root", work(tuple(CHOICE)), MOST)
+    (question,), shares = lines.messages("SlotQuestion"), lines.messages("SlotShare")
+    for k in range(K):
+        shown = int.from_bytes(question.message.counts[20 * k : 20 * k + 20], "big")  # type: ignore[union-attr]
+        words = [int(np.frombuffer(e.message.vector, "<u8")[k]) for e in shares]  # type: ignore[union-attr]
+        assert shown % 2**64 == sum(words) % 2**64
+        assert shown >> 64 > 2**48, "not the number of wraps, but for a chance of 2^-16"
+    assert SLOTS.committed([1, 2], b"a") != SLOTS.committed([1, 2], b"b")
+    assert [c % 2**64 for c in SLOTS.committed([1, 2**64 - 1], b"a")] == [1, 2**64 - 1]
 
 
 def test_a_row_out_of_range_shuts_its_slot_alone() -> None:
@@ -257,7 +278,10 @@ binding, blinding = st.binary(min_size=32, max_size=32), st.binary(min_size=272,
 MESSAGES = st.one_of(
     st.builds(SlotShare, binding, words, blinding),
     st.builds(SlotKey, binding, binding, st.binary(min_size=256, max_size=256)),
-    st.builds(SlotQuestion, st.integers(0, 2**62), binding, st.just(bytes(24)), st.binary(min_size=276, max_size=276)),
+    st.builds(
+        SlotQuestion, st.integers(0, 2**62), binding, st.just(bytes(40)), st.binary(min_size=276, max_size=276), st.just((3, 9))
+    ),
+    st.builds(SlotsAgreed, st.just((3, 9)), st.binary(min_size=512, max_size=512)),
     st.builds(SlotAnswer, words, st.one_of(words, st.just(b""))),
 )
 
@@ -280,10 +304,13 @@ BROKEN = [
     (SlotShare, (bytes(32), bytes(8), bytes(271))),
     (SlotKey, (bytes(32), bytes(31), bytes(256))),
     (SlotKey, (bytes(32), bytes(32), bytes(257))),
-    (SlotQuestion, (-1, bytes(32), bytes(12), bytes(276))),
-    (SlotQuestion, (0, bytes(32), bytes(13), bytes(276))),
-    (SlotQuestion, (0, bytes(32), bytes(12 * 65), bytes(276))),
-    (SlotQuestion, (0, bytes(32), bytes(12), bytes(272))),
+    (SlotQuestion, (-1, bytes(32), bytes(20), bytes(276))),
+    (SlotQuestion, (0, bytes(32), bytes(21), bytes(276))),
+    (SlotQuestion, (0, bytes(32), bytes(20 * 65), bytes(276))),
+    (SlotQuestion, (0, bytes(32), bytes(20), bytes(272))),
+    (SlotQuestion, (0, bytes(32), bytes(20), bytes(276), (2, 1))),
+    (SlotsAgreed, ((1, 2), bytes(256))),
+    (SlotsAgreed, ((2, 1), bytes(512))),
     (SlotAnswer, (b"", b"")),
     (SlotAnswer, (bytes(8 * 65), b"")),
     (SlotAnswer, (bytes(8), bytes(7))),
@@ -376,6 +403,20 @@ def test_members_open_no_slot_that_is_small_by_their_own_count(lie: str) -> None
     view = opened(Encrypted(floor=FLOOR), tampered(change), (1, 2, 3))
     assert check(view, view.slots(0, "root", work((1, 2, 3)), MOST), {1, 2, 3}) == []
     assert [f.blame for f in view.faults if reason in f.reason] == [SERVER] * 3
+
+
+def test_members_that_lie_about_a_count_are_not_sent_a_small_slot() -> None:
+    lines, told = Lines(), struct.pack(">2d", 2.0, 2.0)
+
+    def tap(frame: Frame) -> list[Frame]:
+        sent = decode(frame.data, frame.sender, LIMIT)
+        if frame.kind == "SumOpened" and frame.sender in (1, 2) and len(sent.message.weight) == 16:  # type: ignore[union-attr]
+            frame = replace(frame, data=encode(replace(sent, message=replace(sent.message, weight=told))))  # type: ignore[call-arg, type-var]
+        return lines(frame)
+
+    view = opened(Encrypted(floor=FLOOR), tap, (1, 2, 3))
+    assert check(view, view.slots(0, "root", work((1, 2, 3)), MOST), {1, 2, 3}) == [0]
+    assert [e.message.slots for e in lines.messages("OpenSlots")] == [(0,)] * 3  # type: ignore[union-attr]
 
 
 def test_members_open_a_session_once() -> None:

@@ -162,13 +162,16 @@ def _most(reports: Reports) -> tuple[tuple[float, ...], tuple[int, ...]]:
 
 
 def _send_slots(state: Counting) -> tuple[Opening | SlotsSummed | Failed, tuple[Effect, ...]]:
-    """Those that have counted are sent the open slots; what is under the floor goes nowhere, and is forgotten here."""
+    """Those that have counted are sent the open slots; what is under the floor by any report goes nowhere, and is forgotten here.
+
+    Who lies about a count so shuts a slot, and cannot have a small one sent to itself.
+    """
     plan, key = state.plan, state.plan.key
     if not state.reports:
         return Failed(plan.session, "count", 0, 1), ()
     found, blame = _most(state.reports)
     counts = tuple(int(n) for n in found)
-    opened = plan.slots.chosen(counts)
+    opened = tuple(k for k in range(plan.slots.count) if all(k in plan.slots.chosen(told) for told in state.reports.values()))
     if not opened:
         return SlotsSummed(plan.session, state.alive, counts, (), {}, blame), ()
     rows = plan.slots.part(state.total, opened)

@@ -5,7 +5,7 @@ which whole numbers come back exactly, and vectors with a small error that is st
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,7 +60,7 @@ class EncryptedSlots:
         places = [0] if chosen is None else [1 + k * each + c for k in chosen for c in range(each)]
         return Encrypted(total.parameters, len(places) * SLOTS, tuple(total.chunks[p] for p in places)).to_bytes()
 
-    def chosen(self, counts: tuple[int, ...]) -> tuple[int, ...]:
+    def chosen(self, counts: Sequence[float]) -> tuple[int, ...]:
         """The slots that are opened: those that enough clients chose."""
         return tuple(k for k, count in enumerate(counts) if count >= self.floor)
 

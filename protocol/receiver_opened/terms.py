@@ -197,8 +197,11 @@ class OpeningPolicy:
             raise ValueError("a sum of one client is its input: the floor is 2 or more")
 
     def group(self, receiver: int) -> frozenset[int]:
-        """The receiver and who colludes with it."""
-        return frozenset({receiver}).union(*(group for group in self.colluding if receiver in group))
+        """The receiver and who colludes with it, also by way of others: groups with a common client are one."""
+        found, before = frozenset({receiver}), frozenset[int]()
+        while found != before:
+            before, found = found, found.union(*(group for group in self.colluding if not group.isdisjoint(found)))
+        return found
 
     def reveals(self, opening: Opening, earlier: Sequence[Opening]) -> bool:
         """Whether the opening could show its receiver's group what fewer than `floor` of the others sent.

@@ -31,7 +31,7 @@ def sum_question(run: bytes, request: SumQuestion) -> bytes:
 
 
 def slot_question(run: bytes, request: SlotQuestion) -> bytes:
-    return _question(run, "slots", request.number, request.source, request.counts, request.blinding)
+    return _question(run, "slots", request.number, request.source, request.counts, request.blinding, list(request.without))
 
 
 def keep_question(run: bytes, keep: Keep) -> bytes:

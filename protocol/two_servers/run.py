@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...crypto.entropy import Entropy
-from ..in_process import InProcess
+from ..in_process import Fault, InProcess
 from ..messages import HEAD_BYTES, Task
 from ..roles import Effect, Learned, Party, Step, Worked
 from ..session import DEALER, SECOND_SERVER, SERVER, Session
@@ -18,7 +18,7 @@ from .asking import GramAnswered, SumAnswered, Unanswered, ask_gram, ask_sum, as
 from .dealer import Dealing, dealer_step
 from .questions import Row
 from .second import Second, second_step
-from .slot_sums import SlotsAnswered, ask_slots, asking_slots_step
+from .slot_sums import SlotsAnswered, ask_slots, asking_slots_step, checked
 from .slot_terms import SharedSlots
 from .terms import Terms, Words
 from .upload import Collected, Collecting, Idle, client_step, opening, server_step
@@ -57,12 +57,20 @@ def collect(
 ) -> list[Collected]:
     """Play uploads. sessions: each with its kind of work, the model's name and its bytes. parties: clients and helpers.
 
-    slots: what the sessions are about, if it is slots; terms are theirs then.
+    slots: what the sessions are about, if it is slots; terms are theirs then. Who committed to other counts is on record and left
+    out.
     """
     servers = {session.digest: Party(SERVER, Collecting(session, terms, slots=slots), server_step) for session, *_ in sessions}
     first = ((SERVER, effect) for session in sessions for effect in opening(*session))
     network.run(parties, servers, first, perform, _no_lesson)
-    return [server.state for server in servers.values()]
+    ended: list[Collected] = [server.state for server in servers.values()]
+    if slots is None:
+        return ended
+    with network.timed(SERVER):
+        ended = [checked(slots, collected) for collected in ended]
+    lying = [i for collected in ended for i in collected.without]
+    network.faults += [Fault(i, "a commitment that is not to the shares that it sent") for i in lying]
+    return ended
 
 
 def gram(

@@ -41,8 +41,8 @@ from .questions import (
     sum_question,
     weighted,
 )
-from .slot_messages import SlotKey, SlotQuestion
-from .slot_sums import SlotHolding, commitment_of, open_slots
+from .slot_messages import SlotKey, SlotQuestion, SlotsAgreed
+from .slot_sums import SlotHolding, commitment_of, open_slots, to_bytes
 from .slot_terms import SharedSlots
 from .terms import Terms, Words
 from .upload import admitted, from_words, slots_of, to_words
@@ -174,9 +174,11 @@ def _agree(state: Second, digest: bytes, clients: tuple[int, ...]) -> tuple[Seco
     both = tuple(i for i in clients if i in held.keys)
     keys = {i: held.keys[i] for i in both}
     holding: Holding | SlotHolding = Holding(keys)
+    agreed: Agreed | SlotsAgreed = Agreed(both)
     if held.slots is not None:
         holding = SlotHolding(held.slots, keys, {i: held.commitments[i] for i in both})
-    return replace(state, sessions={**state.sessions, digest: holding}), (_send(digest, Agreed(both)),)
+        agreed = SlotsAgreed(both, to_bytes(holding.commitments.values()))
+    return replace(state, sessions={**state.sessions, digest: holding}), (_send(digest, agreed),)
 
 
 # --- Gram questions --------------------------------------------------------------------------------------------------------

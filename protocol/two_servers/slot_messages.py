@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from ...crypto.pedersen import BLINDING_BYTES, COMMITMENT_BYTES
-from ..message_fields import DIGEST_BYTES, MAX_VECTOR_BYTES, integer, octets
+from ..message_fields import DIGEST_BYTES, MAX_VECTOR_BYTES, clients, integer, octets
 from .messages import MAX_QUESTION, ring
 
 MOST_SLOTS = 64
-COUNT_BYTES = 12
-"""Bytes of a sum of up to 2^32 ring elements."""
+COUNT_BYTES = 20
+"""Bytes of a sum of up to 2^32 numbers of 128 bits: a ring element, and 64 bits above it that hide how often a sum wraps."""
 BLINDINGS_BYTES = BLINDING_BYTES + 4
 """Bytes of a sum of up to 2^32 blindings."""
 
@@ -48,11 +48,25 @@ class SlotKey:
 
 
 @dataclass(frozen=True, slots=True)
+class SlotsAgreed:
+    """Second server to server: whose shares both hold, and what these clients committed to, in the same order."""
+
+    kind: ClassVar[int] = 59
+    clients: tuple[int, ...]
+    commitments: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        clients(self.clients, 0, "clients")
+        size = COMMITMENT_BYTES * len(self.clients)
+        octets(self.commitments, size, size, "commitments")
+
+
+@dataclass(frozen=True, slots=True)
 class SlotQuestion:
     """Server to second server: open the slots of this session that enough clients chose.
 
-    counts: for each slot, 12 bytes: the sum, without wrap, of all survivors' counts in the server's shares. blinding: the sum of
-    the blindings.
+    counts: for each slot, 20 bytes: the sum, without wrap, of what all survivors but `without` committed to. blinding: the sum of
+    their blindings. without: survivors whose commitment is not to what they sent to the server.
     """
 
     kind: ClassVar[int] = 57
@@ -60,8 +74,10 @@ class SlotQuestion:
     source: bytes
     counts: bytes = field(repr=False)
     blinding: bytes = field(repr=False)
+    without: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
+        clients(self.without, 0, "without")
         integer(self.number, 0, MAX_QUESTION, "number")
         octets(self.source, DIGEST_BYTES, DIGEST_BYTES, "source")
         octets(self.counts, COUNT_BYTES, COUNT_BYTES * MOST_SLOTS, "counts")
@@ -85,4 +101,4 @@ class SlotAnswer:
             raise ValueError("shares are not of whole 8-byte words")
 
 
-SlotMessage = SlotShare | SlotKey | SlotQuestion | SlotAnswer
+SlotMessage = SlotShare | SlotKey | SlotsAgreed | SlotQuestion | SlotAnswer

@@ -5,14 +5,14 @@ between. The second server takes the first one's share of the counts only if it 
 First server: AskingSlots -> SlotsAnswered or Unanswered.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from ...crypto.additive import keyed_share
-from ...crypto.pedersen import PRIME, combined, pedersen
+from ...crypto.pedersen import COMMITMENT_BYTES, PRIME, combined, pedersen
 from ..errors import ProtocolError
 from ..messages import Envelope
 from ..roles import Deadline, Effect, Event, Received, Send
@@ -47,17 +47,42 @@ class SlotsAnswered:
 def ask_slots(slots: SharedSlots, run: bytes, number: int, collected: Collected) -> tuple[AskingSlots, tuple[Effect, ...]]:
     """Ask to open what was collected. number: not used for a question before."""
     shares = [words for words, _ in collected.received.values()]
-    counts = [sum(int(words[k]) for words in shares) for k in range(slots.count)]
-    blinding = sum(collected.blindings[i] for i in collected.received)
+    counts, blinding = _opening(slots, collected, collected.received)
     request = SlotQuestion(
         number,
         collected.session.digest,
         b"".join(count.to_bytes(COUNT_BYTES, "big") for count in counts),
         blinding.to_bytes(BLINDINGS_BYTES, "big"),
+        collected.without,
     )
     question = slot_question(run, request)
     total = weighted([1] * len(shares), shares, slots.terms.length)
     return AskingSlots(slots, question, len(shares), total), (Send(Envelope(question, SERVER, SECOND_SERVER, request)),)
+
+
+def checked(slots: SharedSlots, collected: Collected) -> Collected:
+    """What was collected, but of survivors whose commitment, which the second server shows, is not to what they sent.
+
+    Honest clients' commitments follow from what they sent and tell nothing new.
+    """
+    lying = _lying(slots, collected, tuple(sorted(collected.received)))
+    received = {i: share for i, share in collected.received.items() if i not in lying}
+    return replace(collected, received=received, without=lying)
+
+
+def _lying(slots: SharedSlots, collected: Collected, clients: tuple[int, ...]) -> tuple[int, ...]:
+    """Of these clients those that lie, found by halves: one check of a product if nobody does, 2 log2 n for one of n."""
+    if pedersen(*_opening(slots, collected, clients)) == combined(collected.commitments[i] for i in clients):
+        return ()
+    half = len(clients) // 2
+    return _lying(slots, collected, clients[:half]) + _lying(slots, collected, clients[half:]) if half else clients
+
+
+def _opening(slots: SharedSlots, collected: Collected, clients: Collection[int]) -> tuple[list[int], int]:
+    """What the product of these clients' commitments opens to: the sums of what they committed to, and of the blindings."""
+    of = [slots.committed(collected.received[i][0][: slots.count].tolist(), collected.blindings[i]) for i in clients]
+    sums = [sum(values[k] for values in of) for k in range(slots.count)]
+    return sums, sum(int.from_bytes(collected.blindings[i], "big") for i in clients)
 
 
 def asking_slots_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
@@ -110,14 +135,24 @@ def commitment_of(data: bytes, client: int) -> int:
     return number
 
 
-def open_slots(held: SlotHolding, request: SlotQuestion) -> tuple[SlotHolding, SlotAnswer]:
-    """Both counts and sums, of all survivors: a slot that fewer chose than the floor stays shut, whatever the first server says.
+def to_bytes(commitments: Iterable[int]) -> bytes:
+    """Commitments one after the other, big-endian."""
+    return b"".join(commitment.to_bytes(COMMITMENT_BYTES, "big") for commitment in commitments)
 
-    Raises ProtocolError blaming the first server for a share of the counts that the clients did not commit to.
+
+def open_slots(held: SlotHolding, request: SlotQuestion) -> tuple[SlotHolding, SlotAnswer]:
+    """Both counts and sums, of one set of survivors: a slot that fewer of them chose than the floor stays shut.
+
+    The first server may leave clients out, as it may before it is told who survives: once, and before it learns anything. Raises
+    ProtocolError blaming it for a share of the counts that the clients did not commit to.
     """
-    slots, clients = held.slots, len(held.keys)
+    slots = held.slots
+    keys = {i: key for i, key in held.keys.items() if i not in request.without}
+    clients = len(keys)
     if held.answered:
         raise ProtocolError("slots that were opened before", SERVER)
+    if not set(request.without) <= set(held.keys):
+        raise ProtocolError("slots without clients that are not there", SERVER)
     if clients < max(slots.floor, 2):
         raise ProtocolError(f"slots of {clients} clients where {max(slots.floor, 2)} are the fewest", SERVER)
     if len(request.counts) != COUNT_BYTES * slots.count:
@@ -125,11 +160,10 @@ def open_slots(held: SlotHolding, request: SlotQuestion) -> tuple[SlotHolding, S
     parts = (request.counts[at : at + COUNT_BYTES] for at in range(0, len(request.counts), COUNT_BYTES))
     theirs = [int.from_bytes(part, "big") for part in parts]
     blinding = int.from_bytes(request.blinding, "big")
-    if pedersen(theirs, blinding) != combined(held.commitments.values()):
+    if pedersen(theirs, blinding) != combined(held.commitments[i] for i in keys):
         raise ProtocolError("a share of counts that is not what the clients committed to", SERVER)
-    mine = weighted(
-        [1] * clients, (keyed_share(key, (slots.terms.length,)).values for key in held.keys.values()), slots.terms.length
-    )
+    length = slots.terms.length
+    mine = weighted([1] * clients, (keyed_share(key, (length,)).values for key in keys.values()), length)
     total = np.array([count % 2**64 for count in theirs], np.uint64) + mine[: slots.count]
     opened = slots.opened(slots.counts(total.view(np.int64), clients))
     answer = SlotAnswer(to_words(mine[: slots.count]), to_words(slots.rows(mine, opened)))

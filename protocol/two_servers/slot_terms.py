@@ -6,6 +6,7 @@ Spec: specs/slots.md. A client has a count of one and a row in every slot that i
 import hashlib
 import math
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import cbor2
@@ -64,6 +65,15 @@ class SharedSlots:
         norm = struct.pack(">d", self.max_norm)
         fields = cbor2.dumps([self.count, self.d, self.most, norm, self.floor], canonical=True)
         return hashlib.sha256(b"cloister/v1/two servers slots" + session.digest + hashlib.sha256(fields).digest()).digest()
+
+    def committed(self, shares: Sequence[int], blinding: bytes) -> list[int]:
+        """What a client commits to: its shares of the counts, each with 64 bits above it that are hashed from the blinding.
+
+        A sum of the shares alone, without wrap, would show the second server how many of them wrapped around, and so, with
+        probability `one` / 2^64 for each client and slot, a choice.
+        """
+        above = hashlib.shake_256(b"cloister/v1/two servers slot words" + blinding).digest(8 * self.count)
+        return [s + (int.from_bytes(above[8 * k : 8 * k + 8], "big") << 64) for k, s in enumerate(shares)]
 
     def beyond(self, work: LocalWork) -> str | None:
         """Why this work does not fit into shares, or None."""

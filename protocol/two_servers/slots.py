@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ...crypto.pedersen import COMMITMENT_BYTES
 from ..answers import Assignment, BelowFloor, Sum
 from ..errors import Refused
 from ..in_process import Fault
@@ -57,7 +58,7 @@ class TwoServerSlots(ViewBase):
         labels = [f"{name}/{k}@{round}" for k in range(count)]
         for party in (p for i, p in self._parties.items() if i >= 0 or i == SECOND_SERVER):  # as all parties agreed beforehand
             party.state = replace(party.state, slots=how)
-        self._network.allow(max_bytes(how.terms, 0))
+        self._network.allow(max_bytes(how.terms, 0) + COMMITMENT_BYTES * len(work.participants))
         try:
             collected = self._shared(round, name, work, how)
             answered = self._opened(round, collected, how)

@@ -20,7 +20,7 @@ from ..roles import Awaiting, Deadline, Effect, Event, Perform, Persist, Receive
 from ..session import SECOND_SERVER, SERVER, Session
 from ..uploads import Policy, invite
 from .messages import Agreed, ExplicitShare, Held, KeyShare, Withheld
-from .slot_messages import SlotKey, SlotShare
+from .slot_messages import SlotKey, SlotsAgreed, SlotShare
 from .slot_terms import SLOTS, SharedSlots
 from .terms import PROTOCOL, Terms, TooLarge
 
@@ -127,7 +127,8 @@ def _shares(state: Working, vector: NDArray[np.float32], samples: int) -> tuple[
     explicit, _ = share(encoded, terms.radius, key)
     if slots:
         blinding = idle.entropy.secret(f"two servers {idle.me} slots {binding.hex()}", BLINDING_BYTES)
-        commitment = pedersen(explicit.values[: slots.count].tolist(), int.from_bytes(blinding, "big"))
+        counts = slots.committed(explicit.values[: slots.count].tolist(), blinding)
+        commitment = pedersen(counts, int.from_bytes(blinding, "big"))
         return (
             Send(Envelope(digest, idle.me, SECOND_SERVER, SlotKey(binding, key, commitment.to_bytes(COMMITMENT_BYTES, "big")))),
             Send(Envelope(digest, idle.me, SERVER, SlotShare(binding, to_words(explicit.values), blinding))),
@@ -147,7 +148,7 @@ class Collecting:
     received: Mapping[int, tuple[Words, int]] = field(default_factory=dict, repr=False)
     withheld: tuple[int, ...] = ()
     slots: SharedSlots | None = None
-    blindings: Mapping[int, int] = field(default_factory=dict, repr=False)
+    blindings: Mapping[int, bytes] = field(default_factory=dict, repr=False)
 
     @property
     def binding(self) -> bytes:
@@ -163,14 +164,17 @@ class Agreeing:
     received: Mapping[int, tuple[Words, int]] = field(repr=False)
     withheld: tuple[int, ...]
     agreed: tuple[int, ...] | None = None
-    blindings: Mapping[int, int] = field(default_factory=dict, repr=False)
+    slots: bool = False
+    blindings: Mapping[int, bytes] = field(default_factory=dict, repr=False)
+    commitments: Mapping[int, int] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Collected:
     """The end: the survivors' shares and sample counts, ascending. withheld: clients whose update was out of bounds.
 
-    alone: the second server did not answer, so there are no survivors. heard: whose share arrived, survivors or not.
+    alone: the second server did not answer, so there are no survivors. heard: whose share arrived, survivors or not. without: who
+    would be a survivor and committed to other counts of slots than it shared.
     """
 
     session: Session
@@ -178,7 +182,9 @@ class Collected:
     withheld: tuple[int, ...]
     alone: bool = False
     heard: tuple[int, ...] = ()
-    blindings: Mapping[int, int] = field(default_factory=dict, repr=False)
+    blindings: Mapping[int, bytes] = field(default_factory=dict, repr=False)
+    commitments: Mapping[int, int] = field(default_factory=dict, repr=False)
+    without: tuple[int, ...] = ()
 
 
 def opening(session: Session, work: str, model: str, vector: bytes) -> tuple[Effect, ...]:
@@ -195,7 +201,7 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
         case Collecting(slots=None), Received(Envelope(message=ExplicitShare() as upload, sender=client)):
             return _received(state, client, upload, upload.samples), ()
         case Collecting(slots=SharedSlots()), Received(Envelope(message=SlotShare() as upload, sender=client)):
-            blindings = {**state.blindings, client: int.from_bytes(upload.blinding, "big")}
+            blindings = {**state.blindings, client: upload.blinding}
             return replace(_received(state, client, upload, 1), blindings=blindings), ()
         case Collecting(), Received(Envelope(message=Withheld(binding=binding), sender=client)):
             _expect(state, client, binding)
@@ -203,21 +209,29 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
         case Collecting(), Deadline():
             held = Send(Envelope(state.session.digest, SERVER, SECOND_SERVER, Held(tuple(sorted(state.received)))))
             agreeing = Agreeing(state.session, state.terms, state.received, state.withheld, blindings=state.blindings)
-            return agreeing, (Awaiting("agree"), held)
-        case Agreeing(agreed=None), Received(Envelope(message=Agreed(clients=clients), sender=sender)):
-            if sender != SECOND_SERVER or not set(clients) <= set(state.received):
+            return replace(agreeing, slots=state.slots is not None), (Awaiting("agree"), held)
+        case Agreeing(agreed=None), Received(Envelope(message=Agreed() | SlotsAgreed() as agreed, sender=sender)):
+            if sender != SECOND_SERVER or not set(agreed.clients) <= set(state.received):
                 raise ProtocolError("survivors that are not the second server's, or whose shares are not here", sender)
-            return replace(state, agreed=clients), ()
+            if isinstance(agreed, SlotsAgreed) != state.slots:
+                raise ProtocolError("survivors with commitments where none belong, or without them", sender)
+            commitments = _commitments(agreed) if isinstance(agreed, SlotsAgreed) else {}
+            return replace(state, agreed=agreed.clients, commitments=commitments), ()
         case Agreeing(), Deadline():
             survivors = {i: state.received[i] for i in state.agreed or ()}
-            heard = tuple(sorted(state.received))
-            return Collected(state.session, survivors, state.withheld, state.agreed is None, heard, state.blindings), ()
+            heard, openings = tuple(sorted(state.received)), (state.blindings, state.commitments)
+            return Collected(state.session, survivors, state.withheld, state.agreed is None, heard, *openings), ()
         case ((Agreeing() | Collected()), Received(Envelope(message=ExplicitShare() | SlotShare() | Withheld(), sender=client))):
             raise ProtocolError("a share after the deadline", client)
         case _, Received(envelope):
             raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)
         case _:
             raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
+
+
+def _commitments(agreed: SlotsAgreed) -> dict[int, int]:
+    parts = (agreed.commitments[at : at + COMMITMENT_BYTES] for at in range(0, len(agreed.commitments), COMMITMENT_BYTES))
+    return {i: int.from_bytes(part, "big") for i, part in zip(agreed.clients, parts, strict=True)}
 
 
 def _received(state: Collecting, client: int, upload: ExplicitShare | SlotShare, samples: int) -> Collecting:
