@@ -15,7 +15,7 @@ from .run_data import Run, client_ids, final_clusters, number, sorted_ids
 
 Matrix = NDArray[np.float64]
 TINT = 0.35
-"""Strength of the colour of a decision whose distance nobody measured, where others were; alone it has twice as much."""
+"""Strength of the colour of a decision without a distance, where others have one; it is twice that where none has."""
 
 
 def distances_panel(run: Run, hues: Mapping[str, int]) -> dict[str, Any] | None:
@@ -52,7 +52,7 @@ def distances_panel(run: Run, hues: Mapping[str, int]) -> dict[str, Any] | None:
         "one_sided": int((both[decided] < either[decided]).sum()),
         "lost": lost,
         "measured": bool(np.isfinite(excess).any()),
-        "by_bounds": int((np.isfinite(accepts) & ~np.isfinite(excess)).sum()),
+        "unmeasured": int((np.isfinite(accepts) & ~np.isfinite(excess)).sum()),
         "picture": figures.matrix(_shades(excess, accepts, eps), sizes, edge_of_page),
         "shown": {"ids": order, "cells": _words(excess, accepts)} if len(order) <= VALUES_SHOWN else None,
         "curve": _curve(np.maximum(excess, excess.T)[decided], eps),
@@ -77,7 +77,7 @@ def _words(excess: Matrix, accepts: Matrix) -> list[list[str | None]]:
         if math.isnan(edge):
             return None
         word = "accepted" if edge else "refused"
-        return f"{word} by certified bounds" if math.isnan(value) else f"{value:.4g}, {word}"
+        return f"{word}, without a distance" if math.isnan(value) else f"{value:.4g}, {word}"
 
     cells = [[said(*of) for of in zip(*rows, strict=True)] for rows in zip(excess.tolist(), accepts.tolist(), strict=True)]
     for i, line in enumerate(cells):

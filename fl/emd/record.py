@@ -34,7 +34,7 @@ class Compared(Protocol):
 def newly_compared(before: object, after: object, round: int) -> Iterator[dict[str, Any]]:
     """One line, of the pairs that the state `after` knows and `before` did not; none where nothing is new, or ever compared.
 
-    A pair is [client, other, whether client accepts other, W - tau or null where bounds decided].
+    A pair is [client, other, whether client accepts other, W - tau or null where it was not kept].
     """
     if not isinstance(before, Compared) or not isinstance(after, Compared):
         return
