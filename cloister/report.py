@@ -14,6 +14,7 @@ import numpy as np
 
 from . import figures
 from .figures import byte_words
+from .report_distances import distances_panel
 from .report_matrices import filling_panels, matrix_panel
 from .report_panels import (
     THIN_LINES,
@@ -106,6 +107,7 @@ def render(run: Run) -> str:
         norms=both_widths(norms_chart(run, marks, hues)) if has_norms(run) else (),
         matrices=[matrix_panel(run, split, hues) for split in run.splits],
         fillings=filling_panels(run, hues),
+        distances=distances_panel(run, hues),
         averaged=figures.MATRIX_PIXELS if any(len(s.get("clients") or []) > figures.MATRIX_PIXELS for s in run.splits) else 0,
         no_split=why_no_split(run),
         tree=tree_panel(run, hues),

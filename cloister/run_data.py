@@ -21,6 +21,7 @@ class Run:
     rounds: Sequence[Row]
     splits: Sequence[Row]
     similarities: Sequence[Row]
+    pairs: Sequence[Row]
     answers: Sequence[Row]
     tree: Sequence[Row]
     privacy: Row
@@ -74,6 +75,7 @@ def read_run(folder: Path) -> Run:
         _read_lines(folder / "metrics.jsonl"),
         _read_lines(folder / "splits.jsonl"),
         _read_lines(folder / "similarities.jsonl"),
+        _read_lines(folder / "pairs.jsonl"),
         _read_lines(folder / "disclosure.jsonl"),
         _read(folder / "tree.json", []),
         _read(folder / "privacy.json", {}),

@@ -12,6 +12,7 @@ from ..protocol.disclosure import Disclosure, party_of, totals
 from .algorithms.algorithm import Measured, State
 from .checkpoint import Checkpoint, latest, read, write
 from .codec import from_plain, to_plain
+from .emd.record import newly_compared
 from .evaluation import Evaluation, Score, accuracies
 from .generality import ensemble_accuracy, fall_back, models_of_clients
 from .metrics import adjusted_rand_index, purity
@@ -84,6 +85,7 @@ def _same_scenario(begun: Mapping[str, Any], now: Mapping[str, Any]) -> None:
 
 def _play(simulation: Simulation, folder: RunFolder, progress: _Progress) -> Round:
     started = time.perf_counter()
+    earlier = simulation.state
     scenario, t = simulation.scenario, simulation.state.round
     view = simulation.view
     before, logged, known, refused = view.traffic, len(view.log), len(view.faults), len(view.below_floor)
@@ -109,6 +111,7 @@ def _play(simulation: Simulation, folder: RunFolder, progress: _Progress) -> Rou
     folder.append("metrics.jsonl", [line])
     folder.append("splits.jsonl", list(_splits(simulation, t)))
     folder.append("similarities.jsonl", list(_similarities(simulation, t, evaluated is not None)))
+    folder.append("pairs.jsonl", list(newly_compared(earlier, state, t)))
     folder.append("disclosure.jsonl", [entry.as_dict() for entry in view.log[logged:]])
     if privacy:
         folder.write_json("privacy.json", privacy)

@@ -16,7 +16,7 @@ from torch import nn
 from ..protocol.answers import Vector
 from .vector import load_vector, trainable
 
-LOGS = ("metrics.jsonl", "splits.jsonl", "disclosure.jsonl", "faults.jsonl", "similarities.jsonl")
+LOGS = ("metrics.jsonl", "splits.jsonl", "disclosure.jsonl", "faults.jsonl", "similarities.jsonl", "pairs.jsonl")
 
 
 class RunFolder:

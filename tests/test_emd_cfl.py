@@ -297,15 +297,37 @@ def test_noise_is_refused_where_nobody_knows_what_it_covers() -> None:
             EMDCFL(choice=PerClient(noise=NOISE), distance=distance)
 
 
-def test_a_run_that_stops_and_goes_on_ends_as_an_undisturbed_one(tmp_path: Path) -> None:
-    value = replace(DIGITS, algorithm=replace(DIGITS.algorithm, participation=0.6, choice=PerClient()), arrivals={7: 2}, rounds=5)
+def test_the_log_has_every_pair_once_as_the_state_knows_it(tmp_path: Path) -> None:
+    scenario = replace(DIGITS, algorithm=replace(DIGITS.algorithm, participation=0.6), rounds=4)
+    list(run(scenario, tmp_path))
+    state = played(scenario).state
+    lines = [json.loads(line) for line in (tmp_path / "pairs.jsonl").read_text().splitlines()]
+    assert len({line["round"] for line in lines}) == len(lines) > 1
+    pairs = [pair for line in lines for pair in line["pairs"]]
+    assert len(pairs) == len(state.accepts)
+    assert {(i, j): edge for i, j, edge, _ in pairs} == state.accepts
+    known = {(i, j): value for i, j, _, value in pairs if value is not None}
+    assert known == pytest.approx(state.distances, rel=1e-5)
+    assert known
+    assert {line["eps"] for line in lines} == {state.eps}
+
+
+@pytest.mark.parametrize(
+    "changes", [{"choice": PerClient()}, {"choice": PerClient(noise=NOISE), "eps": 0.2}], ids=["clear", "noise"]
+)
+def test_a_run_that_stops_and_goes_on_ends_as_an_undisturbed_one(tmp_path: Path, changes: dict[str, Any]) -> None:
+    algorithm = replace(DIGITS.algorithm, participation=0.6, **changes)
+    value = replace(DIGITS, algorithm=algorithm, arrivals={7: 2}, rounds=5)
     list(run(value, tmp_path / "whole"))
     steps = run(value, tmp_path / "parts")
     next(steps), next(steps)
     steps.close()
     list(run(value, tmp_path / "parts", resume=True))
-    for name in ("model.safetensors", "disclosure.jsonl", "splits.jsonl"):
+    assert (tmp_path / "whole" / "privacy.json").exists() == ("eps" in changes)
+    for name in ("*.safetensors", "disclosure.jsonl", "pairs.jsonl", "privacy.json"):
         for whole in (tmp_path / "whole").rglob(name):
+            if "checkpoints" in whole.parts:
+                continue
             assert whole.read_bytes() == (tmp_path / "parts" / whole.relative_to(tmp_path / "whole")).read_bytes()
     whole, parts = (json.loads((tmp_path / n / "summary.json").read_text()) for n in ("whole", "parts"))
     for told in ("bytes_up", "bytes_down", "accuracy_mean", "clusters", "disclosed", "faults"):

@@ -417,6 +417,24 @@ def test_samples_that_embed_to_what_is_not_finite_are_undecided():
         judge=by_distance(distance=lambda x, y: float(np.abs(x.mean(0) - y.mean(0)).max())),
     )
     assert set(answers.lost) == {(1, 5), (2, 5), (5, 8)}
+    assert {f.blame for f in view.faults} == {5}
+
+
+def test_where_model_or_samples_may_be_to_blame_the_fault_says_so():
+    class Exploding(Small):
+        """Client 5's model spares its own samples and breaks everybody else's."""
+
+        def embed_examples(self, examples, weights):
+            found = super().embed_examples(examples, weights)
+            its = np.array_equal(weights, self.weights_of(INITIAL + update_of(5)))
+            mine = any(np.array_equal(examples, self.examples(5, part)) for part in ("train", "validation"))
+            return found * np.float32(np.nan) if its and not mine else found
+
+    view = opened(Plain(), embedders=Exploding())
+    answers = ask(view, ServerSamples(embedding="exchanged"))
+    assert set(answers.lost) == {(1, 5), (2, 5), (5, 8)}
+    assert all("either may be to blame" in f.reason for f in view.faults)
+    assert len(view.faults) == 2 * 3
 
 
 @pytest.mark.parametrize(("said", "heard"), [(1e300, 2.0), (-1e300, 0.0), (0.5, 0.5)])
@@ -597,6 +615,29 @@ def test_a_pair_that_was_lost_before_keys_were_shown_can_be_asked_again():
     assert (first.accepts, first.lost) == ({}, ())
     lossy["on"] = False
     assert ask(view, PAPER, pairs=((1, 5),), round=1).accepts == expected([(1, 5)])
+
+
+@pytest.mark.parametrize("kind", ["PairOffer", "PairClouds"])
+@pytest.mark.parametrize("choice", [ONE_RELEASE, ServerSamples(embedding="public")], ids=repr)
+def test_a_client_that_answers_once_and_was_silent_is_asked_once_and_nobody_is_blamed(choice, kind):
+    """Whether it had answered (its answer was lost) or not (its offer was): the server cannot tell, and asks it no more."""
+    offers = []
+
+    def tap(frame):
+        offers.extend([frame.receiver] * (frame.kind == "PairOffer"))
+        return [] if frame.kind == kind and 5 in (frame.sender, frame.receiver) else [frame]
+
+    view = opened(Plain(), tap=tap)
+    first = ask(view, choice)
+    assert first.accepts == expected([(1, 2), (1, 8), (2, 8)])
+    assert set(first.lost) == {(1, 5), (2, 5), (5, 8)}
+    other = opened(Plain(), tap=tap)
+    other.restore(view.save(), [])
+    for of in (view, other):
+        again = ask(of, choice, round=1)
+        assert (again.accepts, set(again.lost)) == (first.accepts, set(first.lost))
+        assert of.faults == []
+    assert sorted(offers) == sorted(CLIENTS)
 
 
 # --- messages -------------------------------------------------------------------------------------------------------------

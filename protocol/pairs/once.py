@@ -14,13 +14,20 @@ from .server import Collecting
 from .sessions import Sessions, Trained, direction
 from .terms import ONCE, terms_of
 
+UNDER_THE_OTHERS = "samples under the embedding model of the other of a pair that are not finite: either may be to blame"
+
 
 class Kept:
-    """clouds: of clients that have answered. unusable: clients that have answered what cannot be compared."""
+    """clouds: of clients that have answered. unusable: clients that have answered what cannot be compared.
+
+    silent: clients that were asked and from which nothing came. They may have answered, and would refuse to do so again, so none
+    of the three is asked twice, and pairs of the last two are lost.
+    """
 
     def __init__(self) -> None:
         self.clouds: dict[int, Released] = {}
         self.unusable: set[int] = set()
+        self.silent: set[int] = set()
 
     def directions(
         self, sessions: Sessions, round: int, question: PairQuestion, trained: Trained, lost: list[tuple[int, int]]
@@ -30,7 +37,7 @@ class Kept:
         samples = isinstance(choice, ServerSamples)
         trains = isinstance(choice, ServerSamples) and choice.embedding == "exchanged"
         scalars, new = 0, []
-        for i in sorted({i for pair in question.pairs for i in pair} - self.clouds.keys() - self.unusable):
+        for i in sorted({i for pair in question.pairs for i in pair} - self.clouds.keys() - self.unusable - self.silent):
             sessions.clients.hold(i, sessions.embedders.weights_of(trained(i)) if trains else None)
             terms = terms_of(Session(ONCE, sessions.run_id, round, f"client {i}", (i,), 1), choice, sessions.embedders, 0)
             ended = sessions.play(terms, Collecting(terms))
@@ -41,25 +48,33 @@ class Kept:
                 self.clouds[i] = ended.clouds[i]
                 new.append(i)
                 scalars += terms.scalars
+            elif i not in self.unusable:
+                self.silent.add(i)
         if new:
             sessions.disclose(round, "server", new, scalars, answers_in_words(choice))
-        lost += [pair for pair in question.pairs if self.unusable & set(pair)]
+        lost += [pair for pair in question.pairs if (self.unusable | self.silent) & set(pair)]
         for a, b in question.pairs:
             if a in self.clouds and b in self.clouds:
                 found = [direction(i, j, self.clouds[i], self.clouds[j], question.reference) for i, j in ((a, b), (b, a))]
                 if samples:
                     found = [_seen(sessions, of, trained if trains else None) for of in found]
-                if all(usable(rows.ravel()) for d in found for rows in (d.source, d.target)):
+                own = {d.client for d in found if not usable(d.source.ravel())}  # by its own model, or the public one
+                others = {d.other for d in found if not usable(d.target.ravel())}
+                if not own | others:
                     yield from found
-                else:  # who is to blame, the examples or the model, is not known
-                    sessions.reject((a, b))
-                    lost.append((a, b))
+                    continue
+                lost.append((a, b))
+                if own or not trains:
+                    sessions.reject(own or others)
+                else:
+                    sessions.reject((a, b), UNDER_THE_OTHERS)
 
     def save(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Plain JSON, and clouds by name."""
         plain = {
             "references": {str(i): cloud.reference for i, cloud in self.clouds.items()},
             "unusable": sorted(self.unusable),
+            "silent": sorted(self.silent),
         }
         kept: dict[str, NDArray[Any]] = {}
         for i, cloud in self.clouds.items():
@@ -72,6 +87,7 @@ class Kept:
             for i, reference in plain["references"].items()
         }
         self.unusable = set(plain.get("unusable", ()))
+        self.silent = set(plain.get("silent", ()))
 
 
 def _seen(sessions: Sessions, of: Direction, trained: Trained | None) -> Direction:

@@ -46,8 +46,8 @@ class Sessions:
         effects = ((SERVER, effect) for effect in tell(terms, edge))
         self.network.run(self.clients.parties, {}, effects, _no_work, _no_lesson)
 
-    def reject(self, clients: Iterable[int]) -> None:
-        self.network.faults += [Fault(i, UNUSABLE, True) for i in clients]
+    def reject(self, clients: Iterable[int], reason: str = UNUSABLE) -> None:
+        self.network.faults += [Fault(i, reason, True) for i in sorted(clients)]
 
     def disclose(self, round: int, to: Recipient, about: Iterable[int], scalars: int, words: str) -> None:
         self._log.append(Disclosure(round, to, "pairs", tuple(sorted(about)), scalars, 4 * scalars, words))
