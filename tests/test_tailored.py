@@ -67,7 +67,7 @@ def test_a_dynamic_step_against_krum_is_far_from_least_and_from_most() -> None:
 
 def test_a_smaller_share_is_accepted_farther_out_by_centred_clipping() -> None:
     updates = gaussian(N, D, 2)
-    start = dict(start=updates[4], previous=updates[5])
+    start = {"start": updates[4], "previous": updates[5]}
     reach = []
     for share in (0.9, 0.5, 0.1):
         rule = WithExtra(CenteredClipping(tau=5.0), last_aggregate)
@@ -93,7 +93,7 @@ def test_it_takes_an_insider_and_bounds() -> None:
     with pytest.raises(ValueError, match="insider"):
         stat_opt()(known)
     for wrong in ({"least": 0.0}, {"least": 2.0, "most": 1.0}, {"evaluations": 3}, {"share": 0.0}):
-        with pytest.raises(ValueError, match="search|share"):
+        with pytest.raises(ValueError, match=r"search|share"):
             Tailored(**wrong)  # type: ignore[arg-type]
 
 

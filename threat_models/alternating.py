@@ -25,9 +25,9 @@ def poisoned_part(clean: Examples, poisoned: Examples) -> Examples:
 class AlternatingMinimisation:
     """Every epoch: a pass over the poisoned examples, whose step is multiplied by `boost`, then one over the clean ones.
 
-    Bhagoji et al. 2019, section 3.4. The clean pass minimises the loss plus rho |u - u_last|^2, u the update so far and u_last what
-    the global model last changed by (0 at first); the paper has the norm without the square. poison: what is done to the member's
-    own examples, which come to it clean: leave `Adversary.data` out. Where it changes none, training is honest but for rho.
+    Bhagoji et al. 2019, section 3.4. The clean pass minimises the loss plus rho |u - u_last|^2, u the update so far and u_last
+    what the global model last changed by (0 at first); the paper has the norm without the square. poison: what is done to the
+    member's own examples, which come to it clean: leave `Adversary.data` out. Where it changes none, only rho is felt.
     """
 
     poison: DataAttack

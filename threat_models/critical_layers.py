@@ -62,9 +62,9 @@ def _with(model: Vector, other: Vector, at: slice) -> Vector:
 class CriticalLayers:
     """The honest update, with those layers of a backdoored one without which the backdoor fails (Zhuang et al. 2024).
 
-    The backdoored model is trained on from the honest one with the poisoned examples. share: of its success rate, which the upload
-    must keep, judged on the member's own poisoned examples. poison: what is done to the member's examples, which come to it
-    clean: leave `Adversary.data` out. The paper's scaling of the layers to the mean of the others is left to an attack on uploads.
+    The backdoored model is trained on from the honest one with the poisoned examples. share: of its success rate, which the
+    upload must keep, judged on the member's own poisoned examples. poison: what is done to the member's examples, which come to
+    it clean: leave `Adversary.data` out. The paper's scaling of the layers to the mean of the others is not done here.
     """
 
     poison: DataAttack

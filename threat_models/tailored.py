@@ -81,8 +81,9 @@ def largest_accepted(accepts: Callable[[float], bool], least: float, most: float
 
 @dataclass(frozen=True, slots=True)
 class Tailored:
-    """u = mu + t p, or t p where static, with the largest t in [least, most] that the adversary's rule accepts; the same from all.
+    """u = mu + t p, or t p where static, with the largest t in [least, most] that the adversary's rule accepts.
 
+    All members send the same.
     share: of the weight that the mean would give the members, what the rule must give them at least. Where no t is accepted,
     the least is sent. `stat_opt` and `dyn_opt` are the two of the literature.
     """
