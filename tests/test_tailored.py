@@ -1,5 +1,6 @@
 """STAT-OPT and DYN-OPT: the largest step that the rule itself accepts."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,23 @@ from cloister.fl.robust.coordinates import Bulyan, Median, TrimmedMean
 from cloister.fl.robust.krum import Krum, KrumPicks, MultiKrum
 from cloister.fl.robust.mixing import NNM, Mixed
 from cloister.fl.robust.weiszfeld import CenteredClipping
+from cloister.fl.simulation import Simulation
+from cloister.protocol.view import LocalJob
+from cloister.threat_models.adversary import Adversary
+from cloister.threat_models.alternating import AlternatingMinimisation
+from cloister.threat_models.backdoors import Backdoor
+from cloister.threat_models.critical_layers import CriticalLayers
 from cloister.threat_models.knowledge import Insider, Level
 from cloister.threat_models.line_search import WithExtra, last_aggregate
+from cloister.threat_models.membership import Fixed
+from cloister.threat_models.similarity_attacks import Faker, LoneFaker
 from cloister.threat_models.tailored import Tailored, dyn_opt, largest_accepted, stat_opt
+from cloister.threat_models.triggers import Patch
 
-from .coalition_sample import coalition, gaussian, own
+from .coalition_sample import SMALL, coalition, gaussian, own
 
 F, N, D = 3, 15, 400
+MARKED = Backdoor(Patch(0, 0, 2, 2, 1.0), target=7, share=0.5)
 
 
 def rng() -> np.random.Generator:
@@ -101,3 +112,25 @@ def test_the_search_ends_at_the_border_or_at_an_end() -> None:
     assert largest_accepted(lambda t: t <= 2.7, 1e-3, 100, 40) == pytest.approx(2.7, rel=1e-4)
     assert largest_accepted(lambda t: True, 1e-3, 100, 40) == 100
     assert largest_accepted(lambda t: False, 1e-3, 100, 40) == 1e-3
+
+
+@pytest.mark.parametrize(
+    ("adversary", "far"),
+    [
+        (Adversary(members=Fixed((0, 1)), upload=dyn_opt(), knows=Level.INSIDER, rule=MultiKrum(2)), 0),
+        (Adversary(members=Fixed((0, 1)), upload=Faker(), knows=Level.COLLUDING), 0),
+        (Adversary(members=Fixed((0, 1)), upload=LoneFaker()), 1),
+        (Adversary(members=Fixed((0, 1)), local=AlternatingMinimisation(MARKED)), 0),
+        (Adversary(members=Fixed((0, 1)), local=CriticalLayers(MARKED)), 0),
+    ],
+    ids=["dyn", "faker", "lone faker", "alternating", "layers"],
+)
+def test_the_harness_plays_it_from_the_round_in_which_it_can_and_touches_nobody_else(adversary: Adversary, far: int) -> None:
+    simulation = Simulation(replace(SMALL, adversary=adversary), None)
+    assert simulation.corrupted is not None
+    for round in range(2):
+        start = simulation.vectors()[0] + np.float32(0.01 * round)
+        jobs = [LocalJob(i, round, "update", start) for i in range(10)]
+        honest = dict(simulation._work(jobs))
+        for i, work in simulation.corrupted(jobs):
+            assert np.array_equal(work.vector, honest[i].vector) == (i > 1 or round < far)

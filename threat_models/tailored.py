@@ -25,7 +25,8 @@ def acceptance_of(rule: Any, shape: Geometry, faulty: int, static: bool, rng: np
     The members send mu + t p, or t p where static. Raises ValueError for a rule that gives no weights.
     """
     behind: Any = rule.rule if isinstance(rule, WithExtra) else rule
-    last, steps = behind, []
+    last: Any = behind
+    steps: list[Any] = []
     while hasattr(last, "steps"):
         last, steps = last.rule, [*steps, *last.steps]
     picks = hasattr(last, "combine") and bool(steps)
