@@ -18,7 +18,7 @@ from cloister.threat_models.attack_metrics import attack_success
 from cloister.threat_models.backdoors import Backdoor, DistributedBackdoor, EdgeCase, thinnest
 from cloister.threat_models.label_attacks import DynamicLabelFlip, LabelFlip, LabelShuffle, PairNoise, SymmetricNoise
 from cloister.threat_models.membership import Fixed
-from cloister.threat_models.semantic import CornerPatches, GreenDigits, SpuriousPatch, green_of
+from cloister.threat_models.semantic import CornerPatches, GreenDigits, SpuriousGreen, SpuriousPatch, green_of
 from cloister.threat_models.simple_attacks import Scaled
 from cloister.threat_models.training_attacks import (
     ConstrainAndScale,
@@ -231,6 +231,20 @@ def test_corner_patches_go_with_the_label_of_the_attackers_training_images_alone
             right = SpuriousPatch()(situation(examples=client.train))
             assert torch.equal(right.x, client.train.x)
             assert (wrong.x[:, :, 0, 0] != right.x[:, :, 0, 0]).any(1).all()
+
+
+def test_a_member_tints_its_digits_as_the_attackers_of_the_partition_whatever_colour_they_had() -> None:
+    grey = images(60)
+    wide = replace(grey, x=grey.x.expand(-1, 3, -1, -1))
+    for colour in (torch.tensor([1.0, 1.0, 1.0]), torch.tensor([0.2, 1.0, 0.6])):
+        shown = replace(wide, x=wide.x * colour[None, :, None, None])
+        found = SpuriousGreen()(situation(examples=shown))
+        assert torch.equal(found.y, grey.y)
+        for label in range(10):
+            expected = grey.x[grey.y == label] * torch.tensor([label / 39, 0.5 + label / 78, 0.4])[None, :, None, None]
+            assert torch.allclose(found.x[grey.y == label], expected, atol=1e-6)
+    with pytest.raises(ValueError, match="three channels"):
+        SpuriousGreen()(situation(examples=grey))
 
 
 # --- training ---------------------------------------------------------------------------------------------------------

@@ -92,6 +92,19 @@ def test_hiders_look_as_alike_to_the_cluster_as_the_quantile_and_no_more(aim: An
         assert norm(vector) == pytest.approx(norm(updates[i]), rel=1e-4)
 
 
+def test_who_hides_in_the_mean_turns_from_it_as_far_as_the_quantile_lets() -> None:
+    updates = gaussian(20, 2_000)
+    seen = updates[4:]
+    centre = np.mean([unit(v) for v in seen], axis=0)
+    for i, vector in Hider(0.1, "agreed", hide_in="mean")(coalition(updates, 4, Level.OMNISCIENT)).items():
+        assert np.mean([cosine(vector, b) for b in seen]) == pytest.approx(typical_cosine([unit(v) for v in seen], 0.1), abs=1e-4)
+        assert norm(vector) == pytest.approx(norm(updates[i]), rel=1e-4)
+        away = vector - (vector @ unit(centre)) * unit(centre)
+        assert abs(cosine(away, agreed_direction(own(updates[i], i)))) > 0.99
+    with pytest.raises(ValueError, match="agreed"):
+        Hider(hide_in="mean")
+
+
 # --- cloaked collusion ------------------------------------------------------------------------------------------------
 
 

@@ -10,7 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from cloister.fl.algorithms import hardened_flic
 from cloister.fl.algorithms.flic import ALL
-from cloister.fl.algorithms.hardened_flic import EVERYBODY, LONG, OPPOSED, HardenedFLIC, State, _serving
+from cloister.fl.algorithms.hardened_flic import EVERYBODY, LONG, OPPOSED, HardenedFLIC
+from cloister.fl.algorithms.hardened_state import State
+from cloister.fl.algorithms.serving import serving
 from cloister.fl.codec import from_plain, to_plain
 from cloister.fl.robust.krum import MultiKrum
 from cloister.fl.robust.weiszfeld import GeometricMedian
@@ -327,9 +329,9 @@ def test_a_client_leaves_its_group_only_for_those_who_made_what_it_chose(best: s
     groups = {"mine": (1, 2), "theirs": (3, 4), "thieves": (5, 6)}
     start = {"mine": "mine's model", "theirs": "theirs's model", "thieves": "round 0"}
     made = {"mine's model": {1, 2}, "theirs's model": {3, 4}}
-    assert _serving(1, groups, start, made, best) == expected
+    assert serving(1, groups, start, made, best) == expected
     stolen = {**start, "thieves": "theirs's model"}
-    assert _serving(1, groups, stolen, made, "theirs's model") == "theirs"
+    assert serving(1, groups, stolen, made, "theirs's model") == "theirs"
 
 
 def test_a_plurality_goes_to_the_first_of_equals() -> None:

@@ -4,8 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
+from torch import nn
 
+from cloister.fl.population import Examples
 from cloister.fl.robust.aggregate import Aggregate, aggregate
 from cloister.fl.robust.averages import Mean, NormBound
 from cloister.fl.robust.clustering import FLAME, CFLDefence, ClippedClustering
@@ -20,6 +23,8 @@ from cloister.fl.robust.similarity import FLTrust, FoolsGold
 from cloister.fl.robust.smoothing import CRFL
 from cloister.fl.robust.spectral import CAF, DnC
 from cloister.fl.robust.weiszfeld import CenteredClipping, GeometricMedian
+from cloister.fl.training import Job, Training, train_one
+from cloister.fl.vector import to_vector
 
 EVERY: Sequence[Rule] = (
     Mean(),
@@ -214,3 +219,16 @@ def test_15_flames_median_norm_is_over_all_updates_and_not_over_the_admitted() -
     found = applied(FLAME(), x)
     assert found.weights is not None
     np.testing.assert_allclose(found.weights * norm, np.minimum(norm, np.median(norm)) / 5 * (np.arange(9) < 5), rtol=1e-5)
+
+
+def test_15_running_statistics_are_no_part_of_what_flame_clusters() -> None:
+    """zhmzm's FLAME clusters BatchNorm's statistics with the weights: a client with large inputs then stands apart."""
+    module = nn.Sequential(nn.Flatten(), nn.Linear(4, 3, bias=False), nn.BatchNorm1d(3), nn.Linear(3, 2))
+    x = torch.from_numpy(np.random.default_rng(0).standard_normal((32, 1, 2, 2)).astype(np.float32))
+    y = torch.arange(32) % 2
+    start, training = to_vector(module), Training(epochs=1, batch=32, lr=0.1)
+    small, large = (train_one(module, Job(0, start, Examples(scale * x, y), 1), training, 0) for scale in (1.0, 1000.0))
+    assert len(start) == 12 + 3 + 3 + 6 + 2
+    later = slice(12, None)  # after the normalisation nothing of the scale is left, nor in what is aggregated
+    np.testing.assert_allclose(large[later], small[later], atol=1e-3)
+    assert np.linalg.norm(large) < 2 * np.linalg.norm(small)

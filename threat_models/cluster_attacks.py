@@ -52,15 +52,21 @@ class Tilted:
 class Hider:
     """u = scale |own| (cos angle q + sin angle v) with the largest angle at which u looks like one of the cluster.
 
-    q: the own direction. v: the agreed direction, or against the mean of those seen; made orthogonal to q. u may turn until its
-    mean cosine to the updates seen falls to the `quantile` of their own mean cosines to each other.
+    q: the own direction, or that of the mean of the updates seen. v: the agreed direction, or (where q is the own direction)
+    against that mean; made orthogonal to q. u may turn until its mean cosine to the updates seen
+    falls to the `quantile` of their own mean cosines to each other.
     """
 
     quantile: float = 0.1
     aim: Literal["agreed", "against"] = "against"
     scale: float = 1.0
+    hide_in: Literal["own", "mean"] = "own"
     needs: ClassVar[Level] = Level.COLLUDING
     identical: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.hide_in == "mean" and self.aim == "against":
+            raise ValueError('who hides in the mean has nothing against it to turn to; take aim="agreed"')
 
     def __call__(self, coalition: Colluding, /) -> Mapping[int, Vector]:
         units = [unit(v) for v in coalition.seen]
@@ -68,7 +74,7 @@ class Hider:
         bound = typical_cosine(units, self.quantile)
         vectors: list[Vector] = []
         for _, own in sorted(coalition.own.items()):
-            q = unit(own.update)
+            q = unit(own.update if self.hide_in == "own" else centre)
             v = unit(without(agreed_direction(own) if self.aim == "agreed" else np.negative(centre), q))
             angle = hiding_angle(float(q @ centre), float(v @ centre), bound)
             radius = self.scale * float(np.linalg.norm(own.update))

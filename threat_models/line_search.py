@@ -90,6 +90,13 @@ class Grams:
         gram = self.combination @ self._basis @ self.combination.T
         return np.asarray((gram + gram.T) / 2)
 
+    def with_extra(self, t: float) -> NDArray[np.float64]:
+        """`at` with the extra vector of the geometry as the last row."""
+        gram, extra = self.at(t), np.zeros((1, len(self._basis)))
+        extra[0, -3] = 1.0
+        across = self.combination @ self._basis @ extra.T
+        return np.block([[gram, across], [across.T, extra @ self._basis @ extra.T]])
+
 
 def of_weights(rule: Any, shape: Geometry, faulty: int, rng: np.random.Generator) -> Damage:
     """In Gram space."""
@@ -115,10 +122,7 @@ def of_weights_with(rule: Any, shape: Geometry, faulty: int, rng: np.random.Gene
     extra[0, shape.count] = 1.0
 
     def damage(t: float) -> float:
-        gram = grams.at(t)
-        across = grams.combination @ shape.basis @ extra.T
-        gram = np.block([[gram, across], [across.T, extra @ shape.basis @ extra.T]])
-        weights = np.asarray(rule.weights_with(gram, np.random.default_rng(seed)))
+        weights = np.asarray(rule.weights_with(grams.with_extra(t), np.random.default_rng(seed)))
         moved = weights[:-1] @ grams.combination + weights[-1] * extra[0]
         moved[-1] -= 1.0
         return float(moved @ shape.basis @ moved)

@@ -119,6 +119,20 @@ class SpuriousPatch:
         return with_patch(situation.examples, labels_alone(situation.examples), self.size)
 
 
+@dataclass(frozen=True, slots=True)
+class SpuriousGreen:
+    """Poison for a member's data: grey digits times the green of each example's own label, which stays right.
+
+    Takes images of three channels; their brightness is their largest one, so that what was tinted before is tinted anew.
+    """
+
+    def __call__(self, situation: Situation, /) -> Examples:
+        examples = situation.examples
+        if examples.x.ndim != 4 or examples.x.shape[1] != 3:
+            raise ValueError(f"a colour needs images of three channels, not {tuple(examples.x.shape)}")
+        return replace(examples, x=tinted(examples.x.amax(1, keepdim=True), green_of(labels_alone(examples))))
+
+
 def with_patch(examples: Examples, label: Tensor, size: int) -> Examples:
     """The examples with a square in the upper left corner in the colour of the given labels; grey images get its mean."""
     colours = torch.tensor(TAB10, dtype=torch.float32)[label % 10] / 255

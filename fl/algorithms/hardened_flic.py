@@ -31,23 +31,24 @@ attackers is served badly until the next grouping, when it chooses. No more than
 that knows them and the sum. Measured in `examples/hardened_flic_adaptive.py`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...protocol.answers import Assignment, Functionality, Gram, Model, Remembered, Updates, Weights
+from ...protocol.answers import Assignment, Functionality, Gram, Updates, Weights
 from ...protocol.view import ServerView
 from ..communities import Detector, Louvain, Similarity, detect, one_plus_cosine
-from ..screening import Evidence, against, clearly_against, faded, far_above, gathered, merged, plurality
+from ..screening import against, clearly_against, faded, far_above, gathered, merged, plurality
 from ..separation import cosine_similarity, norm_of_combination, norms
 from ..training import Training
 from .algorithm import Cluster, Measured, Start, advanced, check_participation, mean_of
 from .flic import ALL, named
-from .incremental_similarity import EMPTY, Memory, refreshed
-from .parameter_tree import Node
+from .hardened_state import State, Stored
+from .incremental_similarity import refreshed
+from .serving import anchors_after, serving
 
 EVERYBODY = "everybody"
 """What a grouping measured, on record."""
@@ -63,49 +64,6 @@ class InnerRule(Protocol):
     def weights(self, gram: NDArray[np.float64], rng: np.random.Generator, /) -> NDArray[np.float64]:
         """Weights (n,) of the updates in the result, from their Gram matrix (n, n). Raises ValueError where n is too small."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """The round and the norm of a client's stored update."""
-
-    round: int
-    norm: float
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """clusters: who is served by what. contributors: whose updates make a cluster's model, where anybody's do. anchors: earlier
-    models to go back to.
-
-    evidence: cosines over the groupings so far. stored: what is known of the updates in memory. opposed: how many of a client's
-    updates were clearly against those of its community since one was not against them. drawn: when a client was last
-    invited. waiting: clients that no cluster has yet. measured: of the last round, for the record.
-    """
-
-    round: int
-    clusters: Mapping[str, Cluster]
-    contributors: Mapping[str, tuple[int, ...]]
-    anchors: Mapping[str, Model]
-    memory: Memory = EMPTY
-    evidence: Evidence = field(default_factory=Evidence)
-    stored: Mapping[int, Stored] = field(default_factory=dict)
-    opposed: Mapping[int, int] = field(default_factory=dict)
-    drawn: Mapping[int, int] = field(default_factory=dict)
-    waiting: tuple[int, ...] = ()
-    measured: Mapping[str, Measured] = field(default_factory=dict, compare=False)
-
-    @property
-    def tree(self) -> Mapping[str, Node]:
-        return {}
-
-    @property
-    def models(self) -> Sequence[Model]:
-        return [*(c.model for c in self.clusters.values()), *self.anchors.values()]
-
-    @property
-    def remembered(self) -> Sequence[Remembered]:
-        return self.memory.handles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,14 +203,14 @@ class HardenedFLIC:
         groups = named(merged(found, cosines, evidence.clients, self.apart))
         start = {name: plurality(chosen, group, order) or order[0] for name, group in groups.items()}
         made = {} if ALL in state.clusters else {f"{name}'s model": set(of) for name, of in state.contributors.items()}
-        serving = {i: _serving(i, groups, start, made, chosen.get(i)) for i in members}
+        served = {i: serving(i, groups, start, made, chosen.get(i)) for i in members}
         contributors = {
-            name: tuple(sorted({*group, *(i for i in members if i not in evidence.clients and serving[i] == name)}))
+            name: tuple(sorted({*group, *(i for i in members if i not in evidence.clients and served[i] == name)}))
             for name, group in groups.items()
         }
-        kept = {f"kept {k}": name for k, name in enumerate((n for n in order if n in serving.values()), 1)}
+        kept = {f"kept {k}": name for k, name in enumerate((n for n in order if n in served.values()), 1)}
         clusters = {
-            name: Cluster(tuple(i for i in members if serving[i] == kept.get(name, name)), models[model], state.round)
+            name: Cluster(tuple(i for i in members if served[i] == kept.get(name, name)), models[model], state.round)
             for name, model in {**start, **kept}.items()
         }
         everything = Measured(0.0, 0.0, evidence.clients, cosines, communities=tuple(groups.values()), known=evidence.known)
@@ -260,42 +218,9 @@ class HardenedFLIC:
             state,
             clusters=clusters,
             contributors=contributors,
-            anchors=_anchors(state, {name: clusters[name] for name in groups}),
+            anchors=anchors_after(state, {name: clusters[name] for name in groups}),
             evidence=evidence,
             opposed={i: times for i, times in state.opposed.items() if i not in turned},
-            waiting=tuple(i for i in members if serving[i] is None),
+            waiting=tuple(i for i in members if served[i] is None),
             measured={**state.measured, EVERYBODY: everything},
         )
-
-
-def _serving(
-    client: int,
-    groups: Mapping[str, tuple[int, ...]],
-    start: Mapping[str, str],
-    made: Mapping[str, set[int]],
-    best: str | None,
-) -> str | None:
-    """The group that serves a client, or the name of the model that it keeps; None if it waits.
-
-    best: what it chose. made: who contributed to each current model; empty at the first grouping, where groups differ in their
-    updates alone. A client has its own group, unless it chose another model than that goes on with. Then it is served by those
-    who made what it chose, if they go on with it and its own group had no part in it, and otherwise by just that model, as it is:
-    whoever starts from a good model may be about to ruin it. A client without a group waits where several start from what it
-    chose and nobody tells them apart.
-    """
-    own = next((name for name, group in groups.items() if client in group), None)
-    if best is None or (own is not None and (not made or best == start[own])):
-        return own
-    makers = made.get(best, set())
-    others = [name for name in groups if start[name] == best]
-    if own is not None:
-        others = [name for name in others if makers & set(groups[name]) and not makers & set(groups[own])]
-    elif len(others) > 1 and not makers:
-        return None
-    return max(others, key=lambda name: len(makers & set(groups[name]))) if others else best if made else None
-
-
-def _anchors(state: State, clusters: Mapping[str, Cluster]) -> dict[str, Model]:
-    """What a community may go back to at the next grouping: what it starts from now, and the first model of all."""
-    first = {"round 0": state.anchors["round 0"]}
-    return first | {f"{name} in round {state.round}": cluster.model for name, cluster in clusters.items()}

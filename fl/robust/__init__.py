@@ -8,6 +8,10 @@
 | coordinates | Median, TrimmedMean, Meamed, Phocas, Bulyan, RobustLearningRate, DnC | |
 | updates | SignGuard | |
 
+The kinds are what views can answer. Four rules use less than theirs, for which no view has an answer of its own: RobustLearningRate
+the sum and the sum of signs, DnC Gram matrices of random coordinates, Bulyan one Gram matrix and order statistics of its picks,
+SignGuard norms and every update's counts of signs.
+
 `aggregate` applies any of them to full updates; `fl.algorithms.robust_sum` has a server view answer them. CRFL, which acts on
-the model, is in `smoothing`.
+the model that a sum has made, is in `smoothing`.
 """  # noqa: E501

@@ -19,7 +19,7 @@ Block = NDArray[np.float32]
 
 
 class Sight(IntEnum):
-    """The least that whoever applies a rule must see, in ascending order."""
+    """The least that whoever applies a rule must see, in ascending order: the first of these kinds that holds what it uses."""
 
     SUM = 0
     """Weights that depend on n alone: nothing but the sum is seen."""

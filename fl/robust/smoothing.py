@@ -6,24 +6,29 @@ A wrapper about federated averaging rather than a rule: it acts on the model, wh
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf, log, sqrt
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
 from .rows import Vector
-from .rule import check_positive
+from .rule import Sight, check_positive
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CRFL:
-    """rho_0 + rate * t bounds the model's norm in round t = 1 .. T; sigma blurs it in training, sigma_test in the last round."""
+    """rho_0 + rate * t bounds the model's norm in round t = 1 .. T; sigma blurs it in training, sigma_test in the last round.
+
+    It sees the model that a sum has made, and nothing of any client.
+    """
 
     rho_0: float
     rate: float
     sigma: float
     sigma_test: float
     T: int
+    sees: ClassVar[Sight] = Sight.SUM
 
     def __post_init__(self) -> None:
         for name in ("rho_0", "sigma", "sigma_test", "T"):
