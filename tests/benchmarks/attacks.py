@@ -14,12 +14,14 @@ import torch
 
 from cloister.fl.models import Mlp, initial
 from cloister.fl.population import Examples
+from cloister.fl.robust.krum import MultiKrum as RobustMultiKrum
 from cloister.fl.run_folder import machine, versions
 from cloister.fl.training import Training
 from cloister.protocol.view import LocalWork
 from cloister.threat_models.collusion import ALIE, IPM, FangKrum, FangTrim, MinMax, MinSum
 from cloister.threat_models.knowledge import Insider, Own
 from cloister.threat_models.line_search import LineSearched, optimal_alie, optimal_ipm
+from cloister.threat_models.tailored import dyn_opt, stat_opt
 
 
 class MultiKrum:
@@ -74,7 +76,7 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=3)
     options = parser.parse_args()
     n, f, d = options.clients, options.members, options.length
-    krum, trimmed = MultiKrum(f), TrimmedMean(f)
+    krum, trimmed, picks = MultiKrum(f), TrimmedMean(f), RobustMultiKrum(f=f)
     attacks: dict[str, tuple[Any, Any]] = {
         "ALIE": (ALIE(), krum),
         "IPM": (IPM(0.1), krum),
@@ -87,9 +89,11 @@ def main() -> None:
         "sign line, Multi-Krum": (LineSearched("sign"), krum),
         "optimal ALIE, trimmed mean": (optimal_alie(), trimmed),
         "optimal IPM, trimmed mean": (optimal_ipm(), trimmed),
+        "STAT-OPT, Multi-Krum": (stat_opt(), picks),
+        "DYN-OPT, Multi-Krum": (dyn_opt(), picks),
     }
     told = insider(n, f, d, krum)
-    known = {id(krum): told, id(trimmed): replace(told, rule=trimmed)}
+    known = {id(krum): told, id(trimmed): replace(told, rule=trimmed), id(picks): replace(told, rule=picks)}
     seconds = {}
     for name, (attack, rule) in attacks.items():
         times = []
