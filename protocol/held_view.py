@@ -116,6 +116,9 @@ class HeldView(PersonalSums):
         for c, session in sessions.items():
             clients = parties[c].state.clients
             handles[c] = updates = Updates(f"{c}@{round}/{kind}", c, round, clients, work[c].members)
+            if clients:
+                words = f"who takes part ({kind}), and nothing of what they hold"
+                self._disclose(round, "server", "participation", clients, 0, words)
             if updates.name in self._made and not clients:
                 continue  # asked a second time, and nobody answers: what there is stays
             self._made[updates.name] = Made(session.digest, kind, work[c].models, clients)

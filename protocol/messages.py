@@ -7,7 +7,9 @@ anything, refuses maps, tags, indefinite lengths and any encoding but the determ
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar, NamedTuple, get_args
+
+import cbor2
 
 from .choosing.messages import ChoosingMessage
 from .encrypted.messages import EncryptedMessage
@@ -25,6 +27,7 @@ HEAD_BYTES = 4096 + 5 * MAX_ROSTER
 MAX_FIELDS = 23
 MAX_ITEMS = 2 * MAX_ROSTER
 Buffer = bytes | memoryview
+_LONG = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +160,6 @@ Message = (
     | ReceiverOpenedMessage
     | PairMessage
 )
-_SHORT_HEADS = tuple(bytes([head]) for head in range(256))
 _KINDS: Mapping[int, type[Any]] = MappingProxyType({m.kind: m for m in get_args(Message)})
 
 
@@ -184,33 +186,21 @@ def _items(envelope: Envelope) -> tuple[Any, ...]:
 
 def encode(envelope: Envelope) -> bytes:
     """The envelope's one encoding: [version, session, sender, receiver, kind, field, ...]."""
-    pieces: list[Buffer] = []
-    _put(_items(envelope), pieces)
+    items = _items(envelope)
+    if not any(type(item) is memoryview or (type(item) is bytes and len(item) > _LONG) for item in items):
+        return cbor2.dumps(items)  # integers, strings and lists of them: its heads are the shortest
+    pieces: list[Buffer] = [_item_head(4, len(items))]
+    for item in items:
+        pieces += (_item_head(2, len(item)), item) if type(item) in (bytes, memoryview) else (cbor2.dumps(item),)
     return b"".join(pieces)  # joined once: cbor2 would copy a vector several times
-
-
-def _put(value: Any, pieces: list[Buffer]) -> None:
-    """Append the deterministic CBOR of an integer, a string of bytes or text, or a tuple of them."""
-    kind = type(value)
-    if kind is int:
-        pieces.append(_item_head(0, value) if value >= 0 else _item_head(1, -1 - value))
-    elif kind is bytes or kind is memoryview:
-        pieces += (_item_head(2, len(value)), value)
-    elif kind is str:
-        encoded = value.encode()
-        pieces += (_item_head(3, len(encoded)), encoded)
-    else:
-        pieces.append(_item_head(4, len(value)))
-        for item in value:
-            _put(item, pieces)
 
 
 def _item_head(major: int, argument: int) -> bytes:
     """The shortest head."""
     if argument < 24:
-        return _SHORT_HEADS[major << 5 | argument]
+        return bytes([major << 5 | argument])
     log = 0 if argument < 1 << 8 else 1 if argument < 1 << 16 else 2 if argument < 1 << 32 else 3
-    return _SHORT_HEADS[major << 5 | 24 + log] + argument.to_bytes(1 << log, "big")
+    return bytes([major << 5 | 24 + log]) + argument.to_bytes(1 << log, "big")
 
 
 def _head(data: bytes, at: int) -> tuple[int, int, int]:
@@ -229,62 +219,62 @@ def _head(data: bytes, at: int) -> tuple[int, int, int]:
     return major, argument, behind
 
 
-def _check_shape(data: bytes) -> None:
-    """Refuse, before anything is built, all but one short list of integers, strings and flat lists of at most MAX_ITEMS."""
-    major, left, at = _head(data, 0)
-    if major != 4 or left > MAX_FIELDS:
+class _Item(NamedTuple):
+    """An item of a frame that is not built yet: its major type, its argument, and where its content starts and ends."""
+
+    major: int
+    argument: int
+    start: int
+    end: int
+
+
+def _items_in(data: bytes, most: int = MAX_FIELDS) -> list[_Item]:
+    """Where the first `most` items of the list in `data` are.
+
+    Refuses, before anything is built, all but one short list of integers, strings and flat lists of at most MAX_ITEMS.
+    """
+    major, count, at = _head(data, 0)
+    if major != 4 or not 5 <= count <= MAX_FIELDS:
         raise ValueError("not a message of this version")
-    listed = nested = 0  # items in inner lists so far; items left of the current one
-    while left:
+    listed, items = 0, []
+    for _ in range(min(count, most)):
+        start = at
         major, argument, at = _head(data, at)
-        left -= 1
         if major in (2, 3):
-            at += argument
+            start, at = at, at + argument
         elif major == 4:
             listed += argument
-            if nested or listed > MAX_ITEMS:
+            if listed > MAX_ITEMS:
                 raise ValueError("a list is nested or too long")
-            left, nested = left + argument, argument + 1
+            for _ in range(argument):
+                inner, size, at = _head(data, at)
+                if inner > 3:
+                    raise ValueError("a list is nested or too long, or has in it what is not part of any message")
+                at += size if inner > 1 else 0
         elif major > 4:
             raise ValueError("maps, tags, floats and simple values are not part of any message")
-        nested = max(nested - 1, 0)
+        if at > len(data):
+            raise ValueError("it ends early")
+        items.append(_Item(major, argument, start, at))
+    return items
 
 
-def _built(data: bytes, at: int, lent: bool = False) -> tuple[Any, int]:
-    """The item at this offset of data of the right shape, lists as tuples, and the offset behind it.
-
-    Strings of bytes are copied once or, where `lent`, are a view of the data. Raises ValueError for data that end early.
-    """
-    major, argument, at = _head(data, at)
-    match major:
+def _built(data: bytes, item: _Item, lent: bool = False) -> Any:
+    """The item, a list as a tuple. Strings of bytes are copied once or, where `lent`, are a view of the data."""
+    match item.major:
         case 0:
-            return argument, at
+            return item.argument
         case 1:
-            return -1 - argument, at
+            return -1 - item.argument
         case 4:
-            items = []
-            for _ in range(argument):
-                item, at = _built(data, at)
-                items.append(item)
-            return tuple(items), at
-    content = memoryview(data)[at : at + argument] if lent else data[at : at + argument]
-    if len(content) != argument:
-        raise ValueError("it ends early")
-    return (str(content, "utf-8") if major == 3 else content), at + argument
+            return tuple(cbor2.loads(data[item.start : item.end]))
+    content = memoryview(data)[item.start : item.end] if lent else data[item.start : item.end]
+    return str(content, "utf-8") if item.major == 3 else content
 
 
 def first_items(data: bytes, count: int) -> tuple[Any, ...]:
     """The first items of an encoded envelope, from its version on: for whoever looks at frames without taking them in."""
-    items, _ = _several(data, _head(data, 0)[2], count)
-    return items
-
-
-def _several(data: bytes, at: int, count: int, lent: bool = False) -> tuple[tuple[Any, ...], int]:
-    items = []
-    for _ in range(count):
-        item, at = _built(data, at, lent)
-        items.append(item)
-    return tuple(items), at
+    return tuple(_built(data, item) for item in _items_in(data, count))
 
 
 def decode(data: bytes, link: int, max_bytes: int) -> Envelope:
@@ -296,20 +286,17 @@ def decode(data: bytes, link: int, max_bytes: int) -> Envelope:
     if len(data) > max_bytes:
         raise ProtocolError(f"a message of {len(data)} bytes is over the limit of {max_bytes}", link)
     try:
-        _check_shape(data)
-        _, count, at = _head(data, 0)
-        if count < 5:
-            raise ValueError("not a message of this version")
-        (version, session, sender, receiver, kind), at = _several(data, at, 5)
+        items = _items_in(data)
+        version, session, sender, receiver, kind = (_built(data, item) for item in items[:5])
         if version != VERSION:
             raise ValueError("not a message of this version")
         if type(kind) is not int or kind not in _KINDS:
             raise ValueError("unknown kind of message")
-        body, at = _several(data, at, count - 5, getattr(_KINDS[kind], "lent", False))
-        if at != len(data):
+        if items[-1].end != len(data):
             raise ValueError("something follows it")
-        envelope = Envelope(session, sender, receiver, _KINDS[kind](*body))
-    except (ValueError, TypeError, OverflowError) as error:
+        lent = getattr(_KINDS[kind], "lent", False)
+        envelope = Envelope(session, sender, receiver, _KINDS[kind](*(_built(data, item, lent) for item in items[5:])))
+    except (ValueError, TypeError, OverflowError, cbor2.CBORDecodeError) as error:
         reason = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
         raise ProtocolError(f"a message does not decode: {reason}", link) from None
     return envelope

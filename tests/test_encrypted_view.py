@@ -286,14 +286,15 @@ def test_the_server_holds_no_update_no_model_no_seed_and_no_secret_key():
 def test_the_log_says_what_each_party_learned():
     view = open_view()
     updates = view.train(0, root())["root"]
-    assert not view.log, "after training the server knows nothing but who holds work"
+    assert [(d.what, d.about, d.scalars) for d in view.log] == [("participation", updates.clients, 0)]
     view.gram(updates)
     view.sums(updates, {"root": Weights(dict.fromkeys(MEMBERS, 1.0), times_samples=True)})
     learned = {row["what"]: row["scalars"] for row in totals(view.log)["server"]}
-    assert learned == {"ciphertexts of update sketches": 0, "gram": 15, "ciphertexts of updates": 0, "total weight": 1}
+    sketched = {"ciphertexts of update sketches": 0, "gram": 15}
+    assert learned == {"participation": 0, **sketched, "ciphertexts of updates": 0, "total weight": 1}
     assert {row["what"]: row["scalars"] for row in totals(view.log)["clients"]} == {"sums": D + 1}
     assert {row["what"]: row["scalars"] for row in totals(view.log)["key holder"]} == {"gram": 15}
-    assert "the seed that every client holds" in view.log[0].words
+    assert "the seed that every client holds" in view.log[1].words
 
 
 def test_parameters_that_make_no_sense_are_refused_and_the_floor_holds_in_clients():

@@ -276,6 +276,7 @@ def test_an_encrypted_sum_that_members_opened_in_vain_is_in_the_log(kind, told):
     view, updates = opened(Encrypted(), tap=losing(kind))
     assert isinstance(view.sums(updates, equal(5))["mean"], BelowFloor)
     assert [(who, what) for who, what, _ in said(view)] == [
+        ("server", "participation"),
         ("server", "ciphertexts of updates"),
         *([("clients", "sums")] if told else []),
     ]
@@ -290,7 +291,7 @@ def test_a_masked_sum_whose_weights_turn_out_to_cancel_is_in_the_log():
     view, updates = opened(Masked(), workers=alike)
     weights = Weights({0: 1.0, 1: -1.0, 2: 1.0, 3: -1.0}, times_samples=True)
     assert isinstance(view.sums(updates, {"m": weights})["m"], BelowFloor)
-    assert said(view) == [("server", "sums", (0, 1, 2, 3))]
+    assert said(view) == [("server", "participation", tuple(range(5))), ("server", "sums", (0, 1, 2, 3))]
 
 
 # --- a first server that deviates -------------------------------------------------------------------------------------

@@ -186,8 +186,9 @@ def test_what_the_server_learns_is_said() -> None:
     view = open_view(MASKED)
     view.slots(0, "root", WORK, MOST)
     learned = totals(view.log)["server"]
-    assert {row["scalars"] for row in learned} == {K, 2 * (D + 1)}
-    assert not any(row["what"] != "slots" for row in learned)
+    assert {row["scalars"] for row in learned} == {0, K, 2 * (D + 1)}
+    assert {row["what"] for row in learned if row["scalars"]} == {"slots"}
+    assert {row["what"] for row in learned} == {"slots", "participation"}
     plain = open_view(Plain(floor=2))
     plain.slots(0, "root", WORK, MOST)
     (row,) = totals(plain.log)["server"]

@@ -15,7 +15,7 @@ from ..session import SERVER, Session
 from .messages import MaskKeys, SealedShares
 from .terms import Dealt, Plan, Ring
 
-WAITING_BYTES = 1 << 24
+WAITING_BYTES = 1 << 25
 _BLOCK = 1 << 14  # ring elements that stay in cache while all inputs are added to them
 
 
@@ -74,10 +74,11 @@ class Summing:
         """The same with nothing waiting."""
         if not self.waiting:
             return self
-        total, inputs = self.total.copy(), [np.frombuffer(data, self.plan.terms.wire) for data in self.waiting]
+        total, (first, *others) = np.empty_like(self.total), [np.frombuffer(data, self.plan.terms.wire) for data in self.waiting]
         for start in range(0, len(total), _BLOCK):
             block = total[start : start + _BLOCK]
-            for vector in inputs:
+            np.add(self.total[start : start + _BLOCK], first[start : start + _BLOCK], out=block)
+            for vector in others:
                 np.add(block, vector[start : start + _BLOCK], out=block)
         return replace(self, total=total, waiting=())
 

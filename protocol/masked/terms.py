@@ -177,7 +177,7 @@ def decode_weights(roster: tuple[int, ...], weights: bytes) -> dict[int, float]:
 
 def survivors_digest(alive: tuple[int, ...]) -> bytes:
     """What clients sign: SHA-256 of the survivor set, ascending ids of 4 bytes."""
-    return hashlib.sha256(b"".join(client.to_bytes(4, "big") for client in alive)).digest()
+    return hashlib.sha256(np.array(alive, ">u4").tobytes()).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +233,7 @@ class Dealt:
         if len(data) % COMMITTED_BYTES:
             raise ValueError(f"a dealing has {COMMITTED_BYTES} bytes for each holder")
         count = len(data) // COMMITTED_BYTES
-        holders = tuple(int.from_bytes(data[at : at + 4], "big") for at in range(0, 4 * count, 4))
+        holders = tuple(np.frombuffer(data, ">u4", count).tolist())
         seeds, keys = (tuple(data[at : at + 32] for at in range(a, a + 32 * count, 32)) for a in (4 * count, 36 * count))
         public = (plan.terms.threshold, holders, plan.dealt_by(dealer))
         return cls(Dealing(SelfSeedShare, *public, seeds), Dealing(MaskKeyShare, *public, keys))
@@ -241,5 +241,6 @@ class Dealt:
 
 def encode_dealing(seed: Sharing[SelfSeedShare], key: Sharing[MaskKeyShare]) -> bytes:
     """All holders (4 bytes each), then the commitments to the seed's shares, then those to the key's."""
-    holders = b"".join(holder.to_bytes(4, "big") for holder in seed.dealing.holders)
-    return holders + b"".join(seed.dealing.commitments) + b"".join(key.dealing.commitments)
+    return (
+        np.array(seed.dealing.holders, ">u4").tobytes() + b"".join(seed.dealing.commitments) + b"".join(key.dealing.commitments)
+    )
