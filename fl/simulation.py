@@ -28,8 +28,12 @@ from .vector import load_vector, to_vector
 INITIAL = Model("init")
 
 
+IN_VAIN = 10
+"""So many first rounds without a model, and a run ends: samples of clients differ from round to round, and who drops out does."""
+
+
 class NothingLearned(ValueError):
-    """A round in which no client's update could be used, or a first round in which no sum could be published."""
+    """No client's update can be used, or no sum was published in the first rounds: going on would be in vain."""
 
 
 def seed_of(seed: int, *names: int | str) -> int:
@@ -98,9 +102,10 @@ class Simulation:
             self._execution = replace(self._execution, device=scenario.device)
         present = tuple(i for i in clients if scenario.arrivals.get(i, 0) <= 0)
         self.state: Any = scenario.algorithm.init(Start(present, population.groups, INITIAL))
+        self.lost = ""  # why nothing was learned in the last round; empty if something was
 
     def step(self) -> None:
-        """One communication round. Raises NothingLearned."""
+        """One communication round. Raises NothingLearned where no later round would learn anything either."""
         t = self.state.round
         arriving = sorted(i for i, round in self.scenario.arrivals.items() if round == t and round > 0)
         if arriving:
@@ -112,16 +117,21 @@ class Simulation:
         self.state = self.scenario.algorithm.round(self.state, self.view, rng)
         self.view.retire(self.state.models, self.state.remembered)
         models = {c.model for c in self.state.clusters.values()}
-        if models <= before and len(self.view.faults) > known and not self.state.measured:
-            raise NothingLearned(
-                f"no update of round {t} could be used ({self.view.faults[-1].reason}); a smaller training.lr may help"
-            )
-        if models == before == {INITIAL} and self.view.below_floor:
-            few, floor = len(self.view.below_floor[-1].clients), self.view.below_floor[-1].floor
-            raise NothingLearned(
-                f"a sum over {few} clients is below the floor of {floor}, and there is no other: more clients or a lower"
-                " protection.floor are needed"
-            )
+        faults, below = self.view.faults[known:], [few for few in self.view.below_floor[-1:] if few.clients]
+        members = {i for c in self.state.clusters.values() for i in c.members}
+        first = models == before == {INITIAL}
+        never = first and t + 1 >= min(IN_VAIN, self.scenario.rounds)
+        self.lost, hopeless = "", False
+        if first and below:
+            few, floor = len(below[0].clients), below[0].floor
+            self.lost = f"a sum over {few} clients is below the floor of {floor}, and there is no other:"
+            self.lost += " more clients or a lower protection.floor are needed"
+            hopeless = never or len(members) < floor
+        elif faults and models <= before and not self.state.measured:
+            self.lost = f"no update of round {t} could be used ({faults[-1].reason}); a smaller training.lr may help"
+            hopeless = never or members <= {f.blame for f in faults}
+        if hopeless:
+            raise NothingLearned(self.lost)
 
     def vectors(self) -> dict[int, np.ndarray[Any, np.dtype[np.float32]]]:
         """The current model of every client that is in a cluster: float32 (d,), shared between members."""

@@ -283,16 +283,16 @@ def test_clients_train_on_the_scenarios_device() -> None:
 
 @dataclass(frozen=True)
 class Poisoned:
-    """An executor under which some clients send NaN in one round."""
+    """An executor under which some clients send NaN in one round, or, without one, in all."""
 
     clients: frozenset[int]
-    round: int
+    round: int | None = None
 
     def __call__(
         self, module: nn.Module, jobs: Sequence[Job], training: Training, round: int
     ) -> Iterator[tuple[int, np.ndarray[Any, np.dtype[np.float32]]]]:
         for client, update in Fast()(module, jobs, training, round):
-            bad = round == self.round and client in self.clients
+            bad = self.round in (None, round) and client in self.clients
             yield client, np.full_like(update, np.nan) if bad else update
 
 
@@ -316,6 +316,32 @@ def test_a_round_in_which_no_update_can_be_used_is_an_error_of_one_line(algorith
     with pytest.raises(NothingLearned, match=r"round 1.*not finite.*lr") as caught:
         simulation.step()
     assert "\n" not in str(caught.value)
+
+
+def test_a_sample_that_teaches_nothing_does_not_end_the_run() -> None:
+    """One client a round, and one of the eight is always bad: its rounds are lost, and no others."""
+    scenario = replace(SMALL, algorithm=FedAvg(participation=1 / 8), protection=Plain(floor=1), rounds=24)
+    simulation = Simulation(replace(scenario, execution=Poisoned(frozenset({5}))), None)
+    lost = []
+    for _ in range(24):
+        known = len(simulation.view.faults)
+        simulation.step()
+        assert bool(simulation.lost) == (len(simulation.view.faults) > known)
+        lost.append(bool(simulation.lost))
+    assert 0 < sum(lost) < 24
+
+
+def test_first_rounds_below_the_floor_may_be_followed_by_others() -> None:
+    """In the first round all updates but two are bad, and two are too few for the floor; the second makes a model."""
+    few = Poisoned(frozenset(range(2, 8)), 0)
+    scenario = replace(SMALL, algorithm=FedAvg(), protection=Plain(floor=3), execution=few, rounds=2)
+    simulation = Simulation(scenario, None)
+    simulation.step()
+    assert "a sum over 2 clients is below the floor of 3" in simulation.lost
+    simulation.step()
+    assert not simulation.lost
+    with pytest.raises(NothingLearned, match="below the floor of 3"):
+        trained(replace(scenario, execution=Poisoned(frozenset(range(2, 8))), rounds=2))
 
 
 # --- accounting -------------------------------------------------------------------------------------------------------

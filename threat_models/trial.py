@@ -105,17 +105,15 @@ def success_of(trial: Trial, target: Target, clean: Clean | None) -> Success:
 
 def _round(trial: Trial, scenario: Scenario, witness: Witness, t: int) -> None:
     simulation, view = trial.simulation, trial.simulation.view
-    nothing = ""
     before = _only_model(simulation)
     witness.begin()
     clients_cpu = _clients_seconds(view.costs)
     started = time.process_time()
     try:
         simulation.step()
-    except NothingLearned as error:
+    except NothingLearned:
         if scenario.adversary is None:
             raise
-        nothing = " ".join(str(error).split())
     took = time.process_time() - started
     seen = witness.seen[0]
     trial.seconds += took
@@ -123,8 +121,8 @@ def _round(trial: Trial, scenario: Scenario, witness: Witness, t: int) -> None:
     outcome: Any = getattr(simulation.state, "outcome", None)
     if outcome is not None and outcome.unmoved:
         trial.unmoved = (trial.unmoved[0] + 1, trial.unmoved[1] or " ".join(outcome.unmoved.split()))
-    elif nothing:
-        trial.lost = (trial.lost[0] + 1, trial.lost[1] or nothing)
+    elif simulation.lost:
+        trial.lost = (trial.lost[0] + 1, trial.lost[1] or " ".join(simulation.lost.split()))
     if not _active(scenario, t):
         return
     if outcome is not None and outcome.weights:
