@@ -24,6 +24,8 @@ Result = TypeVar("Result")
 
 MULTIPLIED = 1 << 19
 """Values of a block that is multiplied, rows times coordinates: a core's cache, whatever the number of rows."""
+READ_TWICE = 1 << 17
+"""Values of a block that is read twice in a row."""
 SORTED = 1 << 18
 """Values of a block that is sorted, in a copy."""
 MAX_BLOCK = 16_384
@@ -155,6 +157,22 @@ def combination(rows: Rows, weights: Matrix) -> Vector:
     """sum_i w_i x_i: float32 (d,)."""
     w = weights.astype(np.float32)
     return coordinatewise(rows, lambda block: w @ block, MULTIPLIED)
+
+
+def combination_and_squares(rows: Rows, weights: Matrix) -> tuple[Vector, Matrix]:
+    """sum_i w_i x_i, float32 (d,), and |x_i|^2 of every row, float64 (n,), while a block is in cache."""
+    w, result = weights.astype(np.float32), np.empty(rows.length, dtype=np.float32)
+
+    def work(parts: Sequence[tuple[int, int]]) -> Matrix:
+        squares = np.zeros(len(rows))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for start, stop in parts:
+                block = rows.block(start, stop)
+                result[start:stop] = w @ block
+                squares += np.vecdot(block, block)
+        return squares
+
+    return result, sum(in_stripes(rows.blocks(READ_TWICE), work), start=np.zeros(len(rows)))
 
 
 def coordinatewise(rows: Rows, combine: Callable[[Block], Block], values: int = SORTED) -> Vector:
