@@ -1,6 +1,6 @@
 """Sums into K slots with the choice hidden, in the view of the encrypted sum: one input, whose open slots members open."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,37 +9,27 @@ import numpy as np
 from ...crypto.ckks import SUMS as SUM_PARAMETERS
 from ..answers import Assignment, BelowFloor, Sum, Updates, Vector
 from ..errors import Refused
-from ..held_view import HeldView
 from ..in_process import Fault
 from ..messages import HEAD_BYTES, Task
-from ..roles import Effect, Party, Worked
+from ..roles import Party, Worked
 from ..session import SERVER, Session
 from ..slot_work import check, misfit
 from ..view import LocalWork
 from ..view_base import Clients, unused
 from . import slot_server
-from .keys import KeyName, RelayedKey
+from .keys import KeyName
 from .messages import SEALED_BYTES
 from .scaling import unsummable
+from .shared_keys import SharedKeys
 from .slots import PROTOCOL, EncryptedSlots
 
-Perform = Callable[[list[tuple[int, Task]]], Iterator[tuple[int, Worked]]]
 OF_ALL = "nothing without the seed that every client holds; with it, what each client chose and computed"
 OF_COUNTS = "how many clients chose each slot, of small ones too, and nothing of who did"
 OF_SUMS = "the mean and the weight of every open slot; they hold the key to every client's ciphertexts, and are sent none"
 
 
-class EncryptedSlotSums(HeldView):
-    """Answers sums into slots. `EncryptedView` has what is declared here."""
-
-    _holders: dict[int, Party]
-    _opened: dict[bytes, Vector]
-
-    def _new_keys(self, rosters: Mapping[KeyName, Clients]) -> dict[KeyName, RelayedKey]:
-        raise NotImplementedError
-
-    def _run(self, parties: Mapping[bytes, Party], opening: Iterable[Effect], perform: Perform | None = None) -> None:
-        raise NotImplementedError
+class EncryptedSlotSums(SharedKeys):
+    """Answers sums into slots."""
 
     def slots(self, round: int, name: str, work: Assignment, most: int = 1, /) -> Sequence[Sum | BelowFloor]:
         """Members open the counts, then the sums of slots that reach the floor, and tell the server counts and weights.

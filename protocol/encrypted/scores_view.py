@@ -1,0 +1,167 @@
+"""Inner products in the view of encryption: of encrypted secret sketches, which one client opens and says rounded."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...crypto.ckks import PRODUCTS
+from ...crypto.ckks import Encrypted as Ciphertexts
+from ...crypto.projection import TwoStage
+from ..answers import Gram, Model, Remembered, Snapshot, Updates, Work
+from ..errors import ProtocolError, Refused
+from ..messages import HEAD_BYTES, Task
+from ..roles import Party, Worked
+from ..session import SERVER, Session
+from ..sketch_view import DEVIATIONS
+from ..view import Setup
+from ..view_base import unused
+from . import scores as encrypted_scores
+from .client import sketch_of
+from .client_phases import SCORES, SKETCH, Policy
+from .messages import SEALED_BYTES, products_of
+from .scaling import score_tolerance
+from .shared_keys import OF_ALL
+from .slot_sums import EncryptedSlotSums
+
+
+class EncryptedScores(EncryptedSlotSums):
+    """Answers inner products by scores, once for each question, and keeps encrypted sketches for later ones."""
+
+    def __init__(self, setup: Setup, policy: Policy, k: int) -> None:
+        super().__init__(setup, policy, k)
+        self._remembered: dict[str, dict[int, NDArray[np.float32]]] = {}  # at the clients: what they encrypted, to do it again
+
+    def gram(self, updates: Updates, /) -> Gram:
+        sketches = self._sketches(updates)
+        clients, digits = tuple(sketches), self._policy.digits
+        if not clients:
+            return Gram((), np.zeros((0, 0)), 0.0)
+        found = self._scores(updates, updates.name, list(sketches.values()), [])
+        size = len(clients) * (len(clients) + 1) // 2
+        words = f"inner products of sketches and norms of the updates, as cosines and logarithms of {digits} decimals"
+        self._disclose(updates.round, "server", "gram", clients, size, words)
+        error = self._sketch(self._sketch_session(updates).digest).error
+        matrix = found.cosines * np.outer(found.norms, found.norms)
+        return Gram(clients, matrix, DEVIATIONS * error + score_tolerance(digits))
+
+    def _sketch_of(self, task: Task, kind: Work) -> Callable[[], TwoStage] | None:
+        return (lambda: self._sketch(b"")) if self._policy.keys == "run" else None
+
+    def _sketch_session(self, updates: Updates) -> Session:
+        return Session(SKETCH, self._setup.run, updates.round, updates.name, updates.clients, 1)
+
+    def _scores(
+        self, updates: Updates, label: str, rows: Sequence[Ciphertexts], columns: Sequence[Ciphertexts]
+    ) -> encrypted_scores.Compared:
+        """Have one client of the updates open the products of these sketches, once. Raises ProtocolError if nobody does."""
+        if label in self.server.scores:
+            return self.server.scores[label]
+        roster = tuple(self._sketches(updates))
+        key = self._sketch_key(updates.round, updates.name, roster)
+        session = Session(SCORES, self._setup.run, updates.round, label, roster, 1)
+        with self._network.timed(SERVER):
+            state = encrypted_scores.comparison(session, key, rows, columns, self._policy.digits)
+        count = products_of(len(rows), len(columns))
+        self._network.allow(count * (PRODUCTS.ciphertext_bytes + 16) + SEALED_BYTES + HEAD_BYTES)
+        server = Party(SERVER, state, encrypted_scores.server_step)
+        self._run({session.digest: server}, encrypted_scores.ask(state))
+        words = "one of the clients opens the inner products of encrypted sketches, unrounded"
+        self._disclose(updates.round, "key holder", "gram", roster, count, words)
+        if isinstance(server.state, encrypted_scores.Compared):
+            self.server.scores[label] = server.state
+            return server.state
+        self._failed(server.state, f"the scores {label}")
+        raise ProtocolError(f"no client opened the inner products of {label}", roster[0])
+
+    def _sketches(self, updates: Updates) -> Mapping[int, Ciphertexts]:
+        """The encrypted sketches of these updates, by client, ascending; asked for once."""
+        made = self._known(updates)
+        if updates.name in self.server.sketches:
+            return self.server.sketches[updates.name]
+        key = self._sketch_key(updates.round, updates.name, updates.clients)
+        session = self._sketch_session(updates)
+        with self._network.timed(*updates.clients):  # each draws it for itself; here one draws it for all
+            self._sketch(session.digest)
+        state = encrypted_scores.Collecting(session, key, self._sketch(session.digest).k)
+        server = Party(SERVER, state, encrypted_scores.server_step)
+
+        def perform(tasks: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
+            for client, work in self._results({client: updates.name for client, _ in tasks}):
+                yield client, Worked(work.sketched, 1)
+
+        self._run({session.digest: server}, encrypted_scores.invite(state), perform)
+        received: Mapping[int, Ciphertexts] = server.state.received
+        self._disclose(updates.round, "server", f"ciphertexts of {made.kind} sketches", tuple(received), 0, OF_ALL)
+        self.server.sketches[updates.name] = received
+        return received
+
+    def remember(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
+        self._needs_one_key()
+        sketches, chosen = self._sketches(updates), tuple(sorted(clients))
+        self._all_there(updates, sketches, chosen)
+        name = unused(f"{updates.name}/kept", self.server.kept)
+        self.server.kept[name] = {i: sketches[i] for i in chosen}
+        held, digest = self.clients.held[updates.name], self._sketch_session(updates).digest
+        shown = {i: held[i].sketched for i in chosen}
+        self._remembered[name] = {i: sketch_of(self._holders[i].state, digest, x).astype(np.float32) for i, x in shown.items()}
+        return Remembered(name, chosen)
+
+    def cosines(self, updates: Updates, remembered: Remembered, /) -> NDArray[np.float64]:
+        self._needs_one_key()
+        kept = self.server.kept.get(remembered.name, {})
+        if any(i not in kept for i in remembered.clients):
+            raise Refused(f"the remembered updates {remembered.name} are gone; keep their handle when retiring")
+        columns = [kept[i] for i in remembered.clients]
+        sketches = self._sketches(updates)
+        self._all_there(updates, sketches, updates.clients)
+        rows = [sketches[i] for i in updates.clients]
+        if not rows or not columns:
+            return np.zeros((len(rows), len(columns)))
+        label = f"{updates.name} to {','.join(map(str, remembered.clients))} of {remembered.name}"
+        found = self._scores(updates, label if len(label) <= 256 else hashlib.sha256(label.encode()).hexdigest(), rows, columns)
+        about = tuple(sorted({*updates.clients, *remembered.clients}))
+        words = f"cosines of sketches with those of earlier rounds, of {self._policy.digits} decimals"
+        self._disclose(updates.round, "server", "gram(remember)", about, found.cosines.size, words)
+        return found.cosines
+
+    def _needs_one_key(self) -> None:
+        if self._policy.keys != "run":
+            raise Refused("updates of different rounds are under different keys and cannot be compared; use keys='run'")
+
+    def _all_there(self, updates: Updates, sketches: Mapping[int, Ciphertexts], clients: Iterable[int]) -> None:
+        if missing := [i for i in clients if i not in sketches]:
+            raise Refused(f"no sketch of client {missing[0]} in {updates.name}; ask about the clients of its Gram matrix")
+
+    # --- keeping and forgetting ---------------------------------------------------------------------------------------
+
+    def retire(self, models: Iterable[Model], remembered: Iterable[Remembered], /) -> None:
+        handles = list(remembered)
+        super().retire(models, handles)
+        kept = {r.name: r.clients for r in handles}
+        self.server.kept = {n: {i: rows[i] for i in kept[n] if i in rows} for n, rows in self.server.kept.items() if n in kept}
+        self._remembered = {n: {i: rows[i] for i in kept[n] if i in rows} for n, rows in self._remembered.items() if n in kept}
+
+    def _forget_round(self) -> None:
+        super()._forget_round()
+        self.server.sketches.clear()
+        self.server.scores.clear()
+        self.server.keys = {name: key for name, key in self.server.keys.items() if name.name == "all"}
+
+    def save(self) -> Snapshot:
+        rows = {name: np.stack(list(kept.values())) for name, kept in self._remembered.items() if kept}
+        return replace(super().save(), remembered=rows)
+
+    def restore(self, snapshot: Snapshot, remembered: Iterable[Remembered], /) -> None:
+        """Continue from a snapshot. What is remembered is encrypted again, under the key of this run of the program."""
+        handles = list(remembered)
+        self._go_on(snapshot)
+        self._remembered = {r.name: dict(zip(r.clients, snapshot.remembered[r.name], strict=True)) for r in handles if r.clients}
+        self.server.kept = {}
+        if self._remembered:
+            public = self._sketch_key(0, "all", self._everybody).public
+            for name, rows in self._remembered.items():
+                self.server.kept[name] = {i: public.read(public.encrypt(row).to_bytes(), len(row)) for i, row in rows.items()}
+        super().restore(snapshot, [])  # the last: what was done here anew is not counted again
