@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from .mixing import Prepared, Step, mixing_of, of_gram
-from .rows import Rows, Updates, Vector, combination, combination_and_squares, coordinatewise, gram_of, one_thread, squared_norms
+from .rows import Rows, Updates, Vector, combination, coordinatewise, gram_of, one_thread, squared_norms
 from .rule import CoordinateRule, ExtraRowRule, GramRule, Matrix, Noisy, Rule, Sight
 
 
@@ -53,12 +53,6 @@ def aggregate(
 def _aggregated(
     rule: Rule, updates: Updates, rng: np.random.Generator, extra: Vector | None, judged: Updates | None
 ) -> Aggregate:
-    if isinstance(rule, GramRule) and rule.sees == Sight.SUM and extra is None and judged is None:
-        everything = Rows(updates, np.arange(len(updates)))
-        weights = rule.weights(np.zeros((len(updates), len(updates))), rng)
-        vector, squares = combination_and_squares(everything, weights)
-        if (squares < np.finfo(np.float32).max).all():  # most often nothing is rejected, and one pass is enough
-            return Aggregate(vector, weights, ())
     finite = np.isfinite(squared_norms(updates))
     if judged is not None:
         finite &= np.isfinite(squared_norms(judged))
