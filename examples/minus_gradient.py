@@ -42,8 +42,8 @@ ALGORITHMS: dict[str, Algorithm] = {
     "median": RobustFedAvg(rule=Median(), participation=0.25),
     "hardened FLIC": HardenedFLIC(rounds_before=4, every=8, participation=0.25, least=5),
 }
-PROTECTIONS: dict[str, Protection] = {"updates in clear": Plain(), "secure aggregation": Masked(floor=2)}
-"""Of five updates three may point against two: a floor of 3 would leave rounds without a sum where the three are left out."""
+PROTECTIONS: dict[str, Protection] = {"updates in clear": Plain(), "secure aggregation": Masked()}
+"""Of five updates three may point against two: where the three are left out, two are below the floor, and the model stays."""
 
 scenario = Scenario(
     name="minus gradient",
