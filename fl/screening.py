@@ -85,27 +85,24 @@ def far_above(norms: Mapping[int, float], references: Sequence[float], factor: f
     return tuple(sorted(client for client, norm in norms.items() if norm > limit))
 
 
-def against(cosines: Cosines, of: Sequence[int], to: Sequence[int]) -> tuple[int, ...]:
-    """The positions in `of` whose mean cosine to the positions in `to`, itself excepted, is below 0."""
+def against(cosines: Cosines, of: Sequence[int], to: Sequence[int], sure: float = 0.0) -> tuple[int, ...]:
+    """The positions in `of` whose mean cosine to the positions in `to`, itself excepted, is below 0.
+
+    By `sure` of its standard errors, where there are `ENOUGH` others: updates that are noise to each other are against each
+    other half of the time, but seldom clearly.
+    """
     found = []
     for k in of:
-        others = [j for j in to if j != k]
-        if others and float(cosines[k, others].mean()) < 0:
+        others = cosines[k, [j for j in to if j != k]]
+        error = float(others.std(ddof=1)) / np.sqrt(len(others)) if len(others) >= ENOUGH else 0.0
+        if len(others) and float(others.mean()) < -sure * error:
             found.append(k)
     return tuple(found)
 
 
 def clearly_against(cosines: Cosines, of: Sequence[int], to: Sequence[int]) -> tuple[int, ...]:
-    """The positions in `of` whose mean cosine to the positions in `to` is below 0 by `SURE` of its standard errors.
-
-    Of at least `ENOUGH` others. Updates that are noise to each other are against each other half of the time, but seldom clearly.
-    """
-    found = []
-    for k in of:
-        others = cosines[k, [j for j in to if j != k]]
-        if len(others) >= ENOUGH and float(others.mean()) < -SURE * float(others.std(ddof=1)) / np.sqrt(len(others)):
-            found.append(k)
-    return tuple(found)
+    """Those that are `against` by `SURE` standard errors, of at least `ENOUGH` others."""
+    return against(cosines, [k for k in of if sum(j != k for j in to) >= ENOUGH], to, SURE)
 
 
 def plurality(votes: Mapping[int, str], community: Sequence[int], order: Sequence[str]) -> str | None:

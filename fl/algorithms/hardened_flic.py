@@ -6,7 +6,7 @@ What it adds, and what each part is against:
 - **The deck.** A round draws the clients that have waited longest, so that after 1 / participation rounds all have been seen and
   every similarity is recent.
 - **Agreement.** Inside a community an update is summed only if its mean cosine to the community's updates since the last grouping
-  is not below 0; the sum itself may follow any robust rule of the Gram matrix.
+  is not below 0 by more than noise; the sum itself may follow any robust rule of the Gram matrix.
 - **Grouping again**, every `every` rounds from T on: who turns is found out, and found out early, because T may be small.
 - **Choice.** At every grouping each client tries, on its own data, all communities' models, what they were at the grouping
   before, and before T the models of earlier rounds. A community goes on from the model that most of its members chose. So a
@@ -54,6 +54,8 @@ EVERYBODY = "everybody"
 """What a grouping measured, on record."""
 LONG = "an update far longer than those of its community"
 OPPOSED = "an update against those of its community"
+LIKELY = 1.0
+"""Standard errors by which the mean cosine of an update that is left out is below 0: less may be noise."""
 TURNED = 3
 """So many updates clearly against the others without one that agrees, and a client is no longer taken for what it was."""
 
@@ -152,7 +154,7 @@ class HardenedFLIC:
         memory = refreshed(state.memory, view, updates, gram, kept)
         row = {client: k for k, client in enumerate(memory.clients)}
         others = [row[i] for i in sorted({*era, *kept} - set(long))]
-        opposed = against(memory.cosines, [row[i] for i in kept], others)
+        opposed = against(memory.cosines, [row[i] for i in kept], others, LIKELY)
         clearly = clearly_against(memory.cosines, opposed, [k for k in others if k not in opposed])
         left_out = dict.fromkeys(long, LONG) | {memory.clients[k]: OPPOSED for k in opposed}
         times = {i: 0 for i in kept if i not in left_out}
