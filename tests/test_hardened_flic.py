@@ -129,7 +129,7 @@ def first_updates(count: int = 10) -> NDArray[np.float64]:
 
 
 def test_who_turns_after_t_is_not_summed_in_that_very_round() -> None:
-    """As long as updates say something; near the optimum those of turned and of loyal clients are noise alike, and move nobody."""
+    """While updates say something; near the optimum those of turned and of loyal clients are noise alike."""
     turned = (0, 1, 2, 3)
     toy = Toy(range(20), minus_gradient(turned, since=6), D, wants=everybody_wants())
     state, left_out = toy.begin(HARDENED), []
