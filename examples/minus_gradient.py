@@ -74,7 +74,7 @@ class Outcome:
 def outcome(value: Scenario, folder: Path | None = None) -> Outcome:
     """Play the scenario's rounds; a loyal client without a model counts 0.
 
-    A run ends where no update can be used any more: a ruined model makes updates that secure aggregation cannot take.
+    A run ends where no update can be used any more: ten rounds in a row are lost, or everybody sends what cannot be summed.
     """
     simulation = Simulation(value, folder)
     try:

@@ -68,6 +68,7 @@ def run(scenario: Scenario, out: Path, data: Path | None = None, resume: bool = 
             simulation.corrupted.restore(checkpoint.adversary)
         folder.cut(checkpoint.lines)
         progress = _Progress(checkpoint.extra["seconds"], checkpoint.extra["before"])
+        simulation.in_vain = checkpoint.extra["in_vain"]
     else:
         folder.cut({})
     if resume:
@@ -115,7 +116,7 @@ def _play(simulation: Simulation, folder: RunFolder, progress: _Progress) -> Rou
     folder.append("disclosure.jsonl", [entry.as_dict() for entry in view.log[logged:]])
     if privacy:
         folder.write_json("privacy.json", privacy)
-    extra = {"seconds": progress.seconds, "before": progress.before}
+    extra = {"seconds": progress.seconds, "before": progress.before, "in_vain": simulation.in_vain}
     memory = simulation.corrupted.save() if simulation.corrupted is not None else {}
     write(folder.checkpoints, Checkpoint(state.round, to_plain(state), view.save(), folder.lengths(), extra, memory))
     return Round(state.round, scenario.rounds, len(state.clusters), line.get("accuracy_mean"))

@@ -11,7 +11,8 @@ import numpy as np
 import torch
 
 from ..crypto.entropy import SimulatedEntropy
-from ..protocol.answers import Functionality, Model, Vector
+from ..protocol.answers import BelowFloor, Functionality, Model, Vector
+from ..protocol.in_process import Fault
 from ..protocol.pairs.question import Embedders
 from ..protocol.view import Judgement, LocalJob, LocalOffer, LocalWork, ServerView, Setup, Workers
 from .algorithms.algorithm import Start
@@ -29,11 +30,11 @@ INITIAL = Model("init")
 
 
 IN_VAIN = 10
-"""So many first rounds without a model, and a run ends: samples of clients differ from round to round, and who drops out does."""
+"""So many lost rounds in a row, and a run ends. Fewer may be chance: who is sampled differs from round to round."""
 
 
 class NothingLearned(ValueError):
-    """No client's update can be used, or no sum was published in the first rounds: going on would be in vain."""
+    """No client's update can be used, or no sum can be published: going on would be in vain."""
 
 
 def seed_of(seed: int, *names: int | str) -> int:
@@ -103,34 +104,40 @@ class Simulation:
         present = tuple(i for i in clients if scenario.arrivals.get(i, 0) <= 0)
         self.state: Any = scenario.algorithm.init(Start(present, population.groups, INITIAL))
         self.lost = ""  # why nothing was learned in the last round; empty if something was
+        self.in_vain = 0  # lost rounds in a row
 
     def step(self) -> None:
-        """One communication round. Raises NothingLearned where no later round would learn anything either."""
+        """One communication round. Raises NothingLearned after `IN_VAIN` lost ones, or where no later one can be better."""
         t = self.state.round
         arriving = sorted(i for i, round in self.scenario.arrivals.items() if round == t and round > 0)
         if arriving:
             algorithm: Any = self.scenario.algorithm  # that it can was checked when the scenario was built
             self.state = algorithm.join(self.state, arriving)
-        known = len(self.view.faults)
+        known, refused = len(self.view.faults), len(self.view.below_floor)
         rng = np.random.default_rng(seed_of(self.scenario.seed, "round", t))
         before = {c.model for c in self.state.clusters.values()}
         self.state = self.scenario.algorithm.round(self.state, self.view, rng)
         self.view.retire(self.state.models, self.state.remembered)
-        models = {c.model for c in self.state.clusters.values()}
-        faults, below = self.view.faults[known:], [few for few in self.view.below_floor[-1:] if few.clients]
-        members = {i for c in self.state.clusters.values() for i in c.members}
-        first = models == before == {INITIAL}
-        never = first and t + 1 >= min(IN_VAIN, self.scenario.rounds)
+        self._check_lost(t, before, self.view.faults[known:], self.view.below_floor[refused:])
+
+    def _check_lost(self, t: int, before: set[Model], faults: Sequence[Fault], refused: Sequence[BelowFloor]) -> None:
+        """Why the round was lost, if it was. Raises NothingLearned."""
+        clusters = list(self.state.clusters.values())
+        models, first = {c.model for c in clusters}, {c.model for c in clusters} == before == {INITIAL}
+        below = [sum_ for sum_ in refused if sum_.clients]
         self.lost, hopeless = "", False
         if first and below:
-            few, floor = len(below[0].clients), below[0].floor
+            few, floor = len(below[-1].clients), below[-1].floor
             self.lost = f"a sum over {few} clients is below the floor of {floor}, and there is no other:"
             self.lost += " more clients or a lower protection.floor are needed"
-            hopeless = never or len(members) < floor
+            hopeless = max(len(c.members) for c in clusters) < floor
         elif faults and models <= before and not self.state.measured:
             self.lost = f"no update of round {t} could be used ({faults[-1].reason}); a smaller training.lr may help"
-            hopeless = never or members <= {f.blame for f in faults}
-        if hopeless:
+            hopeless = {i for c in clusters for i in c.members} <= {f.blame for f in faults}
+        self.in_vain = self.in_vain + 1 if self.lost else 0
+        hopeless = hopeless and all(round <= t for round in self.scenario.arrivals.values())
+        ended = self.in_vain >= IN_VAIN or self.in_vain == self.scenario.rounds
+        if self.lost and (hopeless or ended):
             raise NothingLearned(self.lost)
 
     def vectors(self) -> dict[int, np.ndarray[Any, np.dtype[np.float32]]]:

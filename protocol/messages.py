@@ -187,12 +187,30 @@ def _items(envelope: Envelope) -> tuple[Any, ...]:
 def encode(envelope: Envelope) -> bytes:
     """The envelope's one encoding: [version, session, sender, receiver, kind, field, ...]."""
     items = _items(envelope)
-    if not any(type(item) is memoryview or (type(item) is bytes and len(item) > _LONG) for item in items):
+    if not any(map(_is_long, items)):
         return cbor2.dumps(items)  # integers, strings and lists of them: its heads are the shortest
     pieces: list[Buffer] = [_item_head(4, len(items))]
     for item in items:
-        pieces += (_item_head(2, len(item)), item) if type(item) in (bytes, memoryview) else (cbor2.dumps(item),)
+        _put(item, pieces)
     return b"".join(pieces)  # joined once: cbor2 would copy a vector several times
+
+
+def _is_long(item: Any) -> bool:
+    """Whether this is a long string of bytes, or a list of strings of bytes with a long one."""
+    if type(item) is tuple:
+        return any(type(inner) is bytes and len(inner) > _LONG for inner in item)
+    return type(item) is memoryview or (type(item) is bytes and len(item) > _LONG)
+
+
+def _put(item: Any, pieces: list[Buffer]) -> None:
+    if type(item) in (bytes, memoryview):
+        pieces += (_item_head(2, len(item)), item)
+    elif _is_long(item):
+        pieces.append(_item_head(4, len(item)))
+        for inner in item:
+            _put(inner, pieces)
+    else:
+        pieces.append(cbor2.dumps(item))
 
 
 def _item_head(major: int, argument: int) -> bytes:
@@ -266,14 +284,21 @@ def _built(data: bytes, item: _Item, lent: bool = False) -> Any:
             return item.argument
         case 1:
             return -1 - item.argument
-        case 4:
+        case 4 if item.end - item.start <= _LONG:
             return tuple(cbor2.loads(data[item.start : item.end]))
+        case 4:
+            items, at = [], _head(data, item.start)[2]
+            for _ in range(item.argument):
+                major, argument, start = _head(data, at)
+                at = start + argument if major > 1 else start
+                items.append(_built(data, _Item(major, argument, start, at)))
+            return tuple(items)
     content = memoryview(data)[item.start : item.end] if lent else data[item.start : item.end]
     return str(content, "utf-8") if item.major == 3 else content
 
 
 def first_items(data: bytes, count: int) -> tuple[Any, ...]:
-    """The first items of an encoded envelope, from its version on: for whoever looks at frames without taking them in."""
+    """The first items of an envelope that was encoded here, from its version on: for whoever looks at frames in passing."""
     return tuple(_built(data, item) for item in _items_in(data, count))
 
 

@@ -143,6 +143,49 @@ def test_who_turns_after_t_is_not_summed_in_that_very_round() -> None:
     assert distance(toy, state, 19) < 0.15 * START
 
 
+def test_against_is_below_zero_by_so_many_standard_errors_of_four_or_more() -> None:
+    def judged(others: Sequence[float], sure: float) -> bool:
+        cosines = np.eye(len(others) + 1)
+        cosines[0, 1:] = others
+        return against(cosines, [0], range(len(others) + 1), sure) == (0,)
+
+    spread = np.array([-1.0, -1.0, 1.0, 1.0]) * np.sqrt(3)  # standard error of the mean: 2 / sqrt(4) = 1
+    assert [judged(0.1 * (spread - shift), 1.0) for shift in (0.99, 1.01)] == [False, True]
+    assert [judged(0.1 * (spread - shift), 0.0) for shift in (-0.01, 0.01)] == [False, True]
+    assert judged([-0.9, 0.1, 0.79], 1.0)  # of three others there is no error worth the name: below 0 is below 0
+
+
+def test_noise_about_zero_is_summed() -> None:
+    """Updates that say nothing: about half are below 0 on average, and few by more than noise."""
+    toy = Toy(range(20), lambda job: NOISE[job.round, job.client], D)
+    measured = toy.play(HardenedFLIC(rounds_before=9, every=9), 1).measured[ALL]
+    others = measured.similarity - np.eye(20)
+    below = set(np.flatnonzero(others.sum(axis=1) < 0))
+    assert 6 <= len(below) <= 14
+    assert set(measured.left_out) < below
+    assert len(measured.left_out) <= len(below) / 2
+
+
+def test_attackers_are_not_judged_by_each_other() -> None:
+    """Nine of twenty are of one mind against the rest: on average hardly below 0, but far below to those who are not below."""
+    toy = Toy(range(20), minus_gradient(range(9)), D)
+    measured = toy.play(HardenedFLIC(rounds_before=9, every=9), 1).measured[ALL]
+    assert measured.left_out == dict.fromkeys(range(9), OPPOSED)
+    assert not set(range(9)) & set(against(measured.similarity, range(9), range(20), hardened_flic.LIKELY))
+
+
+def test_only_an_update_that_is_not_below_zero_clears_a_client() -> None:
+    """One that is below 0 by noise alone is summed, and leaves the count of those that were clearly against as it was."""
+    toy = Toy(range(20), lambda job: NOISE[job.round, job.client], D)
+    algorithm = HardenedFLIC(rounds_before=9, every=9)
+    before = replace(toy.begin(algorithm), opposed=dict.fromkeys(range(20), 2))
+    state = toy.step(algorithm, before)
+    others = state.measured[ALL].similarity - np.eye(20)
+    below = set(np.flatnonzero(others.sum(axis=1) < 0).tolist())
+    assert below - set(state.measured[ALL].left_out)
+    assert {i for i, times in state.opposed.items() if times == 0} == set(range(20)) - below
+
+
 def test_a_forged_choice_brings_nobody_into_the_sums_of_others() -> None:
     """Attackers ask for the loyal model at every grouping. They may be served by it; their updates go where they agree."""
     toy = Toy(range(20), minus_gradient(range(8)), D, wants=everybody_wants())

@@ -380,6 +380,24 @@ def test_hostile_messages_cost_no_more_than_a_few_times_their_size():
         assert peak < 3 * len(data) + room, data[:60]
 
 
+def test_a_list_of_models_is_copied_once_on_either_side():
+    session = Session("choosing", bytes(16), 0, "root", (1, 2), 1)
+    models = tuple(bytes([k]) * (1 << 20) for k in range(4))
+    offer = Offer(session.protocol, session.run, 0, "root", (1, 2), 1, ("a", "b", "c", "d"), models)
+    envelope = Envelope(session.digest, SERVER, 1, offer)
+    tracemalloc.start()
+    sent = encode(envelope)
+    encoding = tracemalloc.get_traced_memory()[1]
+    tracemalloc.reset_peak()
+    held = tracemalloc.get_traced_memory()[0]
+    assert decode(sent, SERVER, len(sent)) == envelope
+    decoding = tracemalloc.get_traced_memory()[1] - held
+    tracemalloc.stop()
+    assert sent == cbor2.dumps(cbor2.loads(sent), canonical=True)
+    assert encoding < 1.1 * len(sent)
+    assert decoding < 1.1 * len(sent)
+
+
 def test_a_roster_of_the_largest_size_passes_and_one_more_does_not():
     roster = tuple(range(MAX_ROSTER))
     session = Session("uploads/update", bytes(16), 0, "root", roster, 1)

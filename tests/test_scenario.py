@@ -344,6 +344,39 @@ def test_first_rounds_below_the_floor_may_be_followed_by_others() -> None:
         trained(replace(scenario, execution=Poisoned(frozenset(range(2, 8))), rounds=2))
 
 
+def test_a_run_that_is_ruined_ends_after_ten_lost_rounds_though_other_clients_could_be_asked() -> None:
+    scenario = replace(SMALL, algorithm=FedAvg(participation=0.5), protection=Plain(), rounds=30)
+    simulation = Simulation(replace(scenario, execution=Poisoned(frozenset(range(8)))), None)
+    for _ in range(9):
+        simulation.step()
+    with pytest.raises(NothingLearned, match="round 9"):
+        simulation.step()
+
+
+def test_clients_that_are_still_to_come_are_waited_for() -> None:
+    """Two clients are too few for the floor; six more arrive in the third round."""
+    arrivals = dict.fromkeys(range(2, 8), 2)
+    simulation = Simulation(replace(SMALL, protection=Plain(floor=3), arrivals=arrivals), None)
+    for _ in range(2):
+        simulation.step()
+        assert "below the floor of 3" in simulation.lost
+    simulation.step()
+    assert not simulation.lost
+
+
+def test_the_reason_of_one_round_is_not_that_of_another() -> None:
+    """In the first round two updates are too few; in the second nobody is heard, and nobody says that sums were too small."""
+    silent = [False]
+    few = Poisoned(frozenset(range(2, 8)), 0)
+    scenario = replace(SMALL, protection=Plain(floor=3), execution=few, rounds=3)
+    simulation = Simulation(replace(scenario, faults=lambda frame: [] if silent[0] else [frame]), None)
+    simulation.step()
+    assert "below the floor" in simulation.lost
+    silent[0] = True
+    simulation.step()
+    assert "below the floor" not in simulation.lost
+
+
 # --- accounting -------------------------------------------------------------------------------------------------------
 
 

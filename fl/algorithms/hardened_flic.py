@@ -5,8 +5,9 @@ What it adds, and what each part is against:
   out of the sum and of the memory, and recorded.
 - **The deck.** A round draws the clients that have waited longest, so that after 1 / participation rounds all have been seen and
   every similarity is recent.
-- **Agreement.** Inside a community an update is summed only if its mean cosine to the community's updates since the last grouping
-  is not below 0 by more than noise; the sum itself may follow any robust rule of the Gram matrix.
+- **Agreement.** Inside a community an update is summed unless its mean cosine to the community's updates since the last
+  grouping is below 0, and that to those of them that are not below 0 is so by more than noise; the sum itself may follow any
+  robust rule of the Gram matrix.
 - **Grouping again**, every `every` rounds from T on: who turns is found out, and found out early, because T may be small.
 - **Choice.** At every grouping each client tries, on its own data, all communities' models, what they were at the grouping
   before, and before T the models of earlier rounds. A community goes on from the model that most of its members chose. So a
@@ -158,7 +159,7 @@ class HardenedFLIC:
         steady = [k for k in others if k not in below] or others
         opposed, clearly = against(memory.cosines, below, steady, LIKELY), clearly_against(memory.cosines, below, steady)
         left_out = dict.fromkeys(long, LONG) | {memory.clients[k]: OPPOSED for k in opposed}
-        times = {i: 0 for i in kept if i not in left_out}
+        times = {i: 0 for i in kept if row[i] not in below}
         times |= {i: state.opposed.get(i, 0) + 1 for i in (memory.clients[k] for k in clearly)}
         weights = self._weights(gram, [i for i in kept if i not in left_out], rng)
         moved, of_mean = cluster, 0.0

@@ -110,10 +110,7 @@ class MaskedView(ReceiverOpenedSums):
         self, round: int, to: Recipient, what: str, about: Clients, scalars: int, words: str, client: int | None = None
     ) -> None:
         super()._disclose(round, to, what, about, scalars, words, client)
-        if self._noisy is not None and what not in (
-            "sums",
-            "participation",
-        ):  # told at the start
+        if self._noisy is not None and what not in ("sums", "participation"):  # ledgers name those
             self._noisy.disclosed(about, words)
 
     def _unfit(self, work: LocalWork) -> str | None:

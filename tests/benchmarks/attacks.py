@@ -68,7 +68,7 @@ def main() -> None:
         "DYN-OPT, Multi-Krum": (dyn_opt(), krum),
     }
     told = insider(n, f, d, krum)
-    known = {id(krum): told, id(trimmed): replace(told, rule=trimmed), id(krum): replace(told, rule=krum)}
+    known = {id(krum): told, id(trimmed): replace(told, rule=trimmed)}
     seconds = {}
     for name, (attack, rule) in attacks.items():
         times = []
