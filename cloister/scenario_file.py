@@ -3,10 +3,11 @@
 import importlib.util
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from .fl.scenario import Scenario, changed
+from .fl.scenario import NoField, Scenario, changed
 from .threat_models.evaluation import Evaluation
 
 Value = TypeVar("Value")
@@ -51,4 +52,12 @@ def with_settings(scenario: Scenario, settings: Sequence[str]) -> Scenario:
         if not equals:
             raise ValueError(f"--set takes PATH=VALUE, for example training.lr=0.05, not {setting!r}")
         scenario = changed(scenario, path.strip(), value.strip())
+    return scenario
+
+
+def with_fitting_settings(scenario: Scenario, settings: Sequence[str]) -> Scenario:
+    """The scenario with those settings that it has a field for: one command line for scenarios of several kinds."""
+    for setting in settings:
+        with suppress(NoField):
+            scenario = with_settings(scenario, [setting])
     return scenario

@@ -33,7 +33,7 @@ from cloister.fl.scenario import Scenario
 from cloister.fl.simulation import Simulation
 from cloister.fl.training import Executor, Job, Training
 from cloister.fl.vector import dimension
-from cloister.scenario_file import load, with_settings
+from cloister.scenario_file import load, with_fitting_settings
 
 INK = "#1f2933"
 KINDS = ("parameters, L2", "updates, 1 - cos", "raw data, angles", "embeddings, W - tau")
@@ -55,18 +55,6 @@ class Noted:
         for client, update in self.executor(module, jobs, training, round):
             self.updates[client] = update
             yield client, update
-
-
-def settled(where: str, settings: Sequence[str]) -> Scenario:
-    """The scenario with those settings that it has a field for."""
-    value = load(where)
-    for setting in settings:
-        try:
-            value = with_settings(value, [setting])
-        except ValueError as error:
-            if "no field" not in str(error):
-                raise
-    return value
 
 
 def lengths(rows: NDArray[np.float32]) -> Matrix:
@@ -185,7 +173,7 @@ def main() -> None:
     path = arguments.out / f"distances_seed_{arguments.seed}.json"
     cells: dict[str, Cell] = json.loads(path.read_text()) if path.exists() else {}
     for where in arguments.scenarios:
-        value = replace(settled(where, arguments.settings), seed=arguments.seed)
+        value = replace(with_fitting_settings(load(where), arguments.settings), seed=arguments.seed)
         if value.name not in cells:
             cells[value.name] = measured(value)
             path.write_text(json.dumps(cells) + "\n")

@@ -30,7 +30,7 @@ from cloister.fl.scenario import Scenario
 from cloister.fl.simulation import Simulation, seed_of
 from cloister.fl.training import Executor, Job, Training
 from cloister.protocol.pairs.choices import PAPER
-from cloister.scenario_file import load, with_settings
+from cloister.scenario_file import load, with_fitting_settings
 
 INK = "#1f2933"
 DISTANCES = {"exact": ExactEmd(), "Sinkhorn": Sinkhorn(0.1)}
@@ -56,18 +56,6 @@ class Once:
                 self.done[round, client, seeds[client]] = update
         for job in jobs:
             yield job.client, self.done[round, job.client, job.seed]
-
-
-def settled(where: str, settings: Sequence[str]) -> Scenario:
-    """The scenario with those settings that it has a field for."""
-    value = load(where)
-    for setting in settings:
-        try:
-            value = with_settings(value, [setting])
-        except ValueError as error:
-            if "no field" not in str(error):
-                raise
-    return value
 
 
 def rand_indices(matrix: Matrix, groups: Mapping[int, int]) -> list[float]:
@@ -228,7 +216,7 @@ def main() -> None:
 
     for where in arguments.scenarios:
         for seed in arguments.seeds:
-            swept(replace(settled(where, arguments.settings), seed=seed), arguments.ratios, cells, save)
+            swept(replace(with_fitting_settings(load(where), arguments.settings), seed=seed), arguments.ratios, cells, save)
     draw_sweeps(cells).savefig(arguments.out / "sweeps.png", dpi=110)
     draw_matrices(cells).savefig(arguments.out / "matrices.png", dpi=110)
 

@@ -68,7 +68,7 @@ def run(scenario: Scenario, out: Path, data: Path | None = None, resume: bool = 
             simulation.corrupted.restore(checkpoint.adversary)
         folder.cut(checkpoint.lines)
         progress = _Progress(checkpoint.extra["seconds"], checkpoint.extra["before"])
-        simulation.in_vain = checkpoint.extra["in_vain"]
+        simulation.in_vain = checkpoint.extra.get("in_vain", 0)
     else:
         folder.cut({})
     if resume:

@@ -83,6 +83,10 @@ class Scenario:
         check_composition(type(self.algorithm).__name__, self.algorithm.needs, self.protection, PROTECTIONS)
 
 
+class NoField(ValueError):
+    """The path of a setting leads nowhere in this scenario."""
+
+
 def changed(value: Any, path: str, text: str) -> Any:
     """The dataclass with the field at `path` ("training.lr") set from text, read as the field's type.
 
@@ -91,7 +95,7 @@ def changed(value: Any, path: str, text: str) -> Any:
     name, _, rest = path.partition(".")
     known = {f.name: f for f in fields(value)} if is_dataclass(value) else {}
     if name not in known:
-        raise ValueError(f"no field {name!r} in {type(value).__name__}; it has: {', '.join(known) or 'none'}")
+        raise NoField(f"no field {name!r} in {type(value).__name__}; it has: {', '.join(known) or 'none'}")
     old = getattr(value, name)
     if rest:
         return replace(value, **{name: changed(old, rest, text)})

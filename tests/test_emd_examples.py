@@ -1,16 +1,13 @@
 """EMD-CFL's scenarios and scripts in examples/: the paper's numbers, the backdoor in small, sweeps, distances, mean sketches."""
 
-import importlib.util
-import sys
 from dataclasses import replace
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from cloister import scenario_file
 from cloister.fl.algorithms.emd_cfl import EMDCFL
 from cloister.fl.data import Digits
 from cloister.fl.emd import Size
@@ -21,9 +18,11 @@ from cloister.fl.scenario import Scenario
 from cloister.fl.training import Job, PlainLoop, Training
 from cloister.protocol.pairs.choices import PAPER
 from cloister.protocol.pairs.noise import Noise, opened, release
+from cloister.scenario_file import with_fitting_settings
 from cloister.threat_models.semantic import CornerPatches, GreenDigits
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+from .example_files import EXAMPLES, load
+
 CLIENTS = {
     "emd_cfl_rotated_mnist": 40,
     "emd_cfl_rotated_cifar": 40,
@@ -32,16 +31,6 @@ CLIENTS = {
     "emd_cfl_backdoor_mnist": 30,
     "emd_cfl_backdoor_cifar": 15,
 }
-
-
-def load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def numbered(train: int, test: int) -> Source:
@@ -223,11 +212,11 @@ def test_work_that_differs_is_done_again() -> None:
 
 
 def test_settings_apply_where_there_is_a_field_and_bad_values_are_not_swallowed() -> None:
-    sweeps = load("emd_cfl_sweeps")
-    where = f"{EXAMPLES / 'emd_cfl_pacs.py'}:quick"
-    assert sweeps.settled(where, ["partition.by.weights=x.pt", "no.such=1"]).partition.by.weights == "x.pt"
+    value = scenario_file.load(f"{EXAMPLES / 'emd_cfl_pacs.py'}:quick")
+    fitting: Any = with_fitting_settings(value, ["partition.by.weights=x.pt", "no.such=1"])
+    assert fitting.partition.by.weights == "x.pt"
     with pytest.raises(ValueError, match="rounds"):
-        sweeps.settled(where, ["rounds=many"])
+        with_fitting_settings(value, ["rounds=many"])
 
 
 # --- distances --------------------------------------------------------------------------------------------------------------

@@ -1,13 +1,10 @@
 """The scenarios in examples/: every `quick` value runs, and what the figures measure is what the engine measures."""
 
-import importlib.util
 import json
 import os
-import sys
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -20,20 +17,11 @@ from cloister.fl.simulation import Simulation
 from cloister.protocol import Masked
 from cloister.protocol.masked.noise_view import Cohorts
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+from .example_files import EXAMPLES, load
+
 QUICK = sorted(path.stem for path in EXAMPLES.glob("cfl_*.py") if "\nquick = " in path.read_text(encoding="utf-8"))
 NEEDS = {"cfl_fig9_ag_news": "ag_news_csv"}
 ARTICLES = 500
-
-
-def load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def some_articles(name: str, tmp_path: Path) -> Path | None:

@@ -1,11 +1,9 @@
 """The FLIC scenarios in examples/: each runs in small, and what they print and draw follows from what they computed."""
 
-import importlib.util
 import json
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -14,18 +12,9 @@ from cloister.fl.communities import Louvain, detect, one_plus_cosine
 from cloister.fl.experiment import run
 from cloister.protocol.errors import Refused
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+from .example_files import EXAMPLES, load
+
 QUICK = ["flic_fig3_filling_matrix", "flic_fig5_early_clustering", "flic_table1", "flic_table2"]
-
-
-def load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_all_figures_and_tables_are_there() -> None:

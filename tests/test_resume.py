@@ -9,13 +9,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
+from torch import nn
 
 from cloister.fl.algorithms.algorithm import Algorithm
 from cloister.fl.algorithms.cfl import CFL, Absolute, ScaleFree
@@ -24,11 +27,12 @@ from cloister.fl.checkpoint import latest
 from cloister.fl.codec import from_plain, to_plain
 from cloister.fl.data import Digits
 from cloister.fl.experiment import run
+from cloister.fl.fast import Fast
 from cloister.fl.models import Mlp
 from cloister.fl.partition import LabelSwap
 from cloister.fl.scenario import Scenario
-from cloister.fl.simulation import Simulation
-from cloister.fl.training import Training
+from cloister.fl.simulation import NothingLearned, Simulation
+from cloister.fl.training import Job, Training
 from cloister.protocol import Permuted, Plain
 from cloister.protocol.in_process import Frame
 
@@ -384,3 +388,23 @@ def test_a_scenario_with_an_infinite_threshold_resumes(tmp_path: Path) -> None:
     scenario = replace(SMALL, algorithm=CFL(thresholds=Absolute(eps1=0.0, eps2=inf)), rounds=2)
     list(run(scenario, tmp_path / "run"))
     assert len(list(run(replace(scenario, rounds=3), tmp_path / "run", resume=True))) == 1
+
+
+@dataclass(frozen=True)
+class Ruined:
+    """An executor under which every client sends NaN."""
+
+    def __call__(
+        self, module: nn.Module, jobs: Sequence[Job], training: Training, round: int
+    ) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        return ((client, np.full_like(update, np.nan)) for client, update in Fast()(module, jobs, training, round))
+
+
+def test_lost_rounds_in_a_row_are_counted_through_an_interruption(tmp_path: Path) -> None:
+    """Four clients of eight a round: after ten lost rounds the run ends, though others could still be asked."""
+    algorithm = FedAvg(participation=0.5)
+    scenario = replace(SMALL, algorithm=algorithm, protection=Plain(), execution=Ruined(), rounds=30)
+    for _ in zip(range(6), run(scenario, tmp_path / "run"), strict=False):
+        pass
+    with pytest.raises(NothingLearned, match="round 9"):
+        list(run(scenario, tmp_path / "run", resume=True))
