@@ -1,10 +1,14 @@
-"""Checks of single fields of messages. Each raises ValueError that names the field."""
+"""Checks of single fields of messages, and the fields that several messages begin with.
 
+Each check raises ValueError that names the field.
+"""
+
+from dataclasses import dataclass
 from operator import lt
 from typing import Any
 
 from ..crypto.identity import SIGNATURE_BYTES
-from .session import MAX_ID, MAX_ROSTER
+from .session import MAX_ID, MAX_ROSTER, RUN_BYTES, Session
 
 DIGEST_BYTES = 32
 MAX_VECTOR_BYTES = 1 << 32
@@ -67,3 +71,28 @@ def each(value: object, count: int, low: int, high: int, name: str) -> None:
 
 def signature(value: object) -> None:
     octets(value, SIGNATURE_BYTES, SIGNATURE_BYTES, "signature")
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFields:
+    """How a message begins that opens a session, or that is answered by clients that keep nothing of it: its session."""
+
+    protocol: str
+    run: bytes
+    round: int
+    cluster: str
+    roster: tuple[int, ...]
+    threshold: int
+
+    def __post_init__(self) -> None:
+        text(self.protocol, 64, "protocol")
+        octets(self.run, RUN_BYTES, RUN_BYTES, "run")
+        integer(self.round, 0, 2**31 - 1, "round")
+        text(self.cluster, 256, "cluster")
+        clients(self.roster, 1, "roster")
+        integer(self.threshold, 1, MAX_ROSTER, "threshold")
+
+    @property
+    def session(self) -> Session:
+        """Raises ValueError where the threshold is above the roster."""
+        return Session(self.protocol, self.run, self.round, self.cluster, self.roster, self.threshold)

@@ -15,10 +15,10 @@ from .choosing.messages import ChoosingMessage
 from .encrypted.messages import EncryptedMessage
 from .errors import ProtocolError
 from .masked.messages import MaskedMessage
-from .message_fields import DIGEST_BYTES, MOST_SAMPLES, integer, octets, text, words
+from .message_fields import DIGEST_BYTES, MOST_SAMPLES, SessionFields, integer, octets, text, words
 from .pairs.messages import PairMessage
 from .receiver_opened.messages import ReceiverOpenedMessage
-from .session import DEALER, MAX_ID, MAX_ROSTER, RUN_BYTES, VERSION
+from .session import DEALER, MAX_ID, MAX_ROSTER, VERSION
 from .two_servers.messages import TwoServerMessage
 from .two_servers.slot_messages import SlotMessage
 
@@ -31,7 +31,7 @@ _LONG = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class Task(SessionFields):
     """Server to client: take part in this session and do this work.
 
     work: "update" or "gradient", or a sketch of either. model: name of the model to start from, or of the work to sketch.
@@ -40,26 +40,12 @@ class Task:
     """
 
     kind: ClassVar[int] = 1
-    protocol: str
-    run: bytes
-    round: int
-    cluster: str
-    roster: tuple[int, ...]
-    threshold: int
     work: str
     model: str
     vector: bytes = field(repr=False)
 
     def __post_init__(self) -> None:
-        text(self.protocol, 64, "protocol")
-        octets(self.run, RUN_BYTES, RUN_BYTES, "run")
-        integer(self.round, 0, 2**31 - 1, "round")
-        text(self.cluster, 256, "cluster")
-        if not isinstance(self.roster, tuple) or not 0 < len(self.roster) <= MAX_ROSTER:
-            raise ValueError("roster is not a list of clients")
-        for client in self.roster:
-            integer(client, 0, MAX_ID, "client")
-        integer(self.threshold, 1, MAX_ROSTER, "threshold")
+        SessionFields.__post_init__(self)
         text(self.work, 32, "work")
         text(self.model, 256, "model")
         words(self.vector, 0, "vector")

@@ -49,7 +49,11 @@ class Session:
             raise ValueError(f"threshold {self.threshold} does not fit a roster of {len(self.roster)}")
 
     @property
+    def fields(self) -> tuple[str, bytes, int, str, tuple[int, ...], int]:
+        """In the order in which messages and the digest have them."""
+        return self.protocol, self.run, self.round, self.cluster, self.roster, self.threshold
+
+    @property
     def digest(self) -> bytes:
-        """SHA-256 of the deterministic CBOR of (version, protocol, run, round, cluster, roster, threshold)."""
-        fields = [VERSION, self.protocol, self.run, self.round, self.cluster, list(self.roster), self.threshold]
-        return hashlib.sha256(cbor2.dumps(fields, canonical=True)).digest()
+        """SHA-256 of the deterministic CBOR of the version and the fields."""
+        return hashlib.sha256(cbor2.dumps([VERSION, *self.fields], canonical=True)).digest()

@@ -107,7 +107,7 @@ def _answer(state: Working, work: Worked) -> Upload | Ready:
 
 def _checked(state: Idle, envelope: Envelope, task: Task) -> Session:
     try:
-        session = Session(task.protocol, task.run, task.round, task.cluster, task.roster, task.threshold)
+        session = task.session
     except ValueError as error:
         raise ProtocolError(f"a task without a valid session: {error}", envelope.sender) from None
     problems = {
@@ -190,9 +190,7 @@ class Summed:
 
 def invite(session: Session, work: str, model: str, vector: bytes) -> tuple[Effect, ...]:
     """The server's first move: a task for every client on the session's roster."""
-    task = Task(
-        session.protocol, session.run, session.round, session.cluster, session.roster, session.threshold, work, model, vector
-    )
+    task = Task(*session.fields, work, model, vector)
     return tuple(Send(Envelope(session.digest, SERVER, client, task)) for client in session.roster)
 
 

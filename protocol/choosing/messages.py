@@ -3,40 +3,25 @@
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from ..message_fields import integer, octets, text, words
-from ..session import MAX_ID, MAX_ROSTER, RUN_BYTES
+from ..message_fields import SessionFields, integer, text, words
 
 MAX_OFFERED = 1024
 """Most models in one offer, whatever a client's policy allows."""
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(SessionFields):
     """Server to client: say which of these models serves you best. The session's fields ride along, as in a task.
 
     names: of the models. vectors: the models as little-endian float32, in the order of the names; empty where clients own them.
     """
 
     kind: ClassVar[int] = 8
-    protocol: str
-    run: bytes
-    round: int
-    cluster: str
-    roster: tuple[int, ...]
-    threshold: int
     names: tuple[str, ...]
     vectors: tuple[bytes, ...] = field(repr=False)
 
     def __post_init__(self) -> None:
-        text(self.protocol, 64, "protocol")
-        octets(self.run, RUN_BYTES, RUN_BYTES, "run")
-        integer(self.round, 0, 2**31 - 1, "round")
-        text(self.cluster, 256, "cluster")
-        if not isinstance(self.roster, tuple) or not 0 < len(self.roster) <= MAX_ROSTER:
-            raise ValueError("roster is not a list of clients")
-        for client in self.roster:
-            integer(client, 0, MAX_ID, "client")
-        integer(self.threshold, 1, MAX_ROSTER, "threshold")
+        SessionFields.__post_init__(self)
         if not isinstance(self.names, tuple) or not 0 < len(self.names) <= MAX_OFFERED:
             raise ValueError(f"names is not a list of 1 to {MAX_OFFERED} models")
         for name in self.names:

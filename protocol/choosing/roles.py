@@ -74,7 +74,7 @@ def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
 
 def _checked(state: Idle, envelope: Envelope, offer: Offer) -> Session:
     try:
-        session = Session(offer.protocol, offer.run, offer.round, offer.cluster, offer.roster, offer.threshold)
+        session = offer.session
     except ValueError as error:
         raise ProtocolError(f"an offer without a valid session: {error}", envelope.sender) from None
     holds = state.holds
@@ -116,8 +116,7 @@ class Asked:
 
 def offer(session: Session, names: Sequence[str], vectors: Sequence[bytes]) -> tuple[Effect, ...]:
     """The server's first move: the models, or their names alone, to every client on the session's roster."""
-    fields = (session.protocol, session.run, session.round, session.cluster, session.roster, session.threshold)
-    message = Offer(*fields, tuple(names), tuple(vectors))
+    message = Offer(*session.fields, tuple(names), tuple(vectors))
     return tuple(Send(Envelope(session.digest, SERVER, client, message)) for client in session.roster)
 
 

@@ -98,7 +98,7 @@ Invitation = KeyRequest | EncryptedSumRequest | SketchRequest | EncryptedSum | O
 def joined(state: Idle, digest: bytes, asked: Invitation, protocol: str, *, member: bool = True) -> tuple[Idle, Session, Persist]:
     """The session of a message, checked and spent for this kind of answer. member: whether only its roster may answer."""
     try:
-        session = Session(asked.protocol, asked.run, asked.round, asked.cluster, asked.roster, asked.threshold)
+        session = asked.session
     except ValueError as error:
         raise ProtocolError(f"a message without a valid session: {error}", SERVER) from None
     kind = type(asked).__name__

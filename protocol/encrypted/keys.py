@@ -155,7 +155,7 @@ class Failed:
 def ask(state: Asking) -> tuple[Effect, ...]:
     """The server's first move: the lowest client is asked for a key."""
     s = state.session
-    request = KeyRequest(s.protocol, s.run, s.round, s.cluster, s.roster, s.threshold)
+    request = KeyRequest(*s.fields)
     return (Send(Envelope(s.digest, SERVER, s.roster[state.asked], request)),)
 
 

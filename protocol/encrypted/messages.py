@@ -5,8 +5,8 @@ from typing import ClassVar
 
 from ...crypto.ckks import MOST_DIGITS, PRODUCTS, SUMS
 from ...crypto.envelope import OVERHEAD_BYTES
-from ..message_fields import DIGEST_BYTES, MAX_VECTOR_BYTES, clients, each, integer, octets, text
-from ..session import MAX_ID, MAX_ROSTER, RUN_BYTES
+from ..message_fields import DIGEST_BYTES, MAX_VECTOR_BYTES, SessionFields, clients, each, integer, octets
+from ..session import MAX_ID
 
 MOST_PRODUCTS = 8192
 """Inner products in one request: at 131 kB each, 1.1 GB, which is the Gram matrix of 127 clients."""
@@ -15,40 +15,11 @@ SEALED_BYTES = max(SUMS.secret_bytes, PRODUCTS.secret_bytes) + OVERHEAD_BYTES
 _PREFIX_BYTES = 4
 
 
-class _Invitation:
-    """The fields of the session that a message of the server belongs to: they give the digest in its head."""
-
-    __slots__ = ()
-    protocol: str
-    run: bytes
-    round: int
-    cluster: str
-    roster: tuple[int, ...]
-    threshold: int
-
-    def _check_session(self) -> None:
-        text(self.protocol, 64, "protocol")
-        octets(self.run, RUN_BYTES, RUN_BYTES, "run")
-        integer(self.round, 0, 2**31 - 1, "round")
-        text(self.cluster, 256, "cluster")
-        clients(self.roster, 1, "roster")
-        integer(self.threshold, 1, MAX_ROSTER, "threshold")
-
-
 @dataclass(frozen=True, slots=True)
-class KeyRequest(_Invitation):
+class KeyRequest(SessionFields):
     """Server to one client: make a key for this session's protocol, "encrypted key/sums" or "encrypted key/products"."""
 
     kind: ClassVar[int] = 60
-    protocol: str
-    run: bytes
-    round: int
-    cluster: str
-    roster: tuple[int, ...]
-    threshold: int
-
-    def __post_init__(self) -> None:
-        self._check_session()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +43,13 @@ class OfferedKey:
 
 
 @dataclass(frozen=True, slots=True)
-class EncryptedSumRequest(_Invitation):
+class EncryptedSumRequest(SessionFields):
     """Server to client: encrypt your vector times your weight. weights: a binary64 for each client of the roster, big-endian.
 
     times_samples: 1 where the weight counts once per sample, else 0. length: of the vector. holder: who made the key.
     """
 
     kind: ClassVar[int] = 62
-    protocol: str
-    run: bytes
-    round: int
-    cluster: str
-    roster: tuple[int, ...]
-    threshold: int
     weights: bytes
     times_samples: int
     length: int
@@ -93,7 +58,7 @@ class EncryptedSumRequest(_Invitation):
     tag: bytes
 
     def __post_init__(self) -> None:
-        self._check_session()
+        SessionFields.__post_init__(self)
         octets(self.weights, 8 * len(self.roster), 8 * len(self.roster), "weights")
         integer(self.times_samples, 0, 1, "times samples")
         integer(self.length, 1, MAX_VECTOR_BYTES // 64, "length")
@@ -114,19 +79,13 @@ class EncryptedInput:
 
 
 @dataclass(frozen=True, slots=True)
-class EncryptedSum(_Invitation):
+class EncryptedSum(SessionFields):
     """Server to a member of the cluster: the sum of the inputs of `alive`, and the sealed key that opens it.
 
     weights, times_samples, length, holder: as in the request. public: SHA-256 of the public key.
     """
 
     kind: ClassVar[int] = 64
-    protocol: str
-    run: bytes
-    round: int
-    cluster: str
-    roster: tuple[int, ...]
-    threshold: int
     weights: bytes
     times_samples: int
     length: int
@@ -137,7 +96,7 @@ class EncryptedSum(_Invitation):
     ciphertexts: bytes = field(repr=False)
 
     def __post_init__(self) -> None:
-        self._check_session()
+        SessionFields.__post_init__(self)
         octets(self.weights, 8 * len(self.roster), 8 * len(self.roster), "weights")
         integer(self.times_samples, 0, 1, "times samples")
         integer(self.length, 1, MAX_VECTOR_BYTES // 64, "length")
@@ -168,19 +127,13 @@ class SumOpened:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenSlots(_Invitation):
+class OpenSlots(SessionFields):
     """Server to a member that told it the counts: the sums of these slots, of the inputs of `alive`, and the sealed key.
 
     slots: ascending. public: SHA-256 of the public key. ciphertexts: of the slots' rows, one after the other.
     """
 
     kind: ClassVar[int] = 69
-    protocol: str
-    run: bytes
-    round: int
-    cluster: str
-    roster: tuple[int, ...]
-    threshold: int
     alive: tuple[int, ...]
     slots: tuple[int, ...]
     holder: int
@@ -189,7 +142,7 @@ class OpenSlots(_Invitation):
     ciphertexts: bytes = field(repr=False)
 
     def __post_init__(self) -> None:
-        self._check_session()
+        SessionFields.__post_init__(self)
         clients(self.alive, 1, "survivors")
         clients(self.slots, 1, "slots")
         integer(self.slots[-1], 0, MOST_SLOTS - 1, "slots")
@@ -200,23 +153,17 @@ class OpenSlots(_Invitation):
 
 
 @dataclass(frozen=True, slots=True)
-class SketchRequest(_Invitation):
+class SketchRequest(SessionFields):
     """Server to client: encrypt the sketch of your vector. length: of the sketch. holder: who made the key."""
 
     kind: ClassVar[int] = 66
-    protocol: str
-    run: bytes
-    round: int
-    cluster: str
-    roster: tuple[int, ...]
-    threshold: int
     length: int
     holder: int
     encrypting: bytes = field(repr=False)
     tag: bytes
 
     def __post_init__(self) -> None:
-        self._check_session()
+        SessionFields.__post_init__(self)
         integer(self.length, 1, 2**20, "length")
         integer(self.holder, 0, MAX_ID, "holder")
         octets(self.encrypting, 1, ENCRYPTING_BYTES, "public key")
@@ -224,7 +171,7 @@ class SketchRequest(_Invitation):
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreRequest(_Invitation):
+class ScoreRequest(SessionFields):
     """Server to one client: open these inner products, and say them rounded to so many digits.
 
     columns 0: of `rows` sketches with themselves and each other: (0, 0), (0, 1) .. (1, 1) .. Else: every row with itself,
@@ -232,12 +179,6 @@ class ScoreRequest(_Invitation):
     """
 
     kind: ClassVar[int] = 67
-    protocol: str
-    run: bytes
-    round: int
-    cluster: str
-    roster: tuple[int, ...]
-    threshold: int
     rows: int
     columns: int
     digits: int
@@ -247,7 +188,7 @@ class ScoreRequest(_Invitation):
     products: tuple[bytes, ...] = field(repr=False)
 
     def __post_init__(self) -> None:
-        self._check_session()
+        SessionFields.__post_init__(self)
         integer(self.rows, 1, MOST_PRODUCTS, "rows")
         integer(self.columns, 0, MOST_PRODUCTS, "columns")
         integer(self.digits, 1, MOST_DIGITS, "digits")

@@ -75,8 +75,7 @@ class Compared:
 def invite(state: Collecting) -> tuple[Effect, ...]:
     """The server's first move: every client of the roster is asked for its sketch."""
     s, key = state.session, state.key
-    head = (s.protocol, s.run, s.round, s.cluster, s.roster, s.threshold)
-    request = SketchRequest(*head, state.length, key.holder, key.encrypting, key.tag)
+    request = SketchRequest(*s.fields, state.length, key.holder, key.encrypting, key.tag)
     return tuple(Send(Envelope(s.digest, SERVER, client, request)) for client in s.roster)
 
 
@@ -94,9 +93,8 @@ def comparison(
     else:
         pairs = [(x, z) for i, x in enumerate(rows) for z in rows[i:]]
     products = tuple(inner_product(x, z).to_bytes() for x, z in pairs)
-    head = (session.protocol, session.run, session.round, session.cluster, session.roster, session.threshold)
     sizes = (len(rows), len(columns), digits)
-    return Comparing(session, ScoreRequest(*head, *sizes, key.holder, key.hash, key.sealed, products))
+    return Comparing(session, ScoreRequest(*session.fields, *sizes, key.holder, key.hash, key.sealed, products))
 
 
 def ask(state: Comparing) -> tuple[Effect, ...]:

@@ -36,11 +36,6 @@ class SlotPlan:
         """One for every client: shares are part of what is encrypted."""
         return struct.pack(">d", 1.0) * len(self.session.roster)
 
-    @property
-    def head(self) -> tuple[str, bytes, int, str, tuple[int, ...], int]:
-        s = self.session
-        return s.protocol, s.run, s.round, s.cluster, s.roster, s.threshold
-
 
 @dataclass(frozen=True, slots=True)
 class Adding:
@@ -89,7 +84,7 @@ class SlotsSummed:
 def invite(plan: SlotPlan) -> tuple[Effect, ...]:
     """The server's first move: every client of the roster is asked for its input."""
     key = plan.key
-    request = EncryptedSumRequest(*plan.head, plan.weights, 0, plan.slots.length, key.holder, key.encrypting, key.tag)
+    request = EncryptedSumRequest(*plan.session.fields, plan.weights, 0, plan.slots.length, key.holder, key.encrypting, key.tag)
     return tuple(Send(Envelope(plan.session.digest, SERVER, client, request)) for client in plan.session.roster)
 
 
@@ -139,7 +134,9 @@ def _send_counts(state: Adding) -> tuple[Counting | Failed, tuple[Effect, ...]]:
     if state.total is None or len(alive) < plan.session.threshold:
         return Failed(plan.session, "add", len(alive), plan.session.threshold), ()
     key, counts = plan.key, plan.slots.part(state.total, None)
-    message = EncryptedSum(*plan.head, plan.weights, 0, plan.slots.count, alive, key.holder, key.hash, key.sealed, counts)
+    message = EncryptedSum(
+        *plan.session.fields, plan.weights, 0, plan.slots.count, alive, key.holder, key.hash, key.sealed, counts
+    )
     sends = (Send(Envelope(plan.session.digest, SERVER, client, message)) for client in plan.members)
     return Counting(plan, state.total, alive), (Awaiting("count"), *sends)
 
@@ -175,7 +172,7 @@ def _send_slots(state: Counting) -> tuple[Opening | SlotsSummed | Failed, tuple[
     if not opened:
         return SlotsSummed(plan.session, state.alive, counts, (), {}, blame), ()
     rows = plan.slots.part(state.total, opened)
-    message = OpenSlots(*plan.head, state.alive, opened, key.holder, key.hash, key.sealed, rows)
+    message = OpenSlots(*plan.session.fields, state.alive, opened, key.holder, key.hash, key.sealed, rows)
     asked = tuple(sorted(state.reports))
     sends = (Send(Envelope(plan.session.digest, SERVER, client, message)) for client in asked)
     return Opening(plan, state.alive, counts, opened, asked, blame), (Awaiting("open"), *sends)

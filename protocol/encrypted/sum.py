@@ -87,9 +87,8 @@ class Summed:
 def invite(plan: SumPlan) -> tuple[Effect, ...]:
     """The server's first move: every client of the roster is asked for its input."""
     s, key = plan.session, plan.key
-    head = (s.protocol, s.run, s.round, s.cluster, s.roster, s.threshold)
     terms = (plan.weights, int(plan.weighting.times_samples), plan.length)
-    request = EncryptedSumRequest(*head, *terms, key.holder, key.encrypting, key.tag)
+    request = EncryptedSumRequest(*s.fields, *terms, key.holder, key.encrypting, key.tag)
     return tuple(Send(Envelope(s.digest, SERVER, client, request)) for client in s.roster)
 
 
@@ -130,9 +129,8 @@ def _send_sum(state: Adding) -> tuple[Opening | Failed, tuple[Effect, ...]]:
         return Failed(s, "add", len(alive), s.threshold), ()
     if plan.shown and reveals_fewer_than(plan.floor, [*plan.shown, {i: plan.weighting.of[i] for i in alive}]):
         return Failed(s, "span", len(alive), len(s.roster)), ()
-    head = (s.protocol, s.run, s.round, s.cluster, s.roster, s.threshold)
     terms = (plan.weights, int(plan.weighting.times_samples), plan.length, alive)
-    message = EncryptedSum(*head, *terms, key.holder, key.hash, key.sealed, state.total.to_bytes())
+    message = EncryptedSum(*s.fields, *terms, key.holder, key.hash, key.sealed, state.total.to_bytes())
     sends = (Send(Envelope(s.digest, SERVER, client, message)) for client in plan.members)
     return Opening(plan, alive), (Awaiting("open"), *sends)
 

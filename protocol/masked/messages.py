@@ -4,8 +4,18 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from ...crypto.shamir import SHARE_BYTES
-from ..message_fields import DIGEST_BYTES, MAX_VECTOR_BYTES, clients, each, integer, lent_words, octets, signature, text
-from ..session import MAX_ROSTER, RUN_BYTES
+from ..message_fields import (
+    DIGEST_BYTES,
+    MAX_VECTOR_BYTES,
+    SessionFields,
+    clients,
+    each,
+    integer,
+    lent_words,
+    octets,
+    signature,
+)
+from ..session import MAX_ROSTER
 
 SEALED_SHARES_BYTES = 2 * SHARE_BYTES + DIGEST_BYTES + 16
 COMMITTED_BYTES = 4 + 32 + 32
@@ -14,16 +24,10 @@ _MAX_DEALING = COMMITTED_BYTES * MAX_ROSTER
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(SessionFields):
     """Server to client: take part in this session on these terms (see `Terms`). clip, weights: binary64, big-endian."""
 
     kind: ClassVar[int] = 20
-    protocol: str
-    run: bytes
-    round: int
-    cluster: str
-    roster: tuple[int, ...]
-    threshold: int
     ring_bits: int
     length: int
     bits: int
@@ -38,12 +42,7 @@ class Proposal:
     times_samples: int
 
     def __post_init__(self) -> None:
-        text(self.protocol, 64, "protocol")
-        octets(self.run, RUN_BYTES, RUN_BYTES, "run")
-        integer(self.round, 0, 2**31 - 1, "round")
-        text(self.cluster, 256, "cluster")
-        clients(self.roster, 1, "roster")
-        integer(self.threshold, 1, MAX_ROSTER, "threshold")
+        SessionFields.__post_init__(self)
         integer(self.ring_bits, 32, 64, "ring bits")
         integer(self.length, 1, MAX_VECTOR_BYTES // 8, "length")
         integer(self.bits, 2, 31, "bits")

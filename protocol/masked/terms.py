@@ -116,19 +116,17 @@ class Plan:
     def proposed(cls, proposal: Proposal, enrolled: Mapping[int, bytes]) -> Self:
         """What a proposal proposes. Raises ValueError."""
         p = proposal
-        session = Session(p.protocol, p.run, p.round, p.cluster, p.roster, p.threshold)
         (clip,) = struct.unpack(">d", p.clip)
         size = (p.ring_bits, p.length, p.bits, clip, p.max_weight)
         what = (p.model, p.update, p.weights, p.times_samples)
-        return cls.of(session, Terms(*size, p.neighbours, p.share_threshold, p.graph_seed, *what), enrolled)
+        return cls.of(p.session, Terms(*size, p.neighbours, p.share_threshold, p.graph_seed, *what), enrolled)
 
     @property
     def proposal(self) -> Proposal:
         s, t = self.session, self.terms
-        head = (s.protocol, s.run, s.round, s.cluster, s.roster, s.threshold)
         size = (t.ring_bits, t.length, t.bits, struct.pack(">d", t.clip), t.max_weight)
         what = (t.model, t.update, t.weights, t.times_samples)
-        return Proposal(*head, *size, t.neighbours, t.threshold, t.graph_seed, *what)
+        return Proposal(*s.fields, *size, t.neighbours, t.threshold, t.graph_seed, *what)
 
     def row(self, alive: Collection[int]) -> dict[int, float]:
         """What the sum of these survivors is a sum of: the weight of each client's update."""

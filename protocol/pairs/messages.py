@@ -6,8 +6,7 @@ Spec: specs/pairs.md; schema: messages.cddl.
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from ..message_fields import MAX_VECTOR_BYTES, clients, integer, octets, signature, text, words
-from ..session import MAX_ROSTER, RUN_BYTES
+from ..message_fields import MAX_VECTOR_BYTES, SessionFields, integer, octets, signature, text, words
 
 MAX_CHUNKS = 1 << 12
 CHUNK_BYTES = 1 << 20
@@ -15,19 +14,13 @@ CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class PairOffer:
+class PairOffer(SessionFields):
     """Server to the clients on the roster: what they would send, if they agree to be compared (see `PairTerms`).
 
     noise: clip, multiplier and reference multiplier, three binary64, big-endian.
     """
 
     kind: ClassVar[int] = 90
-    protocol: str
-    run: bytes
-    round: int
-    cluster: str
-    roster: tuple[int, ...]
-    threshold: int
     released: str
     projection: str
     embedding: str
@@ -41,12 +34,7 @@ class PairOffer:
     noise: bytes
 
     def __post_init__(self) -> None:
-        text(self.protocol, 64, "protocol")
-        octets(self.run, RUN_BYTES, RUN_BYTES, "run")
-        integer(self.round, 0, 2**31 - 1, "round")
-        text(self.cluster, 256, "cluster")
-        clients(self.roster, 1, "roster")
-        integer(self.threshold, 1, MAX_ROSTER, "threshold")
+        SessionFields.__post_init__(self)
         for name in ("released", "projection", "embedding", "target", "reference", "unit"):
             text(getattr(self, name), 32, name)
         integer(self.d, 1, MAX_VECTOR_BYTES // 4, "d")

@@ -77,16 +77,15 @@ class PairTerms:
     @classmethod
     def offered(cls, offer: PairOffer) -> Self:
         """Raises ValueError."""
-        session = Session(offer.protocol, offer.run, offer.round, offer.cluster, offer.roster, offer.threshold)
         said = (offer.released, offer.projection, offer.embedding, offer.target, offer.reference)
-        return cls(session, *said, offer.d, offer.p, offer.rows, offer.weights, offer.unit, *struct.unpack(">3d", offer.noise))
+        return cls(
+            offer.session, *said, offer.d, offer.p, offer.rows, offer.weights, offer.unit, *struct.unpack(">3d", offer.noise)
+        )
 
     @property
     def offer(self) -> PairOffer:
-        s = self.session
         said = (self.released, self.projection, self.embedding, self.target, self.reference)
-        head = (s.protocol, s.run, s.round, s.cluster, s.roster, s.threshold)
-        return PairOffer(*head, *said, self.d, self.p, self.rows, self.weights, self.unit, self._noise)
+        return PairOffer(*self.session.fields, *said, self.d, self.p, self.rows, self.weights, self.unit, self._noise)
 
     @property
     def _noise(self) -> bytes:

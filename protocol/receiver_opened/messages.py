@@ -6,24 +6,18 @@ Spec: specs/receiver_opened.md; schema: messages.cddl.
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from ..message_fields import DIGEST_BYTES, MAX_VECTOR_BYTES, clients, each, integer, octets, signature, text, words
-from ..session import MAX_ID, MAX_ROSTER, RUN_BYTES
+from ..message_fields import DIGEST_BYTES, MAX_VECTOR_BYTES, SessionFields, clients, each, integer, octets, signature, words
+from ..session import MAX_ID
 
 
 @dataclass(frozen=True, slots=True)
-class OpeningOffer:
+class OpeningOffer(SessionFields):
     """Server to the opener and to the senders, which are the roster: what will be summed for whom (see `Opening`).
 
     clip: a binary64, big-endian. weights: 8 such bytes each, in the order of the roster.
     """
 
     kind: ClassVar[int] = 80
-    protocol: str
-    run: bytes
-    round: int
-    cluster: str
-    roster: tuple[int, ...]
-    threshold: int
     opener: int
     weights: bytes
     ring_bits: int
@@ -33,12 +27,7 @@ class OpeningOffer:
     model: bytes
 
     def __post_init__(self) -> None:
-        text(self.protocol, 64, "protocol")
-        octets(self.run, RUN_BYTES, RUN_BYTES, "run")
-        integer(self.round, 0, 2**31 - 1, "round")
-        text(self.cluster, 256, "cluster")
-        clients(self.roster, 1, "roster")
-        integer(self.threshold, 1, MAX_ROSTER, "threshold")
+        SessionFields.__post_init__(self)
         integer(self.opener, 0, MAX_ID, "opener")
         octets(self.weights, 8 * len(self.roster), 8 * len(self.roster), "weights")
         integer(self.ring_bits, 32, 64, "ring bits")

@@ -158,16 +158,23 @@ class Opening:
     def offered(cls, offer: OpeningOffer) -> Self:
         """What an offer offers. Raises ValueError."""
         o = offer
-        session = Session(o.protocol, o.run, o.round, o.cluster, o.roster, o.threshold)
         (clip,) = struct.unpack(">d", o.clip)
         weights = tuple(decode_weights(o.roster, o.weights).values())
-        return cls(session, o.opener, weights, o.ring_bits, o.d, o.bits, clip, o.model)
+        return cls(o.session, o.opener, weights, o.ring_bits, o.d, o.bits, clip, o.model)
 
     @property
     def offer(self) -> OpeningOffer:
-        s = self.session
-        head = (s.protocol, s.run, s.round, s.cluster, s.roster, s.threshold, self.receiver, encode_weights(s.roster, self.row))
-        return OpeningOffer(*head, self.ring_bits, self.d, self.bits, struct.pack(">d", self.clip), self.model)
+        weights = encode_weights(self.session.roster, self.row)
+        return OpeningOffer(
+            *self.session.fields,
+            self.receiver,
+            weights,
+            self.ring_bits,
+            self.d,
+            self.bits,
+            struct.pack(">d", self.clip),
+            self.model,
+        )
 
 
 def mask_bits(ring_bits: int, senders: int) -> int:

@@ -90,7 +90,7 @@ def admitted(
 ) -> Session:
     """The session that a task opens. slots: what was agreed on for them, if anything. Raises ProtocolError blaming its sender."""
     try:
-        session = Session(task.protocol, task.run, task.round, task.cluster, task.roster, task.threshold)
+        session = task.session
     except ValueError as error:
         raise ProtocolError(f"a task without a valid session: {error}", envelope.sender) from None
     problems = {
@@ -189,9 +189,7 @@ class Collected:
 
 def opening(session: Session, work: str, model: str, vector: bytes) -> tuple[Effect, ...]:
     """The server's first move: the session to the second server, then a task for every client on the roster."""
-    task = Task(
-        session.protocol, session.run, session.round, session.cluster, session.roster, session.threshold, work, model, b""
-    )
+    task = Task(*session.fields, work, model, b"")
     return Send(Envelope(session.digest, SERVER, SECOND_SERVER, task)), *invite(session, work, model, vector)
 
 
