@@ -5,21 +5,19 @@ total, so nobody can be lost in between; the rows of small slots are sent to nob
 """
 
 import struct
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...crypto.ckks import Encrypted, InvalidCiphertext, add
+from ...crypto.ckks import Encrypted
 from ..errors import ProtocolError
 from ..messages import Envelope
 from ..roles import Awaiting, Deadline, Effect, Event, Received, Send
 from ..session import SERVER, Session
+from .gathering import Reports, added, most_said, report
 from .keys import Failed, RelayedKey
 from .messages import EncryptedInput, EncryptedSum, EncryptedSumRequest, OpenSlots, SumOpened
 from .slots import EncryptedSlots
-
-Reports = Mapping[int, tuple[float, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +90,20 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     """The server's role. Raises ProtocolError blaming the client for a message that is misplaced, repeated or malformed."""
     match state, event:
         case Adding(), Received(Envelope(message=EncryptedInput(ciphertexts=data), sender=client)):
-            return _add(state, client, data), ()
+            plan = state.plan
+            total = added(plan.session, plan.key, plan.slots.length, state.total, state.alive, client, data)
+            return replace(state, total=total, alive=(*state.alive, client)), ()
         case Adding(), Deadline():
             return _send_counts(state)
         case Counting(), Received(Envelope(message=SumOpened(weight=told), sender=client)):
-            numbers = _report(state.plan.members, state.reports, client, told, state.plan.slots.count)
+            numbers = report(state.plan.members, state.reports, client, told, state.plan.slots.count)
             if not all(n == int(n) and 0 <= n <= len(state.alive) for n in numbers):
                 raise ProtocolError("counts that are not of these clients", client)
             return replace(state, reports={**state.reports, client: numbers}), ()
         case Counting(), Deadline():
             return _send_slots(state)
         case Opening(), Received(Envelope(message=SumOpened(weight=told), sender=client)):
-            numbers = _report(state.asked, state.reports, client, told, len(state.opened))
+            numbers = report(state.asked, state.reports, client, told, len(state.opened))
             most = state.plan.slots.most
             if not all(state.counts[k] <= n <= state.counts[k] * most for k, n in zip(state.opened, numbers, strict=True)):
                 raise ProtocolError("weights that so many clients cannot have given", client)
@@ -118,17 +118,6 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
 
 
-def _add(state: Adding, client: int, data: bytes) -> Adding:
-    if client not in state.plan.session.roster or client in state.alive:
-        raise ProtocolError("an input from outside the roster, or a second time", client)
-    try:
-        vector = state.plan.key.public.read(data, state.plan.slots.length)
-    except InvalidCiphertext as error:
-        raise ProtocolError(f"an input that cannot be used: {error}", client) from None
-    total = vector if state.total is None else add([state.total, vector])
-    return replace(state, total=total, alive=(*state.alive, client))
-
-
 def _send_counts(state: Adding) -> tuple[Counting | Failed, tuple[Effect, ...]]:
     plan, alive = state.plan, tuple(sorted(state.alive))
     if state.total is None or len(alive) < plan.session.threshold:
@@ -141,23 +130,6 @@ def _send_counts(state: Adding) -> tuple[Counting | Failed, tuple[Effect, ...]]:
     return Counting(plan, state.total, alive), (Awaiting("count"), *sends)
 
 
-def _report(members: tuple[int, ...], reports: Reports, client: int, told: bytes, count: int) -> tuple[float, ...]:
-    if client not in members or client in reports:
-        raise ProtocolError("opened slots from a client that was not asked, or a second time", client)
-    if len(told) != 8 * count:
-        raise ProtocolError(f"{len(told)} bytes of a report where {8 * count} belong", client)
-    numbers = struct.unpack(f">{count}d", told)
-    if not all(abs(number) < float("inf") for number in numbers):
-        raise ProtocolError("a report that is not finite", client)
-    return numbers
-
-
-def _most(reports: Reports) -> tuple[tuple[float, ...], tuple[int, ...]]:
-    """What most members said (those that follow the protocol all say the same), and who said something else."""
-    ((found, _),) = Counter(dict(sorted(reports.items())).values()).most_common(1)
-    return found, tuple(sorted(i for i, told in reports.items() if told != found))
-
-
 def _send_slots(state: Counting) -> tuple[Opening | SlotsSummed | Failed, tuple[Effect, ...]]:
     """Those that have counted are sent the open slots; what is under the floor by any report goes nowhere, and is forgotten here.
 
@@ -166,7 +138,7 @@ def _send_slots(state: Counting) -> tuple[Opening | SlotsSummed | Failed, tuple[
     plan, key = state.plan, state.plan.key
     if not state.reports:
         return Failed(plan.session, "count", 0, 1), ()
-    found, blame = _most(state.reports)
+    found, blame = most_said(state.reports)
     counts = tuple(int(n) for n in found)
     opened = tuple(k for k in range(plan.slots.count) if all(k in plan.slots.chosen(told) for told in state.reports.values()))
     if not opened:
@@ -179,7 +151,7 @@ def _send_slots(state: Counting) -> tuple[Opening | SlotsSummed | Failed, tuple[
 
 
 def _summed(state: Opening) -> SlotsSummed:
-    said, others = _most(state.reports) if state.reports else ((), ())
+    said, others = most_said(state.reports) if state.reports else ((), ())
     weights = dict(zip(state.opened, said, strict=True)) if said else {}
     blame = tuple(sorted({*state.blame, *others}))
     return SlotsSummed(state.plan.session, state.alive, state.counts, state.opened, weights, blame)

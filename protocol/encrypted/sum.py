@@ -5,18 +5,17 @@ but the total weight that the clients tell it.
 """
 
 import struct
-from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...crypto.ckks import Encrypted, InvalidCiphertext, add
+from ...crypto.ckks import Encrypted
 from ..errors import ProtocolError
 from ..messages import Envelope
 from ..roles import Awaiting, Deadline, Effect, Event, Received, Send
 from ..session import SERVER, Session
 from ..span import Row, reveals_fewer_than
 from .client_phases import SUM
+from .gathering import Reports, added, most_said, report
 from .keys import Failed, RelayedKey
 from .messages import EncryptedInput, EncryptedSum, EncryptedSumRequest, SumOpened
 from .scaling import Weighting
@@ -28,8 +27,8 @@ __all__ = ["SUM", "Adding", "Failed", "Opening", "SumPlan", "Summed", "invite", 
 class SumPlan:
     """What a sum is: its session, key, weights over the roster, coordinates, and the members that are sent it.
 
-    reported: how many numbers a member tells of it: the total weight, or what there is to tell of slots. shown: the rows of
-    the sums that members already have of the same inputs; one that would show fewer than `floor` clients with them is not sent.
+    shown: the rows of the sums that members already have of the same inputs; one that would show fewer than `floor` clients
+    with them is not sent.
     """
 
     session: Session
@@ -37,7 +36,6 @@ class SumPlan:
     weighting: Weighting
     length: int
     members: tuple[int, ...]
-    reported: int = 1
     shown: tuple[Row, ...] = ()
     floor: int = 1
 
@@ -66,22 +64,18 @@ class Opening:
 
     plan: SumPlan
     alive: tuple[int, ...]
-    weights: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
+    weights: Reports = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Summed:
-    """The end: members hold the mean of the inputs of `clients`. opened: who said so. blame: who found another weight.
-
-    reported: what most members told of it, the weight or, of slots, several numbers.
-    """
+    """The end: members hold the mean of the inputs of `clients`. opened: who said so. blame: who found another weight."""
 
     session: Session
     clients: tuple[int, ...]
     weight: float
     opened: tuple[int, ...]
     blame: tuple[int, ...]
-    reported: tuple[float, ...] = ()
 
 
 def invite(plan: SumPlan) -> tuple[Effect, ...]:
@@ -96,11 +90,14 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     """The server's role. Raises ProtocolError blaming the client for an input that is misplaced, repeated or malformed."""
     match state, event:
         case Adding(), Received(Envelope(message=EncryptedInput(ciphertexts=data), sender=client)):
-            return _add(state, client, data), ()
+            plan = state.plan
+            total = added(plan.session, plan.key, plan.length + 2, state.total, state.alive, client, data)
+            return replace(state, total=total, alive=(*state.alive, client)), ()
         case Adding(), Deadline():
             return _send_sum(state)
         case Opening(), Received(Envelope(message=SumOpened(weight=weight), sender=client)):
-            return _opened(state, client, weight), ()
+            told = report(state.plan.members, state.weights, client, weight, 1)
+            return replace(state, weights={**state.weights, client: told}), ()
         case Opening(), Deadline():
             return _agreed(state), ()
         case ((Summed() | Failed()), Deadline()):
@@ -109,17 +106,6 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)
         case _:
             raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
-
-
-def _add(state: Adding, client: int, data: bytes) -> Adding:
-    if client not in state.plan.session.roster or client in state.alive:
-        raise ProtocolError("an input from outside the roster, or a second time", client)
-    try:
-        vector = state.plan.key.public.read(data, state.plan.length + 2)
-    except InvalidCiphertext as error:
-        raise ProtocolError(f"an input that cannot be used: {error}", client) from None
-    total = vector if state.total is None else add([state.total, vector])
-    return replace(state, total=total, alive=(*state.alive, client))
 
 
 def _send_sum(state: Adding) -> tuple[Opening | Failed, tuple[Effect, ...]]:
@@ -135,21 +121,9 @@ def _send_sum(state: Adding) -> tuple[Opening | Failed, tuple[Effect, ...]]:
     return Opening(plan, alive), (Awaiting("open"), *sends)
 
 
-def _opened(state: Opening, client: int, weight: bytes) -> Opening:
-    if client not in state.plan.members or client in state.weights:
-        raise ProtocolError("an opened sum from a client that is no member, or a second time", client)
-    if len(weight) != 8 * state.plan.reported:
-        raise ProtocolError(f"{len(weight)} bytes of a report where {8 * state.plan.reported} belong", client)
-    numbers = struct.unpack(f">{state.plan.reported}d", weight)
-    if not all(abs(number) < float("inf") for number in numbers):
-        raise ProtocolError("a total weight that is not finite", client)
-    return replace(state, weights={**state.weights, client: numbers})
-
-
 def _agreed(state: Opening) -> Summed | Failed:
-    """The weight that most members found: those that follow the protocol all find the same."""
+    """The weight that most members found."""
     if not state.weights:
         return Failed(state.plan.session, "open", 0, 1, state.alive)
-    ((found, _),) = Counter(dict(sorted(state.weights.items())).values()).most_common(1)
-    others = tuple(sorted(i for i, told in state.weights.items() if told != found))
-    return Summed(state.plan.session, state.alive, found[0], tuple(sorted(state.weights)), others, found)
+    (weight,), others = most_said(state.weights)
+    return Summed(state.plan.session, state.alive, weight, tuple(sorted(state.weights)), others)
