@@ -46,13 +46,16 @@ def test_minus_gradient_is_isolated_and_does_no_harm() -> None:
 
 
 def test_minus_gradient_is_isolated_by_a_server_that_sees_no_update() -> None:
-    """The same under secure aggregation, in half of the rounds; the median is refused there."""
+    """The same under secure aggregation, in half of the rounds: one median is refused there, the other collapses."""
     example = load("minus_gradient")
-    value = replace(example.scenario, protection=example.PROTECTIONS["secure aggregation"], rounds=36)
-    clean = example.outcome(replace(value, algorithm=example.ALGORITHMS["FedAvg"], adversary=None))
-    found = example.outcome(value)
+    value = replace(example.scenario, protection=example.PROTECTIONS["secure aggregation"], rounds=36, seed=2)
+    clean = example.outcome(replace(value, algorithm=example.ALGORITHMS["FedAvg"], adversary=None), last=3)
+    found = example.outcome(value, last=3)
     assert (found.purity, found.isolated) == (1, 1)
     assert found.loyal >= clean.loyal - 0.02
+    ruined = example.outcome(replace(value, algorithm=example.ALGORITHMS["geometric median"]), last=3)
+    assert ruined.loyal < clean.loyal - 0.3
+    assert ruined.isolated == 0
     with pytest.raises(Refused, match="needs coordinates"):
         replace(value, algorithm=example.ALGORITHMS["median"])
 
