@@ -73,6 +73,12 @@ class Watched:
     def members(self) -> frozenset[int]:
         return self.corrupted.members
 
+    @property
+    def learned(self) -> Mapping[str, Vector]:
+        """What members have learned about their poison so far."""
+        found: Mapping[str, Vector] = getattr(self.corrupted, "learned", {})
+        return found
+
     def __call__(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:
         updates = {job.client for job in jobs if job.work == "update"} - self.members
         results: Any = self.corrupted(jobs)
