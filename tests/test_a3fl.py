@@ -37,30 +37,32 @@ def stamped(x: Any, pixels: Any) -> Any:
 
 def test_two_passes_are_computed_by_hand() -> None:
     """Full batches: the adversarial model trained on triggered examples with their own labels, the weight, and the sign."""
-    attack = replace(ATTACK, epochs=2, every=1, lambda0=20.0)
-    known = situation(training=Training(epochs=3, batch=40, lr=0.5))
-    pixels, alone = torch.full((1, 3, 4), 0.5), torch.full((1, 3, 4), 0.5)
-    wanted = torch.full((40,), 7)
-    module = known.module
+    attack = replace(ATTACK, epochs=2, every=1, lambda0=1.0)
+    known = situation(training=Training(epochs=3, batch=40, lr=3.0))
+    known = replace(known, start=known.start / 4)  # so that the adversarial model points elsewhere
+    found = attack.learn(known)[PIXELS]
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, by_hand(known, lambda cosine: cosine), atol=1e-6)
+    for other in (0.0, 1.0):  # the adversarial model decides the sign of some pixel, and the cosine that of another
+        assert not np.allclose(found, by_hand(known, lambda cosine, fixed=other: fixed), atol=1e-3)
+
+
+def by_hand(known: Any, weighted: Any) -> Any:
+    """The trigger after two passes. weighted: lambda, from the cosine of the adversarial model and the one that was opened."""
+    pixels, module = torch.full((1, 3, 4), 0.5), known.module
     for epoch in range(2):
         examples = replace(known.examples, x=stamped(known.examples.x, pixels))
         job = Job(0, known.start, examples, seed_of(known.training_seed, "unlearned", epoch))
         adversarial = known.start + train_one(module, job, replace(known.training, epochs=2), 0)
-        weight = 20.0 * float(adversarial @ known.start) / float(np.linalg.norm(adversarial) * np.linalg.norm(known.start))
-        whole, first = torch.zeros(1, 3, 4), torch.zeros(1, 3, 4)
-        for model, share in ((known.start, 1.0), (adversarial, weight)):
+        angle = float(adversarial @ known.start) / float(np.linalg.norm(adversarial) * np.linalg.norm(known.start))
+        gradient = torch.zeros(1, 3, 4)
+        for model, share in ((known.start, 1.0), (adversarial, weighted(angle))):
             load_vector(module, model)
             variable = pixels.clone().requires_grad_()
-            loss = functional.cross_entropy(module(stamped(known.examples.x, variable)), wanted)
-            (gradient,) = torch.autograd.grad(loss, variable)
-            whole = whole + share * gradient
-            first = gradient if share == 1.0 else first
-        alone = (pixels - 0.06 * first.sign()).clamp(0, 1)
-        pixels = (pixels - 0.06 * whole.sign()).clamp(0, 1)
-    found = attack.learn(known)[PIXELS]
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, pixels.flatten(), atol=1e-6)
-    assert not np.allclose(found, alone.flatten(), atol=1e-3)  # the adversarial model decides the sign of some pixel
+            loss = functional.cross_entropy(module(stamped(known.examples.x, variable)), torch.full((40,), 7))
+            gradient += share * torch.autograd.grad(loss, variable)[0]
+        pixels = (pixels - 0.06 * gradient.sign()).clamp(0, 1)
+    return pixels.flatten().numpy()
 
 
 def test_without_lambda_there_is_no_adversarial_model_and_the_loss_falls() -> None:
