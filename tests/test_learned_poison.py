@@ -20,7 +20,7 @@ from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.attack_metrics import attack_success
 from cloister.threat_models.backdoors import Backdoor, as_learned
 from cloister.threat_models.cell_metrics import attacked_metrics
-from cloister.threat_models.evaluation import Cell, Evaluation, target_of
+from cloister.threat_models.evaluation import Cell, Evaluation, all_cells, key_of, resolved, target_of
 from cloister.threat_models.knowledge import Level, Situation
 from cloister.threat_models.membership import Fixed, Pool, Schedule
 from cloister.threat_models.simple_attacks import MinusGradient
@@ -30,6 +30,7 @@ from cloister.threat_models.triggers import Patch, Pixels
 from cloister.threat_models.witness import Witness
 
 from .coalition_sample import SMALL
+from .example_files import load
 from .test_adversary import Log, computers, jobs
 
 QUICK = A3FL(0, 0, 3, 3, target=7, share=0.5, epochs=3, alpha=0.07, lambda0=0.5, adversarial_epochs=1, every=2)
@@ -201,3 +202,14 @@ def test_a_witness_passes_on_what_was_learned() -> None:
     assert watched.learned.keys() == {PIXELS}
     unwatched: Any = Simulation(replace(SMALL, adversary=Witness(None)), None).corrupted
     assert unwatched.learned == {}
+
+
+def test_the_example_names_five_backdoors_and_every_cell_resolves() -> None:
+    module = load("evaluate_backdoors")
+    for evaluation, attacks in ((module.evaluation, 5), (module.centre, 2)):
+        cells = [cell for cell in all_cells(evaluation) if cell.attack is not None]
+        assert len({key_of(evaluation, cell) for cell in cells}) == len(cells) == attacks * len(evaluation.defences) * 2
+        for cell in cells:
+            scenario = resolved(evaluation, cell)
+            assert target_of(evaluation, cell, scenario) is not None
+            assert (scenario.rounds, 19 in scenario.adversary.when, 20 in scenario.adversary.when) == (30, True, False)
