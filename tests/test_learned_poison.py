@@ -21,6 +21,7 @@ from cloister.threat_models.attack_metrics import attack_success
 from cloister.threat_models.backdoors import Backdoor, as_learned
 from cloister.threat_models.cell_metrics import attacked_metrics
 from cloister.threat_models.evaluation import Cell, Evaluation, all_cells, key_of, resolved, target_of
+from cloister.threat_models.forged_embeddings import ForgedEmbeddings, Undisguised
 from cloister.threat_models.knowledge import Level, Situation
 from cloister.threat_models.membership import Fixed, Pool, Schedule
 from cloister.threat_models.simple_attacks import MinusGradient
@@ -194,8 +195,10 @@ def test_an_attack_by_nobody_learns_nothing_and_has_the_success_of_the_clean_mod
     assert as_learned(QUICK, {}) == Backdoor(Patch(0, 0, 3, 3, 0.5), 7, 0.5)
 
 
-def test_a_witness_passes_on_what_was_learned() -> None:
-    simulation = Simulation(replace(SMALL, adversary=Witness(TOGETHER)), None)
+@pytest.mark.parametrize("posing", [False, True])
+def test_who_stands_around_the_coalition_passes_on_what_was_learned(posing: bool) -> None:
+    inner: Any = ForgedEmbeddings(members=Fixed((2,)), pose=Undisguised(), inner=TOGETHER) if posing else TOGETHER
+    simulation = Simulation(replace(SMALL, adversary=Witness(inner)), None)
     watched: Any = simulation.corrupted
     assert watched.learned == {}
     simulation.step()

@@ -32,10 +32,10 @@ class A3FL:
     and theta' the same trained to take triggered examples for what they are, argmin L(x + delta, y; .); lambda is lambda0
     cos(theta', theta). "+" puts delta in place of the pixels of a rectangle: row, column of its upper left corner, height,
     width. `epochs` passes over the learner's examples, each minibatch moves every pixel by alpha against the sign of its
-    gradient, cut to [0, 1]; theta' is trained for `adversarial_epochs`, as clients train, at first and then after every `every`
+    gradient, cut to [0, 1]; theta' is trained as clients train, for `adversarial_epochs`, at first and then after every `every`
     passes. initial: the value that all pixels start with. target: y*; share: of the examples of other classes that is triggered.
 
-    Epochs, lambda0, alpha and share are those of the authors' code (github.com/hfzhang31/A3FL). Not as there: lambda is the
+    The numbers are those of the authors' code (github.com/hfzhang31/A3FL), where too one member a round learns. Not as there: lambda is the
     paper's, where the code has the mean cosine of gradients of the convolutions; pixels are cut to the range of images, where
     it cuts normalised ones to [-2, 2]; theta' is there from the first pass, not from the second.
 

@@ -28,10 +28,10 @@ class Chameleon:
     `Adversary.data`, whose label y* is `target`. encoder_lr: of stage one; None for the clients' rate. scale: of the update;
     bound: norm of the result.
 
-    The order, temperature, epochs and weight are those of the authors' code for a pixel trigger (github.com/ybdai7/
-    Chameleon-durable-backdoor), which weights anchors of the target class with 6. Not as there: learning rates do not fall within
-    a round, the weight on peers of the old class is left out (it is 1 there), and the norm is bounded at the end instead of
-    after each step.
+    The loss, its temperature, the epochs of stage one and the weight are those of the authors' code for a pixel trigger
+    (github.com/ybdai7/Chameleon-durable-backdoor), which weights anchors of the target class with 6. Not as there: learning rates
+    do not fall within a round, the factor on similarities to peers of the old class is left out (it is 1 there), and the norm is
+    bounded at the end instead of after each step.
     """
 
     target: int = 0

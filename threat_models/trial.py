@@ -98,8 +98,8 @@ def success_of(trial: Trial, target: Target | LearnedTarget, clean: Clean | None
 
     The attack-free models are tested with the same learned trigger: what they are taken in by needed no backdoor.
     """
-    learned: Mapping[str, Vector] = getattr(trial.simulation.corrupted, "learned", {})
-    backdoor = as_learned(target, learned)
+    watched: Any = trial.simulation.corrupted
+    backdoor = as_learned(target, watched.learned if hasattr(target, "given") else {})
     models = {i: v for i, v in trial.simulation.vectors().items() if i in set(trial.loyal)}
     tests = {i: client.test for i, client in trial.simulation.population.clients.items()}
     before = None if clean is None else {i: clean.models[i] for i in models if i in clean.models}

@@ -76,7 +76,8 @@ class Watched:
     @property
     def learned(self) -> Mapping[str, Vector]:
         """What members have learned about their poison so far."""
-        found: Mapping[str, Vector] = getattr(self.corrupted, "learned", {})
+        corrupted: Any = self.corrupted
+        found: Mapping[str, Vector] = corrupted.learned
         return found
 
     def __call__(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:
@@ -116,6 +117,10 @@ class Nobody:
     @property
     def members(self) -> frozenset[int]:
         return frozenset()
+
+    @property
+    def learned(self) -> Mapping[str, Vector]:
+        return {}
 
     def __call__(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:
         return self.computers.honest(jobs, {})
