@@ -35,9 +35,9 @@ class A3FL:
     gradient, cut to [0, 1]; theta' is trained as clients train, for `adversarial_epochs`, at first and then after every `every`
     passes. initial: the value that all pixels start with. target: y*; share: of the examples of other classes that is triggered.
 
-    The numbers are those of the authors' code (github.com/hfzhang31/A3FL), where too one member a round learns. Not as there: lambda is the
-    paper's, where the code has the mean cosine of gradients of the convolutions; pixels are cut to the range of images, where
-    it cuts normalised ones to [-2, 2]; theta' is there from the first pass, not from the second.
+    The numbers are those of the authors' code (github.com/hfzhang31/A3FL), where too one member a round learns. Not as there:
+    lambda is the paper's, where the code has the mean cosine of gradients of the convolutions; pixels are cut to the range of
+    images, where it cuts normalised ones to [-2, 2]; theta' is there from the first pass, not from the second.
 
     Members share the trigger, so the adversary needs Level.COLLUDING. Who measures success tests with `given`.
     """
