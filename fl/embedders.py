@@ -84,13 +84,7 @@ class SimulatedEmbedders:
 
 def _kept(module: nn.Module, embedding: Embedding) -> list[slice]:
     """Where the embedding's parameters are in the model's vector. Raises ValueError if there are none."""
-    whole, cut = deepcopy(module), embedding.head
-    if cut is None:
-        cut = (
-            "head"
-            if isinstance(whole, EmbeddingAndHead)
-            else [n for n, m in whole.named_modules() if isinstance(m, nn.Linear)][-1]
-        )
+    whole, cut = deepcopy(module), embedding.head_of(module)
     found: list[slice] = []
     at = 0
     for name, shape in names_and_shapes(whole).items():

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from ..fl.corruption import Computers
-from .attack import ChoiceAttack, DataAttack, LoneAttack, TrainingAttack, UploadAttack
+from .attack import ChoiceAttack, DataAttack, LearnedPoison, LoneAttack, TrainingAttack, UploadAttack
 from .coalition import Coalition
 from .knowledge import Level, Randomness
 from .membership import ALWAYS, NEVER, Members, Schedule
@@ -23,12 +23,13 @@ class Adversary:
     shown: what a two-faced member sketches where the protocol asks for a sketch; None for what it uploads.
     choice: which of the models that it is offered a member says serves it best; None for the truth.
     when: rounds of the attack; members are honest in others. silent: rounds in which members do not answer at all.
-    knows: the level, at least what the attacks on uploads and choices need. rule: what an insider knows of the server.
+    knows: the level, at least what the attacks on uploads and choices need, and Level.COLLUDING where the poison is learned.
+    rule: what an insider knows of the server.
     samples: factor on the reported number of examples, 1 for the truth. randomness: of each member, or shared by all.
     """
 
     members: Members
-    data: DataAttack | None = None
+    data: DataAttack | LearnedPoison | None = None
     local: TrainingAttack | None = None
     upload: UploadAttack | None = None
     shown: LoneAttack | None = None
@@ -45,6 +46,9 @@ class Adversary:
             if attack is not None and attack.needs > self.knows:
                 name = type(attack).__name__
                 raise ValueError(f"{name} needs level {attack.needs.name}; this adversary knows {self.knows.name}")
+        if hasattr(self.data, "learn") and self.knows < Level.COLLUDING:
+            name = type(self.data).__name__
+            raise ValueError(f"{name} is learned by members together: give the adversary knows=Level.COLLUDING, or more")
         if self.knows == Level.INSIDER and self.rule is None:
             raise ValueError("an insider knows the rule; give the adversary one")
         if not (self.samples > 0 and isfinite(self.samples)):

@@ -15,6 +15,20 @@ class DataAttack(Protocol):
     def __call__(self, situation: Situation, /) -> Examples: ...
 
 
+class LearnedPoison(Protocol):
+    """A data attack whose poison members learn together, which is colluding: it needs Level.COLLUDING, or more.
+
+    In every round of the attack the first member at work learns, by its own clean data and the model that it opened; from then
+    on every member is handed what was learned as `Situation.learned`.
+    """
+
+    def learn(self, situation: Situation, /) -> Mapping[str, Vector]:
+        """What all members are to know instead of `situation.learned`: float32 vectors by name."""
+        ...
+
+    def __call__(self, situation: Situation, /) -> Examples: ...
+
+
 class TrainingAttack(Protocol):
     """Replaces a member's training; `situation.examples` are already poisoned where the adversary poisons data."""
 

@@ -1,13 +1,15 @@
 """Backdoors in a member's training data (attacks of group 5.5)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ..fl.population import Examples
+from ..protocol.answers import Vector
 from .knowledge import Situation
 from .label_attacks import check_rate, labels_alone
 from .triggers import Parts, Trigger
@@ -22,6 +24,21 @@ class Target(Protocol):
         Examples that have this label already are left out: a clean model would be counted as backdoored by them.
         """
         ...
+
+
+class LearnedTarget(Protocol):
+    """A backdoor whose inputs members learn during the run, so that it is a target only with what they have learned."""
+
+    def given(self, learned: Mapping[str, Vector], /) -> Target:
+        """The backdoor as members have it now. learned: what the harness keeps, `Situation.learned`."""
+        ...
+
+
+def as_learned(target: Target | LearnedTarget, learned: Mapping[str, Vector]) -> Target:
+    """The target itself, or what it is by now where it is learned. Whoever measures success asks for this first."""
+    found: Any = target
+    resolved: Target = found.given(learned) if hasattr(target, "given") else found
+    return resolved
 
 
 @dataclass(frozen=True, slots=True)

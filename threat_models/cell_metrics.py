@@ -10,7 +10,7 @@ from ..fl.metrics import adjusted_rand_index, purity
 from ..protocol.answers import Functionality
 from ..protocol.disclosure import party_of, totals
 from .attack_metrics import area_under_curve, course, detection, durability, loyal_clusters
-from .backdoors import Target
+from .backdoors import LearnedTarget, Target
 from .trial import Clean, Trial, mean_over, success_of
 
 NO_GROUP = -1
@@ -22,7 +22,7 @@ def clean_metrics(trial: Trial) -> dict[str, Any]:
     return {**_accuracy(trial, trial.accuracy), "clusters": _clusters(trial), **_price(trial), **_trouble(trial)}
 
 
-def attacked_metrics(trial: Trial, clean: Clean, target: Target | None) -> dict[str, Any]:
+def attacked_metrics(trial: Trial, clean: Clean, target: Target | LearnedTarget | None) -> dict[str, Any]:
     """Of a run under attack. Accuracies are those of the loyal clients, in the attack-free run too: of the same ones."""
     with_attack, without = _accuracy(trial, trial.accuracy), _accuracy(trial, clean.accuracy)["accuracy"]
     of = with_attack["accuracy"]
@@ -54,7 +54,7 @@ def _accuracy(trial: Trial, accuracy: Any) -> dict[str, Any]:
     return {"accuracy": of, "rounds": trial.rounds, "course": [float(a) for a in means]}
 
 
-def _success(trial: Trial, target: Target, clean: Clean) -> dict[str, Any]:
+def _success(trial: Trial, target: Target | LearnedTarget, clean: Clean) -> dict[str, Any]:
     """The backdoor's rate without the target class, with the attack-free model's beside it."""
     found = success_of(trial, target, clean)
     worst = max(found.of, key=lambda i: found.of[i])

@@ -12,7 +12,7 @@ from ..fl.population import Examples
 from ..fl.simulation import seed_of
 from ..protocol.answers import Vector, Work
 from ..protocol.view import LocalJob, LocalOffer, LocalWork
-from .attack import ChoiceAttack, DataAttack, LoneAttack, TrainingAttack, UploadAttack
+from .attack import ChoiceAttack, DataAttack, LearnedPoison, LoneAttack, TrainingAttack, UploadAttack
 from .knowledge import Level, Own, Randomness, Situation, colluding
 from .membership import Members, Schedule
 from .offers import Offered, OfferedTogether, whose
@@ -24,7 +24,7 @@ class Conduct(Protocol):
     @property
     def members(self) -> Members: ...
     @property
-    def data(self) -> DataAttack | None: ...
+    def data(self) -> DataAttack | LearnedPoison | None: ...
     @property
     def local(self) -> TrainingAttack | None: ...
     @property
@@ -85,6 +85,8 @@ class Coalition:
             getattr(a, "looks_back", False) for a in (conduct.data, conduct.local, conduct.upload, conduct.shown)
         )
         self._learns = hasattr(conduct.upload, "learn")
+        self._learned: dict[str, Vector] = {}  # about the poison
+        self._learned_in: int | None = None  # the round
         self._colludes = conduct.upload is not None and conduct.upload.needs > Level.OWN
         self._memory: dict[str, Vector] = {}
         self._earlier: list[Vector] = []  # models that members opened in the latest round before this one
@@ -96,14 +98,22 @@ class Coalition:
     def members(self) -> frozenset[int]:
         return self._members
 
+    @property
+    def learned(self) -> Mapping[str, Vector]:
+        """What members have learned about their poison: what whoever measures its success needs; empty if it is not learned."""
+        return self._learned
+
     def save(self) -> Mapping[str, Vector]:
-        starts = {f"start {k}": start for k, start in enumerate(self._lately)}
-        return starts | {f"memory {name}": vector for name, vector in self._memory.items()}
+        kept = {f"start {k}": start for k, start in enumerate(self._lately)}
+        kept |= {f"memory {name}": vector for name, vector in self._memory.items()}
+        return kept | {f"learned {name}": vector for name, vector in self._learned.items()}
 
     def restore(self, memory: Mapping[str, Vector], /) -> None:
         starts = {int(name.removeprefix("start ")): v for name, v in memory.items() if name.startswith("start ")}
         self._lately, self._earlier, self._round = [starts[k] for k in sorted(starts)], [], None
         self._memory = {name.removeprefix("memory "): v for name, v in memory.items() if name.startswith("memory ")}
+        self._learned = {name.removeprefix("learned "): v for name, v in memory.items() if name.startswith("learned ")}
+        self._learned_in = None
 
     def __call__(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:
         kinds: tuple[Work, ...] = ("update", "gradient")
@@ -117,6 +127,8 @@ class Coalition:
         round, kind = jobs[0].round, jobs[0].work
         active = round in self._conduct.when
         sittings = self._sittings(jobs)
+        if active and round not in self._conduct.silent:
+            self._learn_poison(jobs, sittings)
         at_work: dict[int, Situation] = {}
         instead: dict[int, Examples] = {}
         honest: list[LocalJob] = []
@@ -138,6 +150,17 @@ class Coalition:
             yield from self._passed(sittings[job.client], at_work[job.client], job.client, work, active)
         for sitting in {id(s): s for s in sittings.values()}.values():
             yield from self._colluded(sitting, active)
+
+    def _learn_poison(self, jobs: Sequence[LocalJob], sittings: Mapping[int, Sitting]) -> None:
+        """Once a round, by the member with the least id of those that work first: what it learns is every member's."""
+        attack: Any = self._conduct.data
+        members = [job for job in jobs if job.client in sittings[job.client].members]
+        if not members or not hasattr(attack, "learn") or self._learned_in == jobs[0].round:
+            return
+        job = min(members, key=lambda job: job.client)
+        found = attack.learn(self._situation(job, sittings[job.client], None))
+        self._learned = {name: np.array(vector, dtype=np.float32) for name, vector in found.items()}
+        self._learned_in = job.round
 
     def _passed(
         self, sitting: Sitting, member: Situation | None, client: int, work: LocalWork, active: bool
@@ -274,6 +297,7 @@ class Coalition:
             rng=np.random.default_rng(seed_of(seed, "adversary", "round", job.round, job.work, drawer)),
             agreed=np.random.default_rng(seed_of(seed, "adversary", "agreed")),
             sketch=job.sketch,
+            learned=self._learned,
         )
 
 

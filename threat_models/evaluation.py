@@ -18,7 +18,7 @@ from ..fl.corruption import Adversary
 from ..fl.scenario import Scenario, described
 from ..protocol.plain import Plain
 from ..protocol.view import Protection
-from .backdoors import Target
+from .backdoors import LearnedTarget, Target
 from .breakdown import Steps
 
 FORMAT = 1
@@ -76,7 +76,7 @@ class Evaluation:
     strength: str = "attackers"
     protections: Mapping[str, Protection] = field(default_factory=lambda: MappingProxyType({}))
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
-    targets: Mapping[str, Target] = field(default_factory=lambda: MappingProxyType({}))
+    targets: Mapping[str, Target | LearnedTarget] = field(default_factory=lambda: MappingProxyType({}))
     breakdown: Steps | None = None
 
     def __post_init__(self) -> None:
@@ -135,12 +135,12 @@ def resolved(evaluation: Evaluation, cell: Cell) -> Scenario:
     return replace(scenario, adversary=adversary)
 
 
-def target_of(evaluation: Evaluation, cell: Cell, scenario: Scenario) -> Target | None:
+def target_of(evaluation: Evaluation, cell: Cell, scenario: Scenario) -> Target | LearnedTarget | None:
     """What the cell's backdoor is after, or None where it is none."""
     if cell.attack is not None and cell.attack in evaluation.targets:
         return evaluation.targets[cell.attack]
     data: Any = getattr(scenario.adversary, "data", None)
-    return data if hasattr(data, "test") else None
+    return data if hasattr(data, "test") or hasattr(data, "given") else None
 
 
 def key_of(evaluation: Evaluation, cell: Cell) -> str:

@@ -14,7 +14,7 @@ with two groups at once, it stands alone under `neighbourhoods`, and merges them
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,6 +103,13 @@ class Posed:
     @property
     def members(self) -> frozenset[int]:
         return self.forgers | self.inner.members
+
+    @property
+    def learned(self) -> Mapping[str, Vector]:
+        """What the inner adversary's members have learned about their poison."""
+        inner: Any = self.inner
+        found: Mapping[str, Vector] = inner.learned
+        return found
 
     def __call__(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:
         return self.inner(jobs)

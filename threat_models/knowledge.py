@@ -42,6 +42,7 @@ class Situation:
     round, or None; only for attacks that look back. module: the architecture, to be copied before use. training_seed: of the
     minibatches. data_rng: the same in every round. rng: of this member and round. agreed: the same for all members and rounds.
     sketch: draws the secret sketch of this work that all clients share; None where none is known before the upload.
+    learned: what members have learned together about their poison, by name; empty where they do not, and always at K0.
     """
 
     member: int
@@ -61,6 +62,7 @@ class Situation:
     rng: np.random.Generator = field(repr=False)
     agreed: np.random.Generator = field(repr=False)
     sketch: Callable[[], TwoStage] | None = field(default=None, repr=False)
+    learned: Mapping[str, Vector] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

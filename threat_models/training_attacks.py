@@ -24,10 +24,17 @@ Objective = Callable[[Tensor, Tensor], Tensor]
 """Of the mean loss of a minibatch and the parameters minus the start, one flat tensor (d,) with its gradient."""
 AfterStep = Callable[[list[nn.Parameter], list[Tensor]], None]
 """Told of the parameters and of what they started from; changes the parameters in place."""
+Loss = Callable[[nn.Module, Tensor, Tensor], Tensor]
+"""Of a module on a minibatch: inputs and labels, on the module's device."""
 
 
-def trained(situation: Situation, objective: Objective, after_step: AfterStep) -> Vector:
-    """The update of SGD on the objective: float32 (d,)."""
+def cross_entropy(module: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    """The loss that clients train with."""
+    return mean_loss(module(x), y)
+
+
+def trained(situation: Situation, objective: Objective, after_step: AfterStep, loss: Loss = cross_entropy) -> Vector:
+    """The update of SGD on the objective: float32 (d,). Parameters that the loss does not reach stay exactly as they are."""
     job = Job(situation.member, situation.start, situation.examples, situation.training_seed)
     check(job)
     training = situation.training
@@ -45,7 +52,7 @@ def trained(situation: Situation, objective: Objective, after_step: AfterStep) -
             batch = job.examples.take(index)
             optimizer.zero_grad()
             moved = torch.cat([(p - a).flatten() for p, a in zip(parameters, anchors, strict=True)])
-            torch.autograd.backward(objective(mean_loss(local(batch.x.to(device)), batch.y.to(device)), moved))
+            torch.autograd.backward(objective(loss(local, batch.x.to(device), batch.y.to(device)), moved))
             optimizer.step()
             with torch.no_grad():
                 after_step(parameters, anchors)

@@ -15,7 +15,7 @@ from ..fl.scenario import Scenario
 from ..fl.simulation import NothingLearned, Simulation
 from ..protocol.answers import Vector
 from .attack_metrics import Success, attack_success
-from .backdoors import Target
+from .backdoors import LearnedTarget, Target, as_learned
 from .witness import Witness
 
 
@@ -64,14 +64,14 @@ class Trial:
         return Clean(self.clients, self.accuracy, self.simulation.vectors())
 
 
-def played(scenario: Scenario, target: Target | None, data: Path | None) -> Trial:
+def played(scenario: Scenario, target: Target | LearnedTarget | None, data: Path | None) -> Trial:
     """Runs the scenario. Raises what the simulation raises, but a round under attack that comes to nothing is a result."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore", RuntimeWarning)  # of models that an attack has driven to infinity
         return _played(scenario, target, data)
 
 
-def _played(scenario: Scenario, target: Target | None, data: Path | None) -> Trial:
+def _played(scenario: Scenario, target: Target | LearnedTarget | None, data: Path | None) -> Trial:
     witness = Witness(scenario.adversary)
     simulation = Simulation(replace(scenario, adversary=witness), data)
     clients = tuple(sorted(simulation.population.clients))
@@ -93,14 +93,19 @@ def _played(scenario: Scenario, target: Target | None, data: Path | None) -> Tri
     return trial
 
 
-def success_of(trial: Trial, target: Target, clean: Clean | None) -> Success:
-    """The backdoor's success on the models of the loyal clients that have one."""
+def success_of(trial: Trial, target: Target | LearnedTarget, clean: Clean | None) -> Success:
+    """The backdoor's success on the models of the loyal clients that have one, as members have learned it by now.
+
+    The attack-free models are tested with the same learned trigger: what they are taken in by needed no backdoor.
+    """
+    watched: Any = trial.simulation.corrupted
+    backdoor = as_learned(target, watched.learned if hasattr(target, "given") else {})
     models = {i: v for i, v in trial.simulation.vectors().items() if i in set(trial.loyal)}
     tests = {i: client.test for i, client in trial.simulation.population.clients.items()}
     before = None if clean is None else {i: clean.models[i] for i in models if i in clean.models}
     if before is not None and before.keys() != models.keys():
         models = {i: models[i] for i in before}
-    return attack_success(trial.simulation.module, models, tests, target, trial.simulation.population.classes, before)
+    return attack_success(trial.simulation.module, models, tests, backdoor, trial.simulation.population.classes, before)
 
 
 def _round(trial: Trial, scenario: Scenario, witness: Witness, t: int) -> None:

@@ -50,6 +50,40 @@ class Patch:
 
 
 @dataclass(frozen=True, slots=True)
+class Pixels:
+    """A rectangle of pixels, each of its own value, that lies in the image as a whole.
+
+    row, column: of its upper left corner, 0 or more. values: channels x height x width of them, in this order.
+    """
+
+    row: int
+    column: int
+    height: int
+    width: int
+    values: tuple[float, ...]
+
+    def stamp(self, x: Tensor, /) -> Tensor:
+        check_images(x)
+        values = torch.tensor(self.values, dtype=x.dtype)
+        if len(values) != x.shape[1] * self.height * self.width:
+            raise ValueError(f"{len(values)} values do not make {x.shape[1]} channels of {self.height} x {self.width} pixels")
+        return put(x, values.reshape(-1, self.height, self.width), self.row, self.column)
+
+
+def put(x: Tensor, pixels: Tensor, row: int, column: int) -> Tensor:
+    """The images (n, channels, ...) with these pixels (channels, height, width) from row, column on; their gradient passes."""
+    height, width = pixels.shape[1:]
+    if not 0 <= row <= x.shape[2] - height or not 0 <= column <= x.shape[3] - width:
+        raise ValueError(
+            f"{height} x {width} pixels at {row}, {column} do not lie in images of {x.shape[2]} x {x.shape[3]};"
+            " give the upper left corner"
+        )
+    stamped = x.clone()
+    stamped[:, :, row : row + height, column : column + width] = pixels
+    return stamped
+
+
+@dataclass(frozen=True, slots=True)
 class Parts:
     """Several triggers together: DBA's global trigger (Xie et al. 2020)."""
 

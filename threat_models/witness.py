@@ -73,6 +73,13 @@ class Watched:
     def members(self) -> frozenset[int]:
         return self.corrupted.members
 
+    @property
+    def learned(self) -> Mapping[str, Vector]:
+        """What members have learned about their poison so far."""
+        corrupted: Any = self.corrupted
+        found: Mapping[str, Vector] = corrupted.learned
+        return found
+
     def __call__(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:
         updates = {job.client for job in jobs if job.work == "update"} - self.members
         results: Any = self.corrupted(jobs)
@@ -110,6 +117,10 @@ class Nobody:
     @property
     def members(self) -> frozenset[int]:
         return frozenset()
+
+    @property
+    def learned(self) -> Mapping[str, Vector]:
+        return {}
 
     def __call__(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:
         return self.computers.honest(jobs, {})

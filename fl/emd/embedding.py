@@ -23,16 +23,22 @@ class Embedding:
 
     head: str | None = None
 
-    def cut(self, module: nn.Module) -> EmbeddingAndHead:
-        """A copy of the module as embedding and head. Raises ValueError if there is no such head."""
+    def head_of(self, module: nn.Module) -> str:
+        """The name of the child that is the module's head. Raises ValueError where none is named and none is linear."""
         if self.head is not None:
-            return split(module, self.head)
+            return self.head
         if isinstance(module, EmbeddingAndHead):
-            return deepcopy(module)
-        names = [name for name, part in module.named_modules() if isinstance(part, nn.Linear) and name]
+            return "head"
+        names: list[str] = [name for name, part in module.named_modules() if isinstance(part, nn.Linear) and name]
         if not names:
             raise ValueError("the module has no linear layer to cut off; name its head")
-        return split(module, names[-1])
+        return names[-1]
+
+    def cut(self, module: nn.Module) -> EmbeddingAndHead:
+        """A copy of the module as embedding and head. Raises ValueError if there is no such head."""
+        if self.head is None and isinstance(module, EmbeddingAndHead):
+            return deepcopy(module)
+        return split(module, self.head_of(module))
 
 
 LAST_LINEAR = Embedding()
