@@ -4,7 +4,7 @@ import math
 import re
 import struct
 import tracemalloc
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import cbor2
@@ -32,13 +32,14 @@ def text(high):
     return st.text(st.characters(codec="utf-8"), min_size=1, max_size=high)
 
 
+cohorts = st.sets(ids, min_size=1, max_size=30).map(lambda found: tuple(sorted(found)))
 tasks = st.builds(
     Task,
     protocol=text(64),
     run=octets[16],
     round=st.integers(0, 2**31 - 1),
     cluster=text(256),
-    roster=st.lists(ids, min_size=1, max_size=30).map(tuple),
+    roster=cohorts,
     threshold=st.integers(1, MAX_ROSTER),
     work=text(32),
     model=text(256),
@@ -56,7 +57,7 @@ offers = st.lists(st.tuples(text(256), some_floats), min_size=1, max_size=5).fla
         run=octets[16],
         round=st.integers(0, 2**31 - 1),
         cluster=text(256),
-        roster=st.lists(ids, min_size=1, max_size=30).map(tuple),
+        roster=cohorts,
         threshold=st.integers(1, MAX_ROSTER),
         names=st.just(tuple(name for name, _ in models)),
         vectors=st.sampled_from([(), tuple(vector for _, vector in models)]),
@@ -479,3 +480,15 @@ NOT_LENT = {
 def test_what_can_change_or_is_no_string_of_words_is_not_lent(vector):
     with pytest.raises(ValueError, match="vector is not"):
         MaskedInput(vector)
+
+
+@pytest.mark.parametrize("roster", [(), (5, 1), (1, 1), (-1, 2), (1, MAX_ID + 1), [1, 2], (True, 2), (1, 2.0)])
+def test_a_session_is_of_clients_in_ascending_order_each_once(roster):
+    with pytest.raises(ValueError, match="roster"):
+        replace(TASK, roster=roster)
+
+
+def test_a_message_gives_the_session_that_its_fields_name():
+    assert Task(*TASK.session.fields, "update", "init", bytes(8)) == TASK
+    with pytest.raises(ValueError, match="threshold 4 does not fit"):
+        _ = replace(TASK, threshold=4).session

@@ -49,7 +49,7 @@ def idle(me=3, policy=Policy(), next_round=None):
 
 
 def task(of=S, work="update", sender=SERVER, digest=None, **changes):
-    body = Task(of.protocol, of.run, of.round, of.cluster, of.roster, of.threshold, work, "init", b"")
+    body = Task(*of.fields, work, "init", b"")
     return Received(Envelope(of.digest if digest is None else digest, sender, 3, replace(body, **changes)))
 
 
@@ -116,9 +116,7 @@ BAD_TASKS = {
     "unknown kind of work": task(session(protocol="uploads/anything"), work="anything"),
     "for others": task(FOREIGN),
     "already answered": task(session(round=4)),
-    "without a valid session": task(roster=(3, 1)),
-    "without a valid session ": task(roster=(3, 3)),
-    "without a valid session  ": task(threshold=5),
+    "without a valid session": task(threshold=5),
     "cohort under the policy's 3": task(session(roster=(3, 4), threshold=2)),
     "threshold under the policy's 2": task(session(threshold=1)),
 }

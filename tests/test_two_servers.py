@@ -526,7 +526,7 @@ def test_a_client_answers_once_for_a_session_and_never_for_an_earlier_round():
         (replace(session, round=3, protocol="uploads/update"), "another protocol"),
         (replace(session, round=3, roster=(3, 5)), "for others"),
     ):
-        task = Task(*(getattr(broken, f.name) for f in fields(broken)), "update", "init", b"")
+        task = Task(*broken.fields, "update", "init", b"")
         with pytest.raises(ProtocolError, match=match):
             client.handle(Received(Envelope(broken.digest, SERVER, 1, task)))
     with pytest.raises(ProtocolError, match="digest"):
@@ -639,7 +639,7 @@ def test_what_is_kept_answers_gram_questions_only_and_the_rest_is_forgotten():
     assert not play.second.sessions
     assert isinstance(play.gram(rows), Unanswered)
     session = play.session(0)
-    task = Task(*(getattr(session, f.name) for f in fields(session)), "update", "init", b"")
+    task = Task(*session.fields, "update", "init", b"")
     with pytest.raises(ProtocolError, match="already answered"):
         play.helpers[SECOND_SERVER].handle(Received(Envelope(session.digest, SERVER, SECOND_SERVER, task)))
     with pytest.raises(ProtocolError, match="not held"):
