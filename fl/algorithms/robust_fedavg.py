@@ -77,11 +77,12 @@ class RobustFedAvg:
         invited = sample(cluster.members, self.participation, rng)
         if self.root is not None:
             invited = tuple(sorted({*invited, self.root}))
+        faults = len(view.faults)
         updates = view.train(state.round, {ALL: Assignment(cluster.model, invited, cluster.members)}).get(ALL)
         following = replace(state, round=state.round + 1, measured={})
         if updates is None:
             return replace(following, outcome=Outcome({}, "no client's update could be used"))
-        found = robust_sum(view, updates, self._rule(state), rng, root=self.root)
+        found = robust_sum(view, updates, self._rule(state), rng, faults=faults, root=self.root)
         return replace(
             following,
             clusters={ALL: replace(cluster, model=found.moved(view, cluster.model))},

@@ -22,6 +22,7 @@ from ...protocol.errors import Refused
 from ...protocol.view import ServerView
 from ..robust.aggregate import aggregate
 from ..robust.mixing import Mixed, of_gram
+from ..robust.rejection import after_rejecting
 from ..robust.rows import one_thread
 from ..robust.rule import Block, ExtraRowRule, GramRule, Matrix, Noisy, Rule, Sight
 
@@ -78,22 +79,30 @@ def check_answerable(rule: Rule, root: int | None) -> None:
         raise ValueError(f"{last} takes no root update; leave root out")
 
 
-def robust_sum(view: ServerView, updates: Updates, rule: Rule, rng: np.random.Generator, *, root: int | None = None) -> RobustSum:
+def robust_sum(
+    view: ServerView, updates: Updates, rule: Rule, rng: np.random.Generator, *, faults: int, root: int | None = None
+) -> RobustSum:
     """The rule's result on these updates, published under the name of their cluster.
 
+    faults: how many the view had on record before these updates were asked for. A client whose vector was rejected since counts
+    among the f faulty ones that the rule stands (`after_rejecting`); one that did not answer may be honest, and does not.
     Nothing is published, and the outcome says why, where the rule does not stand its f of those who answered, trusts nobody,
     rests on fewer clients than the protection's floor (Krum's one-hot weights always do), or the view refuses the sum.
     Raises Refused for a rule of whole updates where the server does not see them.
     """
-    return _by_gram(view, updates, rule, rng, root) if of_gram(rule) else _by_coordinates(view, updates, rule, rng)
+    by = _by_gram if of_gram(rule) else _by_coordinates
+    return by(view, updates, rule, rng, faults, root)
 
 
-def _by_gram(view: ServerView, updates: Updates, rule: Rule, rng: np.random.Generator, root: int | None) -> RobustSum:
+def _by_gram(
+    view: ServerView, updates: Updates, rule: Rule, rng: np.random.Generator, faults: int, root: int | None
+) -> RobustSum:
     gram = view.gram(updates) if rule.sees > Sight.SUM else None
     clients = updates.clients if gram is None else gram.clients  # who cannot be compared is not in the sum
     if not clients:
         return RobustSum(None, 0.0, Outcome({}, "no client's update could be compared"), gram)
     n = len(clients)
+    rule = after_rejecting(rule, _rejected(view, faults, updates, clients), n)
     try:
         with one_thread():
             weights = _weights(rule, np.zeros((n, n)) if gram is None else gram.matrix, clients, rng, root)
@@ -108,6 +117,12 @@ def _by_gram(view: ServerView, updates: Updates, rule: Rule, rng: np.random.Gene
     except Refused as error:
         return RobustSum(None, 0.0, Outcome(of, str(error)), gram)
     return _published(answer, float(weights.sum()), of, gram)
+
+
+def _rejected(view: ServerView, faults: int, updates: Updates, clients: tuple[int, ...]) -> int:
+    """How many of the updates' members, beside these clients, had a vector rejected since there were so many faults."""
+    blamed = {fault.blame for fault in view.faults[faults:] if fault.rejected}
+    return len((blamed & set(updates.members)) - set(clients))
 
 
 def _weights(rule: Rule, gram: Matrix, clients: tuple[int, ...], rng: np.random.Generator, root: int | None) -> Matrix:
@@ -125,12 +140,15 @@ def _weights(rule: Rule, gram: Matrix, clients: tuple[int, ...], rng: np.random.
     return weights
 
 
-def _by_coordinates(view: ServerView, updates: Updates, rule: Rule, rng: np.random.Generator) -> RobustSum:
+def _by_coordinates(
+    view: ServerView, updates: Updates, rule: Rule, rng: np.random.Generator, faults: int, root: int | None
+) -> RobustSum:
     if rule.sees == Sight.UPDATES and view.owner != "server":
         raise Refused(f"{type(rule).__name__} reads the signs of coordinates, which this protection changes; use Plain()")
+    lowered = after_rejecting(rule, _rejected(view, faults, updates, updates.clients), len(updates.clients))
 
     def combine(rows: Block) -> Vector:
-        return aggregate(rule, rows, rng).vector
+        return aggregate(lowered, rows, rng).vector
 
     try:
         answer = view.coordinates(updates, updates.cluster, combine)
