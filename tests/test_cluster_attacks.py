@@ -302,9 +302,7 @@ def test_without_a_name_the_victim_is_the_first_honest_client_of_the_lowest_id_a
     alone = coalition(vectors[:3], 3, Level.OMNISCIENT, memory=known)
     assert attack.learn(alone) is alone.memory
     later = [-v for v in vectors]
-    again = attack.learn(
-        coalition(later, 2, Level.OMNISCIENT, memory=known)
-    )  # client 2 is honest now, and not the victim
+    again = attack.learn(coalition(later, 2, Level.OMNISCIENT, memory=known))  # client 2 is honest now, and not the victim
     np.testing.assert_array_equal(again["victim"], later[3])
     copies = attack(coalition(vectors, 3, Level.OMNISCIENT, memory=known))
     for copy in copies.values():
