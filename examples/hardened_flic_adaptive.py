@@ -62,7 +62,7 @@ adaptive: dict[str, Attack] = {
     "mimic, then flip": lambda count: mimic_then_flip(Pool(int(count)), turn=T),
     "last impression": lambda count: last_impression(Pool(int(count)), clustering=T, window=3),
     "bridge": uploading(Bridge()),
-    "victim capture": uploading(VictimCapture(victim=0, turn=T + EVERY)),
+    "victim capture": uploading(VictimCapture(victim=None, turn=T + EVERY)),
     "fragmentation": lambda count: Adversary(members=Pool(int(count)), local=Fragmentation(scale=2)),
     "late": lambda count: late_assignment(Pool(int(count)), until=T),
     "late, forged choice": lambda count: late_assignment(Pool(int(count)), until=T, choice=WorstModel()),

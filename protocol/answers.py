@@ -29,6 +29,7 @@ class Functionality(StrEnum):
     SLOTS = "slots"
     PAIRS = "pairs"
     PERSONAL_SUMS = "personal sums"
+    REVISION = "models that the server may change"
 
 
 @dataclass(frozen=True, slots=True)

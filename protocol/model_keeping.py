@@ -1,6 +1,6 @@
 """Models and means at their owner, and what is done with them there: the part of a view that is about models."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import chain, count
 
 import numpy as np
@@ -88,6 +88,18 @@ class ModelKeeping:
             mean += weight / total * self._model(model)
         name = self._new("+".join(sorted(model.name for model in models))[:200])
         self._models[name] = mean.astype(np.float32)
+        return Model(name)
+
+    def revise(self, model: Model, change: Callable[[Vector], Vector], /) -> Model:
+        if self._owner != "server" or model.name in self.clients.owners:
+            raise Refused(f"clients own the model {model.name}, so the server cannot change it")
+        before = self._model(model)
+        with self._network.timed(SERVER):
+            changed = np.asarray(change(before.copy()))
+        if changed.shape != before.shape or changed.dtype != np.float32:
+            raise ValueError(f"a changed model is float32 of shape {before.shape}, not {changed.dtype} of {changed.shape}")
+        name = self._new(model.name)
+        self._models[name] = changed
         return Model(name)
 
     def train_alone(self, round: int, models: Mapping[int, Model], /) -> Mapping[int, Model]:

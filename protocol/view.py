@@ -176,6 +176,13 @@ class ServerView(Protocol):
         """
         ...
 
+    def revise(self, model: Model, change: Callable[[Vector], Vector], /) -> Model:
+        """The model as its owner, the server, changes it: float32 (d,) to float32 (d,). It asks nobody and shows nothing new.
+
+        Raises Refused where clients own the model.
+        """
+        ...
+
     def train_alone(self, round: int, models: Mapping[int, Model], /) -> Mapping[int, Model]:
         """Each client trains its own model and tells nobody; the new models are the clients'."""
         ...

@@ -21,10 +21,12 @@ from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.collusion import ALIE, IPM, MinMax
 from cloister.threat_models.knowledge import Colluding, Insider, Level, Omniscient, Own, Situation
 from cloister.threat_models.label_attacks import LabelFlip
+from cloister.threat_models.liars import KernelPoison
 from cloister.threat_models.membership import ALWAYS, NEVER, Fixed, Members, PerRound, Pool, Schedule, Share, single_shot
 from cloister.threat_models.simple_attacks import GaussianNoise, MinusGradient, Null, Overwritten, RandomVector, Stale
 from cloister.threat_models.targeted_uploads import Mimic
 from cloister.threat_models.training_attacks import Neurotoxin
+from cloister.threat_models.variants import Jittered, SignBalanced
 
 from .coalition_sample import SMALL, images, situation
 
@@ -409,3 +411,32 @@ def test_previous_is_the_model_of_an_earlier_round_and_of_the_same_cluster() -> 
     assert [(t, s[0], None if p is None else p[0]) for t, s, p in attack.seen] == [
         (0, 0, None), (0, 10, None), (1, 1, 0), (1, 11, 10), (2, 2, 1), (2, 12, 11),
     ]  # fmt: skip
+
+
+@dataclass
+class Remembering:
+    """An upload attack that looks back, on its own or together, and tells what it saw."""
+
+    needs: Level
+    seen: list[Any] = field(default_factory=list)
+    looks_back: ClassVar[bool] = True
+    identical: ClassVar[bool] = False
+
+    def __call__(self, known: Any) -> Any:
+        if self.needs == Level.OWN:
+            self.seen.append(known.previous)
+            return known.update
+        self.seen += [own.previous for own in known.own.values()]
+        return {i: own.update for i, own in known.own.items()}
+
+
+@pytest.mark.parametrize(
+    "wrapped", [KernelPoison, lambda a: Jittered(a, 0.1), SignBalanced, lambda a: Jittered(SignBalanced(a), 0)]
+)
+def test_an_attack_that_wraps_one_that_looks_back_lets_it(wrapped: Any) -> None:
+    attack = Remembering(Level.OWN if wrapped is KernelPoison else Level.COLLUDING)
+    corrupted = Adversary(members=Fixed((0,)), upload=wrapped(attack), knows=attack.needs).corrupt(computers(Log()))
+    for t in range(2):
+        dict(corrupted(jobs(range(5), t, np.full(D, t, np.float32))))
+    assert [None if p is None else p[0] for p in attack.seen] == [None, 0]
+    assert not wrapped(MinusGradient()).looks_back

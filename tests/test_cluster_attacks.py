@@ -292,3 +292,23 @@ def test_fragmentation_moves_the_model_to_where_gradients_agree_less() -> None:
     assert norm(update) <= 10 * 0.03 * norm(known.start) * 1.001
     assert coherence_at(known, known.start + update, 4) < 0.8 * coherence_at(known, known.start, 4)
     assert np.allclose(Fragmentation(pieces=4, steps=10, step=0.03, scale=7.0)(known), 7 * update, rtol=1e-5)
+
+
+def test_without_a_name_the_victim_is_the_first_honest_client_of_the_lowest_id_and_stays_it() -> None:
+    attack = VictimCapture(victim=None, turn=5)
+    vectors = gaussian(8, 300)
+    known = attack.learn(coalition(vectors, 3, Level.OMNISCIENT))
+    np.testing.assert_array_equal(known["victim"], vectors[3])
+    alone = coalition(vectors[:3], 3, Level.OMNISCIENT, memory=known)
+    assert attack.learn(alone) is alone.memory
+    later = [-v for v in vectors]
+    again = attack.learn(coalition(later, 2, Level.OMNISCIENT, memory=known))  # client 2 is honest now, and not the victim
+    np.testing.assert_array_equal(again["victim"], later[3])
+    copies = attack(coalition(vectors, 3, Level.OMNISCIENT, memory=known))
+    for copy in copies.values():
+        assert copy @ vectors[3] / np.linalg.norm(copy) / np.linalg.norm(vectors[3]) == pytest.approx(0.9, abs=1e-5)
+
+
+def test_a_victim_that_is_a_member_is_refused() -> None:
+    with pytest.raises(ValueError, match="client 1 is a member of the coalition; name an honest victim"):
+        VictimCapture(victim=1, turn=5).learn(coalition(gaussian(8, 30), 3, Level.OMNISCIENT))

@@ -14,8 +14,14 @@ from cloister.fl.algorithms.hardened_flic import EVERYBODY, LONG, OPPOSED, Harde
 from cloister.fl.algorithms.hardened_state import State
 from cloister.fl.algorithms.serving import serving
 from cloister.fl.codec import from_plain, to_plain
+from cloister.fl.robust.averages import Mean, NormBound
+from cloister.fl.robust.clustering import FLAME, ClippedClustering
+from cloister.fl.robust.coordinates import Bulyan, Median
 from cloister.fl.robust.krum import MultiKrum
-from cloister.fl.robust.weiszfeld import GeometricMedian
+from cloister.fl.robust.mixing import ARC, NNM, Bucketing, Mixed
+from cloister.fl.robust.similarity import FLTrust
+from cloister.fl.robust.spectral import CAF
+from cloister.fl.robust.weiszfeld import CenteredClipping, GeometricMedian
 from cloister.fl.screening import FADED, Evidence, against, clearly_against, faded, far_above, gathered, merged, plurality
 from cloister.protocol import Masked, Permuted
 from cloister.protocol.view import LocalJob
@@ -293,6 +299,14 @@ def test_wrong_hyper_parameters_are_named() -> None:
         ({"guard": 0.5}, "guard"),
         ({"apart": -1.0}, "apart"),
         ({"participation": 2.0}, "participation"),
+        ({"rounds_before": 1.5}, "rounds_before is a whole number"),
+        ({"every": 2.5}, "every is a whole number"),
+        ({"least": True}, "least is a whole number"),
+        ({"guard": float("inf")}, "guard is a finite"),
+        ({"guard": float("nan")}, "guard is a finite"),
+        ({"apart": float("nan")}, "apart is a finite"),
+        ({"detector": None}, "detector is a callable"),
+        ({"similarity": 3}, "similarity is a callable"),
     ):
         with pytest.raises(ValueError, match=words):
             HardenedFLIC(**{"rounds_before": 5, "every": 5, **wrong})  # type: ignore[arg-type]
@@ -431,6 +445,30 @@ def test_evidence_is_the_mean_over_groupings_weighted_by_size() -> None:
     assert third.mean[0, 1] == second.mean[0, 1]
     assert third.mean[0, 2] == pytest.approx(0.4)
     assert not gathered(Evidence(), (1, 2), np.eye(2), np.zeros((2, 2), np.bool_), (1, 2)).known.any()
+
+
+@pytest.mark.parametrize("inner", [7, Median(), FLTrust(), Bulyan(1), Mixed((NNM(1),), Median())], ids=repr)
+def test_an_inner_rule_without_weights_of_a_gram_matrix_is_refused_when_it_is_built(inner: Any) -> None:
+    with pytest.raises(ValueError, match="take a rule that does") as caught:
+        replace(HARDENED, inner=inner)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "inner", [NormBound(1e-3), CenteredClipping(1e-3), FLAME(), ClippedClustering(), Mixed((ARC(1),), MultiKrum(1))], ids=repr
+)
+def test_an_inner_rule_that_shortens_is_refused_since_it_would_be_a_mean(inner: Any) -> None:
+    long = np.arange(1.0, 6)
+    short = inner.weights(np.outer(long, long) + 0.01 * np.eye(5), np.random.default_rng(0))
+    assert short.sum() < 1 - 1e-6
+    with pytest.raises(ValueError, match="take one that is shift_invariant") as caught:
+        replace(HARDENED, inner=inner)
+    assert "\n" not in str(caught.value)
+
+
+def test_inner_rules_whose_weights_sum_to_one_are_taken() -> None:
+    for inner in (None, Mean(), MultiKrum(1), CAF(1), Mixed((NNM(1), Bucketing(2)), GeometricMedian())):
+        assert replace(HARDENED, inner=inner).inner == inner
 
 
 @pytest.mark.parametrize("inner", [MultiKrum(f=1, m=2), GeometricMedian()], ids=repr)

@@ -1,6 +1,6 @@
 """Defects that were found in other implementations of robust rules, one test each, named after the defect."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
@@ -8,6 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from cloister.crypto.entropy import SimulatedEntropy
+from cloister.crypto.orthonormal import SignedPermutation
 from cloister.fl.population import Examples
 from cloister.fl.robust.aggregate import Aggregate, aggregate
 from cloister.fl.robust.averages import Mean, NormBound
@@ -16,8 +18,9 @@ from cloister.fl.robust.coordinates import Bulyan, Meamed, MeanAroundMedian, Med
 from cloister.fl.robust.diameter import MDA, SMEA
 from cloister.fl.robust.krum import Krum, KrumPicks, MultiKrum
 from cloister.fl.robust.mixing import ARC, NNM, Bucketing, Clip, Mixed
+from cloister.fl.robust.rejection import after_rejecting
 from cloister.fl.robust.rows import Rows, gram_of
-from cloister.fl.robust.rule import Rule
+from cloister.fl.robust.rule import Rule, squared_distances
 from cloister.fl.robust.signs import SignGuard
 from cloister.fl.robust.similarity import FLTrust, FoolsGold
 from cloister.fl.robust.smoothing import CRFL
@@ -25,6 +28,10 @@ from cloister.fl.robust.spectral import CAF, DnC
 from cloister.fl.robust.weiszfeld import CenteredClipping, GeometricMedian
 from cloister.fl.training import Job, Training, train_one
 from cloister.fl.vector import to_vector
+from cloister.protocol import Permuted, Plain
+from cloister.protocol.answers import Assignment, Model
+from cloister.protocol.gram import gram_matrix, rounding
+from cloister.protocol.view import LocalJob, LocalWork, Protection, Setup
 
 EVERY: Sequence[Rule] = (
     Mean(),
@@ -76,7 +83,7 @@ def test_1_one_client_that_is_not_finite_or_huge_is_rejected_recorded_and_never_
     x = honest()
     poisoned = np.insert(x, 4, x[0], axis=0)
     poisoned[4, :spread] = value
-    found, without = applied(rule, poisoned), applied(rule, x)
+    found, without = applied(rule, poisoned), applied(after_rejecting(rule, 1, len(x)), x)  # it was one of the f
     assert found.rejected == (4,)
     assert np.isfinite(found.vector).all()
     np.testing.assert_allclose(found.vector, without.vector, atol=1e-5)
@@ -162,6 +169,50 @@ def test_6_distances_of_small_updates_on_large_weights_do_not_cancel() -> None:
     plain = (weights @ weights.T).astype(np.float64)  # what float32 makes of it without centring is off by far more
     naive = np.diagonal(plain)[:, None] + np.diagonal(plain)[None, :] - 2 * plain
     assert np.abs(naive - distances)[away].max() > 1e-3 * distances[away].min()
+
+
+@pytest.mark.parametrize("protection", [Plain(), Permuted(SignedPermutation)], ids=repr)
+def test_6_nor_do_they_under_a_view(protection: Protection) -> None:
+    draw = np.random.default_rng(0)
+    common = 0.05 * draw.standard_normal(100_000, dtype=np.float32)
+    updates = common + 1e-4 * draw.standard_normal((60, 100_000), dtype=np.float32)
+    exact = updates.astype(np.float64) - updates.astype(np.float64).mean(axis=0)
+    squares = np.square(exact).sum(axis=1)
+    distances = squares[:, None] + squares[None, :] - 2 * exact @ exact.T
+    away = ~np.eye(60, dtype=bool)
+
+    def workers(jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:
+        return ((job.client, LocalWork(updates[job.client], 1)) for job in jobs)
+
+    everybody = tuple(range(60))
+    view = protection.open(Setup(bytes(16), np.zeros(100_000, np.float32), everybody, workers, SimulatedEntropy(0)))
+    gram = view.gram(view.train(0, {"a": Assignment(Model("init"), everybody, everybody)})["a"]).matrix
+    assert np.abs(squared_distances(gram) - distances)[away].max() < 1e-5 * distances[away].min()
+    np.testing.assert_allclose(np.diagonal(gram), np.square(updates, dtype=np.float64).sum(axis=1), rtol=1e-5)
+    scores = np.sort(np.where(away, distances, np.inf), axis=1)[:, : 60 - 12 - 2].sum(axis=1)
+    assert int(np.argmax(Krum(12).weights(gram, draw))) == int(np.argmin(scores))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_6_inner_products_are_within_their_bound_whatever_rows_share(seed: int) -> None:
+    """Some rows share nearly all, others are 0, tiny, huge, opposite, or share it in half of their coordinates."""
+    draw = np.random.default_rng(seed)
+    d = 40_000
+    common = draw.standard_normal(d, dtype=np.float32)
+    rows = common + np.float32(0.1) * draw.standard_normal((12, d), dtype=np.float32)
+    rows[0], rows[1], rows[2], rows[3] = 0, 1e-6 * rows[1], 1e15 * rows[2], -rows[3]
+    rows[4, : d // 2] = draw.standard_normal(d // 2)
+    rows[5] = rows[6]
+    exact = rows.astype(np.float64) @ rows.T.astype(np.float64)
+    norm = np.sqrt(np.diagonal(exact))
+    found = gram_matrix(list(rows))
+    assert (np.abs(found - exact) <= rounding(d) * np.outer(norm, norm)).all()
+    assert (found == found.T).all()
+    assert not found[0].any()
+    distances = squared_distances(found)
+    near = [5, 6, 7, 8, 9, 10, 11]
+    spread = np.array([[np.sum((rows[i].astype(np.float64) - rows[j]) ** 2) for j in near] for i in near])
+    np.testing.assert_allclose(distances[np.ix_(near, near)], spread, rtol=1e-5, atol=1e-6 * spread.max())
 
 
 def test_7_krum_sums_over_n_minus_f_minus_2_neighbours_as_the_paper_does() -> None:

@@ -14,6 +14,7 @@ from cloister.crypto.orthonormal import HadamardRotation, SignedPermutation
 from cloister.fl.algorithms.algorithm import Start
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.algorithms.robust_fedavg import ALL, RobustFedAvg, State
+from cloister.fl.algorithms.robust_sum import noise_of
 from cloister.fl.codec import from_plain, to_plain
 from cloister.fl.data import Digits
 from cloister.fl.models import Mlp
@@ -28,12 +29,13 @@ from cloister.fl.robust.mixing import ARC, NNM, Bucketing, Mixed
 from cloister.fl.robust.rule import Rule
 from cloister.fl.robust.signs import SignGuard
 from cloister.fl.robust.similarity import FLTrust, FoolsGold
+from cloister.fl.robust.smoothing import CRFL
 from cloister.fl.robust.spectral import CAF, DnC
 from cloister.fl.robust.weiszfeld import CenteredClipping, GeometricMedian
 from cloister.fl.scenario import Scenario, changed, described
 from cloister.fl.simulation import Simulation
 from cloister.fl.training import Training
-from cloister.protocol import Permuted, Plain
+from cloister.protocol import Encrypted, Masked, Permuted, Plain
 from cloister.protocol.answers import Functionality, Model
 from cloister.protocol.errors import Refused
 from cloister.protocol.view import LocalJob, LocalWork, Protection, ServerView, Setup
@@ -257,8 +259,6 @@ def test_clipped_clustering_carries_its_norms_and_the_state_survives_being_writt
 
 def test_what_cannot_be_is_refused_when_it_is_built() -> None:
     for message, wrong in (
-        ("adds noise", {"rule": NormBound(1.0, s=0.1)}),
-        ("adds noise", {"rule": Mixed((NNM(1),), FLAME(noise=0.1))}),
         ("name the client", {"rule": FLTrust()}),
         ("leave root out", {"rule": Median(), "root": 3}),
         ("participation", {"rule": Mean(), "participation": 0.0}),
@@ -268,6 +268,54 @@ def test_what_cannot_be_is_refused_when_it_is_built() -> None:
         assert "\n" not in str(caught.value)
     with pytest.raises(ValueError, match="not in the run"):
         RobustFedAvg(rule=FLTrust(), root=99).init(Start(IDS, dict.fromkeys(IDS, 0), Model("init")))
+
+
+@pytest.mark.parametrize(
+    ("noisy", "still"),
+    [
+        (NormBound(20.0, s=0.3), NormBound(20.0)),
+        (FLAME(noise=0.01), FLAME()),
+        (Mixed((NNM(2),), FLAME(noise=0.01)), Mixed((NNM(2),), FLAME())),
+    ],
+    ids=str,
+)
+def test_the_noise_of_a_rule_is_added_by_the_server_that_owns_the_model(noisy: Rule, still: Rule) -> None:
+    d = 20_000
+    updates = {i: np.random.default_rng(i).standard_normal(d, dtype=np.float32) + 1 for i in IDS}
+    rows = np.stack(list(updates.values())).astype(np.float64)
+    blurred, model = (play(RobustFedAvg(rule=rule), updates=updates)[1] for rule in (noisy, still))
+    noise = blurred.astype(np.float64) - model
+    std = noise_of(noisy, rows @ rows.T)
+    assert std > 0
+    assert abs(noise.std() / std - 1) < 0.03
+    assert abs(noise.mean()) < 5 * std / np.sqrt(d)
+    assert abs(np.corrcoef(noise, model)[0, 1]) < 0.04
+    np.testing.assert_array_equal(play(RobustFedAvg(rule=noisy), updates=updates)[1], blurred)
+
+
+def test_noise_is_there_under_secure_aggregation_and_refused_where_clients_own_the_model() -> None:
+    noisy = RobustFedAvg(rule=NormBound(2.0, s=0.1))
+    _, blurred, _ = play(noisy, Masked())
+    _, model, _ = play(RobustFedAvg(rule=NormBound(2.0)), Masked())
+    assert 0.05 < (blurred - model).std() < 0.2
+    assert noisy.needs - RobustFedAvg(rule=NormBound(2.0)).needs == {Functionality.REVISION}
+    for protection in (Permuted(), Encrypted()):
+        with pytest.raises(Refused, match="models that the server may change"):
+            replace(SMALL, algorithm=noisy, protection=protection)
+    with pytest.raises(Refused, match="clients own"):
+        open_view(Permuted(), {i: update_of(i) for i in IDS}).revise(Model("init"), lambda vector: vector)
+    with pytest.raises(ValueError, match="float32 of shape"):
+        open_view(Plain(), {i: update_of(i) for i in IDS}).revise(Model("init"), lambda vector: vector[1:])
+
+
+def test_crfl_clips_and_blurs_the_model_after_every_round_and_clips_alone_after_the_last() -> None:
+    crfl = CRFL(rho_0=2.0, rate=0.5, sigma=0.05, sigma_test=0.05, T=3)
+    model = np.zeros(D, dtype=np.float32)
+    for t in (1, 2, 3):
+        model = crfl.after_round(model + expected(Mean()), t, np.random.default_rng(t - 1))
+        _, found, _ = play(RobustFedAvg(rule=Mean(), smoothing=crfl), rounds=t)
+        np.testing.assert_allclose(found, model, atol=1e-5)
+        assert (np.linalg.norm(found) <= crfl.rho(t) * (1 + 1e-6)) == (t == 3)
 
 
 def test_rules_of_updates_run_in_the_clear_alone() -> None:

@@ -80,3 +80,8 @@ class ChoiceAttack(Protocol):
 
 
 UploadAttack = LoneAttack | CollusiveAttack
+
+
+def looks_back(attack: object) -> bool:
+    """Whether the attack reads `previous`; one that wraps another says so for it."""
+    return bool(getattr(attack, "looks_back", False))

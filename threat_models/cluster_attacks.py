@@ -161,10 +161,12 @@ class Bridge:
 class VictimCapture:
     """Members copy a victim's direction up to private noise, until its cluster is theirs; from round `turn` on they flip.
 
-    cosine: of each copy to the victim's latest update seen. After the turn: -strength times the own update.
+    victim: a client; None for the honest client of the lowest id in the first session that has one, which is the victim from
+    then on. A victim that is itself a member raises ValueError where members work: there would be nobody to capture. cosine: of
+    each copy to the victim's latest update seen. After the turn: -strength times the own update.
     """
 
-    victim: int
+    victim: int | None
     turn: int
     cosine: float = 0.9
     strength: float = 1.0
@@ -185,6 +187,13 @@ class VictimCapture:
         return forged(coalition, vectors)
 
     def learn(self, coalition: Colluding, /) -> Mapping[str, Vector]:
-        if isinstance(coalition, Omniscient) and self.victim in coalition.honest:
-            return {"victim": coalition.honest[self.victim].vector}
-        return coalition.memory
+        if self.victim in coalition.own:
+            raise ValueError(f"client {self.victim} is a member of the coalition; name an honest victim, or None for any")
+        if not isinstance(coalition, Omniscient) or not coalition.honest:
+            return coalition.memory
+        chosen, memory = self.victim, coalition.memory
+        if chosen is None:
+            chosen = int(memory["who"][0]) if "who" in memory else min(coalition.honest)
+        if chosen not in coalition.honest:
+            return memory
+        return {"who": np.array([chosen], dtype=np.float32), "victim": coalition.honest[chosen].vector}

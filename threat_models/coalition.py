@@ -12,7 +12,7 @@ from ..fl.population import Examples
 from ..fl.simulation import seed_of
 from ..protocol.answers import Vector, Work
 from ..protocol.view import LocalJob, LocalOffer, LocalWork
-from .attack import ChoiceAttack, DataAttack, LearnedPoison, LoneAttack, TrainingAttack, UploadAttack
+from .attack import ChoiceAttack, DataAttack, LearnedPoison, LoneAttack, TrainingAttack, UploadAttack, looks_back
 from .knowledge import Level, Own, Randomness, Situation, colluding
 from .membership import Members, Schedule
 from .offers import Offered, OfferedTogether, whose
@@ -81,9 +81,7 @@ class Coalition:
         self._clients = tuple(sorted(computers.clients))
         self._members = conduct.members.everyone(self._clients, computers.seed)
         self._places = {client: place for place, client in enumerate(sorted(self._members))}
-        self._looks_back = any(
-            getattr(a, "looks_back", False) for a in (conduct.data, conduct.local, conduct.upload, conduct.shown)
-        )
+        self._looks_back = any(map(looks_back, (conduct.data, conduct.local, conduct.upload, conduct.shown)))
         self._learns = hasattr(conduct.upload, "learn")
         self._learned: dict[str, Vector] = {}  # about the poison
         self._learned_in: int | None = None  # the round

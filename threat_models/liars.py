@@ -15,7 +15,7 @@ from scipy.linalg import hadamard
 
 from ..crypto.projection import Dense, Gaussian, Hadamard, TwoStage
 from ..protocol.answers import Vector
-from .attack import LoneAttack
+from .attack import LoneAttack, looks_back
 from .knowledge import Level, Own
 
 Column = NDArray[np.float64]
@@ -122,6 +122,10 @@ class KernelPoison:
     attack: LoneAttack
     sketch: Callable[[Own], Linear | None] = shared
     needs: ClassVar[Level] = Level.OWN
+
+    @property
+    def looks_back(self) -> bool:
+        return looks_back(self.attack)
 
     def __call__(self, own: Own, /) -> Vector:
         sketch, upload = self.sketch(own), self.attack(own)

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..protocol.answers import Vector
-from .attack import CollusiveAttack
+from .attack import CollusiveAttack, looks_back
 from .geometry import mean_of
 from .knowledge import Colluding, Level
 
@@ -27,6 +27,10 @@ class Jittered:
     @property
     def needs(self) -> Level:
         return self.attack.needs
+
+    @property
+    def looks_back(self) -> bool:
+        return looks_back(self.attack)
 
     def learn(self, coalition: Colluding, /) -> Mapping[str, Vector]:
         return learned(self.attack, coalition)
@@ -53,6 +57,10 @@ class SignBalanced:
     @property
     def needs(self) -> Level:
         return self.attack.needs
+
+    @property
+    def looks_back(self) -> bool:
+        return looks_back(self.attack)
 
     @property
     def identical(self) -> bool:

@@ -34,6 +34,7 @@ that knows them and the sum. Measured in `examples/hardened_flic_adaptive.py`.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Protocol
 
 import numpy as np
@@ -42,6 +43,8 @@ from numpy.typing import NDArray
 from ...protocol.answers import Assignment, Functionality, Gram, Updates, Weights
 from ...protocol.view import ServerView
 from ..communities import Detector, Louvain, Similarity, detect, one_plus_cosine
+from ..robust.mixing import of_gram
+from ..robust.rule import GramRule
 from ..screening import against, clearly_against, faded, far_above, gathered, merged, plurality
 from ..separation import cosine_similarity, norm_of_combination, norms
 from ..training import Training
@@ -92,12 +95,17 @@ class HardenedFLIC:
 
     def __post_init__(self) -> None:
         check_participation(self.participation)
-        if self.rounds_before < 1 or self.every < 1 or self.least < 1:
-            raise ValueError("rounds_before, every and least are at least 1")
-        if not self.guard >= 1:
-            raise ValueError(f"guard is at least 1, not {self.guard}: half of all norms are above the median")
-        if not self.apart >= 0:
-            raise ValueError(f"apart is 0 or more, not {self.apart}")
+        for name in ("rounds_before", "every", "least"):
+            if type(value := getattr(self, name)) is not int or value < 1:
+                raise ValueError(f"{name} is a whole number of at least 1, not {value!r}")
+        for name in ("similarity", "detector"):
+            if not callable(value := getattr(self, name)):
+                raise ValueError(f"{name} is a callable, such as one of fl.communities, not {value!r}")
+        _check_inner(self.inner)
+        if not 1 <= self.guard < inf:
+            raise ValueError(f"guard is a finite factor of at least 1, not {self.guard}: half of all norms are above the median")
+        if not 0 <= self.apart < inf:
+            raise ValueError(f"apart is a finite number of 0 or more, not {self.apart}")
 
     @property
     def needs(self) -> frozenset[Functionality]:
@@ -228,3 +236,17 @@ class HardenedFLIC:
             waiting=tuple(i for i in members if served[i] is None),
             measured={**state.measured, EVERYBODY: everything},
         )
+
+
+def _check_inner(inner: object) -> None:
+    """Raise ValueError for what gives no weights from a Gram matrix, and for rules that shorten updates.
+
+    The weights of an inner rule count relative to each other, so that a rule that shortens would silently be a mean. Of the
+    rules of `fl.robust` those are let in whose weights sum to 1 by definition (`shift_invariant`).
+    """
+    if inner is None:
+        return
+    if not callable(getattr(inner, "weights", None)) or (isinstance(inner, GramRule) and not of_gram(inner)):
+        raise ValueError(f"{inner!r} gives no weights from a Gram matrix alone; take a rule that does, such as GeometricMedian()")
+    if getattr(inner, "shift_invariant", True) is not True:
+        raise ValueError(f"{inner!r} may shorten updates, but inner weights are relative; take one that is shift_invariant")

@@ -12,6 +12,7 @@ from ...protocol.answers import Assignment, Functionality, Gram, Model, Remember
 from ...protocol.view import ServerView
 from ..robust.clustering import ClippedClustering
 from ..robust.rule import Rule, Sight
+from ..robust.smoothing import CRFL
 from ..separation import cosine_similarity, norm_of_combination, norms
 from ..training import Training
 from .algorithm import Cluster, Measured, Start, check_participation, sample
@@ -49,11 +50,14 @@ class RobustFedAvg:
     """One model for all, moved by the rule's result in every round; where there is none it stays, and `outcome` says why.
 
     rule: any rule of cloister.fl.robust. participation: share sampled a round. root: the client whose update FLTrust trusts.
+    smoothing: CRFL clips the model after every round and blurs it; its T is the number of rounds. Clients are scored on the model
+    itself; `CRFL.vote` gives the votes of blurred copies and `CRFL.certified_radius` what they certify.
     """
 
     rule: Rule
     participation: float = 1.0
     root: int | None = None
+    smoothing: CRFL | None = None
 
     def __post_init__(self) -> None:
         check_participation(self.participation)
@@ -61,7 +65,8 @@ class RobustFedAvg:
 
     @property
     def needs(self) -> frozenset[Functionality]:
-        return functionalities(self.rule)
+        needs = functionalities(self.rule)
+        return needs if self.smoothing is None else needs | {Functionality.REVISION}
 
     def local(self, training: Training, /) -> Training:
         return training
@@ -77,18 +82,24 @@ class RobustFedAvg:
         invited = sample(cluster.members, self.participation, rng)
         if self.root is not None:
             invited = tuple(sorted({*invited, self.root}))
+        faults = len(view.faults)
         updates = view.train(state.round, {ALL: Assignment(cluster.model, invited, cluster.members)}).get(ALL)
         following = replace(state, round=state.round + 1, measured={})
         if updates is None:
             return replace(following, outcome=Outcome({}, "no client's update could be used"))
-        found = robust_sum(view, updates, self._rule(state), rng, root=self.root)
+        found = robust_sum(view, updates, self._rule(state), rng, faults=faults, root=self.root)
+        moved = self._smoothed(found.moved(view, cluster.model, rng), view, state.round + 1, rng)
         return replace(
             following,
-            clusters={ALL: replace(cluster, model=found.moved(view, cluster.model))},
+            clusters={ALL: replace(cluster, model=moved)},
             history=state.history + self._norms(found.gram),
             outcome=found.outcome,
             measured=self._measured(found.gram, found.outcome),
         )
+
+    def _smoothed(self, model: Model, view: ServerView, t: int, rng: np.random.Generator) -> Model:
+        smoothing = self.smoothing
+        return model if smoothing is None else view.revise(model, lambda vector: smoothing.after_round(vector, t, rng))
 
     def _rule(self, state: State) -> Rule:
         if isinstance(self.rule, ClippedClustering):

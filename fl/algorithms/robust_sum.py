@@ -8,12 +8,12 @@ What a view cannot do today sets the limits:
 - FoolsGold judges the round's updates alone, the paper's variant without memory.
 - FLTrust's root update is that of a client: whoever holds the root data takes part as client `root`, in every round. Who
   controls that client learns the component of every update along what it sends.
-- No view adds noise to a model: rules that ask for noise are refused.
+- Noise (weak DP, FLAME) is added to the model by its owner, the server: such rules are refused where clients own the models.
 - Where weights do not sum to 1 (shortened updates), the model's owner needs an `advance` that takes a step.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -22,8 +22,10 @@ from ...protocol.errors import Refused
 from ...protocol.view import ServerView
 from ..robust.aggregate import aggregate
 from ..robust.mixing import Mixed, of_gram
+from ..robust.rejection import after_rejecting
 from ..robust.rows import one_thread
 from ..robust.rule import Block, ExtraRowRule, GramRule, Matrix, Noisy, Rule, Sight
+from ..robust.smoothing import blurred
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,59 +43,80 @@ class Outcome:
 class RobustSum:
     """The rule's result as a handle. answer: the published mean, None if there is none. step: the sum of the weights.
 
-    gram: what the server saw, where the rule asked for it.
+    gram: what the server saw, where the rule asked for it. noise: standard deviation that the rule adds to each coordinate.
     """
 
     answer: Sum | None
     step: float
     outcome: Outcome
     gram: Gram | None = field(default=None, repr=False)
+    noise: float = 0.0
 
-    def moved(self, view: ServerView, model: Model) -> Model:
-        """The model moved by the rule's result; the model itself where there is none."""
+    def moved(self, view: ServerView, model: Model, rng: np.random.Generator) -> Model:
+        """The model moved by the rule's result, with its noise; the model itself where there is none."""
         if self.answer is None:
             return model
         if abs(self.step - 1) < 1e-9:
-            return view.advance(model, self.answer)
-        return view.advance(model, self.answer, step=self.step)
+            model = view.advance(model, self.answer)
+        else:
+            model = view.advance(model, self.answer, step=self.step)
+        return view.revise(model, lambda vector: blurred(vector, self.noise, rng)) if self.noise > 0 else model
 
 
 def functionalities(rule: Rule) -> frozenset[Functionality]:
     """What a view must give for the rule."""
     if not of_gram(rule):
         return frozenset({Functionality.COORDINATES})
-    return frozenset({Functionality.SUMS} if rule.sees == Sight.SUM else {Functionality.SUMS, Functionality.GRAM})
+    needs = {Functionality.SUMS} if rule.sees == Sight.SUM else {Functionality.SUMS, Functionality.GRAM}
+    return frozenset(needs | {Functionality.REVISION} if noise_of(rule, np.eye(1)) > 0 else needs)
 
 
 def check_answerable(rule: Rule, root: int | None) -> None:
-    """Raise ValueError for a rule that no view can answer: one that adds noise, or lacks or does not take a root update."""
-    last = rule
-    while isinstance(last, Mixed):
-        last = last.rule
-    if isinstance(last, Noisy) and last.noise_std(np.eye(1)) > 0:
-        raise ValueError(f"no view adds noise to a model, so {last} must do without")
+    """Raise ValueError for a rule that no view can answer: one that lacks or does not take a root update."""
+    last = innermost(rule)
     if root is None and of_gram(rule) and not isinstance(last, GramRule):
         raise ValueError(f"{last} needs a root update; name the client that holds the root data as root")
     if root is not None and not isinstance(last, ExtraRowRule):
         raise ValueError(f"{last} takes no root update; leave root out")
 
 
-def robust_sum(view: ServerView, updates: Updates, rule: Rule, rng: np.random.Generator, *, root: int | None = None) -> RobustSum:
+def innermost(rule: Rule) -> Rule:
+    """The rule behind all steps."""
+    while isinstance(rule, Mixed):
+        rule = rule.rule
+    return rule
+
+
+def noise_of(rule: Rule, gram: Matrix) -> float:
+    """Standard deviation of the noise that the rule adds to each coordinate of its result on these updates."""
+    last = innermost(rule)
+    return last.noise_std(gram) if isinstance(last, Noisy) else 0.0
+
+
+def robust_sum(
+    view: ServerView, updates: Updates, rule: Rule, rng: np.random.Generator, *, faults: int, root: int | None = None
+) -> RobustSum:
     """The rule's result on these updates, published under the name of their cluster.
 
+    faults: how many the view had on record before these updates were asked for. A client whose vector was rejected since counts
+    among the f faulty ones that the rule stands (`after_rejecting`); one that did not answer may be honest, and does not.
     Nothing is published, and the outcome says why, where the rule does not stand its f of those who answered, trusts nobody,
     rests on fewer clients than the protection's floor (Krum's one-hot weights always do), or the view refuses the sum.
     Raises Refused for a rule of whole updates where the server does not see them.
     """
-    return _by_gram(view, updates, rule, rng, root) if of_gram(rule) else _by_coordinates(view, updates, rule, rng)
+    by = _by_gram if of_gram(rule) else _by_coordinates
+    return by(view, updates, rule, rng, faults, root)
 
 
-def _by_gram(view: ServerView, updates: Updates, rule: Rule, rng: np.random.Generator, root: int | None) -> RobustSum:
+def _by_gram(
+    view: ServerView, updates: Updates, rule: Rule, rng: np.random.Generator, faults: int, root: int | None
+) -> RobustSum:
     gram = view.gram(updates) if rule.sees > Sight.SUM else None
     clients = updates.clients if gram is None else gram.clients  # who cannot be compared is not in the sum
     if not clients:
         return RobustSum(None, 0.0, Outcome({}, "no client's update could be compared"), gram)
     n = len(clients)
+    rule = after_rejecting(rule, _rejected(view, faults, updates, clients), n)
     try:
         with one_thread():
             weights = _weights(rule, np.zeros((n, n)) if gram is None else gram.matrix, clients, rng, root)
@@ -107,7 +130,14 @@ def _by_gram(view: ServerView, updates: Updates, rule: Rule, rng: np.random.Gene
         answer = view.sums(updates, {updates.cluster: asked})[updates.cluster]
     except Refused as error:
         return RobustSum(None, 0.0, Outcome(of, str(error)), gram)
-    return _published(answer, float(weights.sum()), of, gram)
+    found = _published(answer, float(weights.sum()), of, gram)
+    return replace(found, noise=noise_of(rule, np.zeros((n, n)) if gram is None else gram.matrix))
+
+
+def _rejected(view: ServerView, faults: int, updates: Updates, clients: tuple[int, ...]) -> int:
+    """How many of the updates' members, beside these clients, had a vector rejected since there were so many faults."""
+    blamed = {fault.blame for fault in view.faults[faults:] if fault.rejected}
+    return len((blamed & set(updates.members)) - set(clients))
 
 
 def _weights(rule: Rule, gram: Matrix, clients: tuple[int, ...], rng: np.random.Generator, root: int | None) -> Matrix:
@@ -125,12 +155,15 @@ def _weights(rule: Rule, gram: Matrix, clients: tuple[int, ...], rng: np.random.
     return weights
 
 
-def _by_coordinates(view: ServerView, updates: Updates, rule: Rule, rng: np.random.Generator) -> RobustSum:
+def _by_coordinates(
+    view: ServerView, updates: Updates, rule: Rule, rng: np.random.Generator, faults: int, root: int | None
+) -> RobustSum:
     if rule.sees == Sight.UPDATES and view.owner != "server":
         raise Refused(f"{type(rule).__name__} reads the signs of coordinates, which this protection changes; use Plain()")
+    lowered = after_rejecting(rule, _rejected(view, faults, updates, updates.clients), len(updates.clients))
 
     def combine(rows: Block) -> Vector:
-        return aggregate(rule, rows, rng).vector
+        return aggregate(lowered, rows, rng).vector
 
     try:
         answer = view.coordinates(updates, updates.cluster, combine)

@@ -6,6 +6,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from .mixing import Prepared, Step, mixing_of, of_gram
+from .rejection import after_rejecting
 from .rows import Rows, Updates, Vector, combination, coordinatewise, gram_of, one_thread, squared_norms
 from .rule import CoordinateRule, ExtraRowRule, GramRule, Matrix, Noisy, Rule, Sight
 
@@ -42,6 +43,7 @@ def aggregate(
 
     extra: float32 (d,), for FLTrust the root update, for centred clipping the result of the round before. judged: one vector
     per update that the Gram matrix is taken of instead (FoolsGold: the sum of the client's updates so far).
+    Updates that are rejected count among the f faulty ones that the rule stands (`after_rejecting`).
     Raises ValueError where no update is left, the rule cannot stand its f of those that are left, shapes or dtypes do not
     fit, or an extra vector is missing, not taken or not finite.
     """
@@ -61,6 +63,7 @@ def _aggregated(
     if not len(kept):
         raise ValueError(f"none of {len(finite)} updates is finite and of a size that can be compared")
     rows = Rows(updates, kept)
+    rule = after_rejecting(rule, len(rejected), len(kept))
 
     if of_gram(rule):
         used = _used_by(rule, rows if judged is None else Rows(judged, kept), rng, extra)

@@ -52,7 +52,7 @@ class TwoServer:
     @property
     def gives(self) -> frozenset[Functionality]:
         given = {Functionality.SUMS, Functionality.GRAM, Functionality.GRAM_REMEMBER, Functionality.CHOICE, Functionality.SLOTS}
-        return frozenset(given)
+        return frozenset(given | {Functionality.REVISION})
 
     def open(self, setup: Setup, /) -> "TwoServerView":
         return TwoServerView(setup, Terms(len(setup.initial), self.k, self.max_norm, self.floor))
