@@ -75,6 +75,8 @@ def evaluate(
             console.print(grid_table(grid, protection))
             for line in reasons(grid, protection):
                 console.print(line, highlight=False, markup=False, soft_wrap=True)
+        if grid.earlier:
+            console.print(f"left aside  {grid.earlier} cells that were played with other attacks, defences or settings")
         console.print(f"folder      {folder}\nreport      {report}", highlight=False, soft_wrap=True)
     if failed:
         say(f"{len(failed)} cells failed, first {_place(failed[0])}: {failed[0]['reason']}")

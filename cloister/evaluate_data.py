@@ -58,15 +58,18 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """What an evaluation's folder holds, of the evaluation that it describes now. foreign: cells of another one.
+    """What an evaluation's folder holds, of the evaluation that it describes now.
 
-    cells: lines by where they stand, in the order of the seeds. breakdown: what searches found, or empty.
+    cells: lines by where they stand, in the order of the seeds. foreign: how many lines stand elsewhere: of searches, or of a
+    larger grid. earlier: how many stand in the grid, but were played with another attack, defence or scenario of that name.
+    breakdown: what searches found, or empty.
     """
 
     folder: str
     about: Row
     cells: Mapping[Spot, Sequence[Row]]
     foreign: int
+    earlier: int
     breakdown: Row
 
     @property
@@ -144,12 +147,16 @@ def read_grid(folder: Path) -> Grid:
         "seed": set(about["seeds"]),
     }
     cells: dict[Spot, list[Row]] = {}
-    foreign = 0
+    present = set(about.get("keys", rows))  # a folder of an earlier version names none
+    foreign = earlier = 0
     for row in rows.values():
         if any(row[name] not in allowed for name, allowed in places.items()):
             foreign += 1
             continue
+        if row["key"] not in present:
+            earlier += 1
+            continue
         cells.setdefault(Spot(row["attack"], row["defence"], row["strength"], row["protection"]), []).append(row)
     order = {seed: k for k, seed in enumerate(about["seeds"])}
     ordered = {spot: sorted(found, key=lambda r: order[r["seed"]]) for spot, found in cells.items()}
-    return Grid(folder.resolve().name, about, ordered, foreign, breakdown)
+    return Grid(folder.resolve().name, about, ordered, foreign, earlier, breakdown)

@@ -486,6 +486,25 @@ def test_the_worst_attack_is_the_one_with_the_least_mean_accuracy(whole: Path) -
         assert grid.worst_attack(defence, 3.0, "Plain") == min(("minus", "backdoor"), key=lambda a: means[a, 3.0])
 
 
+def test_cells_of_an_attack_that_has_changed_since_are_left_aside_and_counted(tmp_path: Path) -> None:
+    """The same names, and another attack behind them: a resumed folder holds both, and the report averages one."""
+    small = replace(sample.evaluation, attacks={"minus": sample.minus}, defences={"fedavg": FedAvg()}, strengths=(3,))
+    stronger = replace(small, attacks={"minus": lambda count: Adversary(members=Pool(int(count)), upload=MinusGradient(5.0))})
+    play(small, tmp_path)
+    play(stronger, tmp_path, resume=True)
+    grid = read_grid(tmp_path)
+    assert len(timeless(tmp_path)) == 6
+    spot = grid.attacked("minus", "fedavg", 3.0, "Plain")
+    assert spot is not None
+    assert (spot.count, grid.earlier, grid.foreign) == (2, 2, 0)
+    keys = {key_of(stronger, cell) for cell in all_cells(stronger)}
+    means = [line["accuracy"]["mean_last_10"] for line in timeless(tmp_path) if line["attack"] and line["key"] in keys]
+    assert spot.mean == pytest.approx(np.mean(means))
+    page = render(grid)
+    assert "4 of 4" in page
+    assert "Left aside: 2 cells" in page
+
+
 # --- the report -------------------------------------------------------------------------------------------------------
 
 

@@ -21,7 +21,7 @@ from ..protocol.view import Protection
 from .backdoors import LearnedTarget, Target
 from .breakdown import Steps
 
-FORMAT = 1
+FORMAT = 2
 """Of a cell's record; cells of another format are run anew."""
 
 
@@ -160,7 +160,7 @@ def key_of(evaluation: Evaluation, cell: Cell) -> str:
 
 
 def description(evaluation: Evaluation) -> dict[str, Any]:
-    """The evaluation as plain JSON values: what its folder records."""
+    """The evaluation as plain JSON values: what its folder records. keys: of its cells, by which it tells its lines from others."""
     return {
         "name": evaluation.name,
         "scenario": described(evaluation.scenario),
@@ -172,6 +172,7 @@ def description(evaluation: Evaluation) -> dict[str, Any]:
         "seeds": list(evaluation.seeds),
         "targets": {name: described(target) for name, target in evaluation.targets.items()},
         "breakdown": described(evaluation.breakdown),
+        "keys": [key_of(evaluation, cell) for cell in all_cells(evaluation)],
     }
 
 
