@@ -160,7 +160,7 @@ def key_of(evaluation: Evaluation, cell: Cell) -> str:
 
 
 def description(evaluation: Evaluation) -> dict[str, Any]:
-    """The evaluation as plain JSON values: what its folder records. keys: of its cells, by which it tells its lines from others."""
+    """The evaluation as plain JSON values: what its folder records. keys: of its cells, to tell their lines from others."""
     return {
         "name": evaluation.name,
         "scenario": described(evaluation.scenario),

@@ -28,7 +28,7 @@ from ..robust.rule import Block, ExtraRowRule, GramRule, Matrix, Noisy, Rule, Si
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a rule. weights: of every client that answered, empty for rules of coordinates or without a result.
+    """What became of a rule. weights: of every client that answered, empty where the result is no weighted sum, or there is none.
 
     unmoved: why nothing was published and the model stays as it is, or empty.
     """
@@ -129,14 +129,19 @@ def _by_coordinates(view: ServerView, updates: Updates, rule: Rule, rng: np.rand
     if rule.sees == Sight.UPDATES and view.owner != "server":
         raise Refused(f"{type(rule).__name__} reads the signs of coordinates, which this protection changes; use Plain()")
 
+    of: dict[int, float] = {}
+
     def combine(rows: Block) -> Vector:
-        return aggregate(rule, rows, rng).vector
+        found = aggregate(rule, rows, rng)
+        if found.weights is not None:
+            of.update(zip(updates.clients, found.weights.tolist(), strict=True))
+        return found.vector
 
     try:
         answer = view.coordinates(updates, updates.cluster, combine)
     except ValueError as error:
         return RobustSum(None, 0.0, Outcome({}, str(error)))
-    return _published(answer, 1.0, {}, None)
+    return _published(answer, 1.0, of, None)
 
 
 def _published(answer: Sum | BelowFloor, step: float, of: Mapping[int, float], gram: Gram | None) -> RobustSum:
