@@ -10,6 +10,7 @@ from typing import Any
 from scipy.stats import t as student
 
 from .run_data import number
+from .threat_models.cell import idle
 from .threat_models.evaluation_folder import Row, read_results
 
 LEVEL = 0.95
@@ -105,6 +106,21 @@ class Grid:
     def clean(self, defence: str, protection: str) -> Spread | None:
         """Accuracy without attack, mean of the last ten evaluations, over seeds: of all clients, who are all loyal there."""
         return self.over_seeds(self.rows(None, defence, None, protection), "accuracy", "mean_last_10")
+
+    def idle(self, defence: str, protection: str) -> str:
+        """Why a defence never moved a model without attack, with some seed; empty where it works."""
+        return next(filter(None, map(idle, self.rows(None, defence, None, protection))), "")
+
+    def missing(self, defence: str, protection: str) -> int:
+        """Cells under attack that have no line yet."""
+        of = [Spot(a, defence, s, protection) for s in self.strengths for a in self.attacks]
+        return len(of) * len(self.about["seeds"]) - sum(len(self.cells.get(spot, ())) for spot in of)
+
+    def complete(self, defence: str, protection: str) -> bool:
+        """Whether every cell under attack is done."""
+        of = [Spot(a, defence, s, protection) for s in self.strengths for a in self.attacks]
+        lines = [row for spot in of for row in self.cells.get(spot, ())]
+        return not self.missing(defence, protection) and all(row["status"] == "done" for row in lines)
 
     def attacked(self, attack: str, defence: str, strength: float, protection: str) -> Spread | None:
         """The same under attack, of the loyal clients."""
