@@ -105,7 +105,7 @@ def breakdown(
 ) -> None:
     """Search the smallest strength of each attack that breaks each defence, by bisection, for every seed.
 
-    Try:  cloister breakdown examples/evaluate_digits.py --defence median --attack "sign flip"
+    Try:  cloister breakdown examples/evaluate_digits.py --defence median --attack "minus gradient"
 
     A defence is broken when its loyal clients lose more than --drop of accuracy against the run of the same seed without attack,
     mean of the last ten evaluations. Harm need not grow with strength, so bisection finds a crossing: a strength that breaks next
