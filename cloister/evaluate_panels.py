@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from . import figures
 from .evaluate_data import Grid, Spread, metric, spread
-from .evaluate_tables import breakdown_words, percent
+from .evaluate_tables import breakdown_words, clean_words, percent, without_result
 from .figures import NARROW, WIDE, Band, Chart, Line
 from .run_data import DASH, time_words
 from .threat_models.evaluation_folder import Row
@@ -79,34 +79,20 @@ def tiles(grid: Grid) -> list[Tile]:
     }
     seconds = sum(metric(r, "cost", "seconds") for rows in grid.cells.values() for r in rows if r["status"] == "done")
     seeds = len(grid.about["seeds"])
+    others = {"refused": counts["refused"], "failed": counts["failed"], "not played yet": grid.expected - sum(counts.values())}
     return [
         Tile("attacks", f"{len(grid.attacks)}", f"at {len(grid.strengths)} strength{'s' * (len(grid.strengths) != 1)}"),
         Tile(
             "defences", f"{len(grid.defences)}", f"under {len(grid.protections)} protection{'s' * (len(grid.protections) != 1)}"
         ),
         Tile("seeds", f"{seeds}", "each paired with its run without attack"),
-        Tile("cells", f"{counts['done']} of {grid.expected}", f"{counts['refused']} refused, {counts['failed']} failed"),
+        Tile(
+            "cells",
+            f"{counts['done']} of {grid.expected}",
+            ", ".join(f"{n} {word}" for word, n in others.items() if n or word != "not played yet"),
+        ),
         Tile("time", time_words(seconds), "of one core, evaluation of models left out"),
     ]
-
-
-def verdict(grid: Grid) -> str:
-    """The evaluation in a sentence or two."""
-    found = []
-    for protection in grid.protections:
-        for defence in grid.defences:
-            worst = grid.worst_of_all(defence, protection)
-            spot = None if worst is None else grid.attacked(worst[0], defence, worst[1], protection)
-            if worst is not None and spot is not None:
-                found.append((spot.mean, defence, protection, worst))
-    if not found:
-        return "No cell under attack is done yet."
-    value, defence, protection, (attack, strength) = max(found, key=lambda item: item[0])
-    under = f" under {protection}" if len(grid.protections) > 1 else ""
-    return (
-        f"{defence}{under} keeps the most accuracy against its worst attack: {100 * value:.1f} % against {attack}"
-        f" ({grid.about['strength']} {strength:g})."
-    )
 
 
 def defences(grid: Grid, protection: str) -> list[dict[str, Any]]:
@@ -114,7 +100,14 @@ def defences(grid: Grid, protection: str) -> list[dict[str, Any]]:
     rows = []
     for defence in grid.defences:
         worst = grid.worst_of_all(defence, protection)
-        row: dict[str, Any] = {"defence": defence, "clean": percent(grid.clean(defence, protection)), "attack": None}
+        missing, known = grid.missing(defence, protection), without_result(grid, defence, protection)[0]
+        row: dict[str, Any] = {
+            "defence": defence,
+            "clean": clean_words(grid, defence, protection),
+            "attack": None,
+            "instead": known + ("" if known == "not played yet" else "; see below"),
+            "missing": f"so far: {missing} cells not played yet" if missing else "",
+        }
         if worst is not None:
             attack, strength = worst
             cells = grid.rows(attack, defence, strength, protection)
@@ -306,6 +299,12 @@ def refusals(grid: Grid) -> list[dict[str, Any]]:
             }
         )
     return sorted(rows_, key=lambda row: (row["what"], row["defence"], row["protection"]))
+
+
+def nobody_loyal(grid: Grid) -> list[str]:
+    """Attacks with which, in some cell, no client is loyal throughout: their accuracies are those of all clients."""
+    found = {row["attack"] for rows in grid.cells.values() for row in rows if row["status"] == "done" and row.get("loyal") == 0}
+    return [attack for attack in grid.attacks if attack in found]
 
 
 def learned(grid: Grid) -> list[dict[str, Any]]:

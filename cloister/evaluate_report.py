@@ -16,10 +16,11 @@ from .evaluate_panels import (
     details,
     heat_maps,
     learned,
+    nobody_loyal,
     refusals,
     tiles,
-    verdict,
 )
+from .evaluate_verdict import verdict
 from .figures import byte_words
 from .run_data import DASH, flat, number, time_words
 
@@ -55,6 +56,7 @@ def render(grid: Grid) -> str:
         backdoors=backdoors(grid),
         curves=curves(grid),
         breakdowns=breakdowns(grid),
+        nobody_loyal=nobody_loyal(grid),
         refusals=refusals(grid),
         learned=learned(grid),
         details=details(grid),

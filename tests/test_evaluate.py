@@ -3,11 +3,13 @@
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -19,21 +21,26 @@ from scipy import stats
 
 from cloister import cli
 from cloister.evaluate_command import seeds_of
-from cloister.evaluate_data import read_grid, spread
+from cloister.evaluate_data import Grid, read_grid, spread
 from cloister.evaluate_report import render
 from cloister.evaluate_run import Ledger, play_grid
 from cloister.evaluate_workers import Bench, Crew, Origin, Task, crew
 from cloister.fl.algorithms.algorithm import Cluster
 from cloister.fl.algorithms.fedavg import FedAvg
+from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
 from cloister.fl.evaluation import Evaluation as Scored
 from cloister.fl.evaluation import accuracies
 from cloister.fl.robust.averages import Mean
+from cloister.fl.robust.coordinates import Median
+from cloister.fl.robust.krum import Krum, MultiKrum
+from cloister.fl.robust.signs import SignGuard
+from cloister.fl.robust.spectral import DnC
 from cloister.fl.scenario import Scenario, described
 from cloister.fl.simulation import Simulation
 from cloister.protocol import Masked, Plain
 from cloister.protocol.answers import Model
 from cloister.protocol.errors import Refused
-from cloister.scenario_file import load_evaluation
+from cloister.scenario_file import load, load_evaluation, with_settings
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.attack_metrics import empirical_kappa
 from cloister.threat_models.cell_metrics import attacked_metrics
@@ -53,7 +60,7 @@ from cloister.threat_models.knowledge import Level
 from cloister.threat_models.line_search import LineSearched
 from cloister.threat_models.membership import Fixed, PerRound, Pool, Schedule
 from cloister.threat_models.simple_attacks import MinusGradient, Overwritten, Scaled
-from cloister.threat_models.trial import played
+from cloister.threat_models.trial import Judged, played
 from cloister.threat_models.witness import Seen, Witness
 
 from . import evaluation_sample as sample
@@ -267,9 +274,11 @@ def test_detection_counts_weights_of_zero_in_rounds_under_attack() -> None:
     scenario = replace(sample.scenario, algorithm=sample.evaluation.defences["multikrum"])  # type: ignore[arg-type]
     adversary = replace(MINUS, members=Pool(2), when=Schedule(start=2))
     trial = played(replace(scenario, adversary=adversary), None, None)
-    assert len(trial.weights) == 2
-    trial.weights = [{i: float(i in (0, 1, 5)) for i in range(8)}, {i: float(i in (0, 5, 6)) for i in range(8)}]
+    assert len(trial.judged) == 2
+    assert all(one.members == trial.members and len(one.weights) == 8 for one in trial.judged)
     trial.members = frozenset({5, 7})
+    rows = [{i: float(i in kept) for i in range(8)} for kept in ((0, 1, 5), (0, 5, 6))]
+    trial.judged = [Judged(frozenset(range(8)), trial.members, weights, frozenset()) for weights in rows]
     found = attacked_metrics(trial, played(scenario, None, None).clean(), None)["detection"]
     assert (found["tpr"], found["fpr"]) == (2 / 4, 8 / 12)
     assert found["loyal_lost"] == [2, 3, 4]
@@ -288,13 +297,74 @@ def test_fedavg_detects_nothing_and_says_nothing_about_it() -> None:
     }  # fmt: skip
 
 
-def test_members_drawn_anew_in_every_round_leave_nobody_loyal_and_all_are_measured() -> None:
-    adversary = Adversary(members=PerRound(2), upload=MinusGradient())
+def test_members_drawn_anew_in_every_round_leave_nobody_loyal_and_are_judged_round_by_round(tmp_path: Path) -> None:
+    """Detection and kappa against the round's own members; agreement with groups and loyal clusters have no meaning."""
+    scenario = replace(sample.scenario, algorithm=sample.evaluation.defences["multikrum"])  # type: ignore[arg-type]
+    adversary = Adversary(members=PerRound(2), upload=MinusGradient(20.0))
+    trial = played(replace(scenario, adversary=adversary), None, None)
+    metrics = attacked_metrics(trial, played(scenario, None, None).clean(), None)
+    drawn = [adversary.members.among(range(8), range(8), t, 0) for t in range(4)]
+    assert len(set(drawn)) > 1
+    assert [one.members for one in trial.judged] == drawn
+    assert not metrics["everybody_corrupt"]
+    assert metrics["loyal"] == 0
+    assert len(trial.measured) == 8
+    assert (metrics["detection"]["tpr"], metrics["detection"]["auc"]) == (1, 1)
+    assert metrics["detection"]["fpr"] == 0
+    assert "no client is loyal in every round" in render(made_up(tmp_path, metrics))
+    assert max(trial.kappas) < 1  # the mean of all with two loyal ones missing: 20 times a gradient would be far off
+    assert {name for name, value in metrics["clusters"].items() if value is None} == {
+        "loyal", "loyal_mean_size", "loyal_lost", "purity", "ari",
+    }  # fmt: skip
+
+
+def made_up(path: Path, metrics: Mapping[str, Any]) -> Grid:
+    """A folder with one line under attack."""
+    evaluation, cell = one_cell()
+    folder = EvaluationFolder(path)
+    folder.open(description(evaluation), resume=False)
+    line = {"key": key_of(evaluation, cell), "status": "done", "reason": ""}
+    folder.append(line | {name: getattr(cell, name) for name in cell.__slots__} | metrics)
+    return read_grid(path)
+
+
+def test_a_coalition_of_everybody_has_nobody_to_be_told_from() -> None:
+    trial = played(replace(sample.scenario, adversary=Adversary(members=Pool(8), upload=MinusGradient())), None, None)
+    metrics = attacked_metrics(trial, played(sample.scenario, None, None).clean(), None)
+    assert (metrics["everybody_corrupt"], metrics["loyal"], metrics["detection"], metrics["kappa"]) == (True, 0, None, None)
+    assert (metrics["clusters"]["purity"], metrics["clusters"]["ari"]) == (None, None)
+
+
+def test_what_the_protocol_rejects_is_flagged_whether_the_rule_has_a_result_or_not() -> None:
+    """NaN from two members: Multi-Krum for 1 of 8 works on the rest, one for 2 never has a result, a median has no weights."""
+    nan = Adversary(members=Fixed((2, 5)), upload=Overwritten())
+    for rule, by in ((MultiKrum(1), "weight 0 or rejected"), (MultiKrum(2), "rejected"), (Median(), "rejected")):
+        scenario = replace(sample.scenario, algorithm=RobustFedAvg(rule=rule))
+        trial = played(replace(scenario, adversary=nan), None, None)
+        found = attacked_metrics(trial, played(scenario, None, None).clean(), None)["detection"]
+        assert (found["by"], found["tpr"]) == (by, 1)
+        assert found["fpr"] == (pytest.approx(1 / 6) if rule == MultiKrum(1) else 0)
+        assert found["auc"] > 0.9
+
+
+def test_a_rule_that_never_had_a_result_detects_nothing_and_nothing_is_said() -> None:
+    """Multi-Krum for 4 of 8 gives no weights; Krum's one client is below the floor of 3."""
     clean = played(sample.scenario, None, None).clean()
-    metrics = attacked_metrics(played(replace(sample.scenario, adversary=adversary), None, None), clean, None)
-    assert metrics["everybody_corrupt"]
-    assert metrics["loyal"] == 8
-    assert metrics["detection"] is None
+    for rule in (MultiKrum(4), Krum(1)):
+        scenario = replace(sample.scenario, algorithm=RobustFedAvg(rule=rule), protection=Plain(floor=3), adversary=MINUS)
+        found = attacked_metrics(played(scenario, None, None), clean, None)
+        assert found["unmoved"]["rounds"] == 4
+        assert found["detection"] is None
+
+
+def test_rules_of_coordinates_that_weigh_clients_are_judged_by_their_weights() -> None:
+    for rule in (SignGuard(), DnC(f=3, b=200)):
+        scenario = replace(sample.scenario, algorithm=RobustFedAvg(rule=rule))
+        trial = played(replace(scenario, adversary=replace(MINUS, upload=MinusGradient(20.0))), None, None)
+        assert all(len(one.weights) == 8 for one in trial.judged)
+        found = attacked_metrics(trial, played(scenario, None, None).clean(), None)["detection"]
+        assert found["by"] == "weight 0 or rejected"
+        assert found["tpr"] >= 0.5
 
 
 def test_rounds_that_an_attack_brings_to_nothing_are_counted_and_the_run_goes_on() -> None:
@@ -533,7 +603,59 @@ def test_names_cannot_write_the_page(tmp_path: Path) -> None:
 def test_an_evaluation_that_has_only_begun_has_a_report(tmp_path: Path) -> None:
     folder = EvaluationFolder(tmp_path)
     folder.open(description(sample.evaluation), resume=False)
-    assert "No cell under attack is done yet" in render(read_grid(tmp_path))
+    assert "No verdict: 20 of 20 cells are not played yet" in render(read_grid(tmp_path))
+
+
+def folder_of(path: Path, accuracy: Mapping[tuple[str, str], list[float]], seeds: int = 3) -> Path:
+    """A folder whose lines are made up: accuracy by defence and attack, a value a seed; an empty list is not played."""
+    defences = {defence: FedAvg(by_samples=k == 0) for k, defence in enumerate(sorted({d for d, _ in accuracy}))}
+    attacks = dict.fromkeys(sorted({a for _, a in accuracy}), sample.minus)
+    changes: dict[str, Any] = {"defences": defences, "attacks": attacks, "strengths": (3,), "seeds": tuple(range(seeds))}
+    evaluation = replace(sample.evaluation, **changes)
+    folder = EvaluationFolder(path)
+    folder.open(description(evaluation), resume=False)
+    for cell in all_cells(evaluation):
+        values = [0.9] * seeds if cell.attack is None else accuracy[cell.defence, cell.attack]
+        if cell.seed >= len(values):
+            continue
+        of = {"accuracy": {"mean_last_10": values[cell.seed]}, "learned": {}, "cost": {"seconds": 1.0}, "rounds": [3]}
+        row = {"key": key_of(evaluation, cell), "status": "done", "reason": ""}
+        folder.append(row | {name: getattr(cell, name) for name in cell.__slots__} | of)
+    return path
+
+
+def test_there_is_no_verdict_before_every_defence_has_met_every_attack(tmp_path: Path) -> None:
+    """One defence is attacked, the other is not yet: the first is not the best, and the second is not without a result."""
+    folder = folder_of(tmp_path, {("a", "minus"): [0.5] * 3, ("a", "noise"): [], ("b", "minus"): [], ("b", "noise"): []})
+    page = render(read_grid(folder))
+    assert "No verdict: 9 of 18 cells are not played yet" in page
+    assert "keeps the most" not in page
+    assert '<td colspan="7" class="note">not played yet</td>' in page
+    assert "so far: 3 cells not played yet" in page
+    assert "see below" not in page
+
+
+@pytest.mark.parametrize(
+    ("other", "seeds", "words"),
+    [([0.5, 0.55, 0.6], 3, "A tie with b (55.0 %)"), ([0.1, 0.15, 0.2], 3, ""), ([0.1], 1, "One seed gives no interval")],
+)
+def test_a_tie_is_called_one(tmp_path: Path, other: list[float], seeds: int, words: str) -> None:
+    page = render(read_grid(folder_of(tmp_path, {("a", "minus"): [0.7, 0.5, 0.55][:seeds], ("b", "minus"): other}, seeds)))
+    assert "a keeps the most accuracy" in page
+    assert words in page
+    assert ("tie" in page.split('class="lead"')[1].split("</p>")[0]) == words.startswith("A tie")
+
+
+def test_a_defence_that_never_works_is_said_to_without_attack_too(tmp_path: Path) -> None:
+    """Multi-Krum for 4 of 8 needs 11 updates: its model never moves, attack or none."""
+    rules = {"fedavg": FedAvg(), "stuck": RobustFedAvg(rule=MultiKrum(4))}
+    play(replace(sample.evaluation, attacks={"minus": sample.minus}, defences=rules, strengths=(3,), seeds=(0,)), tmp_path)
+    grid = read_grid(tmp_path)
+    assert "needs at least 11 updates, got 8" in grid.idle("stuck", "Plain")
+    assert grid.idle("fedavg", "Plain") == ""
+    page = render(grid)
+    assert "(never moved)" in page.split('<tr><th scope="row">stuck</th>')[1].split("</tr>")[0]
+    assert "Left out, as without a result against every attack: stuck under Plain" in page
 
 
 # --- the command ------------------------------------------------------------------------------------------------------
@@ -632,7 +754,10 @@ def test_breakdown_searches_and_shares_the_folder(cloister: Command) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["evaluate", "nowhere.py"], "no file nowhere.py"),
+        (
+            ["evaluate", "nowhere.py"],
+            "give the path of an evaluation, for example examples/evaluate_digits.py",
+        ),
         (["evaluate", FILE, "--seeds", "a"], "--seeds takes"),
         (["evaluate", f"{FILE}:scenario"], "no evaluation named 'scenario'"),
         (["evaluate", FILE, "--set", "no.such=1"], "no field 'no'"),
@@ -697,6 +822,35 @@ def test_help_teaches_by_example_and_says_what_bisection_finds(cloister: Command
     text = " ".join(re.sub(r"\x1b\[[0-9;]*m|[│╭╮╰╯─]", " ", result.out).split())
     for word in words:
         assert word in text
+
+
+def taught() -> list[list[str]]:
+    """Command lines in the docstrings of all commands."""
+    places = [*(FILE.parent.parent / "cloister").glob("*.py")]
+    lines = [line.strip() for place in places for line in place.read_text().splitlines()]
+    return [shlex.split(line.split(":", 1)[1])[1:] for line in lines if line.startswith(("Try:", "Begin with:"))]
+
+
+@pytest.mark.parametrize("line", taught(), ids=" ".join)
+def test_every_example_of_the_help_names_what_is_there(line: list[str]) -> None:
+    """The file loads as what the command takes, and the names that follow are in it."""
+    command, where, *options = line
+    if command == "report":
+        return  # of a folder that `run` has made
+    file = str(FILE.parent.parent / where)
+    if command in ("run", "cost"):
+        with_settings(load(file), [value for name, value in pairwise(options) if name == "--set"])
+        return
+    evaluation = load_evaluation(file)
+    known = {"--attack": evaluation.attacks, "--defence": evaluation.defences}
+    assert all(value in known[name] for name, value in pairwise(options) if name in known)
+
+
+def test_the_examples_that_messages_name_hold_what_they_are_named_for() -> None:
+    for find in (load, load_evaluation):
+        with pytest.raises(ValueError, match="for example") as caught:
+            find("nowhere.py")
+        assert find(str(FILE.parent.parent / str(caught.value).rsplit(" ", 1)[1])) is not None
 
 
 def clusters_of(*members: tuple[int, ...]) -> dict[str, Cluster]:
