@@ -31,7 +31,7 @@ from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
 from cloister.fl.evaluation import Evaluation as Scored
 from cloister.fl.evaluation import accuracies
 from cloister.fl.robust.averages import Mean
-from cloister.fl.robust.coordinates import Median
+from cloister.fl.robust.coordinates import Median, TrimmedMean
 from cloister.fl.robust.krum import Krum, MultiKrum
 from cloister.fl.robust.signs import SignGuard
 from cloister.fl.robust.spectral import DnC
@@ -40,10 +40,13 @@ from cloister.fl.simulation import Simulation
 from cloister.protocol import Masked, Plain
 from cloister.protocol.answers import Model
 from cloister.protocol.errors import Refused
+from cloister.protocol.masked.noise_view import Noise
 from cloister.scenario_file import load, load_evaluation, with_settings
 from cloister.threat_models.adversary import Adversary
+from cloister.threat_models.alternating import AlternatingMinimisation
 from cloister.threat_models.attack_metrics import empirical_kappa
-from cloister.threat_models.cell_metrics import attacked_metrics
+from cloister.threat_models.cell_metrics import attacked_metrics, clean_metrics
+from cloister.threat_models.critical_layers import CriticalLayers
 from cloister.threat_models.evaluation import (
     Cell,
     Evaluation,
@@ -54,11 +57,15 @@ from cloister.threat_models.evaluation import (
     description,
     key_of,
     resolved,
+    target_of,
 )
 from cloister.threat_models.evaluation_folder import EvaluationFolder, Row
+from cloister.threat_models.kappa_theory import kappa_bound
 from cloister.threat_models.knowledge import Level
+from cloister.threat_models.label_attacks import LabelFlip
 from cloister.threat_models.line_search import LineSearched
 from cloister.threat_models.membership import Fixed, PerRound, Pool, Schedule
+from cloister.threat_models.semantic import SpuriousPatch
 from cloister.threat_models.simple_attacks import MinusGradient, Overwritten, Scaled
 from cloister.threat_models.trial import Judged, played
 from cloister.threat_models.witness import Seen, Witness
@@ -256,6 +263,48 @@ def test_success_leaves_the_target_class_out_and_names_the_worst_client() -> Non
     assert found["of"] == pytest.approx({str(i): rate for i, rate in rates.items()})
     assert found["mean"] == pytest.approx(np.mean(list(rates.values())))
     assert found["worst"] == rates[found["worst_client"]] == max(rates.values())
+
+
+def test_the_poison_of_a_members_training_is_a_target_too() -> None:
+    """Backdoors that come in by `Adversary.local` had no success rate, and so do those that nothing says the target of."""
+    poison = sample.backdoor(1).data
+    for local in (AlternatingMinimisation(poison=poison), CriticalLayers(poison=poison)):  # type: ignore[arg-type]
+        evaluation, cell = one_cell(attacks={"local": lambda count, local=local: Adversary(members=Pool(1), local=local)})
+        assert target_of(evaluation, cell, resolved(evaluation, cell)) is poison
+    evaluation, cell = one_cell(attacks={"patch": lambda count: Adversary(members=Pool(1), data=SpuriousPatch())})
+    assert target_of(evaluation, cell, resolved(evaluation, cell)) == SpuriousPatch()
+    flipping = Adversary(members=Pool(1), local=AlternatingMinimisation(poison=LabelFlip()))
+    evaluation, cell = one_cell(attacks={"flip": lambda count: flipping})
+    assert target_of(evaluation, cell, resolved(evaluation, cell)) is None
+
+
+def test_kappa_stands_beside_what_theory_promises_for_the_round_with_the_largest() -> None:
+    rule = TrimmedMean(3)
+    scenario = replace(sample.scenario, algorithm=RobustFedAvg(rule=rule))
+    trial = played(replace(scenario, adversary=MINUS), None, None)
+    found = attacked_metrics(trial, played(scenario, None, None).clean(), None)["kappa"]
+    assert trial.sizes == [(8, 3)] * 4
+    assert (found["n"], found["f"], found["least"]) == (8, 3, 1.5)
+    assert found["bound"] == kappa_bound(rule, 8, 3) == pytest.approx(6 * 1.5 * 2.5)
+    assert found["mean"] <= found["max"] == max(trial.kappas) <= found["bound"]
+
+
+def test_a_vector_that_was_rejected_is_none_that_the_rule_must_stand() -> None:
+    adversary = Adversary(members=Fixed((2, 5)), upload=Overwritten())
+    trial = played(replace(sample.scenario, adversary=adversary), None, None)
+    assert trial.sizes == [(6, 0)] * 4
+
+
+def test_a_cell_says_what_memory_it_took_and_what_epsilon_its_noise_left() -> None:
+    quiet = clean_metrics(played(replace(sample.scenario, rounds=1), None, None))
+    assert (quiet["epsilon"], quiet["privacy"]) == (None, {})
+    assert quiet["cost"]["peak_mb"] is None or 20 < quiet["cost"]["peak_mb"] < 1e5
+    noise = Noise(epsilon=6.0, delta=1e-3, rounds=2, l2=1.0)
+    trial = played(replace(sample.scenario, rounds=1, protection=Masked(floor=3, noise=noise)), None, None)
+    noisy = clean_metrics(trial)
+    assert noisy["epsilon"] == max(ledger.spent for ledger in trial.simulation.view.ledgers.values())
+    assert 0 < noisy["epsilon"] <= 6
+    assert noisy["privacy"]["client"]["delta"] == 1e-3
 
 
 def test_durability_is_measured_after_the_last_poisoned_round() -> None:

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from ..fl.metrics import adjusted_rand_index, purity
+from ..fl.privacy import headline, spent
 from ..protocol.disclosure import party_of, totals
 from .attack_metrics import course, durability, loyal_clusters
 from .backdoors import LearnedTarget, Target
 from .cell_detection import detected
+from .kappa_theory import kappa_bound, least_kappa
 from .trial import Clean, Trial, mean_over, success_of
 
 NO_GROUP = -1
@@ -40,7 +42,7 @@ def attacked_metrics(trial: Trial, clean: Clean, target: Target | LearnedTarget 
         "success": None if target is None else _success(trial, target, clean),
         "detection": detected(trial, _groups(trial)),
         "clusters": _clusters(trial),
-        "kappa": {"mean": float(np.mean(trial.kappas)), "max": max(trial.kappas)} if trial.kappas else None,
+        "kappa": _kappa(trial),
         **_price(trial),
         **_trouble(trial),
     }
@@ -72,6 +74,17 @@ def _success(trial: Trial, target: Target | LearnedTarget, clean: Clean) -> dict
         "measured_after": sorted(trial.success),
         "durability": lasting,
     }
+
+
+def _kappa(trial: Trial) -> dict[str, Any] | None:
+    """Over the rounds under attack; n, f, bound and least, the latter what no rule goes below, of the round with the largest."""
+    if not trial.kappas:
+        return None
+    n, f = trial.sizes[int(np.argmax(trial.kappas))]
+    bound = kappa_bound(getattr(trial.simulation.scenario.algorithm, "rule", None), n, f)
+    least = least_kappa(n, f) if 2 * f < n else None
+    found = {"mean": float(np.mean(trial.kappas)), "max": max(trial.kappas)}
+    return found | {"n": n, "f": f, "bound": bound, "least": least}
 
 
 def _clusters(trial: Trial) -> dict[str, Any]:
@@ -112,18 +125,22 @@ def _groups(trial: Trial) -> Sequence[tuple[int, ...]]:
 
 
 def _price(trial: Trial) -> dict[str, Any]:
-    """What the run cost and who learned what. seconds, server_ms: of CPU on this machine, and so the only values that vary.
+    """What the run cost and who learned what. cost: of this machine, and so the only values that vary. seconds: of CPU.
 
-    server_ms: per round, of servers and rule together, without the clients' work and protocol.
+    server_ms: of CPU per round, of servers and rule together, without the clients' work and protocol. peak_mb: that the whole
+    process held, data and libraries counted. epsilon: of the client that spent most, None where the protection adds no noise.
     """
     view, rounds = trial.simulation.view, max(1, trial.simulation.state.round)
     parties = totals(view.log, map(party_of, view.costs))
     learned = {party: [_learned(row) for row in rows] for party, rows in parties.items()}
+    privacy = headline(spent(view.ledgers))
     return {
+        "epsilon": max((of["epsilon_worst"] for of in privacy.values()), default=None),
+        "privacy": privacy,
         "bytes_up": view.traffic.bytes_up,
         "bytes_down": view.traffic.bytes_down,
         "learned": learned,
-        "cost": {"seconds": trial.seconds, "server_ms": 1000 * trial.server / rounds},
+        "cost": {"seconds": trial.seconds, "server_ms": 1000 * trial.server / rounds, "peak_mb": trial.peak},
     }
 
 

@@ -16,6 +16,7 @@ from ..fl.simulation import NothingLearned, Simulation
 from ..protocol.answers import Vector
 from .attack_metrics import Success, attack_success
 from .backdoors import LearnedTarget, Target, as_learned
+from .peak_memory import forget_peak, peak_mb
 from .witness import Witness
 
 
@@ -49,10 +50,12 @@ class Trial:
     """A run that is over.
 
     members: clients that are corrupt in some round. rounds: those after which clients were scored. accuracy: as in Clean.
-    judged, kappas: per round in which the adversary is active, kappas where one model was moved for all. rejected: a client for
-    every vector that could not be used, and whether it was corrupt in that round. success: mean rate of the backdoor from its
-    last poisoned round on, by round. unmoved: rounds in which the rule had no result, and the first reason. lost: other rounds
-    in which nothing could be learned, and the first reason; models stay as they are in both. seconds, server: of CPU.
+    judged: per round in which the adversary is active. kappas: of those where one model was moved for all; sizes: in these
+    rounds, how many vectors could be used and how many of them were members'. rejected: a client for every vector that could
+    not be used, and whether it was corrupt in that round. success: mean rate of the backdoor from its last poisoned round on,
+    by round. unmoved: rounds in which the rule had no result, and the first reason. lost: other rounds in which nothing could
+    be learned, and the first reason; models stay as they are in both. seconds, server: of CPU. peak: MB that the process held
+    at most, None where unknown.
     """
 
     simulation: Simulation
@@ -62,12 +65,14 @@ class Trial:
     accuracy: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
     judged: list[Judged] = field(default_factory=list)
     kappas: list[float] = field(default_factory=list)
+    sizes: list[tuple[int, int]] = field(default_factory=list)
     rejected: list[tuple[int, bool]] = field(default_factory=list)
     success: dict[int, float] = field(default_factory=dict)
     unmoved: tuple[int, str] = (0, "")
     lost: tuple[int, str] = (0, "")
     seconds: float = 0.0
     server: float = 0.0
+    peak: float | None = None
 
     @property
     def loyal(self) -> tuple[int, ...]:
@@ -91,6 +96,7 @@ def played(scenario: Scenario, target: Target | LearnedTarget | None, data: Path
 
 
 def _played(scenario: Scenario, target: Target | LearnedTarget | None, data: Path | None) -> Trial:
+    fresh = forget_peak()
     witness = Witness(scenario.adversary)
     simulation = Simulation(replace(scenario, adversary=witness), data)
     clients = tuple(sorted(simulation.population.clients))
@@ -108,7 +114,7 @@ def _played(scenario: Scenario, target: Target | LearnedTarget | None, data: Pat
             trial.rounds.append(t)
         if target is not None and last_poisoned <= t and last_poisoned < scenario.rounds - 1:
             trial.success[t] = success_of(trial, target, None).mean
-    trial.accuracy = np.array(rows)
+    trial.accuracy, trial.peak = np.array(rows), peak_mb() if fresh else None
     return trial
 
 
@@ -158,6 +164,7 @@ def _round(trial: Trial, scenario: Scenario, witness: Witness, t: int) -> None:
         kappa = seen.kappa(after.astype(np.float64) - before)
         if kappa is not None:
             trial.kappas.append(kappa)
+            trial.sizes.append((len(seen.clients - rejected), len(seen.members - rejected)))
 
 
 def _active(scenario: Scenario, t: int) -> bool:
