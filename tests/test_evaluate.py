@@ -1,5 +1,6 @@
 """`cloister evaluate`: what a cell records, what is kept of cells that come to nothing, and a folder that no kill breaks."""
 
+import html
 import json
 import os
 import re
@@ -17,14 +18,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch
+from markupsafe import Markup
 from scipy import stats
 
-from cloister import cli
+from cloister import cli, figures
+from cloister.evaluate_cells import MORE, details, lasting
 from cloister.evaluate_command import seeds_of
 from cloister.evaluate_data import Grid, read_grid, spread
+from cloister.evaluate_panels import curves, from_zero
 from cloister.evaluate_report import render
 from cloister.evaluate_run import Ledger, play_grid
 from cloister.evaluate_workers import Bench, Crew, Origin, Task, crew
+from cloister.figures import Chart
 from cloister.fl.algorithms.algorithm import Cluster
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
@@ -41,6 +46,7 @@ from cloister.protocol import Masked, Plain
 from cloister.protocol.answers import Model
 from cloister.protocol.errors import Refused
 from cloister.protocol.masked.noise_view import Noise
+from cloister.run_data import DASH
 from cloister.scenario_file import load, load_evaluation, with_settings
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.alternating import AlternatingMinimisation
@@ -300,7 +306,8 @@ def test_a_cell_says_what_memory_it_took_and_what_epsilon_its_noise_left() -> No
     assert (quiet["epsilon"], quiet["privacy"]) == (None, {})
     assert quiet["cost"]["peak_mb"] is None or 20 < quiet["cost"]["peak_mb"] < 1e5
     noise = Noise(epsilon=6.0, delta=1e-3, rounds=2, l2=1.0)
-    trial = played(replace(sample.scenario, rounds=1, protection=Masked(floor=3, noise=noise)), None, None)
+    protection = Masked(floor=3, noise=noise)
+    trial = played(replace(sample.scenario, rounds=1, algorithm=FedAvg(by_samples=False), protection=protection), None, None)
     noisy = clean_metrics(trial)
     assert noisy["epsilon"] == max(ledger.spent for ledger in trial.simulation.view.ledgers.values())
     assert 0 < noisy["epsilon"] <= 6
@@ -642,6 +649,45 @@ def test_the_report_needs_nothing_from_anywhere_and_names_the_worst_attacks(whol
     assert "20 of 20" in page
 
 
+def test_curves_begin_with_the_run_without_attack_where_strengths_count_attackers(whole: Path) -> None:
+    """At the accuracy of the run without attack; a factor of 0 is no such run."""
+    grid = read_grid(whole)
+    assert from_zero(grid)
+    charts: list[Chart] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(figures, "curves", lambda chart, width: charts.append(chart) or Markup())
+        curves(grid)
+        first = charts[0]
+        assert [*first.thin[0].x] == [0, 1, 3]
+        clean = {d: grid.clean(d, "Plain") for d in grid.defences}
+        assert {line.name: line.y[0] for line in first.thin} == {d: s.mean for d, s in clean.items() if s is not None}
+        assert all(band.low.min() >= 0 and band.high.max() <= 1 for band in first.whiskers)
+        charts.clear()
+        curves(replace(grid, about={**grid.about, "strength": "factor"}))
+        assert [*charts[0].thin[0].x] == [1, 3]
+
+
+def test_more_of_each_cell_says_what_lasted_what_theory_promises_and_what_it_cost(whole: Path) -> None:
+    page = render(read_grid(whole))
+    assert "More of each cell" in page
+    for name, _ in MORE:
+        assert f'<th class="n" scope="col">{name}</th>' in page
+    fell, stayed = ({"success": {"measured_after": [1, 2, 3], "durability": rounds}} for rounds in (2, None))
+    assert lasting([fell, fell, stayed]) == "2, never in 1 of 3"
+    assert lasting([stayed]) == "never fell"
+    assert lasting([{"success": {"measured_after": [], "durability": None}}, {"success": None}]) == DASH
+    row = next(row for row in details(read_grid(whole)) if (row["defence"], row["attack"]) == ("multikrum", "minus"))
+    lines = [line for line in timeless(whole) if (line["defence"], line["attack"]) == ("multikrum", "minus")]
+    largest = np.mean([line["kappa"]["max"] for line in lines if line["strength"] == 1])
+    assert row["more"][[name for name, _ in MORE].index("kappa, largest")] == f"{largest:.3g}"
+
+
+def test_an_interval_of_accuracies_ends_at_nothing_and_all(tmp_path: Path) -> None:
+    page = render(read_grid(folder_of(tmp_path, {("a", "minus"): [0.01, 0.02, 0.3]})))
+    assert "mean 0.0 to " in page
+    assert not re.search(r"mean -|to 1[0-9][1-9]\.", page)
+
+
 def test_names_cannot_write_the_page(tmp_path: Path) -> None:
     evil = "<img src=x onerror=alert(1)>"
     evaluation = replace(sample.evaluation, name=evil, attacks={evil: sample.minus}, defences={evil: FedAvg()}, seeds=(0,))
@@ -765,6 +811,10 @@ def test_the_command_obeys_and_shows(cloister: Command) -> None:
     assert {len(line["course"]) for line in lines} == {2}
     about = json.loads((folder / "evaluation.json").read_text())
     assert (about["scenario"]["rounds"], about["scenario"]["training"]["lr"]) == (2, 0.2)
+    repeat = f"cloister evaluate {FILE} --set rounds=2 --set training.lr=0.2 --seeds 5,7"
+    page = html.unescape((folder / "report.html").read_text())
+    assert repeat in page
+    assert "only 2 evaluations" in page
     (folder / "report.html").unlink()
     assert cloister("report", folder).code == 0
     assert (folder / "report.html").exists()
