@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch
+from dp_accounting import dp_event
 from markupsafe import Markup
 from scipy import stats
 
@@ -45,7 +46,8 @@ from cloister.fl.simulation import Simulation
 from cloister.protocol import Masked, Plain
 from cloister.protocol.answers import Model
 from cloister.protocol.errors import Refused
-from cloister.protocol.masked.noise_view import Noise
+from cloister.protocol.ledger import Ledger as Spending
+from cloister.protocol.ledger import Release
 from cloister.run_data import DASH
 from cloister.scenario_file import load, load_evaluation, with_settings
 from cloister.threat_models.adversary import Adversary
@@ -305,12 +307,15 @@ def test_a_cell_says_what_memory_it_took_and_what_epsilon_its_noise_left() -> No
     quiet = clean_metrics(played(replace(sample.scenario, rounds=1), None, None))
     assert (quiet["epsilon"], quiet["privacy"]) == (None, {})
     assert quiet["cost"]["peak_mb"] is None or 20 < quiet["cost"]["peak_mb"] < 1e5
-    noise = Noise(epsilon=6.0, delta=1e-3, rounds=2, l2=1.0)
-    protection = Masked(floor=3, noise=noise)
-    trial = played(replace(sample.scenario, rounds=1, algorithm=FedAvg(by_samples=False), protection=protection), None, None)
+    trial = played(replace(sample.scenario, rounds=1), None, None)
+    view = trial.simulation.view
+    empty = Spending(0, "client", "zero out", budget=100.0, delta=1e-3)
+    one = empty + Release(dp_event.GaussianDpEvent(2.0), 1.0, "zero out", "client", "Gaussian", "one sum")
+    ledgers = {(0, "client"): empty, (1, "client"): replace(one, client=1)}
+    shown: Any = SimpleNamespace(ledgers=ledgers, log=view.log, costs=view.costs, traffic=view.traffic, faults=view.faults)
+    trial.simulation.view = shown
     noisy = clean_metrics(trial)
-    assert noisy["epsilon"] == max(ledger.spent for ledger in trial.simulation.view.ledgers.values())
-    assert 0 < noisy["epsilon"] <= 6
+    assert noisy["epsilon"] == one.spent > empty.spent
     assert noisy["privacy"]["client"]["delta"] == 1e-3
 
 

@@ -60,7 +60,8 @@ def _weights(one: Judged) -> Mapping[int, float]:
 
 
 def _by_clusters(trial: Trial, clusters: Sequence[tuple[int, ...]]) -> dict[str, Any]:
-    largest = set(max(clusters, key=len)) if clusters else set()
+    biggest: tuple[int, ...] = max(clusters, key=len, default=())
+    largest = set(biggest)
     rejected = {i for i, _ in trial.rejected}
     placed = {i for c in clusters for i in c} | rejected
     found = detection((placed - largest) | rejected, trial.members & placed, placed)
