@@ -61,7 +61,7 @@ def evaluate(
     with one_line_errors():
         origin = Origin(file, tuple(set_ or ()), seeds_of(seeds), data)
         evaluation = origin.load()
-        folder, ledger = _open(evaluation, data, out, resume)
+        folder, ledger = _open(origin, evaluation, out, resume)
         with crew(origin, evaluation, ledger.folder, workers or cores()) as hands, _stoppable(folder):
             _watch_grid(ledger, play_grid(ledger, hands))
         report = write_evaluation_report(folder)
@@ -75,6 +75,8 @@ def evaluate(
             console.print(grid_table(grid, protection))
             for line in reasons(grid, protection):
                 console.print(line, highlight=False, markup=False, soft_wrap=True)
+        if grid.earlier:
+            console.print(f"left aside  {grid.earlier} cells that were played with other attacks, defences or settings")
         console.print(f"folder      {folder}\nreport      {report}", highlight=False, soft_wrap=True)
     if failed:
         say(f"{len(failed)} cells failed, first {_place(failed[0])}: {failed[0]['reason']}")
@@ -103,7 +105,7 @@ def breakdown(
 ) -> None:
     """Search the smallest strength of each attack that breaks each defence, by bisection, for every seed.
 
-    Try:  cloister breakdown examples/evaluate_digits.py --defence median --attack "sign flip"
+    Try:  cloister breakdown examples/evaluate_digits.py --defence median --attack "minus gradient"
 
     A defence is broken when its loyal clients lose more than --drop of accuracy against the run of the same seed without attack,
     mean of the last ten evaluations. Harm need not grow with strength, so bisection finds a crossing: a strength that breaks next
@@ -122,7 +124,7 @@ def breakdown(
             _chosen("defence", defence, evaluation.defences),
             _chosen("protection", protection, evaluation.named_protections),
         ]
-        folder, ledger = _open(evaluation, data, out, resume)
+        folder, ledger = _open(origin, evaluation, out, resume)
         total = len(evaluation.seeds) * len(chosen[0]) * len(chosen[1]) * len(chosen[2])
         with crew(origin, evaluation, ledger.folder, workers or cores()) as hands, _stoppable(folder):
             searched = _watch_searches(play_searches(ledger, hands, steps, *chosen), total)
@@ -215,12 +217,13 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _open(evaluation: Evaluation, data: Path | None, out: Path | None, resume: bool) -> tuple[Path, Ledger]:
+def _open(origin: Origin, evaluation: Evaluation, out: Path | None, resume: bool) -> tuple[Path, Ledger]:
     """The folder and what it holds. The data are loaded first: bad input leaves nothing behind, and workers fetch nothing."""
-    evaluation.scenario.data(data)
+    evaluation.scenario.data(origin.data)
     folder = out or _default_folder(evaluation.name, resume)
     files = EvaluationFolder(folder)
-    about = description(evaluation) | {"versions": versions(), "machine": machine()}
+    where = {"file": origin.where, "settings": list(origin.settings)}
+    about = description(evaluation) | {"origin": where, "versions": versions(), "machine": machine()}
     return folder, Ledger(evaluation, files, files.open(about, resume))
 
 

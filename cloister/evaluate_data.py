@@ -10,6 +10,7 @@ from typing import Any
 from scipy.stats import t as student
 
 from .run_data import number
+from .threat_models.cell import idle
 from .threat_models.evaluation_folder import Row, read_results
 
 LEVEL = 0.95
@@ -58,15 +59,18 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """What an evaluation's folder holds, of the evaluation that it describes now. foreign: cells of another one.
+    """What an evaluation's folder holds, of the evaluation that it describes now.
 
-    cells: lines by where they stand, in the order of the seeds. breakdown: what searches found, or empty.
+    cells: lines by where they stand, in the order of the seeds. foreign: how many lines stand elsewhere: of searches, or of a
+    larger grid. earlier: how many stand in the grid, but were played with another attack, defence or scenario of that name.
+    breakdown: what searches found, or empty.
     """
 
     folder: str
     about: Row
     cells: Mapping[Spot, Sequence[Row]]
     foreign: int
+    earlier: int
     breakdown: Row
 
     @property
@@ -102,6 +106,21 @@ class Grid:
     def clean(self, defence: str, protection: str) -> Spread | None:
         """Accuracy without attack, mean of the last ten evaluations, over seeds: of all clients, who are all loyal there."""
         return self.over_seeds(self.rows(None, defence, None, protection), "accuracy", "mean_last_10")
+
+    def idle(self, defence: str, protection: str) -> str:
+        """Why a defence never moved a model without attack, with some seed; empty where it works."""
+        return next(filter(None, map(idle, self.rows(None, defence, None, protection))), "")
+
+    def missing(self, defence: str, protection: str) -> int:
+        """Cells under attack that have no line yet."""
+        of = [Spot(a, defence, s, protection) for s in self.strengths for a in self.attacks]
+        return len(of) * len(self.about["seeds"]) - sum(len(self.cells.get(spot, ())) for spot in of)
+
+    def complete(self, defence: str, protection: str) -> bool:
+        """Whether every cell under attack is done."""
+        of = [Spot(a, defence, s, protection) for s in self.strengths for a in self.attacks]
+        lines = [row for spot in of for row in self.cells.get(spot, ())]
+        return not self.missing(defence, protection) and all(row["status"] == "done" for row in lines)
 
     def attacked(self, attack: str, defence: str, strength: float, protection: str) -> Spread | None:
         """The same under attack, of the loyal clients."""
@@ -144,12 +163,16 @@ def read_grid(folder: Path) -> Grid:
         "seed": set(about["seeds"]),
     }
     cells: dict[Spot, list[Row]] = {}
-    foreign = 0
+    present = set(about.get("keys", rows))  # a folder of an earlier version names none
+    foreign = earlier = 0
     for row in rows.values():
         if any(row[name] not in allowed for name, allowed in places.items()):
             foreign += 1
             continue
+        if row["key"] not in present:
+            earlier += 1
+            continue
         cells.setdefault(Spot(row["attack"], row["defence"], row["strength"], row["protection"]), []).append(row)
     order = {seed: k for k, seed in enumerate(about["seeds"])}
     ordered = {spot: sorted(found, key=lambda r: order[r["seed"]]) for spot, found in cells.items()}
-    return Grid(folder.resolve().name, about, ordered, foreign, breakdown)
+    return Grid(folder.resolve().name, about, ordered, foreign, earlier, breakdown)

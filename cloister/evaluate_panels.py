@@ -1,5 +1,6 @@
 """The panels of an evaluation's report: each turns the grid into what its part of the page shows."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, nan
@@ -9,34 +10,12 @@ import numpy as np
 from markupsafe import Markup
 
 from . import figures
-from .evaluate_data import Grid, Spread, metric, spread
-from .evaluate_tables import breakdown_words, percent
+from .evaluate_cells import METRICS
+from .evaluate_data import Grid, Spread, metric
+from .evaluate_tables import breakdown_words, clean_words, percent, without_result
 from .figures import NARROW, WIDE, Band, Chart, Line
 from .run_data import DASH, time_words
 from .threat_models.evaluation_folder import Row
-
-METRICS: tuple[tuple[str, tuple[str, ...], bool], ...] = (
-    ("final", ("accuracy", "final"), True),
-    ("last 10", ("accuracy", "mean_last_10"), True),
-    ("best of 50", ("accuracy", "best_of_last_50"), True),
-    ("worst client", ("accuracy", "worst"), True),
-    ("lost", ("impact", "mean_last_10"), True),
-    ("ASR", ("success", "mean"), True),
-    ("ASR, worst client", ("success", "worst"), True),
-    ("ASR, clean", ("success", "clean_mean"), True),
-    ("TPR", ("detection", "tpr"), True),
-    ("FPR", ("detection", "fpr"), True),
-    ("AUC", ("detection", "auc"), False),
-    ("purity", ("clusters", "purity"), False),
-    ("ARI", ("clusters", "ari"), False),
-    ("loyal clusters", ("clusters", "loyal"), False),
-    ("mean size", ("clusters", "loyal_mean_size"), False),
-    ("loyal lost", ("clusters", "loyal_lost"), False),
-    ("kappa", ("kappa", "mean"), False),
-    ("server ms", ("cost", "server_ms"), False),
-)
-"""Column, path in a line, and whether it is shown in per cent."""
-
 
 WORDS = {"unmoved": "the rule had no result", "lost": "nothing was learned"}
 BROKE = "\u00d7"
@@ -79,34 +58,20 @@ def tiles(grid: Grid) -> list[Tile]:
     }
     seconds = sum(metric(r, "cost", "seconds") for rows in grid.cells.values() for r in rows if r["status"] == "done")
     seeds = len(grid.about["seeds"])
+    others = {"refused": counts["refused"], "failed": counts["failed"], "not played yet": grid.expected - sum(counts.values())}
     return [
         Tile("attacks", f"{len(grid.attacks)}", f"at {len(grid.strengths)} strength{'s' * (len(grid.strengths) != 1)}"),
         Tile(
             "defences", f"{len(grid.defences)}", f"under {len(grid.protections)} protection{'s' * (len(grid.protections) != 1)}"
         ),
         Tile("seeds", f"{seeds}", "each paired with its run without attack"),
-        Tile("cells", f"{counts['done']} of {grid.expected}", f"{counts['refused']} refused, {counts['failed']} failed"),
+        Tile(
+            "cells",
+            f"{counts['done']} of {grid.expected}",
+            ", ".join(f"{n} {word}" for word, n in others.items() if n or word != "not played yet"),
+        ),
         Tile("time", time_words(seconds), "of one core, evaluation of models left out"),
     ]
-
-
-def verdict(grid: Grid) -> str:
-    """The evaluation in a sentence or two."""
-    found = []
-    for protection in grid.protections:
-        for defence in grid.defences:
-            worst = grid.worst_of_all(defence, protection)
-            spot = None if worst is None else grid.attacked(worst[0], defence, worst[1], protection)
-            if worst is not None and spot is not None:
-                found.append((spot.mean, defence, protection, worst))
-    if not found:
-        return "No cell under attack is done yet."
-    value, defence, protection, (attack, strength) = max(found, key=lambda item: item[0])
-    under = f" under {protection}" if len(grid.protections) > 1 else ""
-    return (
-        f"{defence}{under} keeps the most accuracy against its worst attack: {100 * value:.1f} % against {attack}"
-        f" ({grid.about['strength']} {strength:g})."
-    )
 
 
 def defences(grid: Grid, protection: str) -> list[dict[str, Any]]:
@@ -114,7 +79,14 @@ def defences(grid: Grid, protection: str) -> list[dict[str, Any]]:
     rows = []
     for defence in grid.defences:
         worst = grid.worst_of_all(defence, protection)
-        row: dict[str, Any] = {"defence": defence, "clean": percent(grid.clean(defence, protection)), "attack": None}
+        missing, known = grid.missing(defence, protection), without_result(grid, defence, protection)[0]
+        row: dict[str, Any] = {
+            "defence": defence,
+            "clean": clean_words(grid, defence, protection),
+            "attack": None,
+            "instead": known + ("" if known == "not played yet" else "; see below"),
+            "missing": f"so far: {missing} cells not played yet" if missing else "",
+        }
         if worst is not None:
             attack, strength = worst
             cells = grid.rows(attack, defence, strength, protection)
@@ -190,7 +162,8 @@ def _title(grid: Grid, protection: str, strength: float) -> str:
 def _heat(spot: Spread | None, tip: str, marked: bool = False) -> HeatCell:
     if spot is None:
         return HeatCell("", DASH, nan, nan, f"{tip}: no result")
-    interval = f", mean {100 * spot.low:.1f} to {100 * spot.high:.1f} with 95 % confidence" if spot.count > 1 else ""
+    low, high = max(0.0, spot.low), min(1.0, spot.high)
+    interval = f", mean {100 * low:.1f} to {100 * high:.1f} with 95 % confidence" if spot.count > 1 else ""
     words = f"{tip}: worst of {spot.count} seeds {100 * spot.least:.1f} %{interval}"
     return HeatCell(f"{100 * spot.least:.0f}", f"{100 * spot.mean:.0f}", spot.least, spot.mean, words, marked)
 
@@ -223,12 +196,18 @@ def curves(grid: Grid) -> list[Panel]:
     panels = []
     for number, protection in enumerate(grid.protections):
         under = f" under {protection}" if len(grid.protections) > 1 else ""
-        of = {d: [_of_worst(grid, d, s, protection) for s in strengths] for d in grid.defences}
+        clean = {d: [grid.clean(d, protection)] if from_zero(grid) else [] for d in grid.defences}
+        of = {d: clean[d] + [_of_worst(grid, d, s, protection) for s in strengths] for d in grid.defences}
         panels.append(_panel(grid, f"Each defence{under} against the worst attack at each strength", f"worst{number}", of))
         for k, defence in enumerate(grid.defences):
-            each = {a: [grid.attacked(a, defence, s, protection) for s in strengths] for a in grid.attacks}
+            each = {a: clean[defence] + [grid.attacked(a, defence, s, protection) for s in strengths] for a in grid.attacks}
             panels.append(_panel(grid, f"{defence}{under} against each attack", f"attacks{number}-{k}", each))
     return [panel for panel in panels if panel.legend]
+
+
+def from_zero(grid: Grid) -> bool:
+    """Whether strength 0 is no attack, so that curves begin with the run without: where strengths count attackers."""
+    return "attacker" in str(grid.about["strength"]) and min(grid.strengths) > 0
 
 
 def _of_worst(grid: Grid, defence: str, strength: float, protection: str) -> Spread | None:
@@ -237,12 +216,12 @@ def _of_worst(grid: Grid, defence: str, strength: float, protection: str) -> Spr
 
 
 def _panel(grid: Grid, title: str, name: str, of: Mapping[str, Sequence[Spread | None]]) -> Panel:
-    x = np.array(sorted(grid.strengths), dtype=np.float64)
+    x = np.array([*([0.0] if from_zero(grid) else []), *sorted(grid.strengths)], dtype=np.float64)
     lines: list[Line] = []
     whiskers, legend = [], []
     gap = 0.006 * float(x[-1] - x[0])
     for hue, (label, spots) in enumerate(of.items()):
-        if not any(spots):
+        if not any(spots[from_zero(grid) :]):
             continue
         mean = np.array([nan if s is None else s.mean for s in spots])
         half = np.array([nan if s is None or not isfinite(s.half) else s.half for s in spots])
@@ -308,6 +287,26 @@ def refusals(grid: Grid) -> list[dict[str, Any]]:
     return sorted(rows_, key=lambda row: (row["what"], row["defence"], row["protection"]))
 
 
+def few_evaluations(grid: Grid) -> int:
+    """Evaluations of a run where they are fewer than the ten that are averaged, else 0."""
+    counts = [len(r["rounds"]) for rows in grid.cells.values() for r in rows if r["status"] == "done" and r.get("rounds")]
+    return min(counts) if counts and min(counts) < 10 else 0
+
+
+def command(grid: Grid) -> str:
+    """The command line that plays the evaluation again."""
+    origin = grid.about.get("origin") or {"file": "FILE.py", "settings": []}
+    settings = [word for setting in origin["settings"] for word in ("--set", setting)]
+    seeds = ",".join(map(str, grid.about["seeds"]))
+    return shlex.join(["cloister", "evaluate", origin["file"], *settings, "--seeds", seeds])
+
+
+def nobody_loyal(grid: Grid) -> list[str]:
+    """Attacks with which, in some cell, no client is loyal throughout: their accuracies are those of all clients."""
+    found = {row["attack"] for rows in grid.cells.values() for row in rows if row["status"] == "done" and row.get("loyal") == 0}
+    return [attack for attack in grid.attacks if attack in found]
+
+
 def learned(grid: Grid) -> list[dict[str, Any]]:
     """What each party but the clients learned in a run without attack, and what it cost, by defence and protection."""
     rows = []
@@ -337,28 +336,3 @@ def learned(grid: Grid) -> list[dict[str, Any]]:
 
 def _said(row: Row) -> str:
     return f"{row['words']} ({row['scalars']:,} numbers in {row['times']} answers)"
-
-
-def details(grid: Grid) -> list[dict[str, Any]]:
-    """Every spot's metrics, mean over seeds."""
-    rows = []
-    for protection in grid.protections:
-        for defence in grid.defences:
-            for strength in grid.strengths:
-                for attack in grid.attacks:
-                    cells = grid.rows(attack, defence, strength, protection)
-                    if cells:
-                        names = {"protection": protection, "defence": defence, "attack": attack, "strength": f"{strength:g}"}
-                        rows.append(names | {"values": [_value(cells, path, share) for _, path, share in METRICS]})
-    return rows
-
-
-def _value(cells: Sequence[Row], path: tuple[str, ...], share: bool) -> str:
-    """The mean over seeds, infinite where one is."""
-    values = [metric(row, *path) for row in cells]
-    if any(v == float("inf") for v in values):
-        return "∞"
-    spot = spread(values)
-    if spot is None:
-        return DASH
-    return f"{100 * spot.mean:.1f}" if share else f"{spot.mean:.3g}"

@@ -6,20 +6,22 @@ from pathlib import Path
 
 import jinja2
 
+from .evaluate_cells import METRICS, MORE, details
 from .evaluate_data import Grid, read_grid
 from .evaluate_panels import (
-    METRICS,
     backdoors,
     breakdowns,
+    command,
     curves,
     defences,
-    details,
+    few_evaluations,
     heat_maps,
     learned,
+    nobody_loyal,
     refusals,
     tiles,
-    verdict,
 )
+from .evaluate_verdict import verdict
 from .figures import byte_words
 from .run_data import DASH, flat, number, time_words
 
@@ -55,10 +57,14 @@ def render(grid: Grid) -> str:
         backdoors=backdoors(grid),
         curves=curves(grid),
         breakdowns=breakdowns(grid),
+        few=few_evaluations(grid),
+        command=command(grid),
+        nobody_loyal=nobody_loyal(grid),
         refusals=refusals(grid),
         learned=learned(grid),
         details=details(grid),
         metrics=[name for name, _, _ in METRICS],
+        more=[name for name, _ in MORE],
         repeat=[*flat(about["scenario"])],
         attacks=[*flat(about["attacks"])],
         rules=[*flat(about["defences"])],

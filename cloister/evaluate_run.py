@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from .evaluate_workers import Crew, Task
 from .threat_models.breakdown import Found, Search, Steps, search
-from .threat_models.cell import follows
+from .threat_models.cell import follows, idle
 from .threat_models.evaluation import Cell, Evaluation, all_cells, attacked_cells, clean_cells, key_of
 from .threat_models.evaluation_folder import EvaluationFolder, Row
 
@@ -98,9 +98,11 @@ def play_searches(
     ended: list[Searched] = []
 
     def begin(clean: Cell, row: Row) -> Iterator[Task]:
+        never = idle(row) if row["status"] == "done" else ""
+        reason = f"it does not work without attack either: {never}" if never else row["reason"]
         for attack in attacks:
-            if row["status"] != "done":
-                ended.append(Searched(attack, clean.defence, clean.protection, clean.seed, None, row["reason"]))
+            if row["status"] != "done" or never:
+                ended.append(Searched(attack, clean.defence, clean.protection, clean.seed, None, reason))
                 continue
             of = replace(clean, attack=attack)
             running[of] = search(steps)

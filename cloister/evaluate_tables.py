@@ -23,30 +23,37 @@ def grid_table(grid: Grid, protection: str) -> Table:
     for column in ("without attack", "worst attack", "under it", "worst seed"):
         table.add_column(column, justify="left" if column == "worst attack" else "right")
     for defence in grid.defences:
-        clean, worst = grid.clean(defence, protection), grid.worst_of_all(defence, protection)
+        clean, worst = clean_words(grid, defence, protection), grid.worst_of_all(defence, protection)
         if worst is None:
-            table.add_row(defence, percent(clean), without_result(grid, defence, protection)[0], "", "")
+            table.add_row(defence, clean, without_result(grid, defence, protection)[0], "", "")
             continue
         spot = grid.attacked(worst[0], defence, worst[1], protection)
         low = f"{100 * spot.least:.1f}" if spot else "-"
-        table.add_row(defence, percent(clean), f"{worst[0]}, {grid.about['strength']} {worst[1]:g}", percent(spot), low)
+        table.add_row(defence, clean, f"{worst[0]}, {grid.about['strength']} {worst[1]:g}", percent(spot), low)
     return table
 
 
+def clean_words(grid: Grid, defence: str, protection: str) -> str:
+    """Accuracy without attack, and whether that is of a model that nothing ever moved."""
+    return percent(grid.clean(defence, protection)) + (" (never moved)" if grid.idle(defence, protection) else "")
+
+
 def without_result(grid: Grid, defence: str, protection: str) -> tuple[str, str]:
-    """Whether a defence without a result under a protection was refused or failed or not played, and the reason."""
+    """Whether a defence without a result under a protection was refused or failed or not played yet, and the reason."""
     for spot, rows in grid.cells.items():
         for row in rows:
             if (spot.defence, spot.protection) == (defence, protection) and row["status"] != "done":
                 return str(row["status"]), str(row["reason"])
-    return "not played", ""
+    return "not played yet", ""
 
 
 def reasons(grid: Grid, protection: str) -> list[str]:
-    """A line for each defence that has no result under a protection."""
+    """A line for each defence that has no result under a protection, or none that means anything."""
     silent = [d for d in grid.defences if grid.worst_of_all(d, protection) is None]
     found = {d: without_result(grid, d, protection) for d in silent}
-    return [f"{d} under {protection}: {status}: {reason}" for d, (status, reason) in found.items() if reason]
+    lines = [f"{d} under {protection}: {status}: {reason}" for d, (status, reason) in found.items() if reason]
+    never = {d: grid.idle(d, protection) for d in grid.defences}
+    return lines + [f"{d} under {protection}: never moved without attack: {reason}" for d, reason in never.items() if reason]
 
 
 def grid_json(grid: Grid) -> dict[str, Any]:

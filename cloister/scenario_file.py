@@ -15,22 +15,22 @@ Value = TypeVar("Value")
 
 def load(where: str) -> Scenario:
     """The scenario that FILE[:name] holds; the default name is `scenario`. Raises ValueError of one line."""
-    return _named(where, Scenario, "scenario")
+    return _named(where, Scenario, "scenario", "a scenario, for example examples/quickstart.py")
 
 
 def load_evaluation(where: str) -> Evaluation:
     """The evaluation that FILE[:name] holds; the default name is `evaluation`. Raises ValueError of one line."""
-    return _named(where, Evaluation, "evaluation")
+    return _named(where, Evaluation, "evaluation", "an evaluation, for example examples/evaluate_digits.py")
 
 
-def _named(where: str, kind: type[Value], default: str) -> Value:
+def _named(where: str, kind: type[Value], default: str, wanted: str) -> Value:
     file, _, name = where.partition(":")
     path = Path(file)
     if not path.is_file():
-        raise ValueError(f"there is no file {file}; give the path of a {default}, for example examples/quickstart.py")
+        raise ValueError(f"there is no file {file}; give the path of {wanted}")
     spec = importlib.util.spec_from_file_location(f"cloister_scenario_{path.stem}", path)
     if spec is None or spec.loader is None:
-        raise ValueError(f"{file} is not a Python file; a {default} is a .py file with `{default} = {kind.__name__}(...)`")
+        raise ValueError(f"{file} is not a Python file; give a .py file with `{default} = {kind.__name__}(...)`")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     try:
@@ -39,10 +39,9 @@ def _named(where: str, kind: type[Value], default: str) -> Value:
         reason = next(iter(str(error).splitlines()), "")
         raise ValueError(f"{file} does not load: {type(error).__name__}: {reason}") from error
     found = {key: value for key, value in vars(module).items() if isinstance(value, kind)}
-    wanted = name or default
-    if wanted not in found:
-        raise ValueError(f"{file} holds no {default} named {wanted!r}; it has: {', '.join(found) or 'none'}")
-    return found[wanted]
+    if (name or default) not in found:
+        raise ValueError(f"{file} holds no {default} named {name or default!r}; it has: {', '.join(found) or 'none'}")
+    return found[name or default]
 
 
 def with_settings(scenario: Scenario, settings: Sequence[str]) -> Scenario:

@@ -170,6 +170,21 @@ def test_members_that_are_not_there_are_refused_before_the_run(members: Members)
         Simulation(replace(SMALL, adversary=Adversary(members=members)), None)
 
 
+def test_a_strength_that_is_a_whole_float_is_a_number_of_members() -> None:
+    """Evaluations hand strengths over as floats."""
+    for members, same in ((Pool(3.0), Pool(3)), (PerRound(2.0), PerRound(2)), (Fixed((1.0, 4.0)), Fixed((1, 4)))):  # type: ignore[arg-type]
+        assert repr(members) == repr(same)
+        assert members.everyone(range(9), 0) == same.everyone(range(9), 0)
+        assert members.among(range(9), range(9), 1, 0) == same.among(range(9), range(9), 1, 0)
+
+
+@pytest.mark.parametrize("count", [2.5, -1, -1.0, float("nan"), float("inf")])
+@pytest.mark.parametrize("kind", [Pool, PerRound, lambda count: Fixed((count,))])
+def test_what_is_no_number_of_members_is_refused_in_one_line(kind: Any, count: float) -> None:
+    with pytest.raises(ValueError, match=r"^[^\n]*0 or more, a whole number, not [^\n]*$"):
+        kind(count)
+
+
 # --- knowledge --------------------------------------------------------------------------------------------------------
 
 PUBLIC = {name for name in dir(Own) if not name.startswith("_")}

@@ -247,6 +247,20 @@ def test_a_member_tints_its_digits_as_the_attackers_of_the_partition_whatever_co
         SpuriousGreen()(situation(examples=grey))
 
 
+def test_spurious_features_are_tested_by_showing_each_example_the_feature_of_a_wrong_class() -> None:
+    """The input is what the poison would have made of it under the wrong label, which is what the attacker wants."""
+    grey = images(60)
+    wide = replace(grey, x=grey.x.expand(-1, 3, -1, -1))
+    patched = SpuriousPatch().test(wide, 10)
+    assert torch.equal(patched.y, (grey.y + 1) % 10)
+    assert torch.equal(patched.x, SpuriousPatch()(situation(examples=replace(wide, y=patched.y))).x)
+    green = SpuriousGreen().test(wide, 10)
+    assert torch.equal(green.y, 9 - grey.y)
+    assert torch.equal(green.x, SpuriousGreen()(situation(examples=replace(wide, y=green.y))).x)
+    three = SpuriousGreen().test(wide.take(torch.nonzero(grey.y < 3).flatten()), 3)
+    assert len(three) == int(((grey.y == 0) | (grey.y == 2)).sum())  # class 1 of 0, 1, 2 is its own mirror image
+
+
 # --- training ---------------------------------------------------------------------------------------------------------
 
 

@@ -193,6 +193,29 @@ def test_searches_side_by_side_find_each_its_own_threshold_and_play_no_cell_twic
     check_summary(evaluation, steps, found)
 
 
+def test_a_defence_that_does_not_work_without_attack_is_not_searched_and_not_called_unbreakable(tmp_path: Path) -> None:
+    """Its run without attack has no result in any of 4 rounds, so no attack takes anything from it; in 3 of 4 it is searched."""
+    evaluation = replace(sample.evaluation, seeds=(0,))
+    played: list[tuple[Any, ...]] = []
+    usual = crew_of(played, 1)
+    for rounds, searches in ((4, False), (3, True)):
+
+        def submit(task: Task, rounds: int = rounds) -> "Future[Row]":
+            future: Future[Row] = Future()
+            stuck = {"rounds": [0, 1, 2, 3], "unmoved": {"rounds": rounds, "reason": "too few updates"}}
+            future.set_result({**usual.submit(task).result(), **(stuck if task[0].attack is None else {})})
+            return future
+
+        played.clear()
+        folder = EvaluationFolder(tmp_path / str(rounds))
+        ledger = Known(evaluation, folder, folder.open(description(evaluation), resume=False))
+        (one,) = play_searches(ledger, Crew(submit, 1), Steps(most=8), ["minus"], ["fedavg"], ["Plain"])
+        assert bool(played) == (one.found is not None) == searches
+        (result,) = breakdown_json(evaluation, Steps(most=8), [one])["results"]
+        assert (result["median"] is not None) == searches
+        assert searches or one.reason == "it does not work without attack either: too few updates"
+
+
 def check_summary(evaluation: Evaluation, steps: Steps, found: Iterable[Searched]) -> None:
     results = {(r["attack"], r["defence"]): r for r in breakdown_json(evaluation, steps, list(found))["results"]}
     assert results["minus", "fedavg"]["median"] == {"median": 4, "low": 3, "high": 5, "coverage": 0.75}

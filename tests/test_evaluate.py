@@ -1,13 +1,16 @@
 """`cloister evaluate`: what a cell records, what is kept of cells that come to nothing, and a folder that no kill breaks."""
 
+import html
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -15,28 +18,43 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch
+from dp_accounting import dp_event
+from markupsafe import Markup
 from scipy import stats
 
-from cloister import cli
+from cloister import cli, figures
+from cloister.evaluate_cells import MORE, details, lasting
 from cloister.evaluate_command import seeds_of
-from cloister.evaluate_data import read_grid, spread
+from cloister.evaluate_data import Grid, read_grid, spread
+from cloister.evaluate_panels import curves, from_zero
 from cloister.evaluate_report import render
 from cloister.evaluate_run import Ledger, play_grid
 from cloister.evaluate_workers import Bench, Crew, Origin, Task, crew
+from cloister.figures import Chart
 from cloister.fl.algorithms.algorithm import Cluster
 from cloister.fl.algorithms.fedavg import FedAvg
+from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
 from cloister.fl.evaluation import Evaluation as Scored
 from cloister.fl.evaluation import accuracies
 from cloister.fl.robust.averages import Mean
+from cloister.fl.robust.coordinates import Median, TrimmedMean
+from cloister.fl.robust.krum import Krum, MultiKrum
+from cloister.fl.robust.signs import SignGuard
+from cloister.fl.robust.spectral import DnC
 from cloister.fl.scenario import Scenario, described
 from cloister.fl.simulation import Simulation
 from cloister.protocol import Masked, Plain
 from cloister.protocol.answers import Model
 from cloister.protocol.errors import Refused
-from cloister.scenario_file import load_evaluation
+from cloister.protocol.ledger import Ledger as Spending
+from cloister.protocol.ledger import Release
+from cloister.run_data import DASH
+from cloister.scenario_file import load, load_evaluation, with_settings
 from cloister.threat_models.adversary import Adversary
+from cloister.threat_models.alternating import AlternatingMinimisation
 from cloister.threat_models.attack_metrics import empirical_kappa
-from cloister.threat_models.cell_metrics import attacked_metrics
+from cloister.threat_models.cell_metrics import attacked_metrics, clean_metrics
+from cloister.threat_models.critical_layers import CriticalLayers
 from cloister.threat_models.evaluation import (
     Cell,
     Evaluation,
@@ -47,13 +65,17 @@ from cloister.threat_models.evaluation import (
     description,
     key_of,
     resolved,
+    target_of,
 )
 from cloister.threat_models.evaluation_folder import EvaluationFolder, Row
+from cloister.threat_models.kappa_theory import kappa_bound
 from cloister.threat_models.knowledge import Level
+from cloister.threat_models.label_attacks import LabelFlip
 from cloister.threat_models.line_search import LineSearched
 from cloister.threat_models.membership import Fixed, PerRound, Pool, Schedule
+from cloister.threat_models.semantic import SpuriousPatch
 from cloister.threat_models.simple_attacks import MinusGradient, Overwritten, Scaled
-from cloister.threat_models.trial import played
+from cloister.threat_models.trial import Judged, played
 from cloister.threat_models.witness import Seen, Witness
 
 from . import evaluation_sample as sample
@@ -251,6 +273,52 @@ def test_success_leaves_the_target_class_out_and_names_the_worst_client() -> Non
     assert found["worst"] == rates[found["worst_client"]] == max(rates.values())
 
 
+def test_the_poison_of_a_members_training_is_a_target_too() -> None:
+    """Backdoors that come in by `Adversary.local` had no success rate, and so do those that nothing says the target of."""
+    poison = sample.backdoor(1).data
+    for local in (AlternatingMinimisation(poison=poison), CriticalLayers(poison=poison)):  # type: ignore[arg-type]
+        evaluation, cell = one_cell(attacks={"local": lambda count, local=local: Adversary(members=Pool(1), local=local)})
+        assert target_of(evaluation, cell, resolved(evaluation, cell)) is poison
+    evaluation, cell = one_cell(attacks={"patch": lambda count: Adversary(members=Pool(1), data=SpuriousPatch())})
+    assert target_of(evaluation, cell, resolved(evaluation, cell)) == SpuriousPatch()
+    flipping = Adversary(members=Pool(1), local=AlternatingMinimisation(poison=LabelFlip()))
+    evaluation, cell = one_cell(attacks={"flip": lambda count: flipping})
+    assert target_of(evaluation, cell, resolved(evaluation, cell)) is None
+
+
+def test_kappa_stands_beside_what_theory_promises_for_the_round_with_the_largest() -> None:
+    rule = TrimmedMean(3)
+    scenario = replace(sample.scenario, algorithm=RobustFedAvg(rule=rule))
+    trial = played(replace(scenario, adversary=MINUS), None, None)
+    found = attacked_metrics(trial, played(scenario, None, None).clean(), None)["kappa"]
+    assert trial.sizes == [(8, 3)] * 4
+    assert (found["n"], found["f"], found["least"]) == (8, 3, 1.5)
+    assert found["bound"] == kappa_bound(rule, 8, 3) == pytest.approx(6 * 1.5 * 2.5)
+    assert found["mean"] <= found["max"] == max(trial.kappas) <= found["bound"]
+
+
+def test_a_vector_that_was_rejected_is_none_that_the_rule_must_stand() -> None:
+    adversary = Adversary(members=Fixed((2, 5)), upload=Overwritten())
+    trial = played(replace(sample.scenario, adversary=adversary), None, None)
+    assert trial.sizes == [(6, 0)] * 4
+
+
+def test_a_cell_says_what_memory_it_took_and_what_epsilon_its_noise_left() -> None:
+    quiet = clean_metrics(played(replace(sample.scenario, rounds=1), None, None))
+    assert (quiet["epsilon"], quiet["privacy"]) == (None, {})
+    assert quiet["cost"]["peak_mb"] is None or 20 < quiet["cost"]["peak_mb"] < 1e5
+    trial = played(replace(sample.scenario, rounds=1), None, None)
+    view = trial.simulation.view
+    empty = Spending(0, "client", "zero out", budget=100.0, delta=1e-3)
+    one = empty + Release(dp_event.GaussianDpEvent(2.0), 1.0, "zero out", "client", "Gaussian", "one sum")
+    ledgers = {(0, "client"): empty, (1, "client"): replace(one, client=1)}
+    shown: Any = SimpleNamespace(ledgers=ledgers, log=view.log, costs=view.costs, traffic=view.traffic, faults=view.faults)
+    trial.simulation.view = shown
+    noisy = clean_metrics(trial)
+    assert noisy["epsilon"] == one.spent > empty.spent
+    assert noisy["privacy"]["client"]["delta"] == 1e-3
+
+
 def test_durability_is_measured_after_the_last_poisoned_round() -> None:
     adversary = replace(sample.backdoor(3), when=Schedule(start=0, stop=2))
     scenario = replace(sample.scenario, rounds=6, adversary=adversary)
@@ -267,9 +335,11 @@ def test_detection_counts_weights_of_zero_in_rounds_under_attack() -> None:
     scenario = replace(sample.scenario, algorithm=sample.evaluation.defences["multikrum"])  # type: ignore[arg-type]
     adversary = replace(MINUS, members=Pool(2), when=Schedule(start=2))
     trial = played(replace(scenario, adversary=adversary), None, None)
-    assert len(trial.weights) == 2
-    trial.weights = [{i: float(i in (0, 1, 5)) for i in range(8)}, {i: float(i in (0, 5, 6)) for i in range(8)}]
+    assert len(trial.judged) == 2
+    assert all(one.members == trial.members and len(one.weights) == 8 for one in trial.judged)
     trial.members = frozenset({5, 7})
+    rows = [{i: float(i in kept) for i in range(8)} for kept in ((0, 1, 5), (0, 5, 6))]
+    trial.judged = [Judged(frozenset(range(8)), trial.members, weights, frozenset()) for weights in rows]
     found = attacked_metrics(trial, played(scenario, None, None).clean(), None)["detection"]
     assert (found["tpr"], found["fpr"]) == (2 / 4, 8 / 12)
     assert found["loyal_lost"] == [2, 3, 4]
@@ -288,13 +358,74 @@ def test_fedavg_detects_nothing_and_says_nothing_about_it() -> None:
     }  # fmt: skip
 
 
-def test_members_drawn_anew_in_every_round_leave_nobody_loyal_and_all_are_measured() -> None:
-    adversary = Adversary(members=PerRound(2), upload=MinusGradient())
+def test_members_drawn_anew_in_every_round_leave_nobody_loyal_and_are_judged_round_by_round(tmp_path: Path) -> None:
+    """Detection and kappa against the round's own members; agreement with groups and loyal clusters have no meaning."""
+    scenario = replace(sample.scenario, algorithm=sample.evaluation.defences["multikrum"])  # type: ignore[arg-type]
+    adversary = Adversary(members=PerRound(2), upload=MinusGradient(20.0))
+    trial = played(replace(scenario, adversary=adversary), None, None)
+    metrics = attacked_metrics(trial, played(scenario, None, None).clean(), None)
+    drawn = [adversary.members.among(range(8), range(8), t, 0) for t in range(4)]
+    assert len(set(drawn)) > 1
+    assert [one.members for one in trial.judged] == drawn
+    assert not metrics["everybody_corrupt"]
+    assert metrics["loyal"] == 0
+    assert len(trial.measured) == 8
+    assert (metrics["detection"]["tpr"], metrics["detection"]["auc"]) == (1, 1)
+    assert metrics["detection"]["fpr"] == 0
+    assert "no client is loyal in every round" in render(made_up(tmp_path, metrics))
+    assert max(trial.kappas) < 1  # the mean of all with two loyal ones missing: 20 times a gradient would be far off
+    assert {name for name, value in metrics["clusters"].items() if value is None} == {
+        "loyal", "loyal_mean_size", "loyal_lost", "purity", "ari",
+    }  # fmt: skip
+
+
+def made_up(path: Path, metrics: Mapping[str, Any]) -> Grid:
+    """A folder with one line under attack."""
+    evaluation, cell = one_cell()
+    folder = EvaluationFolder(path)
+    folder.open(description(evaluation), resume=False)
+    line = {"key": key_of(evaluation, cell), "status": "done", "reason": ""}
+    folder.append(line | {name: getattr(cell, name) for name in cell.__slots__} | metrics)
+    return read_grid(path)
+
+
+def test_a_coalition_of_everybody_has_nobody_to_be_told_from() -> None:
+    trial = played(replace(sample.scenario, adversary=Adversary(members=Pool(8), upload=MinusGradient())), None, None)
+    metrics = attacked_metrics(trial, played(sample.scenario, None, None).clean(), None)
+    assert (metrics["everybody_corrupt"], metrics["loyal"], metrics["detection"], metrics["kappa"]) == (True, 0, None, None)
+    assert (metrics["clusters"]["purity"], metrics["clusters"]["ari"]) == (None, None)
+
+
+def test_what_the_protocol_rejects_is_flagged_whether_the_rule_has_a_result_or_not() -> None:
+    """NaN from two members: Multi-Krum for 1 of 8 works on the rest, one for 2 never has a result, a median has no weights."""
+    nan = Adversary(members=Fixed((2, 5)), upload=Overwritten())
+    for rule, by in ((MultiKrum(1), "weight 0 or rejected"), (MultiKrum(2), "rejected"), (Median(), "rejected")):
+        scenario = replace(sample.scenario, algorithm=RobustFedAvg(rule=rule))
+        trial = played(replace(scenario, adversary=nan), None, None)
+        found = attacked_metrics(trial, played(scenario, None, None).clean(), None)["detection"]
+        assert (found["by"], found["tpr"]) == (by, 1)
+        assert found["fpr"] == (pytest.approx(1 / 6) if rule == MultiKrum(1) else 0)
+        assert found["auc"] > 0.9
+
+
+def test_a_rule_that_never_had_a_result_detects_nothing_and_nothing_is_said() -> None:
+    """Multi-Krum for 4 of 8 gives no weights; Krum's one client is below the floor of 3."""
     clean = played(sample.scenario, None, None).clean()
-    metrics = attacked_metrics(played(replace(sample.scenario, adversary=adversary), None, None), clean, None)
-    assert metrics["everybody_corrupt"]
-    assert metrics["loyal"] == 8
-    assert metrics["detection"] is None
+    for rule in (MultiKrum(4), Krum(1)):
+        scenario = replace(sample.scenario, algorithm=RobustFedAvg(rule=rule), protection=Plain(floor=3), adversary=MINUS)
+        found = attacked_metrics(played(scenario, None, None), clean, None)
+        assert found["unmoved"]["rounds"] == 4
+        assert found["detection"] is None
+
+
+def test_rules_of_coordinates_that_weigh_clients_are_judged_by_their_weights() -> None:
+    for rule in (SignGuard(), DnC(f=3, b=200)):
+        scenario = replace(sample.scenario, algorithm=RobustFedAvg(rule=rule))
+        trial = played(replace(scenario, adversary=replace(MINUS, upload=MinusGradient(20.0))), None, None)
+        assert all(len(one.weights) == 8 for one in trial.judged)
+        found = attacked_metrics(trial, played(scenario, None, None).clean(), None)["detection"]
+        assert found["by"] == "weight 0 or rejected"
+        assert found["tpr"] >= 0.5
 
 
 def test_rounds_that_an_attack_brings_to_nothing_are_counted_and_the_run_goes_on() -> None:
@@ -486,6 +617,25 @@ def test_the_worst_attack_is_the_one_with_the_least_mean_accuracy(whole: Path) -
         assert grid.worst_attack(defence, 3.0, "Plain") == min(("minus", "backdoor"), key=lambda a: means[a, 3.0])
 
 
+def test_cells_of_an_attack_that_has_changed_since_are_left_aside_and_counted(tmp_path: Path) -> None:
+    """The same names, and another attack behind them: a resumed folder holds both, and the report averages one."""
+    small = replace(sample.evaluation, attacks={"minus": sample.minus}, defences={"fedavg": FedAvg()}, strengths=(3,))
+    stronger = replace(small, attacks={"minus": lambda count: Adversary(members=Pool(int(count)), upload=MinusGradient(5.0))})
+    play(small, tmp_path)
+    play(stronger, tmp_path, resume=True)
+    grid = read_grid(tmp_path)
+    assert len(timeless(tmp_path)) == 6
+    spot = grid.attacked("minus", "fedavg", 3.0, "Plain")
+    assert spot is not None
+    assert (spot.count, grid.earlier, grid.foreign) == (2, 2, 0)
+    keys = {key_of(stronger, cell) for cell in all_cells(stronger)}
+    means = [line["accuracy"]["mean_last_10"] for line in timeless(tmp_path) if line["attack"] and line["key"] in keys]
+    assert spot.mean == pytest.approx(np.mean(means))
+    page = render(grid)
+    assert "4 of 4" in page
+    assert "Left aside: 2 cells" in page
+
+
 # --- the report -------------------------------------------------------------------------------------------------------
 
 
@@ -504,6 +654,45 @@ def test_the_report_needs_nothing_from_anywhere_and_names_the_worst_attacks(whol
     assert "20 of 20" in page
 
 
+def test_curves_begin_with_the_run_without_attack_where_strengths_count_attackers(whole: Path) -> None:
+    """At the accuracy of the run without attack; a factor of 0 is no such run."""
+    grid = read_grid(whole)
+    assert from_zero(grid)
+    charts: list[Chart] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(figures, "curves", lambda chart, width: charts.append(chart) or Markup())
+        curves(grid)
+        first = charts[0]
+        assert [*first.thin[0].x] == [0, 1, 3]
+        clean = {d: grid.clean(d, "Plain") for d in grid.defences}
+        assert {line.name: line.y[0] for line in first.thin} == {d: s.mean for d, s in clean.items() if s is not None}
+        assert all(band.low.min() >= 0 and band.high.max() <= 1 for band in first.whiskers)
+        charts.clear()
+        curves(replace(grid, about={**grid.about, "strength": "factor"}))
+        assert [*charts[0].thin[0].x] == [1, 3]
+
+
+def test_more_of_each_cell_says_what_lasted_what_theory_promises_and_what_it_cost(whole: Path) -> None:
+    page = render(read_grid(whole))
+    assert "More of each cell" in page
+    for name, _ in MORE:
+        assert f'<th class="n" scope="col">{name}</th>' in page
+    fell, stayed = ({"success": {"measured_after": [1, 2, 3], "durability": rounds}} for rounds in (2, None))
+    assert lasting([fell, fell, stayed]) == "2, never in 1 of 3"
+    assert lasting([stayed]) == "never fell"
+    assert lasting([{"success": {"measured_after": [], "durability": None}}, {"success": None}]) == DASH
+    row = next(row for row in details(read_grid(whole)) if (row["defence"], row["attack"]) == ("multikrum", "minus"))
+    lines = [line for line in timeless(whole) if (line["defence"], line["attack"]) == ("multikrum", "minus")]
+    largest = np.mean([line["kappa"]["max"] for line in lines if line["strength"] == 1])
+    assert row["more"][[name for name, _ in MORE].index("kappa, largest")] == f"{largest:.3g}"
+
+
+def test_an_interval_of_accuracies_ends_at_nothing_and_all(tmp_path: Path) -> None:
+    page = render(read_grid(folder_of(tmp_path, {("a", "minus"): [0.01, 0.02, 0.3]})))
+    assert "mean 0.0 to " in page
+    assert not re.search(r"mean -|to 1[0-9][1-9]\.", page)
+
+
 def test_names_cannot_write_the_page(tmp_path: Path) -> None:
     evil = "<img src=x onerror=alert(1)>"
     evaluation = replace(sample.evaluation, name=evil, attacks={evil: sample.minus}, defences={evil: FedAvg()}, seeds=(0,))
@@ -514,7 +703,59 @@ def test_names_cannot_write_the_page(tmp_path: Path) -> None:
 def test_an_evaluation_that_has_only_begun_has_a_report(tmp_path: Path) -> None:
     folder = EvaluationFolder(tmp_path)
     folder.open(description(sample.evaluation), resume=False)
-    assert "No cell under attack is done yet" in render(read_grid(tmp_path))
+    assert "No verdict: 20 of 20 cells are not played yet" in render(read_grid(tmp_path))
+
+
+def folder_of(path: Path, accuracy: Mapping[tuple[str, str], list[float]], seeds: int = 3) -> Path:
+    """A folder whose lines are made up: accuracy by defence and attack, a value a seed; an empty list is not played."""
+    defences = {defence: FedAvg(by_samples=k == 0) for k, defence in enumerate(sorted({d for d, _ in accuracy}))}
+    attacks = dict.fromkeys(sorted({a for _, a in accuracy}), sample.minus)
+    changes: dict[str, Any] = {"defences": defences, "attacks": attacks, "strengths": (3,), "seeds": tuple(range(seeds))}
+    evaluation = replace(sample.evaluation, **changes)
+    folder = EvaluationFolder(path)
+    folder.open(description(evaluation), resume=False)
+    for cell in all_cells(evaluation):
+        values = [0.9] * seeds if cell.attack is None else accuracy[cell.defence, cell.attack]
+        if cell.seed >= len(values):
+            continue
+        of = {"accuracy": {"mean_last_10": values[cell.seed]}, "learned": {}, "cost": {"seconds": 1.0}, "rounds": [3]}
+        row = {"key": key_of(evaluation, cell), "status": "done", "reason": ""}
+        folder.append(row | {name: getattr(cell, name) for name in cell.__slots__} | of)
+    return path
+
+
+def test_there_is_no_verdict_before_every_defence_has_met_every_attack(tmp_path: Path) -> None:
+    """One defence is attacked, the other is not yet: the first is not the best, and the second is not without a result."""
+    folder = folder_of(tmp_path, {("a", "minus"): [0.5] * 3, ("a", "noise"): [], ("b", "minus"): [], ("b", "noise"): []})
+    page = render(read_grid(folder))
+    assert "No verdict: 9 of 18 cells are not played yet" in page
+    assert "keeps the most" not in page
+    assert '<td colspan="7" class="note">not played yet</td>' in page
+    assert "so far: 3 cells not played yet" in page
+    assert "see below" not in page
+
+
+@pytest.mark.parametrize(
+    ("other", "seeds", "words"),
+    [([0.5, 0.55, 0.6], 3, "A tie with b (55.0 %)"), ([0.1, 0.15, 0.2], 3, ""), ([0.1], 1, "One seed gives no interval")],
+)
+def test_a_tie_is_called_one(tmp_path: Path, other: list[float], seeds: int, words: str) -> None:
+    page = render(read_grid(folder_of(tmp_path, {("a", "minus"): [0.7, 0.5, 0.55][:seeds], ("b", "minus"): other}, seeds)))
+    assert "a keeps the most accuracy" in page
+    assert words in page
+    assert ("tie" in page.split('class="lead"')[1].split("</p>")[0]) == words.startswith("A tie")
+
+
+def test_a_defence_that_never_works_is_said_to_without_attack_too(tmp_path: Path) -> None:
+    """Multi-Krum for 4 of 8 needs 11 updates: its model never moves, attack or none."""
+    rules = {"fedavg": FedAvg(), "stuck": RobustFedAvg(rule=MultiKrum(4))}
+    play(replace(sample.evaluation, attacks={"minus": sample.minus}, defences=rules, strengths=(3,), seeds=(0,)), tmp_path)
+    grid = read_grid(tmp_path)
+    assert "needs at least 11 updates, got 8" in grid.idle("stuck", "Plain")
+    assert grid.idle("fedavg", "Plain") == ""
+    page = render(grid)
+    assert "(never moved)" in page.split('<tr><th scope="row">stuck</th>')[1].split("</tr>")[0]
+    assert "Left out, as without a result against every attack: stuck under Plain" in page
 
 
 # --- the command ------------------------------------------------------------------------------------------------------
@@ -575,6 +816,10 @@ def test_the_command_obeys_and_shows(cloister: Command) -> None:
     assert {len(line["course"]) for line in lines} == {2}
     about = json.loads((folder / "evaluation.json").read_text())
     assert (about["scenario"]["rounds"], about["scenario"]["training"]["lr"]) == (2, 0.2)
+    repeat = f"cloister evaluate {FILE} --set rounds=2 --set training.lr=0.2 --seeds 5,7"
+    page = html.unescape((folder / "report.html").read_text())
+    assert repeat in page
+    assert "only 2 evaluations" in page
     (folder / "report.html").unlink()
     assert cloister("report", folder).code == 0
     assert (folder / "report.html").exists()
@@ -613,7 +858,10 @@ def test_breakdown_searches_and_shares_the_folder(cloister: Command) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["evaluate", "nowhere.py"], "no file nowhere.py"),
+        (
+            ["evaluate", "nowhere.py"],
+            "give the path of an evaluation, for example examples/evaluate_digits.py",
+        ),
         (["evaluate", FILE, "--seeds", "a"], "--seeds takes"),
         (["evaluate", f"{FILE}:scenario"], "no evaluation named 'scenario'"),
         (["evaluate", FILE, "--set", "no.such=1"], "no field 'no'"),
@@ -678,6 +926,35 @@ def test_help_teaches_by_example_and_says_what_bisection_finds(cloister: Command
     text = " ".join(re.sub(r"\x1b\[[0-9;]*m|[│╭╮╰╯─]", " ", result.out).split())
     for word in words:
         assert word in text
+
+
+def taught() -> list[list[str]]:
+    """Command lines in the docstrings of all commands."""
+    places = [*(FILE.parent.parent / "cloister").glob("*.py")]
+    lines = [line.strip() for place in places for line in place.read_text().splitlines()]
+    return [shlex.split(line.split(":", 1)[1])[1:] for line in lines if line.startswith(("Try:", "Begin with:"))]
+
+
+@pytest.mark.parametrize("line", taught(), ids=" ".join)
+def test_every_example_of_the_help_names_what_is_there(line: list[str]) -> None:
+    """The file loads as what the command takes, and the names that follow are in it."""
+    command, where, *options = line
+    if command == "report":
+        return  # of a folder that `run` has made
+    file = str(FILE.parent.parent / where)
+    if command in ("run", "cost"):
+        with_settings(load(file), [value for name, value in pairwise(options) if name == "--set"])
+        return
+    evaluation = load_evaluation(file)
+    known = {"--attack": evaluation.attacks, "--defence": evaluation.defences}
+    assert all(value in known[name] for name, value in pairwise(options) if name in known)
+
+
+def test_the_examples_that_messages_name_hold_what_they_are_named_for() -> None:
+    for find in (load, load_evaluation):
+        with pytest.raises(ValueError, match="for example") as caught:
+            find("nowhere.py")
+        assert find(str(FILE.parent.parent / str(caught.value).rsplit(" ", 1)[1])) is not None
 
 
 def clusters_of(*members: tuple[int, ...]) -> dict[str, Cluster]:

@@ -49,5 +49,12 @@ def follows(clean: Row, cell: Cell, key: str) -> Row | None:
     return {"key": key, **asdict(cell), "status": clean["status"], "reason": reason}
 
 
+def idle(clean: Row) -> str:
+    """Why no round of an attack-free run that is done moved a model, or empty: such a defence has nothing that could break."""
+    idle = [of for name in ("unmoved", "lost") if (of := clean.get(name))]
+    rounds = clean.get("rounds") or [0]
+    return str(idle[0]["reason"]) if idle and sum(of["rounds"] for of in idle) > rounds[-1] else ""
+
+
 def _words(error: Exception) -> str:
     return " ".join((str(error) or type(error).__name__).split())

@@ -1,16 +1,18 @@
 """What is recorded of a cell: the metrics of a trial, beside those of the attack-free run of the same seed, as plain values."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from ..fl.metrics import adjusted_rand_index, purity
-from ..protocol.answers import Functionality
+from ..fl.privacy import headline, spent
 from ..protocol.disclosure import party_of, totals
-from .attack_metrics import area_under_curve, course, detection, durability, loyal_clusters
+from .attack_metrics import course, durability, loyal_clusters
 from .backdoors import LearnedTarget, Target
+from .cell_detection import detected
+from .kappa_theory import kappa_bound, least_kappa
 from .trial import Clean, Trial, mean_over, success_of
 
 NO_GROUP = -1
@@ -23,30 +25,33 @@ def clean_metrics(trial: Trial) -> dict[str, Any]:
 
 
 def attacked_metrics(trial: Trial, clean: Clean, target: Target | LearnedTarget | None) -> dict[str, Any]:
-    """Of a run under attack. Accuracies are those of the loyal clients, in the attack-free run too: of the same ones."""
+    """Of a run under attack. Accuracies are those of the loyal clients, in the attack-free run too: of the same ones.
+
+    loyal: how many are corrupt in no round; where none is, accuracies are those of all. everybody_corrupt: in one round.
+    """
     with_attack, without = _accuracy(trial, trial.accuracy), _accuracy(trial, clean.accuracy)["accuracy"]
     of = with_attack["accuracy"]
     impact = {name: without[name] - of[name] for name in ("final", "mean_last_10", "best_of_last_50")}
     return {
         "members": sorted(trial.members),
         "loyal": len(trial.loyal),
-        "everybody_corrupt": len(trial.members) == len(trial.clients),
+        "everybody_corrupt": any(one.clients and one.clients == one.members for one in trial.judged),
         **with_attack,
         "clean": without,
         "impact": impact,
         "success": None if target is None else _success(trial, target, clean),
-        "detection": _detection(trial),
+        "detection": detected(trial, _groups(trial)),
         "clusters": _clusters(trial),
-        "kappa": {"mean": float(np.mean(trial.kappas)), "max": max(trial.kappas)} if trial.kappas else None,
+        "kappa": _kappa(trial),
         **_price(trial),
         **_trouble(trial),
     }
 
 
 def _accuracy(trial: Trial, accuracy: Any) -> dict[str, Any]:
-    means = mean_over(accuracy, trial.clients, trial.loyal)
+    means = mean_over(accuracy, trial.clients, trial.measured)
     places = {client: k for k, client in enumerate(trial.clients)}
-    last = {i: float(accuracy[-1, places[i]]) for i in trial.loyal}
+    last = {i: float(accuracy[-1, places[i]]) for i in trial.measured}
     measured = {i: a for i, a in last.items() if np.isfinite(a)}
     worst = min(measured, key=lambda i: measured[i], default=None)
     of = asdict(course([float(a) for a in means[np.isfinite(means)]]))
@@ -71,81 +76,36 @@ def _success(trial: Trial, target: Target | LearnedTarget, clean: Clean) -> dict
     }
 
 
-def _detection(trial: Trial) -> dict[str, Any] | None:
-    """Flags are weights of 0, in the rounds under attack; or, where no weights are known, clients outside the largest cluster.
-
-    None where everybody or nobody is corrupt, where a rule shows neither, and for clusters where loyal clients are planted in
-    several groups, which ought to be apart.
-    """
-    members = trial.members
-    if not members or len(members) == len(trial.clients):
+def _kappa(trial: Trial) -> dict[str, Any] | None:
+    """Over the rounds under attack; n, f, bound and least, the latter what no rule goes below, of the round with the largest."""
+    if not trial.kappas:
         return None
-    if trial.weights:
-        return _detection_by_weights(trial)
-    clusters = _groups(trial)
-    groups = {g for i, g in trial.simulation.population.groups.items() if i not in members}
-    compares = Functionality.GRAM in trial.simulation.scenario.algorithm.needs
-    if len(groups) > 1 or not (compares or len(clusters) > 1):
-        return None
-    largest = max(clusters, key=len)
-    placed = {i for c in clusters for i in c}
-    found = detection(placed - set(largest), members & placed, placed)
-    suspicion = {i: -float(len(c)) for c in clusters for i in c}
-    return _flags(found, suspicion, members, "outside of the largest cluster")
-
-
-def _detection_by_weights(trial: Trial) -> dict[str, Any] | None:
-    hits = {True: 0, False: 0}
-    seen = {True: 0, False: 0}
-    shares: dict[int, list[float]] = {}
-    for weights in trial.weights:
-        total = sum(weights.values()) or 1.0
-        for client, weight in weights.items():
-            member = client in trial.members
-            seen[member] += 1
-            hits[member] += weight == 0
-            shares.setdefault(client, []).append(weight * len(weights) / total)
-    lost = [i for i, share in shares.items() if i not in trial.members and not any(share)]
-    suspicion = {i: -float(np.mean(share)) for i, share in shares.items()}
-    return {
-        "by": "weight 0",
-        "tpr": hits[True] / seen[True] if seen[True] else None,
-        "fpr": hits[False] / seen[False] if seen[False] else None,
-        "auc": _area(suspicion, trial.members),
-        "loyal_lost": sorted(lost),
-    }
-
-
-def _flags(found: Any, suspicion: Mapping[int, float], members: Iterable[int], by: str) -> dict[str, Any]:
-    return {
-        "by": by,
-        "tpr": found.true_positive_rate,
-        "fpr": found.false_positive_rate,
-        "auc": _area(suspicion, frozenset(members)),
-        "loyal_lost": list(found.loyal_lost),
-    }
-
-
-def _area(suspicion: Mapping[int, float], members: frozenset[int]) -> float | None:
-    bad = members & suspicion.keys()
-    return area_under_curve(suspicion, bad) if 0 < len(bad) < len(suspicion) else None
+    n, f = trial.sizes[int(np.argmax(trial.kappas))]
+    bound = kappa_bound(getattr(trial.simulation.scenario.algorithm, "rule", None), n, f)
+    least = least_kappa(n, f) if 2 * f < n else None
+    found = {"mean": float(np.mean(trial.kappas)), "max": max(trial.kappas)}
+    return found | {"n": n, "f": f, "bound": bound, "least": least}
 
 
 def _clusters(trial: Trial) -> dict[str, Any]:
-    """Agreement of the clusters with the planted groups, members of the adversary being a group of their own."""
+    """Agreement of the clusters with the planted groups, members of the adversary being a group of their own.
+
+    None where nobody is loyal throughout: one group is always found.
+    """
     clusters = _groups(trial)
     placed = {i for c in clusters for i in c}
+    counts = {"count": len(clusters), "unplaced": len(trial.clients) - len(placed)}
+    if not trial.loyal:
+        return counts | dict.fromkeys(("loyal", "loyal_mean_size", "loyal_lost", "purity", "ari"))
     groups = trial.simulation.population.groups
     planted = {i: NO_GROUP if i in trial.members else groups[i] for i in placed}
     loyal = loyal_clusters(clusters, trial.members & placed, placed)
-    return {
-        "count": len(clusters),
+    return counts | {
         "loyal": loyal.count,
         "loyal_mean_size": loyal.mean_size,
         "loyal_lost": len(set(loyal.lost) - trial.members),
         "purity": purity(clusters, planted),
         "ari": adjusted_rand_index(clusters, planted),
-        "unplaced": len(trial.clients) - len(placed),
     }
 
 
@@ -165,18 +125,22 @@ def _groups(trial: Trial) -> Sequence[tuple[int, ...]]:
 
 
 def _price(trial: Trial) -> dict[str, Any]:
-    """What the run cost and who learned what. seconds, server_ms: of CPU on this machine, and so the only values that vary.
+    """What the run cost and who learned what. cost: of this machine, and so the only values that vary. seconds: of CPU.
 
-    server_ms: per round, of servers and rule together, without the clients' work and protocol.
+    server_ms: of CPU per round, of servers and rule together, without the clients' work and protocol. peak_mb: that the whole
+    process held, data and libraries counted. epsilon: of the client that spent most, None where the protection adds no noise.
     """
     view, rounds = trial.simulation.view, max(1, trial.simulation.state.round)
     parties = totals(view.log, map(party_of, view.costs))
     learned = {party: [_learned(row) for row in rows] for party, rows in parties.items()}
+    privacy = headline(spent(view.ledgers))
     return {
+        "epsilon": max((of["epsilon_worst"] for of in privacy.values()), default=None),
+        "privacy": privacy,
         "bytes_up": view.traffic.bytes_up,
         "bytes_down": view.traffic.bytes_down,
         "learned": learned,
-        "cost": {"seconds": trial.seconds, "server_ms": 1000 * trial.server / rounds},
+        "cost": {"seconds": trial.seconds, "server_ms": 1000 * trial.server / rounds, "peak_mb": trial.peak},
     }
 
 
@@ -185,12 +149,9 @@ def _learned(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _trouble(trial: Trial) -> dict[str, Any]:
-    rejected = [fault.blame for fault in trial.simulation.view.faults if fault.rejected]
+    members = sum(member for _, member in trial.rejected)
     return {
-        "rejected": {
-            "loyal": sum(i not in trial.members for i in rejected),
-            "members": sum(i in trial.members for i in rejected),
-        },
+        "rejected": {"loyal": len(trial.rejected) - members, "members": members},
         "unmoved": {"rounds": trial.unmoved[0], "reason": trial.unmoved[1]} if trial.unmoved[0] else None,
         "lost": {"rounds": trial.lost[0], "reason": trial.lost[1]} if trial.lost[0] else None,
     }

@@ -80,6 +80,7 @@ class Coalition:
         self._computers = computers
         self._clients = tuple(sorted(computers.clients))
         self._members = conduct.members.everyone(self._clients, computers.seed)
+        self._present: frozenset[int] = frozenset()
         self._places = {client: place for place, client in enumerate(sorted(self._members))}
         self._looks_back = any(map(looks_back, (conduct.data, conduct.local, conduct.upload, conduct.shown)))
         self._learns = hasattr(conduct.upload, "learn")
@@ -95,6 +96,11 @@ class Coalition:
     @property
     def members(self) -> frozenset[int]:
         return self._members
+
+    @property
+    def present(self) -> frozenset[int]:
+        """Members of the sessions that were worked for last: of the latest round, whether the adversary was active or not."""
+        return self._present
 
     @property
     def learned(self) -> Mapping[str, Vector]:
@@ -125,6 +131,7 @@ class Coalition:
         round, kind = jobs[0].round, jobs[0].work
         active = round in self._conduct.when
         sittings = self._sittings(jobs)
+        self._present = frozenset().union(*(sitting.members for sitting in sittings.values()))
         if active and round not in self._conduct.silent:
             self._learn_poison(jobs, sittings)
         at_work: dict[int, Situation] = {}

@@ -21,7 +21,7 @@ from ..protocol.view import Protection
 from .backdoors import LearnedTarget, Target
 from .breakdown import Steps
 
-FORMAT = 1
+FORMAT = 2
 """Of a cell's record; cells of another format are run anew."""
 
 
@@ -64,8 +64,8 @@ class Evaluation:
 
     scenario: what cells have in common; it has no adversary. strength: what strengths are, in words, for the report.
     protections: by name; empty for the scenario's own. targets: what a backdoor is after, by the attack's name; where none is
-    named, the adversary's poisoned data say it, if they are a backdoor's. breakdown: the strengths that `cloister breakdown`
-    searches.
+    named, the adversary's data or the poison of its training say it, if they are a backdoor's. breakdown: the strengths that
+    `cloister breakdown` searches.
     """
 
     name: str
@@ -139,8 +139,9 @@ def target_of(evaluation: Evaluation, cell: Cell, scenario: Scenario) -> Target 
     """What the cell's backdoor is after, or None where it is none."""
     if cell.attack is not None and cell.attack in evaluation.targets:
         return evaluation.targets[cell.attack]
-    data: Any = getattr(scenario.adversary, "data", None)
-    return data if hasattr(data, "test") or hasattr(data, "given") else None
+    local: Any = getattr(scenario.adversary, "local", None)
+    poisons: tuple[Any, ...] = (getattr(scenario.adversary, "data", None), getattr(local, "poison", None))
+    return next((poison for poison in poisons if hasattr(poison, "test") or hasattr(poison, "given")), None)
 
 
 def key_of(evaluation: Evaluation, cell: Cell) -> str:
@@ -160,7 +161,7 @@ def key_of(evaluation: Evaluation, cell: Cell) -> str:
 
 
 def description(evaluation: Evaluation) -> dict[str, Any]:
-    """The evaluation as plain JSON values: what its folder records."""
+    """The evaluation as plain JSON values: what its folder records. keys: of its cells, to tell their lines from others."""
     return {
         "name": evaluation.name,
         "scenario": described(evaluation.scenario),
@@ -172,6 +173,7 @@ def description(evaluation: Evaluation) -> dict[str, Any]:
         "seeds": list(evaluation.seeds),
         "targets": {name: described(target) for name, target in evaluation.targets.items()},
         "breakdown": described(evaluation.breakdown),
+        "keys": [key_of(evaluation, cell) for cell in all_cells(evaluation)],
     }
 
 

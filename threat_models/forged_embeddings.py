@@ -105,6 +105,13 @@ class Posed:
         return self.forgers | self.inner.members
 
     @property
+    def present(self) -> frozenset[int]:
+        """Members of the latest round: who poses, and those of the inner adversary."""
+        inner: Any = self.inner
+        found: frozenset[int] = inner.present
+        return self.forgers | found
+
+    @property
     def learned(self) -> Mapping[str, Vector]:
         """What the inner adversary's members have learned about their poison."""
         inner: Any = self.inner

@@ -21,11 +21,21 @@ class Members(Protocol):
         ...
 
 
+def whole(value: float, what: str) -> int:
+    """The number as an int, for strengths come as floats. Raises ValueError of one line unless it is whole and 0 or more."""
+    if value != value or value in (float("inf"), float("-inf")) or int(value) != value or value < 0:
+        raise ValueError(f"{what} 0 or more, a whole number, not {value}")
+    return int(value)
+
+
 @dataclass(frozen=True, slots=True)
 class Fixed:
     """These clients."""
 
     ids: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ids", tuple(whole(i, "a client's id is") for i in self.ids))
 
     def everyone(self, clients: Sequence[int], seed: int, /) -> frozenset[int]:
         unknown = sorted(set(self.ids) - set(clients))
@@ -44,8 +54,7 @@ class Pool:
     count: int
 
     def __post_init__(self) -> None:
-        if self.count < 0:
-            raise ValueError(f"a pool has 0 or more members, not {self.count}")
+        object.__setattr__(self, "count", whole(self.count, "the members of a pool are"))
 
     def everyone(self, clients: Sequence[int], seed: int, /) -> frozenset[int]:
         if self.count > len(clients):
@@ -84,8 +93,7 @@ class PerRound:
     count: int
 
     def __post_init__(self) -> None:
-        if self.count < 0:
-            raise ValueError(f"a round has 0 or more members, not {self.count}")
+        object.__setattr__(self, "count", whole(self.count, "the members of a round are"))
 
     def everyone(self, clients: Sequence[int], seed: int, /) -> frozenset[int]:
         return frozenset(clients) if self.count else frozenset()

@@ -118,6 +118,11 @@ class SpuriousPatch:
     def __call__(self, situation: Situation, /) -> Examples:
         return with_patch(situation.examples, labels_alone(situation.examples), self.size)
 
+    def test(self, examples: Examples, classes: int, /) -> Examples:
+        """Each example with the patch of the next class, whose label is wanted: a model that goes by the patch gives it."""
+        wrong = (labels_alone(examples) + 1) % classes
+        return _misled(with_patch(examples, wrong, self.size), wrong)
+
 
 @dataclass(frozen=True, slots=True)
 class SpuriousGreen:
@@ -127,10 +132,24 @@ class SpuriousGreen:
     """
 
     def __call__(self, situation: Situation, /) -> Examples:
-        examples = situation.examples
-        if examples.x.ndim != 4 or examples.x.shape[1] != 3:
-            raise ValueError(f"a colour needs images of three channels, not {tuple(examples.x.shape)}")
-        return replace(examples, x=tinted(examples.x.amax(1, keepdim=True), green_of(labels_alone(examples))))
+        return _greened(situation.examples, labels_alone(situation.examples))
+
+    def test(self, examples: Examples, classes: int, /) -> Examples:
+        """Each example in the green of class C - 1 - y, whose label is wanted: the colours reversed, as EMD-CFL manipulates."""
+        wrong = classes - 1 - labels_alone(examples)
+        return _misled(_greened(examples, wrong), wrong)
+
+
+def _greened(examples: Examples, label: Tensor) -> Examples:
+    if examples.x.ndim != 4 or examples.x.shape[1] != 3:
+        raise ValueError(f"a colour needs images of three channels, not {tuple(examples.x.shape)}")
+    return replace(examples, x=tinted(examples.x.amax(1, keepdim=True), green_of(label)))
+
+
+def _misled(manipulated: Examples, wrong: Tensor) -> Examples:
+    """The manipulated examples with the label that their feature stands for; those that have it anyway are left out."""
+    kept = torch.nonzero(manipulated.y != wrong).flatten()
+    return replace(manipulated, y=wrong).take(kept)
 
 
 def with_patch(examples: Examples, label: Tensor, size: int) -> Examples:

@@ -3,7 +3,7 @@
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from ..fl.simulation import NothingLearned, Simulation
 from ..protocol.answers import Vector
 from .attack_metrics import Success, attack_success
 from .backdoors import LearnedTarget, Target, as_learned
+from .peak_memory import forget_peak, peak_mb
 from .witness import Witness
 
 
@@ -32,33 +33,56 @@ class Clean:
     models: Mapping[int, Vector]
 
 
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One round under attack. clients: all who answered; members: who of them was corrupt in it. weights: what the rule gave to
+    whom, empty where it gives none or had no result. rejected: whose vectors the protocol could not use.
+    """
+
+    clients: frozenset[int]
+    members: frozenset[int]
+    weights: Mapping[int, float]
+    rejected: frozenset[int]
+
+
 @dataclass(slots=True, eq=False)
 class Trial:
-    """A run that is over. Of rounds: those in which the adversary is active.
+    """A run that is over.
 
-    rounds: those after which clients were scored. accuracy: as in Clean. weights: per active round what the rule gave to whom.
-    kappas: per active round where one model was moved for all. success: mean rate of the backdoor from its last poisoned
-    round on, by round. unmoved: rounds in which the rule had no result, and the first reason. lost: other rounds under attack in
-    which nothing could be learned, and the first reason; models stay as they are in them. seconds, server: of CPU.
+    members: clients that are corrupt in some round. rounds: those after which clients were scored. accuracy: as in Clean.
+    judged: per round in which the adversary is active. kappas: of those where one model was moved for all; sizes: in these
+    rounds, how many vectors could be used and how many of them were members'. rejected: a client for every vector that could
+    not be used, and whether it was corrupt in that round. success: mean rate of the backdoor from its last poisoned round on,
+    by round. unmoved: rounds in which the rule had no result, and the first reason. lost: other rounds in which nothing could
+    be learned, and the first reason; models stay as they are in both. seconds, server: of CPU. peak: MB that the process held
+    at most, None where unknown.
     """
 
     simulation: Simulation
     clients: tuple[int, ...]
     members: frozenset[int]
-    rounds: list[int]
-    accuracy: NDArray[np.float64]
-    weights: list[Mapping[int, float]]
-    kappas: list[float]
-    success: dict[int, float]
-    unmoved: tuple[int, str]
-    lost: tuple[int, str]
-    seconds: float
-    server: float
+    rounds: list[int] = field(default_factory=list)
+    accuracy: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
+    judged: list[Judged] = field(default_factory=list)
+    kappas: list[float] = field(default_factory=list)
+    sizes: list[tuple[int, int]] = field(default_factory=list)
+    rejected: list[tuple[int, bool]] = field(default_factory=list)
+    success: dict[int, float] = field(default_factory=dict)
+    unmoved: tuple[int, str] = (0, "")
+    lost: tuple[int, str] = (0, "")
+    seconds: float = 0.0
+    server: float = 0.0
+    peak: float | None = None
 
     @property
     def loyal(self) -> tuple[int, ...]:
-        """Clients that are corrupt in no round; all clients where there is none, as with members drawn anew in every round."""
-        return tuple(i for i in self.clients if i not in self.members) or self.clients
+        """Clients that are corrupt in no round: none where members are drawn anew in every round."""
+        return tuple(i for i in self.clients if i not in self.members)
+
+    @property
+    def measured(self) -> tuple[int, ...]:
+        """Clients whose models are scored: the loyal ones, or all where there is none."""
+        return self.loyal or self.clients
 
     def clean(self) -> Clean:
         return Clean(self.clients, self.accuracy, self.simulation.vectors())
@@ -72,11 +96,12 @@ def played(scenario: Scenario, target: Target | LearnedTarget | None, data: Path
 
 
 def _played(scenario: Scenario, target: Target | LearnedTarget | None, data: Path | None) -> Trial:
+    fresh = forget_peak()
     witness = Witness(scenario.adversary)
     simulation = Simulation(replace(scenario, adversary=witness), data)
     clients = tuple(sorted(simulation.population.clients))
     members = frozenset() if simulation.corrupted is None else simulation.corrupted.members
-    trial = Trial(simulation, clients, members, [], np.zeros((0, len(clients))), [], [], {}, (0, ""), (0, ""), 0.0, 0.0)
+    trial = Trial(simulation, clients, members)
     due = [t for t in range(scenario.rounds) if t + 1 == scenario.rounds or (t + 1) % scenario.evaluate_every == 0]
     last_poisoned = max(filter(lambda t: _active(scenario, t), range(scenario.rounds)), default=0)
     rows: list[list[float]] = []
@@ -89,18 +114,18 @@ def _played(scenario: Scenario, target: Target | LearnedTarget | None, data: Pat
             trial.rounds.append(t)
         if target is not None and last_poisoned <= t and last_poisoned < scenario.rounds - 1:
             trial.success[t] = success_of(trial, target, None).mean
-    trial.accuracy = np.array(rows)
+    trial.accuracy, trial.peak = np.array(rows), peak_mb() if fresh else None
     return trial
 
 
 def success_of(trial: Trial, target: Target | LearnedTarget, clean: Clean | None) -> Success:
-    """The backdoor's success on the models of the loyal clients that have one, as members have learned it by now.
+    """The backdoor's success on the models of the measured clients that have one, as members have learned it by now.
 
     The attack-free models are tested with the same learned trigger: what they are taken in by needed no backdoor.
     """
     watched: Any = trial.simulation.corrupted
     backdoor = as_learned(target, watched.learned if hasattr(target, "given") else {})
-    models = {i: v for i, v in trial.simulation.vectors().items() if i in set(trial.loyal)}
+    models = {i: v for i, v in trial.simulation.vectors().items() if i in set(trial.measured)}
     tests = {i: client.test for i, client in trial.simulation.population.clients.items()}
     before = None if clean is None else {i: clean.models[i] for i in models if i in clean.models}
     if before is not None and before.keys() != models.keys():
@@ -110,7 +135,7 @@ def success_of(trial: Trial, target: Target | LearnedTarget, clean: Clean | None
 
 def _round(trial: Trial, scenario: Scenario, witness: Witness, t: int) -> None:
     simulation, view = trial.simulation, trial.simulation.view
-    before = _only_model(simulation)
+    before, known = _only_model(simulation), len(view.faults)
     witness.begin()
     clients_cpu = _clients_seconds(view.costs)
     started = time.process_time()
@@ -128,15 +153,18 @@ def _round(trial: Trial, scenario: Scenario, witness: Witness, t: int) -> None:
         trial.unmoved = (trial.unmoved[0] + 1, trial.unmoved[1] or " ".join(outcome.unmoved.split()))
     elif simulation.lost:
         trial.lost = (trial.lost[0] + 1, trial.lost[1] or " ".join(simulation.lost.split()))
+    rejected = frozenset(fault.blame for fault in view.faults[known:] if fault.rejected)
+    trial.rejected += [(fault.blame, fault.blame in seen.members) for fault in view.faults[known:] if fault.rejected]
     if not _active(scenario, t):
         return
-    if outcome is not None and outcome.weights:
-        trial.weights.append(outcome.weights)
+    weights = {} if outcome is None or outcome.unmoved else outcome.weights
+    trial.judged.append(Judged(frozenset(seen.clients), frozenset(seen.members), weights, rejected))
     after = _only_model(simulation)
     if before is not None and after is not None:
         kappa = seen.kappa(after.astype(np.float64) - before)
         if kappa is not None:
             trial.kappas.append(kappa)
+            trial.sizes.append((len(seen.clients - rejected), len(seen.members - rejected)))
 
 
 def _active(scenario: Scenario, t: int) -> bool:

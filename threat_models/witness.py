@@ -16,10 +16,14 @@ from ..protocol.view import LocalJob, LocalOffer, LocalWork
 
 @dataclass(slots=True, eq=False)
 class Seen:
-    """Of one round. total: float64 (d,), the sum of the loyal clients' updates, of which there are `count`; squares: the sum of
-    their square norms. seconds: of CPU that all clients' work took, the adversary's included.
+    """Of one round. clients: who answered; members: those of them who are corrupt in this round, the others being loyal in it.
+
+    total: float64 (d,), the sum of the loyal clients' updates, of which there are `count`; squares: the sum of their square
+    norms. seconds: of CPU that all clients' work took, the adversary's included.
     """
 
+    clients: set[int] = field(default_factory=set)
+    members: set[int] = field(default_factory=set)
     count: int = 0
     total: NDArray[np.float64] | None = None
     squares: float = 0.0
@@ -74,6 +78,12 @@ class Watched:
         return self.corrupted.members
 
     @property
+    def present(self) -> frozenset[int]:
+        """Members of the latest round; all members of an adversary that does not tell rounds apart."""
+        found: frozenset[int] = getattr(self.corrupted, "present", self.members)
+        return found
+
+    @property
     def learned(self) -> Mapping[str, Vector]:
         """What members have learned about their poison so far."""
         corrupted: Any = self.corrupted
@@ -81,7 +91,7 @@ class Watched:
         return found
 
     def __call__(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:
-        updates = {job.client for job in jobs if job.work == "update"} - self.members
+        updates = {job.client for job in jobs if job.work == "update"}
         results: Any = self.corrupted(jobs)
         while True:
             started = time.process_time()
@@ -91,8 +101,12 @@ class Watched:
                 return
             finally:
                 self.seen[0].seconds += time.process_time() - started
-            if client in updates:
-                self.seen[0].add(work.vector)
+            seen, member = self.seen[0], client in self.present
+            seen.clients.add(client)
+            if member:
+                seen.members.add(client)
+            elif client in updates:
+                seen.add(work.vector)
             yield client, work
 
     def judge(self, offer: LocalOffer, /) -> int | None:
@@ -116,6 +130,10 @@ class Nobody:
 
     @property
     def members(self) -> frozenset[int]:
+        return frozenset()
+
+    @property
+    def present(self) -> frozenset[int]:
         return frozenset()
 
     @property

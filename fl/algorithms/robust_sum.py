@@ -30,7 +30,7 @@ from ..robust.smoothing import blurred
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a rule. weights: of every client that answered, empty for rules of coordinates or without a result.
+    """What became of a rule. weights: of every client that answered, empty where the result is no weighted sum, or there is none.
 
     unmoved: why nothing was published and the model stays as it is, or empty.
     """
@@ -162,14 +162,19 @@ def _by_coordinates(
         raise Refused(f"{type(rule).__name__} reads the signs of coordinates, which this protection changes; use Plain()")
     lowered = after_rejecting(rule, _rejected(view, faults, updates, updates.clients), len(updates.clients))
 
+    of: dict[int, float] = {}
+
     def combine(rows: Block) -> Vector:
-        return aggregate(lowered, rows, rng).vector
+        found = aggregate(lowered, rows, rng)
+        if found.weights is not None:
+            of.update(zip(updates.clients, found.weights.tolist(), strict=True))
+        return found.vector
 
     try:
         answer = view.coordinates(updates, updates.cluster, combine)
     except ValueError as error:
         return RobustSum(None, 0.0, Outcome({}, str(error)))
-    return _published(answer, 1.0, {}, None)
+    return _published(answer, 1.0, of, None)
 
 
 def _published(answer: Sum | BelowFloor, step: float, of: Mapping[int, float], gram: Gram | None) -> RobustSum:
