@@ -1,1 +1,32 @@
-"""Who is corrupt, what they see and what they do: poisoning adversaries, their knowledge, and what they achieved."""
+"""Who is corrupt, what they see and what they do: poisoning adversaries, their knowledge, and what they achieved.
+
+An `Adversary` names who, when and with what knowledge, and takes attacks by what they change. K0 to K3: the least level of
+knowledge (`knowledge.py`); data and training are a member's own and need K0 where nothing is said.
+
+| Adversary field | attacks | module |
+| --- | --- | --- |
+| data | LabelFlip, DynamicLabelFlip, LabelShuffle, SymmetricNoise, PairNoise | label_attacks |
+| data | Backdoor (BadNets, blended, sinusoid, clean label, by trigger), DistributedBackdoor (DBA), EdgeCase | backdoors, triggers |
+| data | SpuriousPatch, SpuriousGreen: features that go with a label | semantic |
+| data | A3FL (K1): a trigger that members learn together | a3fl |
+| local | GradientAscent, ConstrainAndScale, ProjectedDescent (PGD), Neurotoxin | training_attacks |
+| local | AlternatingMinimisation | alternating |
+| local | CriticalLayers (layer-wise) | critical_layers |
+| local | Chameleon | chameleon |
+| local | Fragmentation: loyal clients are to look unlike each other | cluster_timing |
+| upload | K0: MinusGradient, Null, Stale (free rider), RandomVector, GaussianNoise, Overwritten (NaN, infinite, huge), Scaled (model replacement), NormBounded, Honest; K1: SignFlip | simple_attacks |
+| upload | K1: ALIE, IPM, MinMax, MinSum, FangKrum, FangTrim | collusion |
+| upload | K3: LineSearched (optimal_alie, optimal_ipm) | line_search |
+| upload | K3: Tailored (stat_opt, dyn_opt) | tailored |
+| upload | K2: Mimic; K3: ArbitraryTarget (FLIC's equation 3) | targeted_uploads |
+| upload | K0: Tilted, CloakedCollusion; K1: Hider; K2: Bridge, VictimCapture | cluster_attacks |
+| upload | K0: LoneFaker; K1: Faker: a similarity that stays, an update that does not | similarity_attacks |
+| upload | Jittered, SignBalanced: about another attack, at its level | variants |
+| upload, shown | K0: KernelPoison; shown alone: a member with two faces | liars |
+| choice | K0: WorstModel, Pretended; K2: SameAs | forged_choices |
+| when, silent | mimic_then_flip, last_impression, late_assignment | cluster_timing |
+| samples | a factor on the reported number of examples | adversary |
+
+Beside `Adversary`: ForgedEmbeddings, clients that pose as others in EMD-CFL (forged_embeddings). `cloister evaluate` plays grids of
+these against the rules of `cloister.fl.robust` and the algorithms.
+"""  # noqa: E501
