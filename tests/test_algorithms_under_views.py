@@ -1,4 +1,4 @@
-"""CFL, FedAvg and robust rules under every protection by changing one field: the same clusters, and models within bounds."""
+"""CFL, FLIC, FedAvg and robust rules under every protection: the same clusters, and models within bounds."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -13,6 +13,8 @@ from cloister.crypto.entropy import SimulatedEntropy
 from cloister.fl.algorithms.algorithm import Algorithm, Start
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
 from cloister.fl.algorithms.fedavg import FedAvg
+from cloister.fl.algorithms.flic import FLIC
+from cloister.fl.algorithms.hardened_flic import HardenedFLIC
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
 from cloister.fl.data import Digits
 from cloister.fl.experiment import run
@@ -28,6 +30,9 @@ from cloister.protocol.dropouts import Dropouts
 from cloister.protocol.in_process import Frame
 from cloister.protocol.messages import decode, encode
 from cloister.protocol.view import LocalWork, Protection, Setup
+from cloister.threat_models.adversary import Adversary
+from cloister.threat_models.membership import Fixed
+from cloister.threat_models.simple_attacks import MinusGradient
 
 SPLITTING = CFL(thresholds=ScaleFree(eps1=0.9, eps2=0.3), patience=3)
 ROUNDS = 5
@@ -88,6 +93,33 @@ def test_fedavg_has_the_models_of_plain(name: str, by_samples: bool) -> None:
     assert farthest(ours, plain) < TOLERANCE[name]
     start = ours.view.observe(Model("init")) if Model("init") in ours.state.models else ours.vectors()[0] * 0
     assert np.linalg.norm(ours.vectors()[0] - start) > 1.0
+
+
+def attacked(protection: Protection, algorithm: Algorithm, members: tuple[int, ...]) -> Simulation:
+    adversary = Adversary(members=Fixed(members), upload=MinusGradient())
+    return Simulation(replace(SMALL, protection=protection, algorithm=algorithm, adversary=adversary), None)
+
+
+@pytest.mark.parametrize("algorithm", [FLIC(rounds_before=1), HardenedFLIC(rounds_before=1, every=1)], ids=["FLIC", "hardened"])
+@pytest.mark.parametrize("name", PROTECTIONS)
+def test_flic_finds_the_communities_and_models_of_plain(name: str, algorithm: Algorithm) -> None:
+    ours, plain = (attacked(protection, algorithm, (0, 2, 5)) for protection in (PROTECTIONS[name], Plain(floor=2)))
+    for simulation in (ours, plain):
+        simulation.step()
+        simulation.step()
+        assert clusters(simulation) == {(0, 2, 5), (1, 3, 4, 6, 7)}
+    assert farthest(ours, plain) < TOLERANCE[name]
+    assert not ours.view.faults
+
+
+@pytest.mark.parametrize("name", PROTECTIONS)
+def test_multi_krum_leaves_out_whom_it_leaves_out_in_clear(name: str) -> None:
+    rule = RobustFedAvg(rule=MultiKrum(2))
+    ours, plain = (attacked(protection, rule, (0, 5)) for protection in (PROTECTIONS[name], Plain(floor=2)))
+    for simulation in (ours, plain):
+        simulation.step()
+        assert {i for i, w in simulation.state.outcome.weights.items() if w == 0} == {0, 5}
+    assert farthest(ours, plain) < TOLERANCE[name]
 
 
 @pytest.mark.parametrize("name", ["Plain", *SLOWLY])
