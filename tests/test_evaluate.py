@@ -397,14 +397,14 @@ def test_a_coalition_of_everybody_has_nobody_to_be_told_from() -> None:
 
 
 def test_what_the_protocol_rejects_is_flagged_whether_the_rule_has_a_result_or_not() -> None:
-    """NaN from two members: Multi-Krum for 1 of 8 works on the rest, one for 2 never has a result, a median has no weights."""
+    """NaN from two members: Multi-Krum for 3 leaves out one more of the rest, for 4 has no result, a median has no weights."""
     nan = Adversary(members=Fixed((2, 5)), upload=Overwritten())
-    for rule, by in ((MultiKrum(1), "weight 0 or rejected"), (MultiKrum(2), "rejected"), (Median(), "rejected")):
+    for rule, by in ((MultiKrum(3), "weight 0 or rejected"), (MultiKrum(4), "rejected"), (Median(), "rejected")):
         scenario = replace(sample.scenario, algorithm=RobustFedAvg(rule=rule))
         trial = played(replace(scenario, adversary=nan), None, None)
         found = attacked_metrics(trial, played(scenario, None, None).clean(), None)["detection"]
         assert (found["by"], found["tpr"]) == (by, 1)
-        assert found["fpr"] == (pytest.approx(1 / 6) if rule == MultiKrum(1) else 0)
+        assert found["fpr"] == (pytest.approx(1 / 6) if rule == MultiKrum(3) else 0)
         assert found["auc"] > 0.9
 
 
@@ -442,9 +442,9 @@ def test_rounds_that_an_attack_brings_to_nothing_are_counted_and_the_run_goes_on
 
 
 def test_a_rule_that_too_few_answer_has_no_result_and_that_is_said_once() -> None:
-    """Multi-Krum for 2 of 8 needs 7 updates; with two rejected there are 6, so the model never moves."""
+    """Multi-Krum for 2 of 8 needs 7 updates; with two silent there are 6, so the model never moves."""
     scenario = replace(sample.scenario, algorithm=sample.evaluation.defences["multikrum"])  # type: ignore[arg-type]
-    trial = played(replace(scenario, adversary=Adversary(members=Pool(2), upload=Overwritten())), None, None)
+    trial = played(replace(scenario, adversary=Adversary(members=Pool(2), silent=Schedule())), None, None)
     metrics = attacked_metrics(trial, played(scenario, None, None).clean(), None)
     assert metrics["unmoved"]["rounds"] == 4
     assert "needs at least 7 updates, got 6" in metrics["unmoved"]["reason"]
