@@ -271,7 +271,7 @@ def test_drawing_vectors_is_not_counted(protection: Protection, monkeypatch: pyt
     found = measure(protection, workload(clients=4, parameters=20, rounds=1), SILENT)
     assert found.rounds[0].seconds >= 4 * 0.3
     if not isinstance(protection, Encrypted):  # its keys take as long
-        assert all(c.cpu_seconds < 0.3 for c in found.rounds[0].costs.values())
+        assert all(c.cpu_seconds < 0.2 for c in found.rounds[0].costs.values())
 
 
 def test_a_client_is_charged_for_its_transform_and_the_server_for_its_sums() -> None:
@@ -279,7 +279,7 @@ def test_a_client_is_charged_for_its_transform_and_the_server_for_its_sums() -> 
     load = workload(SUMS, clients=5, parameters=2**17, rounds=2)
     plain, rotated = (measure(p, load, SILENT).rounds[1] for p in (Plain(), FITTING[-1]))
     for client in range(5):
-        assert rotated.costs[client].cpu_seconds > 1.3 * plain.costs[client].cpu_seconds
+        assert rotated.costs[client].cpu_seconds > 2 * plain.costs[client].cpu_seconds
     assert plain.costs[SERVER].cpu_seconds > plain.costs[0].cpu_seconds  # it adds five vectors and makes five copies
 
 
