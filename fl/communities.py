@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Protocol
 
 import networkx as nx
@@ -32,6 +33,13 @@ def one_plus_cosine(cosines: Matrix) -> Matrix:
     return similarity
 
 
+def check_callables(**callables: object) -> None:
+    """Raise ValueError unless these can be called, as a similarity and a detector are."""
+    for name, value in callables.items():
+        if not callable(value):
+            raise ValueError(f"{name} is a callable, such as one of fl.communities, not {value!r}")
+
+
 @dataclass(frozen=True, slots=True)
 class Louvain:
     """Greedy modularity (Blondel et al. 2008). Larger resolutions give more and smaller communities; 1 is the original.
@@ -49,10 +57,10 @@ class Louvain:
     self_loop: float = 0.0
 
     def __post_init__(self) -> None:
-        if not self.resolution > 0:
-            raise ValueError(f"resolution is above 0, not {self.resolution}")
-        if not self.self_loop >= 0:
-            raise ValueError(f"self_loop is a weight of 0 or more, not {self.self_loop}")
+        if not 0 < self.resolution < inf:
+            raise ValueError(f"resolution is finite and above 0, not {self.resolution}")
+        if not 0 <= self.self_loop < inf:
+            raise ValueError(f"self_loop is a finite weight of 0 or more, not {self.self_loop}")
 
     def __call__(self, similarity: Matrix, known: Mask, rng: np.random.Generator, /) -> list[list[int]]:
         graph = nx.Graph()

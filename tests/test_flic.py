@@ -535,11 +535,30 @@ def test_what_it_needs_and_what_is_wrong() -> None:
         ({"warm_up": 5}, "warm_up"),
         ({"least": 0}, "least"),
         ({"settle": 0}, "settle"),
+        ({"rounds_before": 2.5}, "rounds_before is a whole number"),
+        ({"least": True}, "least is a whole number"),
+        ({"warm_up": 0.5}, "warm_up is whole"),
+        ({"warm_up": -1}, "warm_up is whole"),
+        ({"similarity": 3}, "similarity is a callable"),
+        ({"detector": "louvain"}, "detector is a callable"),
     ):
         with pytest.raises(ValueError, match=words):
             FLIC(**{"rounds_before": 5, **wrong})  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="resolution"):
-        Louvain(resolution=0.0)
+    for wrong in ({"resolution": 0.0}, {"resolution": float("inf")}, {"self_loop": -1.0}, {"self_loop": float("nan")}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            Louvain(**wrong)
+
+
+def test_louvain_parts_a_thousand_clients_that_are_all_joined() -> None:
+    """Dense as FLIC's graph is once all have been seen: 499,500 edges, three planted groups, noise on every similarity."""
+    rng = np.random.default_rng(5)
+    planted = rng.permutation(np.repeat(np.arange(3), (400, 300, 300)))
+    noise = np.triu(0.3 * rng.standard_normal((1000, 1000)), 1)
+    cosines = np.clip(np.where(planted[:, None] == planted, 0.5, 0.0) + noise + noise.T, -1.0, 1.0)
+    known = np.ones((1000, 1000), np.bool_)
+    found = detect(Louvain(), one_plus_cosine, cosines, known, range(1000), np.random.default_rng(0))
+    expected = {tuple(np.flatnonzero(planted == group).tolist()) for group in range(3)}
+    assert set(found) == expected
 
 
 def test_louvain_does_not_part_a_single_client_that_is_hardly_like_any() -> None:

@@ -123,3 +123,10 @@ def check_participation(participation: float) -> None:
     """Raise ValueError unless 0 < participation <= 1."""
     if not 0 < participation <= 1:
         raise ValueError(f"participation is a share above 0 and at most 1, not {participation}")
+
+
+def check_counts(**counts: object) -> None:
+    """Raise ValueError unless these are whole numbers of at least 1."""
+    for name, value in counts.items():
+        if type(value) is not int or value < 1:
+            raise ValueError(f"{name} is a whole number of at least 1, not {value!r}")

@@ -22,10 +22,10 @@ import numpy as np
 
 from ...protocol.answers import Assignment, Functionality, Gram, Model, Remembered, Sum
 from ...protocol.view import ServerView
-from ..communities import Detector, Louvain, Similarity, detect, one_plus_cosine
+from ..communities import Detector, Louvain, Similarity, check_callables, detect, one_plus_cosine
 from ..separation import norm_of_combination, norms
 from ..training import Training
-from .algorithm import Cluster, Measured, Start, advanced, check_participation, mean_of, sample
+from .algorithm import Cluster, Measured, Start, advanced, check_counts, check_participation, mean_of, sample
 from .incremental_similarity import EMPTY, Memory, refreshed
 from .parameter_tree import Node
 
@@ -81,10 +81,10 @@ class FLIC:
 
     def __post_init__(self) -> None:
         check_participation(self.participation)
-        if self.rounds_before < 1 or self.least < 1 or self.settle < 1:
-            raise ValueError("rounds_before, least and settle are at least 1")
-        if not 0 <= self.warm_up < self.rounds_before:
-            raise ValueError(f"warm_up is from 0 to below rounds_before, {self.rounds_before}, not {self.warm_up}")
+        check_counts(rounds_before=self.rounds_before, least=self.least, settle=self.settle)
+        check_callables(similarity=self.similarity, detector=self.detector)
+        if type(self.warm_up) is not int or not 0 <= self.warm_up < self.rounds_before:
+            raise ValueError(f"warm_up is whole, from 0 to below rounds_before, {self.rounds_before}, not {self.warm_up!r}")
 
     @property
     def needs(self) -> frozenset[Functionality]:

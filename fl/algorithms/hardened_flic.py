@@ -42,13 +42,13 @@ from numpy.typing import NDArray
 
 from ...protocol.answers import Assignment, Functionality, Gram, Updates, Weights
 from ...protocol.view import ServerView
-from ..communities import Detector, Louvain, Similarity, detect, one_plus_cosine
+from ..communities import Detector, Louvain, Similarity, check_callables, detect, one_plus_cosine
 from ..robust.mixing import of_gram
 from ..robust.rule import GramRule
 from ..screening import against, clearly_against, faded, far_above, gathered, merged, plurality
 from ..separation import cosine_similarity, norm_of_combination, norms
 from ..training import Training
-from .algorithm import Cluster, Measured, Start, advanced, check_participation, mean_of
+from .algorithm import Cluster, Measured, Start, advanced, check_counts, check_participation, mean_of
 from .flic import ALL, named
 from .hardened_state import State, Stored
 from .incremental_similarity import refreshed
@@ -95,12 +95,8 @@ class HardenedFLIC:
 
     def __post_init__(self) -> None:
         check_participation(self.participation)
-        for name in ("rounds_before", "every", "least"):
-            if type(value := getattr(self, name)) is not int or value < 1:
-                raise ValueError(f"{name} is a whole number of at least 1, not {value!r}")
-        for name in ("similarity", "detector"):
-            if not callable(value := getattr(self, name)):
-                raise ValueError(f"{name} is a callable, such as one of fl.communities, not {value!r}")
+        check_counts(rounds_before=self.rounds_before, every=self.every, least=self.least)
+        check_callables(similarity=self.similarity, detector=self.detector)
         _check_inner(self.inner)
         if not 1 <= self.guard < inf:
             raise ValueError(f"guard is a finite factor of at least 1, not {self.guard}: half of all norms are above the median")
