@@ -222,6 +222,8 @@ def _round(
         for name, handle in updates.items() if Functionality.GRAM_REMEMBER in load.needs else ():
             known = grams[name] if load.compared == "update" else view.gram(handle)  # who is in it can be compared
             _remember(view, name, replace(handle, clients=known.clients), remembered)
+        for name in updates if Functionality.GRAM_HISTORY in load.needs else ():
+            _accumulate(view, name, replace(gradients[name], clients=grams[name].clients), remembered)
     clusters = {name: advanced(view, c, answers.get(name)) for name, c in clusters.items()}
     view.retire([c.model for c in clusters.values()], remembered.values())
     asked = personal or list(answers.values())
@@ -261,6 +263,13 @@ def _remember(view: ServerView, name: str, updates: Updates, remembered: dict[st
         view.cosines(updates, remembered[name])
     elif updates.clients:
         remembered[name] = view.remember(updates, updates.clients)
+
+
+def _accumulate(view: ServerView, name: str, updates: Updates, remembered: dict[str, Remembered]) -> None:
+    """Add to what is remembered of the cluster's clients, and compare that with these updates."""
+    kept = f"{name}/sums"
+    remembered[kept] = view.accumulate(updates, dict.fromkeys(updates.clients, 1.0), remembered.get(kept))
+    view.gram_with(updates, remembered[kept])
 
 
 def _messages_of_a_round(protection: Protection, load: Workload) -> int:

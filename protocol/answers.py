@@ -24,6 +24,7 @@ class Functionality(StrEnum):
     SUMS = "sums"
     GRAM = "gram"
     GRAM_REMEMBER = "gram(remember)"
+    GRAM_HISTORY = "gram(history)"
     COORDINATES = "coordinates"
     CHOICE = "choice"
     SLOTS = "slots"
@@ -74,7 +75,7 @@ class Updates:
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """A handle on updates that the view keeps beyond their round, for later comparison. clients: whose, ascending.
+    """A handle on updates that the view keeps beyond their round, or on sums of them. clients: whose, ascending.
 
     A handle of the same name with fewer clients is a handle on those; a view that is told to keep it forgets the others.
     """

@@ -1,5 +1,6 @@
 """Models and means at their owner, and what is done with them there: the part of a view that is about models."""
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import chain, count
 
@@ -81,13 +82,22 @@ class ModelKeeping:
         total = sum(models.values())
         if not total > 0 or min(models.values()) < 0:
             raise ValueError("the weights of models that are merged are not negative, and some are above 0")
+        return self._combined({model: weight / total for model, weight in models.items()})
+
+    def extrapolate(self, model: Model, before: Model, factor: float, /) -> Model:
+        if not math.isfinite(factor):
+            raise ValueError(f"the factor of an extrapolation is a finite number, not {factor}")
+        return self._combined({model: 1 + factor, before: -factor} if model != before else {model: 1.0})
+
+    def _combined(self, models: Mapping[Model, float]) -> Model:
+        """The combination of public models with these weights."""
         if owned := sorted(model.name for model in models if model.name in self.clients.owners):
             raise Refused(f"the model {owned[0]} is one client's own, and nobody holds all of these; merge public models")
-        mean = np.zeros(len(self._setup.initial))
+        total = np.zeros(len(self._setup.initial))
         for model, weight in models.items():
-            mean += weight / total * self._model(model)
+            total += weight * self._model(model)
         name = self._new("+".join(sorted(model.name for model in models))[:200])
-        self._models[name] = mean.astype(np.float32)
+        self._models[name] = total.astype(np.float32)
         return Model(name)
 
     def revise(self, model: Model, change: Callable[[Vector], Vector], /) -> Model:

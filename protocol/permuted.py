@@ -43,7 +43,7 @@ class Permuted:
         given = {Functionality.SUMS, Functionality.GRAM, Functionality.CHOICE, Functionality.SLOTS, Functionality.PAIRS}
         given.add(Functionality.PERSONAL_SUMS)
         if self.keys == "run":
-            given.add(Functionality.GRAM_REMEMBER)
+            given |= {Functionality.GRAM_REMEMBER, Functionality.GRAM_HISTORY}
         if self.transform.keeps_coordinates:
             given.add(Functionality.COORDINATES)
         return frozenset(given)

@@ -14,8 +14,9 @@ import numpy as np
 
 from .answers import BelowFloor, Model, Sum, Updates, Weights
 from .errors import Refused
+from .history import History
 from .span import Row
-from .view_base import Clients, ViewBase
+from .view_base import Clients
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class PersonalQuestion:
         return tuple(sorted(self.row.keys() - {self.receiver}))
 
 
-class PersonalSums(ViewBase):
+class PersonalSums(History):
     """Answers personal sums by a protocol that a view adds, and keeps clients' own models."""
 
     @property

@@ -80,11 +80,6 @@ class SketchView(HeldView):
             matrix = gram_matrix([v for v, _ in sketched.received.values()])
         return Gram(clients, matrix, self._tolerance(updates))
 
-    def remember(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
-        self._needs_one_sketch()
-        chosen = sorted(clients)
-        return self._remember(updates, dict(zip(chosen, self._rows(updates, chosen), strict=True)))
-
     def cosines(self, updates: Updates, remembered: Remembered, /) -> NDArray[np.float64]:
         self._needs_one_sketch()
         rows = self._recalled(remembered)
@@ -112,11 +107,12 @@ class SketchView(HeldView):
         if self._sketch.keys != "run":
             raise Refused("updates of different rounds are under different sketches and cannot be compared; use keys='run'")
 
-    def _rows(self, updates: Updates, clients: Sequence[int]) -> list[Vector]:
-        received = self._sketches(updates).received
+    def _lasting(self, updates: Updates, clients: Sequence[int]) -> list[Vector]:
+        self._needs_one_sketch()
+        received = self._sketches(updates).received if clients else {}
         if missing := [i for i in clients if i not in received]:
             raise Refused(f"no sketch of client {missing[0]} in {updates.name}; ask about the clients of its Gram matrix")
-        return [received[i][0] for i in sorted(clients)]
+        return [received[i][0] for i in clients]
 
     def _sketches(self, updates: Updates) -> Collected:
         """The sketches of these updates; asked for once."""

@@ -169,18 +169,11 @@ class UploadView(PersonalSums):
         session = self._collected(updates).session
         return self._publish(f"{name}@{updates.round}", session, updates.clients, result, 1.0, updates.members)
 
-    def remember(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
-        self._needs_one_transform()
-        chosen = sorted(clients)
-        return self._remember(updates, dict(zip(chosen, self._rows(updates, chosen), strict=True)))
-
     def cosines(self, updates: Updates, remembered: Remembered, /) -> NDArray[np.float64]:
-        self._needs_one_transform()
-        rows = self._recalled(remembered)
-        size = len(updates.clients) * len(rows)
+        new, rows = self._lasting(updates, updates.clients), self._recalled(remembered)
+        size = len(new) * len(rows)
         about = tuple(sorted({*updates.clients, *remembered.clients}))
         self._disclose(updates.round, "server", "gram(remember)", about, size, "inner products with updates of earlier rounds")
-        new = self._rows(updates, updates.clients)
         with self._network.timed(SERVER):
             return cosine_block(new, rows)
 
@@ -233,9 +226,10 @@ class UploadView(PersonalSums):
             raise Refused(f"no update of client {missing[0]} in {updates.name}; ask about its survivors")
         return [received[i][0] for i in clients]
 
-    def _needs_one_transform(self) -> None:
+    def _lasting(self, updates: Updates, clients: Sequence[int]) -> list[Vector]:
         if not self._how.across_rounds:
             raise Refused("updates of different rounds are under different keys and cannot be compared; use keys='run'")
+        return self._rows(updates, clients)
 
     def _publish(
         self, name: str, session: Session, counted: Clients, total: NDArray[np.float64], weight: float, to: Clients

@@ -169,6 +169,22 @@ class ServerView(Protocol):
         """
         ...
 
+    def accumulate(
+        self, updates: Updates, weights: Mapping[int, float], earlier: Remembered | None = None, /, decay: float = 1.0
+    ) -> Remembered:
+        """Keep of each client a weighted sum of its updates: decay times what `earlier` keeps, plus its weight times the new one.
+
+        weights: of clients among those of the updates, finite. The handle is on these clients and those of `earlier`.
+        """
+        ...
+
+    def gram_with(self, updates: Updates, remembered: Remembered, /) -> NDArray[np.float64]:
+        """Inner products of these updates and of what is remembered, together: float64 (n + m, n + m), updates first.
+
+        The updates' handle may be on none of their clients: then what is remembered alone is compared.
+        """
+        ...
+
     def advance(self, model: Model, mean: Sum, /, step: float = 1.0) -> Model:
         """The model moved by step times the published mean (sum / weight), at its owner; step = weight moves it by the sum.
 
@@ -205,6 +221,10 @@ class ServerView(Protocol):
 
     def merge(self, models: Mapping[Model, float], /) -> Model:
         """The mean of these models with these weights, at their owner. Weights are above 0 in sum, none is negative."""
+        ...
+
+    def extrapolate(self, model: Model, before: Model, factor: float, /) -> Model:
+        """The model moved on by factor times its way from `before`, model + factor (model - before), at its owner."""
         ...
 
     def retire(self, models: Iterable[Model], remembered: Iterable[Remembered], /) -> None:

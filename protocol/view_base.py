@@ -236,21 +236,6 @@ class ViewBase(ModelKeeping):
         """Of every client that released something with noise to be compared."""
         return {} if self._pairs is None else dict(self._pairs.ledgers)
 
-    # --- memory -------------------------------------------------------------------------------------------------------
-
-    def _remember(self, updates: Updates, rows: Mapping[int, Vector]) -> Remembered:
-        """Keep these rows of the updates' clients."""
-        name = unused(f"{updates.name}/kept", self.server.remembered)
-        self.server.remembered[name] = dict(sorted(rows.items()))
-        return Remembered(name, tuple(sorted(rows)))
-
-    def _recalled(self, remembered: Remembered) -> list[Vector]:
-        """The kept rows of the handle's clients, in their order. Raises Refused if they are gone."""
-        rows = self.server.remembered.get(remembered.name, {})
-        if any(i not in rows for i in remembered.clients):
-            raise Refused(f"the remembered updates {remembered.name} are gone; keep their handle when retiring")
-        return [rows[i] for i in remembered.clients]
-
     # --- keeping and forgetting ---------------------------------------------------------------------------------------
 
     def retire(self, models: Iterable[Model], remembered: Iterable[Remembered], /) -> None:

@@ -130,6 +130,8 @@ class Drive:
         self.view = case.protection.open(Setup(RUN, initial, clients, self.work, SimulatedEntropy(seed), self.tap))
         self.models = [INIT]
         self.remembered: list[tuple[Remembered, int, str]] = []
+        self.history: tuple[Remembered, dict[int, np.ndarray], dict[int, float]] | None = None  # sums, and bounds on their norms
+        self.historian = np.random.default_rng([seed, len(clients), 1])
 
     # --- clients and network --------------------------------------------------------------------------------------------
 
@@ -431,6 +433,33 @@ class Drive:
         if not any(about <= set(entry.about) for entry in self.view.log[logged:]):
             raise NotIdeal("cosines are not in the disclosure log")
 
+    def accumulate(self, asked: Asked) -> None:
+        """Add some of these updates to what is kept of their clients, or begin anew, and compare all of them with that."""
+        rng, chosen = self.historian, asked.compared or ()
+        weights = {i: float(rng.uniform(-1, 2)) for i in chosen if rng.random() < 0.7}
+        decay = float(rng.choice([0.0, 0.5, 1.0, -1.5]))
+        handle, sums, bounds = self.history if self.history is not None and rng.random() < 0.8 else (None, {}, {})
+        kept = self.view.accumulate(asked.updates, weights, handle, decay=decay)
+        sums, bounds = {i: decay * x for i, x in sums.items()}, {i: abs(decay) * x for i, x in bounds.items()}
+        for i, w in weights.items():
+            vector = self.vector(i, self.round, asked.kind).astype(np.float64)
+            sums[i], bounds[i] = sums.get(i, 0.0) + w * vector, bounds.get(i, 0.0) + abs(w) * float(np.linalg.norm(vector))
+        if kept.clients != tuple(sorted(sums)):
+            raise NotIdeal(f"sums of {sorted(sums)} were to be kept, not of {kept.clients}")
+        self.history = kept, sums, bounds
+        logged, compared = len(self.view.log), tuple(i for i in chosen if rng.random() < 0.7)
+        found = self.view.gram_with(replace(asked.updates, clients=compared), kept)
+        new = [self.vector(i, self.round, asked.kind).astype(np.float64) for i in compared]
+        rows = np.array([*new, *(sums[i] for i in kept.clients)]).reshape(-1, self.length)
+        norms = np.array([*map(np.linalg.norm, new), *(bounds[i] for i in kept.clients)])
+        if (
+            found.shape != (len(rows), len(rows))
+            or (np.abs(found - rows @ rows.T) > self.case.cosine * np.outer(norms, norms)).any()
+        ):
+            raise NotIdeal(f"inner products of {compared} and of sums of {kept.clients} are off in round {self.round}")
+        if not any({*compared, *kept.clients} <= set(entry.about) for entry in self.view.log[logged:]):
+            raise NotIdeal("inner products with sums of earlier updates are not in the disclosure log")
+
     def advance(self, model: Model, mean: Sum) -> Model:
         """Move a model, and check that it moved by the published mean."""
         step = self.view.observe(self.view.advance(INIT, mean))
@@ -489,6 +518,8 @@ class Drive:
                     self.gram(asked)
                 if Functionality.GRAM_REMEMBER in gives:
                     self.compare_and_remember(asked)
+                if Functionality.GRAM_HISTORY in gives and asked.compared is not None and self.historian.random() < 0.5:
+                    self.accumulate(asked)
                 if self.case.personal and rng.random() < self.case.personal:
                     self.some_personal_sums(asked)
                     if rng.random() < 0.7:
@@ -500,7 +531,8 @@ class Drive:
                     self.some_personal_sums(asked)
         self.models = [INIT, *(self.models[1:] + moved)[-3:]]
         self.remembered = [(self.narrowed(handle), *when) for handle, *when in self.remembered[-3:]]
-        self.view.retire(self.models, [remembered for remembered, *_ in self.remembered])
+        history = [] if self.history is None else [self.history[0]]
+        self.view.retire(self.models, [*(remembered for remembered, *_ in self.remembered), *history])
         self.round += 1
 
     def some_personal_sums(self, asked: Asked) -> None:

@@ -228,6 +228,16 @@ def test_order_statistics_are_played_where_an_algorithm_needs_them() -> None:
         measure(Masked(), load, SILENT)
 
 
+@pytest.mark.parametrize("protection", [Plain(), Permuted(), Masked()], ids=repr)
+def test_sums_of_several_rounds_are_compared_where_an_algorithm_needs_them(protection: Protection) -> None:
+    load = workload(frozenset({Functionality.SUMS, Functionality.GRAM, Functionality.GRAM_HISTORY}), rounds=3)
+    found = measure(protection, load, SILENT)
+    compared = [entry for entry in found.log if entry.what == "gram(history)"]
+    assert [(entry.round, entry.scalars) for entry in compared] == [(t, 18 * 19 // 2) for t in range(3)]
+    without = measure(protection, workload(load.needs - {Functionality.GRAM_HISTORY}, rounds=3), SILENT)
+    assert found.rounds[0].costs[1].bytes_up == without.rounds[0].costs[1].bytes_up
+
+
 def test_a_cluster_below_the_floor_is_told() -> None:
     found = measure(Plain(floor=4), workload(clients=9, clusters=3, rounds=1), SILENT)
     assert (found.rounds[0].summed, found.rounds[0].unsummed) == (0, 3)

@@ -241,6 +241,8 @@ def test_keys_of_sessions_keep_nothing_across_rounds():
     updates = view.train(0, root())["root"]
     with pytest.raises(Refused, match="keys='run'"):
         view.remember(updates, (1,))
+    with pytest.raises(Refused, match="several rounds"):
+        view.accumulate(updates, {1: 1.0})
     view.gram(updates)
     assert {name.round for name in view.server.keys} == {0}
     view.retire([Model("init")], [])

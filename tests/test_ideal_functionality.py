@@ -432,6 +432,18 @@ class RemembersOneForAll(UploadView):
         return remembered
 
 
+class ForgetsWhatItKept(UploadView):
+    def accumulate(self, updates, weights, earlier=None, /, decay=1.0):
+        return super().accumulate(updates, weights, earlier, decay=0.5 * decay)
+
+
+class ComparesInSecret(UploadView):
+    def gram_with(self, updates, remembered, /):
+        found = super().gram_with(updates, remembered)
+        self.log.pop()
+        return found
+
+
 class MovesTheOtherWay(UploadView):
     def advance(self, model, mean, /):
         if model.name == "init":
@@ -509,6 +521,8 @@ WRONG = {
     MixesUpTheGramMatrix: "a Gram matrix of .* is off by",
     RoundsTheGramMatrix: "a Gram matrix of .* is off by",
     RemembersOneForAll: "cosines of .* are off",
+    ForgetsWhatItKept: "inner products of .* are off",
+    ComparesInSecret: "sums of earlier updates are not in the disclosure log",
     MovesTheOtherWay: "did not move by",
     StartsFromAnotherModel: "another model or round",
     HidesWhoIsThere: "got no handle",

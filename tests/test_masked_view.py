@@ -206,6 +206,8 @@ def test_memory_compares_rounds_under_one_secret_and_not_under_many():
     assert Functionality.GRAM_REMEMBER not in Masked(keys="session").gives
     with pytest.raises(Refused, match="keys='run'"):
         view.remember(view.train(0, root())["root"], (1,))
+    with pytest.raises(Refused, match="keys='run'"):
+        view.accumulate(view.train(1, root())["root"], {1: 1.0})
 
 
 def test_the_secret_sketch_is_fresh_where_it_should_be():

@@ -23,6 +23,7 @@ from torch import nn
 from cloister.fl.algorithms.algorithm import Algorithm
 from cloister.fl.algorithms.cfl import CFL, Absolute, ScaleFree
 from cloister.fl.algorithms.fedavg import FedAvg, Local, Oracle
+from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
 from cloister.fl.checkpoint import latest
 from cloister.fl.codec import from_plain, to_plain
 from cloister.fl.data import Digits
@@ -30,6 +31,8 @@ from cloister.fl.experiment import run
 from cloister.fl.fast import Fast
 from cloister.fl.models import Mlp
 from cloister.fl.partition import LabelSwap
+from cloister.fl.robust.similarity import FoolsGold
+from cloister.fl.robust.weiszfeld import CenteredClipping
 from cloister.fl.scenario import Scenario
 from cloister.fl.simulation import NothingLearned, Simulation
 from cloister.fl.training import Job, Training
@@ -106,6 +109,8 @@ VARIANTS: dict[str, Scenario] = {
     "fedavg": replace(SMALL, algorithm=FedAvg(participation=0.5)),
     "oracle": replace(SMALL, algorithm=Oracle(), protection=Plain()),
     "local": replace(SMALL, algorithm=Local()),
+    "foolsgold": replace(SMALL, algorithm=RobustFedAvg(rule=FoolsGold(), participation=0.75)),
+    "centred clipping": replace(SMALL, algorithm=RobustFedAvg(rule=CenteredClipping(tau=0.5), participation=0.75)),
 }
 
 
@@ -131,6 +136,14 @@ def test_the_variants_put_into_their_states_what_must_survive() -> None:
         assert state.tree
         assert state.remembered
         seen[name] = state
+    for name in ("foolsgold", "centred clipping"):
+        simulation = Simulation(VARIANTS[name], None)
+        for _ in range(3):
+            simulation.step()
+        state = simulation.state
+        assert from_plain(type(state), json.loads(json.dumps(to_plain(state)))) == state
+        assert state.remembered
+        assert len(state.models) == (2 if name == "centred clipping" else 1)
     assert seen["waiting"].waiting == {5: "0"}
     assert {i for c in seen["arriving"].clusters.values() for i in c.members} >= {1}
 

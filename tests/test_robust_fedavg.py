@@ -35,7 +35,7 @@ from cloister.fl.robust.weiszfeld import CenteredClipping, GeometricMedian
 from cloister.fl.scenario import Scenario, changed, described
 from cloister.fl.simulation import Simulation
 from cloister.fl.training import Training
-from cloister.protocol import Encrypted, Masked, Permuted, Plain
+from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.answers import Functionality, Model
 from cloister.protocol.errors import Refused
 from cloister.protocol.view import LocalJob, LocalWork, Protection, ServerView, Setup
@@ -111,7 +111,8 @@ def expected(rule: Rule) -> NDArray[np.float32]:
 def test_a_rule_of_the_gram_matrix_moves_the_model_as_on_full_updates_under_every_view(
     rule: Rule, protection: Protection
 ) -> None:
-    state, model, _ = play(RobustFedAvg(rule=rule), protection)
+    memory = Functionality.GRAM_HISTORY in protection.gives
+    state, model, _ = play(RobustFedAvg(rule=rule, memory=memory), protection)
     np.testing.assert_allclose(model, expected(rule), atol=2e-5)
     assert state.outcome is not None
     assert state.outcome.unmoved == ""
@@ -218,6 +219,139 @@ def test_nobody_answers() -> None:
     np.testing.assert_array_equal(model, 0)
     assert state.outcome is not None
     assert state.outcome.unmoved
+
+
+# --- what rules carry from round to round ------------------------------------------------------------------------------
+
+LOOKS_BACK = [Plain(), Permuted(), Permuted(HadamardRotation)]
+
+
+def rounds_of(seed: int, rounds: int, d: int = D) -> list[dict[int, NDArray[np.float32]]]:
+    """Updates about a direction that turns slowly; clients 4 and 7 send one constant direction under private noise."""
+    rng = np.random.default_rng(seed)
+    direction, evil = rng.standard_normal((2, d))
+    turned = [direction + 0.3 * t * rng.standard_normal(d) for t in range(rounds)]
+    of = lambda i, t: (0.5 * evil if i in (4, 7) else turned[t]) + 2 * rng.standard_normal(d)  # noqa: E731
+    return [{i: np.asarray(of(i, t), np.float32) for i in IDS} for t in range(rounds)]
+
+
+def play_rounds(
+    algorithm: RobustFedAvg, protection: Protection, sent: Sequence[Mapping[int, NDArray[np.float32]]]
+) -> tuple[list[NDArray[np.float32]], list[State]]:
+    """The models after every round, and the states."""
+
+    def workers(jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:
+        for job in jobs:
+            yield job.client, LocalWork(sent[job.round][job.client], 1)
+
+    initial = np.zeros_like(sent[0][IDS[0]])
+    view = protection.open(Setup(bytes(16), initial, IDS, workers, SimulatedEntropy(0)))
+    state = algorithm.init(Start(IDS, dict.fromkeys(IDS, 0), Model("init")))
+    models, states = [], []
+    for t in range(len(sent)):
+        state = algorithm.round(state, view, np.random.default_rng(t))
+        view.retire(state.models, state.remembered)
+        models.append(view.observe(state.clusters[ALL].model))
+        states.append(state)
+    return models, states
+
+
+@pytest.mark.parametrize("protection", LOOKS_BACK, ids=repr)
+@pytest.mark.parametrize("participation", [1.0, 0.4])
+def test_foolsgold_judges_by_the_sums_of_all_updates_so_far(protection: Protection, participation: float) -> None:
+    sent = rounds_of(0, 6)
+    models, states = play_rounds(RobustFedAvg(rule=FoolsGold(), participation=participation), protection, sent)
+    sums, model = dict.fromkeys(IDS, np.zeros(D, np.float32)), np.zeros(D)
+    for t, (found, state) in enumerate(zip(models, states, strict=True)):
+        assert state.outcome is not None
+        took = tuple(state.outcome.weights)
+        assert len(took) == (N if participation == 1 else 5)
+        sums |= {i: sums[i] + sent[t][i] for i in took}
+        model = (
+            model
+            + aggregate(FoolsGold(), [sent[t][i] for i in took], np.random.default_rng(t), judged=[sums[i] for i in took]).vector
+        )
+        np.testing.assert_allclose(found, model, atol=2e-4)
+    without, _ = play_rounds(RobustFedAvg(rule=FoolsGold(), participation=participation, memory=False), protection, sent)
+    np.testing.assert_allclose(without[0], models[0], atol=1e-6)
+    assert np.linalg.norm(without[-1] - models[-1]) > 0.1
+
+
+@pytest.mark.parametrize("protection", LOOKS_BACK, ids=repr)
+@pytest.mark.parametrize(("participation", "L"), [(1.0, 1), (0.4, 3)])
+def test_centred_clipping_starts_from_the_result_of_the_round_before(
+    protection: Protection, participation: float, L: int
+) -> None:
+    sent, rule = rounds_of(1, 6), CenteredClipping(tau=3.0, L=L)
+    models, states = play_rounds(RobustFedAvg(rule=rule, participation=participation), protection, sent)
+    last, model = np.zeros(D, np.float32), np.zeros(D)
+    for t, (found, state) in enumerate(zip(models, states, strict=True)):
+        assert state.outcome is not None
+        rows = [sent[t][i] for i in state.outcome.weights]
+        last = aggregate(rule, rows, np.random.default_rng(t), extra=last).vector
+        model = model + last
+        np.testing.assert_allclose(found, model, atol=2e-4)
+        assert len(state.models) == 2
+    without, _ = play_rounds(RobustFedAvg(rule=rule, participation=participation, memory=False), protection, sent)
+    np.testing.assert_allclose(without[0], models[0], atol=1e-5)
+    assert np.linalg.norm(without[-1] - models[-1]) > 0.1
+
+
+def test_sybils_under_noise_are_found_by_their_sums_and_not_by_a_round() -> None:
+    """Noise hides in every round that clients 4 and 7 push one way, the others each its own; it averages out of the sums."""
+    rng = np.random.default_rng(3)
+    ways = {i: 0.5 * rng.standard_normal(D) for i in IDS} | dict.fromkeys((4, 7), 0.5 * rng.standard_normal(D))
+    sent = [{i: np.asarray(ways[i] + 2 * rng.standard_normal(D), np.float32) for i in IDS} for _ in range(60)]
+    shares = {}
+    for memory in (True, False):
+        _, states = play_rounds(RobustFedAvg(rule=FoolsGold(), memory=memory), Plain(), sent)
+        outcomes = [state.outcome for state in states[-10:]]
+        shares[memory] = float(np.mean([o.weights.get(4, 0.0) + o.weights.get(7, 0.0) for o in outcomes if o is not None]))
+    assert shares[True] < 0.05 < shares[False]
+
+
+@pytest.mark.parametrize("rule", [FoolsGold(), CenteredClipping(tau=60.0)], ids=["FoolsGold", "centred clipping"])
+def test_a_rule_that_looks_back_works_from_sketches_under_masks(rule: Rule) -> None:
+    """Sketches give its weights within their errors; what the weights then do to the model is exact."""
+    sent, d = rounds_of(2, 4, 3000), 3000
+    exact, _ = play_rounds(RobustFedAvg(rule=rule), Plain(), sent)
+    masked, states = play_rounds(RobustFedAvg(rule=rule), Masked(sketch=1500, clip=64.0, floor=3), sent)
+    assert np.linalg.norm(masked[-1] - exact[-1]) < 0.1 * np.linalg.norm(exact[-1])
+    models = [np.zeros(d), *masked]
+    for t, state in enumerate(states):
+        assert state.outcome is not None
+        assert len(state.outcome.weights) == N
+        step = sum(w * sent[t][i].astype(np.float64) for i, w in state.outcome.weights.items())
+        if isinstance(rule, CenteredClipping) and t:
+            carried = 1 - sum(state.outcome.weights.values())
+            assert carried > 0.01
+            step = step + carried * (models[t] - models[t - 1])
+        np.testing.assert_allclose(models[t + 1] - models[t], step, atol=1e-3)
+
+
+def test_a_round_without_a_result_leaves_what_is_carried_as_it_was() -> None:
+    sent = rounds_of(4, 4)
+    sent[2] = {i: np.full(D, np.nan, np.float32) for i in IDS}
+    rule = CenteredClipping(tau=3.0)
+    models, states = play_rounds(RobustFedAvg(rule=rule), Plain(), sent)
+    np.testing.assert_array_equal(models[2], models[1])
+    assert (states[2].past, states[2].before) == (states[1].past, states[1].before)
+    straight, _ = play_rounds(RobustFedAvg(rule=rule), Plain(), [*sent[:2], sent[3]])
+    np.testing.assert_allclose(models[3], straight[2], atol=1e-5)
+
+
+def test_memory_is_asked_of_the_protection_and_can_be_done_without() -> None:
+    for rule in (FoolsGold(), CenteredClipping(tau=1.0)):
+        assert Functionality.GRAM_HISTORY in RobustFedAvg(rule=rule).needs
+        assert Functionality.GRAM_HISTORY not in RobustFedAvg(rule=rule, memory=False).needs
+        assert Functionality.GRAM_HISTORY not in RobustFedAvg(rule=Mixed((Bucketing(2),), rule)).needs
+        for protection in (Permuted(keys="session"), Masked(keys="session"), TwoServer(), Encrypted()):
+            assert Functionality.GRAM_HISTORY not in protection.gives
+    assert Functionality.GRAM_HISTORY not in RobustFedAvg(rule=MultiKrum(2)).needs
+    smoothing = CRFL(rho_0=1.0, rate=0.1, sigma=0.1, sigma_test=0.1, T=5)
+    with pytest.raises(ValueError, match="memory=False"):
+        RobustFedAvg(rule=CenteredClipping(tau=1.0), smoothing=smoothing)
+    RobustFedAvg(rule=CenteredClipping(tau=1.0), smoothing=smoothing, memory=False)
 
 
 # --- the root, history and what is refused ----------------------------------------------------------------------------

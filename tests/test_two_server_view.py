@@ -317,6 +317,8 @@ def test_coordinates_are_refused_and_the_composition_says_so():
         check_composition("Median", [Functionality.COORDINATES], TwoServer(), [Plain()])
     with pytest.raises(Refused, match="survivors"):
         view.remember(updates, [99])
+    with pytest.raises(Refused, match="several rounds"):
+        view.accumulate(updates, {1: 1.0})
     for question in (lambda: view.gram(updates), lambda: view.sums(updates, {}), lambda: view.remember(updates, [1])):
         view.retire([Model("init")], [])
         with pytest.raises(Refused, match="gone"):

@@ -214,6 +214,66 @@ def test_cosines_with_remembered_updates_are_those_of_clear_updates(protection, 
     assert entry.about == tuple(sorted({*updates.clients, *remembered.clients}))
 
 
+@named([p for p in FULL if Functionality.GRAM_HISTORY in p.gives])
+@given(st.sets(st.sampled_from(MEMBERS)), st.floats(-2, 2), st.lists(st.floats(-2, 2), min_size=5, max_size=5))
+@settings(deadline=None, max_examples=10)
+def test_sums_of_updates_of_several_rounds_compare_as_clear_ones(protection, some, decay, weights):
+    view = open_view(protection)
+    asked = [dict.fromkeys(MEMBERS[:3], 0.5), {i: w for i, w in zip(MEMBERS, weights, strict=True) if i in some}]
+    kept, sums = None, {}
+    for round, of in enumerate(asked):
+        updates = view.train(round, root())["root"]
+        kept = view.accumulate(updates, of, kept, decay=decay)
+        sums = {i: decay * x for i, x in sums.items()}
+        for i, w in of.items():
+            sums[i] = sums.get(i, 0) + w * update_of(i, round).astype(np.float64)
+        assert kept.clients == tuple(sorted(sums))
+        new = np.stack([update_of(i, round).astype(np.float64) for i in updates.clients])
+        rows = np.concatenate([new, np.stack([sums[i] for i in kept.clients])])
+        np.testing.assert_allclose(view.gram_with(updates, kept), rows @ rows.T, atol=1e-4 * (1 + np.abs(rows @ rows.T).max()))
+        entry = view.log[-1]
+        assert (entry.what, entry.recipient, entry.scalars) == ("gram(history)", "server", len(rows) * (len(rows) + 1) // 2)
+        assert entry.about == tuple(sorted({*updates.clients, *kept.clients}))
+        alone = view.gram_with(replace(updates, clients=()), kept)
+        np.testing.assert_allclose(alone, rows[5:] @ rows[5:].T, atol=1e-4 * (1 + np.abs(rows @ rows.T).max()))
+        view.retire([Model("init")], [kept])
+
+
+@named(FULL)
+def test_sums_of_several_rounds_are_refused_where_these_cannot_be_compared(protection):
+    view = open_view(protection)
+    updates = view.train(0, root())["root"]
+    if Functionality.GRAM_HISTORY not in protection.gives:
+        with pytest.raises(Refused, match=r"different (rounds|keys|sketches)|several rounds"):
+            view.accumulate(updates, {1: 1.0})
+        return
+    kept = view.accumulate(updates, {1: 1.0, 2: 2.0})
+    with pytest.raises(ValueError, match="finite"):
+        view.accumulate(updates, {1: float("nan")}, kept)
+    with pytest.raises(ValueError, match="finite"):
+        view.accumulate(updates, {1: 1.0}, kept, decay=float("inf"))
+    with pytest.raises(Refused, match="survivors"):
+        view.accumulate(updates, {99: 1.0}, kept)
+    view.retire([Model("init")], [])
+    with pytest.raises(Refused, match="gone"):
+        view.gram_with(view.train(1, root())["root"], kept)
+
+
+@named(FULL)
+def test_a_model_is_moved_on_along_its_way_from_another(protection):
+    view = open_view(protection)
+    updates = view.train(0, root())["root"]
+    moved = view.advance(Model("init"), view.sums(updates, {"m": Weights(dict.fromkeys(MEMBERS, 1.0))})["m"])
+    far = view.extrapolate(moved, Model("init"), 0.25)
+    start, first = (view.observe(m).astype(np.float64) for m in (Model("init"), moved))
+    np.testing.assert_allclose(view.observe(far), first + 0.25 * (first - start), atol=1e-6)
+    np.testing.assert_array_equal(view.observe(view.extrapolate(moved, moved, 3.0)), view.observe(moved))
+    with pytest.raises(ValueError, match="finite"):
+        view.extrapolate(moved, Model("init"), float("nan"))
+    if view.owner == "clients":
+        assert far.name not in view.server.models
+
+
 def test_cosine_with_a_zero_update_is_zero():
     view = open_view(Plain(), work=lambda jobs: ((j.client, LocalWork(np.zeros(D, np.float32), 1)) for j in jobs))
     updates = view.train(0, root())["root"]

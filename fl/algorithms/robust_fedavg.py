@@ -1,6 +1,7 @@
 """Federated averaging with a robust rule in the place of the mean.
 
-The limits of `robust_sum` hold. ClippedClustering carries its norms from round to round where it stands alone, not behind steps.
+The limits of `robust_sum` hold. ClippedClustering, FoolsGold and centred clipping carry something from round to round where
+they stand alone, not behind steps.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,22 +14,30 @@ from ...protocol.view import ServerView
 from ..robust.clustering import ClippedClustering
 from ..robust.rule import Rule, Sight
 from ..robust.smoothing import CRFL
+from ..robust.weiszfeld import CenteredClipping
 from ..separation import cosine_similarity, norm_of_combination, norms
 from ..training import Training
 from .algorithm import Cluster, Measured, Start, check_participation, sample
 from .parameter_tree import Node
 from .robust_sum import Outcome, check_answerable, functionalities, robust_sum
+from .rule_history import carries
 
 ALL = "0"
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """history: norms that ClippedClustering has seen. outcome, measured: of the last round, for the record."""
+    """What the next round needs.
+
+    history: norms that ClippedClustering has seen. past: what FoolsGold or centred clipping keeps of updates; before: of the
+    latter, the model before its last movement. outcome, measured: of the last round, for the record.
+    """
 
     round: int
     clusters: Mapping[str, Cluster]
     history: tuple[float, ...] = ()
+    past: Remembered | None = None
+    before: Model | None = None
     outcome: Outcome | None = field(default=None, compare=False)
     measured: Mapping[str, Measured] = field(default_factory=dict, compare=False)
 
@@ -38,11 +47,12 @@ class State:
 
     @property
     def models(self) -> Sequence[Model]:
-        return [cluster.model for cluster in self.clusters.values()]
+        current = [cluster.model for cluster in self.clusters.values()]
+        return current if self.before is None else [*current, self.before]
 
     @property
     def remembered(self) -> Sequence[Remembered]:
-        return []
+        return [] if self.past is None else [self.past]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,22 +60,31 @@ class RobustFedAvg:
     """One model for all, moved by the rule's result in every round; where there is none it stays, and `outcome` says why.
 
     rule: any rule of cloister.fl.robust. participation: share sampled a round. root: the client whose update FLTrust trusts.
-    smoothing: CRFL clips the model after every round and blurs it; its T is the number of rounds. Clients are scored on the model
-    itself; `CRFL.vote` gives the votes of blurred copies and `CRFL.certified_radius` what they certify.
+    memory: FoolsGold judges clients by all their updates so far, and centred clipping starts from the last result, which takes
+    one vector per client at the server and a protection that compares updates of different rounds; without it they look at the
+    round alone. smoothing: CRFL clips the model after every round and blurs it; its T is the number of rounds. Clients are scored
+    on the model itself; `CRFL.vote` gives the votes of blurred copies and `CRFL.certified_radius` what they certify.
     """
 
     rule: Rule
     participation: float = 1.0
     root: int | None = None
+    memory: bool = True
     smoothing: CRFL | None = None
 
     def __post_init__(self) -> None:
         check_participation(self.participation)
         check_answerable(self.rule, self.root)
+        if self.smoothing is not None and self._looks_back and isinstance(self.rule, CenteredClipping):
+            raise ValueError("CRFL changes what centred clipping carries to the next round; use memory=False")
+
+    @property
+    def _looks_back(self) -> bool:
+        return self.memory and self.root is None and carries(self.rule)
 
     @property
     def needs(self) -> frozenset[Functionality]:
-        needs = functionalities(self.rule)
+        needs = functionalities(self.rule, self._looks_back)
         return needs if self.smoothing is None else needs | {Functionality.REVISION}
 
     def local(self, training: Training, /) -> Training:
@@ -87,12 +106,16 @@ class RobustFedAvg:
         following = replace(state, round=state.round + 1, measured={})
         if updates is None:
             return replace(following, outcome=Outcome({}, "no client's update could be used"))
-        found = robust_sum(view, updates, self._rule(state), rng, faults=faults, root=self.root)
-        moved = self._smoothed(found.moved(view, cluster.model, rng), view, state.round + 1, rng)
+        rule, back = self._rule(state), self._looks_back
+        found = robust_sum(view, updates, rule, rng, faults=faults, root=self.root, looks_back=back, past=state.past)
+        moved = self._smoothed(found.moved(view, cluster.model, rng, state.before), view, state.round + 1, rng)
+        steps_on = back and isinstance(rule, CenteredClipping) and found.answer is not None
         return replace(
             following,
             clusters={ALL: replace(cluster, model=moved)},
             history=state.history + self._norms(found.gram),
+            past=found.past,
+            before=cluster.model if steps_on else state.before,
             outcome=found.outcome,
             measured=self._measured(found.gram, found.outcome),
         )

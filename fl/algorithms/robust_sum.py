@@ -4,8 +4,8 @@ A rule of the Gram matrix is one Gram matrix and one weighted sum; a rule of coo
 trusts the Gram matrix that the view gives: who can lie about it (a protection says so) can pass a rule of the Gram matrix.
 
 What a view cannot do today sets the limits:
-- Centred clipping starts from zero, because no view puts an earlier result into the Gram matrix.
-- FoolsGold judges the round's updates alone, the paper's variant without memory.
+- FoolsGold and centred clipping look back (`rule_history`) only where sums of updates of several rounds are kept and compared.
+  Elsewhere FoolsGold judges the round's updates alone, the paper's variant without memory, and centred clipping starts from zero.
 - FLTrust's root update is that of a client: whoever holds the root data takes part as client `root`, in every round. Who
   controls that client learns the component of every update along what it sends.
 - Noise (weak DP, FLAME) is added to the model by its owner, the server: such rules are refused where clients own the models.
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ...protocol.answers import BelowFloor, Functionality, Gram, Model, Sum, Updates, Vector, Weights
+from ...protocol.answers import BelowFloor, Functionality, Gram, Model, Remembered, Sum, Updates, Vector, Weights
 from ...protocol.errors import Refused
 from ...protocol.view import ServerView
 from ..robust.aggregate import aggregate
@@ -26,6 +26,7 @@ from ..robust.rejection import after_rejecting
 from ..robust.rows import one_thread
 from ..robust.rule import Block, ExtraRowRule, GramRule, Matrix, Noisy, Rule, Sight
 from ..robust.smoothing import blurred
+from .rule_history import Weighed, after_publishing, carries, weighed
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ class RobustSum:
     """The rule's result as a handle. answer: the published mean, None if there is none. step: the sum of the weights.
 
     gram: what the server saw, where the rule asked for it. noise: standard deviation that the rule adds to each coordinate.
+    past: what a rule that looks back keeps. carried: how much of the last result is in this one, beside the published mean.
     """
 
     answer: Sum | None
@@ -51,11 +53,18 @@ class RobustSum:
     outcome: Outcome
     gram: Gram | None = field(default=None, repr=False)
     noise: float = 0.0
+    past: Remembered | None = None
+    carried: float = 0.0
 
-    def moved(self, view: ServerView, model: Model, rng: np.random.Generator) -> Model:
-        """The model moved by the rule's result, with its noise; the model itself where there is none."""
+    def moved(self, view: ServerView, model: Model, rng: np.random.Generator, before: Model | None = None) -> Model:
+        """The model moved by the rule's result, with its noise; the model itself where there is none.
+
+        before: the model before its last movement, where something of that is carried.
+        """
         if self.answer is None:
             return model
+        if self.carried and before is not None:
+            model = view.extrapolate(model, before, self.carried)
         if abs(self.step - 1) < 1e-9:
             model = view.advance(model, self.answer)
         else:
@@ -63,11 +72,12 @@ class RobustSum:
         return view.revise(model, lambda vector: blurred(vector, self.noise, rng)) if self.noise > 0 else model
 
 
-def functionalities(rule: Rule) -> frozenset[Functionality]:
-    """What a view must give for the rule."""
+def functionalities(rule: Rule, looks_back: bool = False) -> frozenset[Functionality]:
+    """What a view must give for the rule. looks_back: whether it carries something from round to round, if it is one that can."""
     if not of_gram(rule):
         return frozenset({Functionality.COORDINATES})
     needs = {Functionality.SUMS} if rule.sees == Sight.SUM else {Functionality.SUMS, Functionality.GRAM}
+    needs |= {Functionality.GRAM_HISTORY} if looks_back and carries(rule) else set()
     return frozenset(needs | {Functionality.REVISION} if noise_of(rule, np.eye(1)) > 0 else needs)
 
 
@@ -94,9 +104,19 @@ def noise_of(rule: Rule, gram: Matrix) -> float:
 
 
 def robust_sum(
-    view: ServerView, updates: Updates, rule: Rule, rng: np.random.Generator, *, faults: int, root: int | None = None
+    view: ServerView,
+    updates: Updates,
+    rule: Rule,
+    rng: np.random.Generator,
+    *,
+    faults: int,
+    root: int | None = None,
+    looks_back: bool = False,
+    past: Remembered | None = None,
 ) -> RobustSum:
     """The rule's result on these updates, published under the name of their cluster.
+
+    looks_back, past: whether a rule that can looks back beyond the round, and what it kept of the rounds before.
 
     faults: how many the view had on record before these updates were asked for. A client whose vector was rejected since counts
     among the f faulty ones that the rule stands (`after_rejecting`); one that did not answer may be honest, and does not.
@@ -104,25 +124,49 @@ def robust_sum(
     rests on fewer clients than the protection's floor (Krum's one-hot weights always do), or the view refuses the sum.
     Raises Refused for a rule of whole updates where the server does not see them.
     """
-    by = _by_gram if of_gram(rule) else _by_coordinates
-    return by(view, updates, rule, rng, faults, root)
+    if not of_gram(rule):
+        return _by_coordinates(view, updates, rule, rng, faults)
+    return _by_gram(view, updates, rule, rng, faults, root, looks_back and carries(rule), past)
 
 
 def _by_gram(
-    view: ServerView, updates: Updates, rule: Rule, rng: np.random.Generator, faults: int, root: int | None
+    view: ServerView,
+    updates: Updates,
+    rule: Rule,
+    rng: np.random.Generator,
+    faults: int,
+    root: int | None,
+    looks_back: bool,
+    past: Remembered | None,
 ) -> RobustSum:
     gram = view.gram(updates) if rule.sees > Sight.SUM else None
     clients = updates.clients if gram is None else gram.clients  # who cannot be compared is not in the sum
     if not clients:
-        return RobustSum(None, 0.0, Outcome({}, "no client's update could be compared"), gram)
+        return RobustSum(None, 0.0, Outcome({}, "no client's update could be compared"), gram, past=past)
     n = len(clients)
     rule = after_rejecting(rule, _rejected(view, faults, updates, clients), n)
     try:
         with one_thread():
-            weights = _weights(rule, np.zeros((n, n)) if gram is None else gram.matrix, clients, rng, root)
+            if looks_back and gram is not None:
+                found = weighed(rule, view, updates, gram, past, rng)
+            else:
+                found = Weighed(_weights(rule, np.zeros((n, n)) if gram is None else gram.matrix, clients, rng, root))
     except ValueError as error:
-        return RobustSum(None, 0.0, Outcome({}, str(error)), gram)
-    of = {i: float(w) for i, w in zip(clients, weights, strict=True)}
+        return RobustSum(None, 0.0, Outcome({}, str(error)), gram, past=past)
+    published = replace(
+        _asked(view, updates, rule, dict(zip(clients, found.weights.tolist(), strict=True)), gram), past=found.past
+    )
+    if published.answer is None:
+        return published
+    noise = noise_of(rule, np.zeros((n, n)) if gram is None else gram.matrix)
+    if not looks_back:
+        return replace(published, noise=noise)
+    past = after_publishing(rule, view, updates, published.answer, published.outcome.weights, found)
+    return replace(published, noise=noise, past=past, carried=found.carried)
+
+
+def _asked(view: ServerView, updates: Updates, rule: Rule, of: Mapping[int, float], gram: Gram | None) -> RobustSum:
+    """The sum with these weights, if it may be published."""
     asked = Weights({i: w for i, w in of.items() if w != 0})
     if not asked.of:
         return RobustSum(None, 0.0, Outcome(of, f"{type(rule).__name__} trusts nobody"), gram)
@@ -130,8 +174,7 @@ def _by_gram(
         answer = view.sums(updates, {updates.cluster: asked})[updates.cluster]
     except Refused as error:
         return RobustSum(None, 0.0, Outcome(of, str(error)), gram)
-    found = _published(answer, float(weights.sum()), of, gram)
-    return replace(found, noise=noise_of(rule, np.zeros((n, n)) if gram is None else gram.matrix))
+    return _published(answer, sum(of.values()), of, gram)
 
 
 def _rejected(view: ServerView, faults: int, updates: Updates, clients: tuple[int, ...]) -> int:
@@ -155,9 +198,7 @@ def _weights(rule: Rule, gram: Matrix, clients: tuple[int, ...], rng: np.random.
     return weights
 
 
-def _by_coordinates(
-    view: ServerView, updates: Updates, rule: Rule, rng: np.random.Generator, faults: int, root: int | None
-) -> RobustSum:
+def _by_coordinates(view: ServerView, updates: Updates, rule: Rule, rng: np.random.Generator, faults: int) -> RobustSum:
     if rule.sees == Sight.UPDATES and view.owner != "server":
         raise Refused(f"{type(rule).__name__} reads the signs of coordinates, which this protection changes; use Plain()")
     lowered = after_rejecting(rule, _rejected(view, faults, updates, updates.clients), len(updates.clients))

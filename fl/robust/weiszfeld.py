@@ -48,6 +48,7 @@ class CenteredClipping:
     """v <- v + mean_i (x_i - v) min(1, tau / |x_i - v|), L times (Karimireddy et al. 2021, eq. 7).
 
     v starts from the result of the round before, which is the extra row of `weights_with`; `weights` starts from zero.
+    `RobustFedAvg` carries that result, see `algorithms.rule_history`.
     """
 
     tau: float

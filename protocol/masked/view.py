@@ -76,7 +76,8 @@ class Masked:
     def gives(self) -> frozenset[Functionality]:
         given = {Functionality.SUMS, Functionality.GRAM, Functionality.CHOICE, Functionality.PAIRS, Functionality.REVISION}
         given |= set() if self.noise else {Functionality.SLOTS, Functionality.PERSONAL_SUMS}
-        return frozenset(given | {Functionality.GRAM_REMEMBER} if self.keys == "run" else given)
+        across = {Functionality.GRAM_REMEMBER, Functionality.GRAM_HISTORY}
+        return frozenset(given | across if self.keys == "run" else given)
 
     def open(self, setup: Setup, /) -> "MaskedView":
         return MaskedView(setup, self)

@@ -12,6 +12,7 @@ import numpy as np
 from ...crypto.pedersen import COMMITMENT_BYTES
 from ..answers import Assignment, BelowFloor, Sum
 from ..errors import Refused
+from ..history import History
 from ..in_process import Fault
 from ..messages import Task
 from ..roles import Party, Worked
@@ -19,7 +20,7 @@ from ..session import SECOND_SERVER, SERVER, Session
 from ..slot_work import check, misfit
 from ..uploads import to_bytes
 from ..view import LocalWork
-from ..view_base import BETWEEN, ViewBase, unused
+from ..view_base import BETWEEN, unused
 from .asking import Unanswered
 from .run import collect, max_bytes, slot_sums
 from .slot_sums import SlotsAnswered
@@ -32,7 +33,7 @@ OF_SECOND = f"who sent; {OF_COUNTS}, nor of what they computed"
 OF_SUMS = "of each open slot the sum and the weight"
 
 
-class TwoServerSlots(ViewBase):
+class TwoServerSlots(History):
     """Answers sums into slots. `TwoServerView` has what is declared here."""
 
     _terms: Terms

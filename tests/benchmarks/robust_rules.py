@@ -3,7 +3,8 @@
 python tests/benchmarks/robust_rules.py [--json] [--n 100] [--f 20] [--d 100000 1000000] [--repeat 3] [--rows]
 
 Minima of the repetitions. Memory is what numpy allocates at its peak during one call, as a multiple of the input; ByzFL's torch
-path is not seen by that measure. ByzFL is optional (`pip install -e ".[compare]"`); its torch and numpy paths run in turn with ours.
+path is not seen by that measure. ByzFL is optional (`pip install -e ".[compare]"`); its torch and numpy paths run in turn with
+ours.
 """
 
 import argparse

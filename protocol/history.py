@@ -1,0 +1,66 @@
+"""What the server keeps of updates beyond their round: the updates as it holds them, or weighted sums of each client's.
+
+A view adds what it holds of an update, a vector whose inner products are those of updates, in every round alike: the update,
+a transform of it, a sketch. All of these are linear, so that sums of them are what the server would hold of the sums.
+"""
+
+from collections.abc import Mapping, Sequence
+from math import isfinite
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .answers import Remembered, Updates, Vector
+from .errors import Refused
+from .gram import gram_matrix
+from .model_keeping import unused
+from .session import SERVER
+from .view_base import ViewBase
+
+
+class History(ViewBase):
+    """Answers `remember`, `accumulate` and `gram_with` from vectors that the server holds."""
+
+    def _lasting(self, updates: Updates, clients: Sequence[int]) -> list[Vector]:
+        """What the server holds of these clients' updates, comparable across rounds. Raises Refused if there is no such thing."""
+        raise Refused("sums of updates of several rounds are not kept under this protection; use Plain, Permuted or Masked")
+
+    def remember(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
+        chosen = sorted(clients)
+        return self._remember(updates, dict(zip(chosen, self._lasting(updates, chosen), strict=True)))
+
+    def accumulate(
+        self, updates: Updates, weights: Mapping[int, float], earlier: Remembered | None = None, /, decay: float = 1.0
+    ) -> Remembered:
+        if not (isfinite(decay) and all(map(isfinite, weights.values()))):
+            raise ValueError("the weights and the decay of an accumulation are finite numbers")
+        clients = sorted(weights)
+        new = dict(zip(clients, self._lasting(updates, clients), strict=True))
+        old = {} if earlier is None else dict(zip(earlier.clients, self._recalled(earlier), strict=True))
+        with self._network.timed(SERVER):
+            kept = {i: np.float32(decay) * row for i, row in old.items()}
+            for i, row in new.items():
+                part = np.float32(weights[i]) * row
+                kept[i] = kept[i] + part if i in kept else part
+        return self._remember(updates, kept)
+
+    def gram_with(self, updates: Updates, remembered: Remembered, /) -> NDArray[np.float64]:
+        rows = [*self._lasting(updates, updates.clients), *self._recalled(remembered)]
+        about = tuple(sorted({*updates.clients, *remembered.clients}))
+        words = "inner products, as of the updates, of these and of weighted sums of each client's earlier ones"
+        self._disclose(updates.round, "server", "gram(history)", about, len(rows) * (len(rows) + 1) // 2, words)
+        with self._network.timed(SERVER):
+            return gram_matrix(rows)
+
+    def _remember(self, updates: Updates, rows: Mapping[int, Vector]) -> Remembered:
+        """Keep these rows."""
+        name = unused(f"{updates.name}/kept", self.server.remembered)
+        self.server.remembered[name] = dict(sorted(rows.items()))
+        return Remembered(name, tuple(sorted(rows)))
+
+    def _recalled(self, remembered: Remembered) -> list[Vector]:
+        """The kept rows of the handle's clients, in their order. Raises Refused if they are gone."""
+        rows = self.server.remembered.get(remembered.name, {})
+        if any(i not in rows for i in remembered.clients):
+            raise Refused(f"the remembered updates {remembered.name} are gone; keep their handle when retiring")
+        return [rows[i] for i in remembered.clients]
