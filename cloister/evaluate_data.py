@@ -63,7 +63,8 @@ class Grid:
 
     cells: lines by where they stand, in the order of the seeds. foreign: how many lines stand elsewhere: of searches, or of a
     larger grid. earlier: how many stand in the grid, but were played with another attack, defence or scenario of that name.
-    breakdown: what searches found, or empty.
+    breakdown: what searches found, or empty; left_aside: how many of them were about other attacks, defences or scenarios of
+    these names.
     """
 
     folder: str
@@ -175,4 +176,7 @@ def read_grid(folder: Path) -> Grid:
         cells.setdefault(Spot(row["attack"], row["defence"], row["strength"], row["protection"]), []).append(row)
     order = {seed: k for k, seed in enumerate(about["seeds"])}
     ordered = {spot: sorted(found, key=lambda r: order[r["seed"]]) for spot, found in cells.items()}
-    return Grid(folder.resolve().name, about, ordered, foreign, earlier, breakdown)
+    results = breakdown.get("results", [])
+    current = [one for one in results if one.get("of") in present]
+    found = {**breakdown, "results": current, "left_aside": len(results) - len(current)} if breakdown else {}
+    return Grid(folder.resolve().name, about, ordered, foreign, earlier, found)

@@ -245,7 +245,7 @@ def breakdowns(grid: Grid) -> dict[str, Any]:
         median, interval, remarks = breakdown_words(one, steps["most"])
         names = {key: one[key] for key in ("attack", "defence", "protection")}
         rows.append(names | {"median": median, "interval": interval, "remarks": remarks, "tried": _tried(one)})
-    return {"steps": steps, "rows": rows, "strength": grid.breakdown["strength"]}
+    return {"steps": steps, "rows": rows, "strength": grid.breakdown["strength"], "left_aside": grid.breakdown["left_aside"]}
 
 
 def _tried(one: Row) -> str:

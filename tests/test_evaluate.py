@@ -852,7 +852,20 @@ def test_breakdown_searches_and_shares_the_folder(cloister: Command) -> None:
     for strength, broke in tried.items():
         assert broke == (lines[strength]["impact"]["mean_last_10"] > 0.01)
     assert len(timeless(Path("here"))) == before + len({2.0} & set(tried))
-    assert "Breakdown" in Path("here/report.html").read_text()
+    assert "<summary>tried" in Path("here/report.html").read_text()
+
+
+def test_a_search_about_another_attack_of_the_same_name_is_left_aside(cloister: Command) -> None:
+    search = ("breakdown", FILE, "--workers", 1, "--seeds", "0", "--defence", "fedavg", "--attack", "minus", "--most", 1)
+    assert cloister(*search, "--out", "here").code == 0
+    assert "<summary>tried" in Path("here/report.html").read_text()
+    evaluate = ("evaluate", FILE, "--workers", 1, "--seeds", "0", "--out", "here", "--resume")
+    assert cloister(*evaluate).code == 0
+    assert "<summary>tried" in Path("here/report.html").read_text()
+    assert cloister(*evaluate, "--set", "training.lr=0.2").code == 0
+    page = Path("here/report.html").read_text()
+    assert "<summary>tried" not in page
+    assert "Left aside: 1 search with" in page
 
 
 @pytest.mark.parametrize(
