@@ -304,7 +304,12 @@ def test_parameters_that_make_no_sense_are_refused_and_the_floor_holds_in_client
         with pytest.raises(ValueError):
             Encrypted(**bad)
     assert open_view(Encrypted(floor=4))._holders[1].state.policy.min_cohort == 4
-    assert Encrypted().gives == Plain().gives - {Functionality.COORDINATES, Functionality.PAIRS, Functionality.REVISION}
+    assert Encrypted().gives == Plain().gives - {
+        Functionality.COORDINATES,
+        Functionality.GRAM_HISTORY,
+        Functionality.PAIRS,
+        Functionality.REVISION,
+    }
 
 
 def test_a_handle_with_fewer_clients_compares_and_keeps_only_those():
