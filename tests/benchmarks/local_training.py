@@ -10,9 +10,7 @@ import argparse
 import json
 import os
 import platform
-import resource
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,6 +26,7 @@ from cloister.fl.models import CflCnn, FlicCnn, Mlp, ModelFactory, initial
 from cloister.fl.population import Examples
 from cloister.fl.training import Job, PlainLoop, Training
 from cloister.fl.vector import dimension, to_vector
+from cloister.threat_models.peak_memory import peak_mb
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +110,13 @@ def memory() -> dict[str, object]:
     total = np.zeros_like(jobs[0].start)
     for _, update in Fast()(module, jobs, case.training, 0):
         total += update
+    peak = peak_mb()  # not ru_maxrss, which begins with what the parent held
     return {
         "model": case.name,
         "clients": len(jobs),
         "parameters": dimension(module),
         "all_models_bytes": 4 * dimension(module) * len(jobs),
-        "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024),
+        "peak_bytes": None if peak is None else int(1e6 * peak),
         "seconds": round(perf_counter() - start, 2),
     }
 

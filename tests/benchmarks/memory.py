@@ -7,7 +7,7 @@ Each client takes one step on two random images. Peak is the process's, in bytes
 
 import argparse
 import json
-import resource
+from math import nan
 from pathlib import Path
 from time import perf_counter
 
@@ -23,6 +23,7 @@ from cloister.fl.scenario import Scenario
 from cloister.fl.simulation import Simulation
 from cloister.fl.training import Training
 from cloister.protocol import Permuted, Plain
+from cloister.threat_models.peak_memory import peak_mb
 
 
 def noise(folder: Path | None, /) -> Source:
@@ -55,14 +56,15 @@ def main() -> None:
         start = perf_counter()
         simulation.step()
         seconds = perf_counter() - start
-        peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        rows.append({"protection": repr(protection), "seconds": seconds, "peak_bytes": peak})
+        peak = peak_mb()  # not ru_maxrss, which begins with what the parent held
+        rows.append({"protection": repr(protection), "seconds": seconds, "peak_bytes": None if peak is None else int(1e6 * peak)})
     result = {"benchmark": "memory", "clients": options.clients, "rows": rows, "machine": machine(), "versions": versions()}
     if options.json:
         print(json.dumps(result, indent=1))
         return
     for row in rows:
-        print(f"{row['protection']}: {row['seconds']:.1f} s, peak of the process so far {row['peak_bytes'] / 1e9:.2f} GB")
+        peak = (row["peak_bytes"] or nan) / 1e9
+        print(f"{row['protection']}: {row['seconds']:.1f} s, peak of the process so far {peak:.2f} GB")
 
 
 if __name__ == "__main__":
