@@ -80,7 +80,7 @@ evaluation = Evaluation(
         "trimmed mean": RobustFedAvg(rule=TrimmedMean(F)),
         "Multi-Krum": RobustFedAvg(rule=MultiKrum(F)),
         "geometric median": RobustFedAvg(rule=GeometricMedian()),
-        "centred clipping": RobustFedAvg(rule=CenteredClipping(tau=1.0, L=3)),
+        "centred clipping": RobustFedAvg(rule=CenteredClipping(tau=0.2)),
         "CAF": RobustFedAvg(rule=CAF(F)),
         "FoolsGold": RobustFedAvg(rule=FoolsGold()),
         "clipped clustering": RobustFedAvg(rule=ClippedClustering()),
