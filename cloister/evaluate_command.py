@@ -22,7 +22,7 @@ from .evaluate_tables import breakdown_table, grid_json, grid_table, reasons
 from .evaluate_workers import Origin, crew
 from .fl.run_folder import machine, versions
 from .threat_models.breakdown import Steps, median_interval
-from .threat_models.evaluation import Cell, Evaluation, all_cells, description, key_of
+from .threat_models.evaluation import Evaluation, all_cells, description, search_key
 from .threat_models.evaluation_folder import EvaluationFolder
 
 FAILED = 3
@@ -164,7 +164,7 @@ def steps_of(evaluation: Evaluation, given: Mapping[str, float | None]) -> Steps
 def breakdown_json(evaluation: Evaluation, steps: Steps, searched: Sequence[Searched]) -> dict[str, Any]:
     """What searches found as plain values: each, and the median over the seeds with its interval.
 
-    of: key of the grid's first cell of this attack and defence, by which a report knows that the search is about what is there.
+    of: its search key, by which a report knows that it is about what the folder's evaluation is about.
     """
     by: dict[tuple[str, str, str], list[Searched]] = {}
     order = {seed: k for k, seed in enumerate(evaluation.seeds)}
@@ -175,9 +175,8 @@ def breakdown_json(evaluation: Evaluation, steps: Steps, searched: Sequence[Sear
         for defence in evaluation.defences:
             for attack in evaluation.attacks:
                 if (attack, defence, protection) in by:
-                    searches = by[attack, defence, protection]
-                    of = Cell(attack, defence, float(evaluation.strengths[0]), protection, searches[0].seed)
-                    results.append({"of": key_of(evaluation, of), **_over_seeds(searches)})
+                    of = search_key(evaluation, attack, defence, protection)
+                    results.append({"of": of, **_over_seeds(by[attack, defence, protection])})
     return {
         "name": evaluation.name,
         "strength": evaluation.strength,

@@ -177,6 +177,6 @@ def read_grid(folder: Path) -> Grid:
     order = {seed: k for k, seed in enumerate(about["seeds"])}
     ordered = {spot: sorted(found, key=lambda r: order[r["seed"]]) for spot, found in cells.items()}
     results = breakdown.get("results", [])
-    current = [one for one in results if one.get("of") in present]
+    current = [one for one in results if one.get("of") in about.get("searches", ())]
     found = {**breakdown, "results": current, "left_aside": len(results) - len(current)} if breakdown else {}
     return Grid(folder.resolve().name, about, ordered, foreign, earlier, found)

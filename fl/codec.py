@@ -3,7 +3,7 @@
 import base64
 import types
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from math import prod
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -33,7 +33,10 @@ def to_plain(value: Any) -> Any:
 
 
 def from_plain(kind: Any, plain: Any) -> Any:
-    """The inverse of `to_plain` for a declared type. Raises ValueError when the plain value does not fit it."""
+    """The inverse of `to_plain` for a declared type. Raises ValueError when the plain value does not fit it.
+
+    Fields that it lacks take their defaults: it may have been written before there were such fields.
+    """
     try:
         return _from_plain(kind, plain)
     except (TypeError, KeyError, AttributeError) as error:
@@ -60,7 +63,10 @@ def _from_plain(kind: Any, plain: Any) -> Any:
         return _array(np.dtype(get_args(inner[1])[0]), plain["dtype"], plain["shape"], plain["base64"])
     if is_dataclass(kind) and isinstance(kind, type):
         hints = get_type_hints(kind)
-        return kind(**{f.name: _from_plain(hints[f.name], plain[f.name]) for f in fields(kind) if f.compare})
+        if not isinstance(plain, Mapping):
+            raise TypeError(f"{type(plain).__name__} where the fields of {kind.__name__} belong")
+        there = [f for f in fields(kind) if f.compare and not (f.name not in plain and f.default is not MISSING)]
+        return kind(**{f.name: _from_plain(hints[f.name], plain[f.name]) for f in there})
     if kind is float and type(plain) in (int, float):
         return float(plain)
     if type(plain) is not kind:

@@ -216,7 +216,7 @@ def _round(
             personal = [answer for handle in updates.values() for answer in _personal(view, handle)]
         else:
             answers = {name: _mean(view, load, handle) for name, handle in updates.items()}
-        if Functionality.GRAM in load.needs:
+        if load.needs & {Functionality.GRAM, Functionality.GRAM_HISTORY}:
             grams = {name: view.gram(handle) for name, handle in gradients.items()}
             compared = sum(len(gram.clients) for gram in grams.values())
         for name, handle in updates.items() if Functionality.GRAM_REMEMBER in load.needs else ():

@@ -78,10 +78,17 @@ class Remembered:
     """A handle on updates that the view keeps beyond their round, or on sums of them. clients: whose, ascending.
 
     A handle of the same name with fewer clients is a handle on those; a view that is told to keep it forgets the others.
+    together: one vector, a weighted sum over all these clients, in the place of one for each.
     """
 
     name: str
     clients: tuple[int, ...]
+    together: bool = False
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """What the vectors are kept under: the clients, or for a sum over all the first of them."""
+        return self.clients[:1] if self.together else self.clients
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ a transform of it, a sketch. All of these are linear, so that sums of them are w
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import isfinite
 
 import numpy as np
@@ -30,26 +31,37 @@ class History(ViewBase):
         return self._remember(updates, dict(zip(chosen, self._lasting(updates, chosen), strict=True)))
 
     def accumulate(
-        self, updates: Updates, weights: Mapping[int, float], earlier: Remembered | None = None, /, decay: float = 1.0
+        self,
+        updates: Updates,
+        weights: Mapping[int, float],
+        earlier: Remembered | None = None,
+        /,
+        *,
+        decay: float = 1.0,
+        together: bool = False,
     ) -> Remembered:
         if not (isfinite(decay) and all(map(isfinite, weights.values()))):
             raise ValueError("the weights and the decay of an accumulation are finite numbers")
+        if earlier is not None and earlier.clients and earlier.together != together:
+            raise ValueError("a sum over all clients and sums of each are not added to each other")
         clients = sorted(weights)
-        new = dict(zip(clients, self._lasting(updates, clients), strict=True))
-        old = {} if earlier is None else dict(zip(earlier.clients, self._recalled(earlier), strict=True))
-        with self._network.timed(SERVER):
-            kept = {i: np.float32(decay) * row for i, row in old.items()}
-            for i, row in new.items():
-                part = np.float32(weights[i]) * row
-                kept[i] = kept[i] + part if i in kept else part
-        return self._remember(updates, kept)
+        about = tuple(sorted({*clients, *(() if earlier is None else earlier.clients)}))
+        parts: dict[int, list[tuple[float, Vector]]] = {i: [] for i in (about[:1] if together else about)}
+        if earlier is not None:
+            for i, row in zip(earlier.rows, self._recalled(earlier), strict=True):
+                parts[about[0] if together else i].append((decay, row))
+        for i, row in zip(clients, self._lasting(updates, clients), strict=True):
+            parts[about[0] if together else i].append((weights[i], row))
+        with self._network.timed(SERVER), np.errstate(over="ignore", invalid="ignore"):
+            rows = {i: _sum(of) for i, of in parts.items()}
+        return replace(self._remember(updates, rows), clients=about, together=together)
 
     def gram_with(self, updates: Updates, remembered: Remembered, /) -> NDArray[np.float64]:
         rows = [*self._lasting(updates, updates.clients), *self._recalled(remembered)]
         about = tuple(sorted({*updates.clients, *remembered.clients}))
-        words = "inner products, as of the updates, of these and of weighted sums of each client's earlier ones"
+        words = "inner products, as of the updates, of these and of weighted sums of earlier ones"
         self._disclose(updates.round, "server", "gram(history)", about, len(rows) * (len(rows) + 1) // 2, words)
-        with self._network.timed(SERVER):
+        with self._network.timed(SERVER), np.errstate(over="ignore", invalid="ignore"):
             return gram_matrix(rows)
 
     def _remember(self, updates: Updates, rows: Mapping[int, Vector]) -> Remembered:
@@ -59,8 +71,16 @@ class History(ViewBase):
         return Remembered(name, tuple(sorted(rows)))
 
     def _recalled(self, remembered: Remembered) -> list[Vector]:
-        """The kept rows of the handle's clients, in their order. Raises Refused if they are gone."""
+        """The handle's kept rows, in its order. Raises Refused if they are gone."""
         rows = self.server.remembered.get(remembered.name, {})
-        if any(i not in rows for i in remembered.clients):
+        if any(i not in rows for i in remembered.rows):
             raise Refused(f"the remembered updates {remembered.name} are gone; keep their handle when retiring")
-        return [rows[i] for i in remembered.clients]
+        return [rows[i] for i in remembered.rows]
+
+
+def _sum(parts: Sequence[tuple[float, Vector]]) -> Vector:
+    """The weighted sum of these vectors, rounded to float32 once."""
+    total = np.zeros(len(parts[0][1]))
+    for weight, vector in parts:
+        total += weight * vector.astype(np.float64)
+    return total.astype(np.float32)

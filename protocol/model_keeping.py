@@ -92,7 +92,7 @@ class ModelKeeping:
     def _combined(self, models: Mapping[Model, float]) -> Model:
         """The combination of public models with these weights."""
         if owned := sorted(model.name for model in models if model.name in self.clients.owners):
-            raise Refused(f"the model {owned[0]} is one client's own, and nobody holds all of these; merge public models")
+            raise Refused(f"the model {owned[0]} is one client's own, and nobody holds all of these; take public models")
         total = np.zeros(len(self._setup.initial))
         for model, weight in models.items():
             total += weight * self._model(model)

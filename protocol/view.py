@@ -170,18 +170,28 @@ class ServerView(Protocol):
         ...
 
     def accumulate(
-        self, updates: Updates, weights: Mapping[int, float], earlier: Remembered | None = None, /, decay: float = 1.0
+        self,
+        updates: Updates,
+        weights: Mapping[int, float],
+        earlier: Remembered | None = None,
+        /,
+        *,
+        decay: float = 1.0,
+        together: bool = False,
     ) -> Remembered:
         """Keep of each client a weighted sum of its updates: decay times what `earlier` keeps, plus its weight times the new one.
 
-        weights: of clients among those of the updates, finite. The handle is on these clients and those of `earlier`.
+        weights: of clients among those of the updates, finite. together: one sum over all clients, as `earlier` is one, in the
+        place of one for each. The handle is on these clients and those of `earlier`. A sum may grow beyond float32; it is
+        infinite then. Raises ValueError for what cannot be added, Refused where a view does not give gram(history).
         """
         ...
 
     def gram_with(self, updates: Updates, remembered: Remembered, /) -> NDArray[np.float64]:
         """Inner products of these updates and of what is remembered, together: float64 (n + m, n + m), updates first.
 
-        The updates' handle may be on none of their clients: then what is remembered alone is compared.
+        The updates' handle may be on none of their clients: then what is remembered alone is compared. Not finite where a sum is
+        too large. Raises Refused where a view does not give gram(history), and for handles that are gone.
         """
         ...
 

@@ -239,7 +239,7 @@ class ViewBase(ModelKeeping):
     # --- keeping and forgetting ---------------------------------------------------------------------------------------
 
     def retire(self, models: Iterable[Model], remembered: Iterable[Remembered], /) -> None:
-        names, kept = {m.name for m in models}, {r.name: set(r.clients) for r in remembered}
+        names, kept = {m.name for m in models}, {r.name: set(r.rows) for r in remembered}
         for store in (self.server.models, self.clients.models):
             for name in store.keys() - names:
                 del store[name]
@@ -274,7 +274,7 @@ class ViewBase(ModelKeeping):
         for name, vector in snapshot.models.items():
             (self.clients.models if name in snapshot.own else self._models)[name] = vector
         self.server.remembered = {
-            r.name: dict(zip(r.clients, snapshot.remembered[r.name], strict=True)) for r in remembered if r.clients
+            r.name: dict(zip(r.rows, snapshot.remembered[r.name], strict=True)) for r in remembered if r.rows
         }
         for i, party in self.clients.parties.items():
             rounds = dict(snapshot.next_round.get(i, {}))

@@ -130,7 +130,9 @@ class Drive:
         self.view = case.protection.open(Setup(RUN, initial, clients, self.work, SimulatedEntropy(seed), self.tap))
         self.models = [INIT]
         self.remembered: list[tuple[Remembered, int, str]] = []
-        self.history: tuple[Remembered, dict[int, np.ndarray], dict[int, float]] | None = None  # sums, and bounds on their norms
+        self.history: dict[
+            bool, tuple[Remembered, dict[int, np.ndarray], dict[int, float]]
+        ] = {}  # sums, and bounds on their norms
         self.historian = np.random.default_rng([seed, len(clients), 1])
 
     # --- clients and network --------------------------------------------------------------------------------------------
@@ -437,21 +439,25 @@ class Drive:
         """Add some of these updates to what is kept of their clients, or begin anew, and compare all of them with that."""
         rng, chosen = self.historian, asked.compared or ()
         weights = {i: float(rng.uniform(-1, 2)) for i in chosen if rng.random() < 0.7}
-        decay = float(rng.choice([0.0, 0.5, 1.0, -1.5]))
-        handle, sums, bounds = self.history if self.history is not None and rng.random() < 0.8 else (None, {}, {})
-        kept = self.view.accumulate(asked.updates, weights, handle, decay=decay)
+        decay, together = float(rng.choice([0.0, 0.5, 1.0, -1.5])), bool(rng.random() < 0.4)
+        before = self.history[together] if together in self.history and rng.random() < 0.8 else (None, {}, {})
+        handle, sums, bounds = before
+        kept = self.view.accumulate(asked.updates, weights, handle, decay=decay, together=together)
         sums, bounds = {i: decay * x for i, x in sums.items()}, {i: abs(decay) * x for i, x in bounds.items()}
         for i, w in weights.items():
             vector = self.vector(i, self.round, asked.kind).astype(np.float64)
             sums[i], bounds[i] = sums.get(i, 0.0) + w * vector, bounds.get(i, 0.0) + abs(w) * float(np.linalg.norm(vector))
-        if kept.clients != tuple(sorted(sums)):
+        if kept.clients != tuple(sorted(sums)) or kept.together != together:
             raise NotIdeal(f"sums of {sorted(sums)} were to be kept, not of {kept.clients}")
-        self.history = kept, sums, bounds
+        self.history[together] = kept, sums, bounds
         logged, compared = len(self.view.log), tuple(i for i in chosen if rng.random() < 0.7)
         found = self.view.gram_with(replace(asked.updates, clients=compared), kept)
         new = [self.vector(i, self.round, asked.kind).astype(np.float64) for i in compared]
-        rows = np.array([*new, *(sums[i] for i in kept.clients)]).reshape(-1, self.length)
-        norms = np.array([*map(np.linalg.norm, new), *(bounds[i] for i in kept.clients)])
+        old, sizes = [sums[i] for i in kept.clients], [bounds[i] for i in kept.clients]
+        if together and old:
+            old, sizes = [np.sum(old, axis=0)], [sum(sizes)]
+        rows = np.array([*new, *old]).reshape(-1, self.length)
+        norms = np.array([*map(np.linalg.norm, new), *sizes])
         if (
             found.shape != (len(rows), len(rows))
             or (np.abs(found - rows @ rows.T) > self.case.cosine * np.outer(norms, norms)).any()
@@ -531,7 +537,7 @@ class Drive:
                     self.some_personal_sums(asked)
         self.models = [INIT, *(self.models[1:] + moved)[-3:]]
         self.remembered = [(self.narrowed(handle), *when) for handle, *when in self.remembered[-3:]]
-        history = [] if self.history is None else [self.history[0]]
+        history = [handle for handle, *_ in self.history.values()]
         self.view.retire(self.models, [*(remembered for remembered, *_ in self.remembered), *history])
         self.round += 1
 

@@ -47,6 +47,15 @@ def round_trip(value: Any) -> Any:
     return from_plain(type(value), json.loads(json.dumps(to_plain(value))))
 
 
+def test_fields_that_came_later_take_their_defaults_and_others_must_be_there() -> None:
+    assert from_plain(Remembered, {"name": "x", "clients": [1]}) == Remembered("x", (1,), together=False)
+    for wrong in ({"name": "x"}, {"clients": [1]}, [], "x", None):
+        with pytest.raises(ValueError, match="does not fit"):
+            from_plain(Remembered, wrong)
+    with pytest.raises(ValueError, match="does not fit"):
+        from_plain(Traffic, [])  # all of whose fields have defaults
+
+
 @given(states)
 def test_states_of_cfl_return_as_they_were(state: State) -> None:
     assert round_trip(state) == state

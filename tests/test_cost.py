@@ -15,6 +15,7 @@ import pytest
 
 from cloister import cli
 from cloister.cost_table import brief, notes
+from cloister.crypto.orthonormal import HadamardRotation
 from cloister.fl import cost
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
 from cloister.fl.algorithms.emd_cfl import EMDCFL
@@ -234,6 +235,8 @@ def test_sums_of_several_rounds_are_compared_where_an_algorithm_needs_them(prote
     found = measure(protection, load, SILENT)
     compared = [entry for entry in found.log if entry.what == "gram(history)"]
     assert [(entry.round, entry.scalars) for entry in compared] == [(t, 18 * 19 // 2) for t in range(3)]
+    alone = measure(protection, workload(load.needs - {Functionality.GRAM}, rounds=1), SILENT)
+    assert [entry.what for entry in alone.log].count("gram(history)") == 1
     without = measure(protection, workload(load.needs - {Functionality.GRAM_HISTORY}, rounds=3), SILENT)
     assert found.rounds[0].costs[1].bytes_up == without.rounds[0].costs[1].bytes_up
 
@@ -287,7 +290,7 @@ def test_drawing_vectors_is_not_counted(protection: Protection, monkeypatch: pyt
 def test_a_client_is_charged_for_its_transform_and_the_server_for_its_sums() -> None:
     """A rotation of 2^17 coordinates outweighs everything else that a client does; each client inverts the mean too."""
     load = workload(SUMS, clients=5, parameters=2**17, rounds=2)
-    plain, rotated = (measure(p, load, SILENT).rounds[1] for p in (Plain(), FITTING[-1]))
+    plain, rotated = (measure(p, load, SILENT).rounds[1] for p in (Plain(), Permuted(HadamardRotation)))
     for client in range(5):
         assert rotated.costs[client].cpu_seconds > 2 * plain.costs[client].cpu_seconds
     assert plain.costs[SERVER].cpu_seconds > plain.costs[0].cpu_seconds  # it adds five vectors and makes five copies

@@ -862,6 +862,11 @@ def test_a_search_about_another_attack_of_the_same_name_is_left_aside(cloister: 
     evaluate = ("evaluate", FILE, "--workers", 1, "--seeds", "0", "--out", "here", "--resume")
     assert cloister(*evaluate).code == 0
     assert "<summary>tried" in Path("here/report.html").read_text()
+    others = ("evaluate", FILE, "--workers", 1, "--seeds", "1", "--out", "here", "--resume")
+    assert cloister(*others).code == 0
+    assert "<summary>tried" in Path("here/report.html").read_text()  # other seeds, and the same attack
+    stronger = replace(sample.evaluation, strengths=(2,), seeds=(7,))
+    assert description(stronger)["searches"] == description(sample.evaluation)["searches"]
     assert cloister(*evaluate, "--set", "training.lr=0.2").code == 0
     page = Path("here/report.html").read_text()
     assert "<summary>tried" not in page

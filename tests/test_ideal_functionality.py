@@ -433,8 +433,8 @@ class RemembersOneForAll(UploadView):
 
 
 class ForgetsWhatItKept(UploadView):
-    def accumulate(self, updates, weights, earlier=None, /, decay=1.0):
-        return super().accumulate(updates, weights, earlier, decay=0.5 * decay)
+    def accumulate(self, updates, weights, earlier=None, /, *, decay=1.0, together=False):
+        return super().accumulate(updates, weights, earlier, decay=0.5 * decay, together=together)
 
 
 class ComparesInSecret(UploadView):

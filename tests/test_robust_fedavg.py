@@ -354,6 +354,45 @@ def test_memory_is_asked_of_the_protection_and_can_be_done_without() -> None:
     RobustFedAvg(rule=CenteredClipping(tau=1.0), smoothing=smoothing, memory=False)
 
 
+def huge(sent: list[dict[int, NDArray[np.float32]]], clients: Sequence[int]) -> None:
+    """These clients send vectors that can be compared, whose sums cannot."""
+    for updates in sent:
+        for i in clients:
+            updates[i] = np.zeros(D, np.float32)
+            updates[i][0] = 1.5e19
+
+
+@pytest.mark.parametrize("clients", [(4,), (4, 7)])
+def test_whose_sum_has_grown_beyond_comparison_is_not_trusted_and_stops_nobody(clients: Sequence[int]) -> None:
+    sent = rounds_of(7, 6)
+    huge(sent, clients)
+    loyal = [i for i in IDS if i not in clients]
+    models, states = play_rounds(RobustFedAvg(rule=FoolsGold()), Plain(), sent)
+    for t in range(1, 6):
+        outcome = states[t].outcome
+        assert outcome is not None
+        assert outcome.unmoved == ""
+        assert all(outcome.weights[i] == 0 for i in clients)
+        sums = [np.sum([sent[s][i] for s in range(t + 1)], axis=0) for i in loyal]
+        moved = aggregate(FoolsGold(), [sent[t][i] for i in loyal], np.random.default_rng(t), judged=sums).vector
+        np.testing.assert_allclose((models[t] - models[t - 1])[1:], moved[1:], atol=1e-4)  # a single one got into the first round
+
+
+def test_centred_clipping_keeps_one_vector_however_many_clients_there_are() -> None:
+    sent = rounds_of(8, 3)
+    view = open_view(Plain(), sent[0])
+    state = RobustFedAvg(rule=CenteredClipping(tau=3.0), participation=0.4).init(Start(IDS, dict.fromkeys(IDS, 0), Model("init")))
+    for t in range(4):
+        state = RobustFedAvg(rule=CenteredClipping(tau=3.0), participation=0.4).round(state, view, np.random.default_rng(t))
+        view.retire(state.models, state.remembered)
+    assert state.past is not None
+    assert len(state.past.clients) > 5
+    (kept,) = view.save().remembered.values()
+    assert kept.shape == (1, D)
+    products = [entry for entry in view.log if entry.what == "gram(history)"]
+    assert [entry.scalars for entry in products] == [6 * 7 // 2] * 3
+
+
 # --- the root, history and what is refused ----------------------------------------------------------------------------
 
 
@@ -493,3 +532,66 @@ def test_a_rules_parameters_are_described_and_set_from_text() -> None:
     assert described(SMALL)["algorithm"]["rule"] == {"type": "MultiKrum", "f": 1, "m": None}
     assert changed(SMALL, "algorithm.participation", "0.5").algorithm.participation == 0.5
     assert changed(SMALL, "algorithm.rule.f", "2").algorithm.rule == MultiKrum(2)
+
+
+# --- lost on the way ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", [FoolsGold(), CenteredClipping(tau=10.0)], ids=["FoolsGold", "centred clipping"])
+def test_what_is_carried_is_what_happened_whoever_is_lost_on_the_way(rule: Rule) -> None:
+    """Round 1 loses a sketch, 2 two masked inputs, 3 too many of them, 4 all sketches: what is kept sketches what it should."""
+    sent, d = rounds_of(5, 6, 400), 400
+    lost = {1: ("Upload", IDS[2:3]), 2: ("MaskedInput", IDS[1:4:2]), 3: ("MaskedInput", IDS[:8]), 4: ("Upload", IDS)}
+    now = [0]
+
+    def tap(frame: Any) -> list[Any]:
+        kind, who = lost.get(now[0], ("", ()))
+        return [] if frame.kind == kind and frame.sender in who else [frame]
+
+    def workers(jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:
+        for job in jobs:
+            yield job.client, LocalWork(sent[job.round][job.client], 1)
+
+    setup = Setup(bytes(16), np.zeros(d, np.float32), IDS, workers, SimulatedEntropy(0), tap)
+    view: Any = Masked(sketch=200, clip=64.0, floor=3).open(setup)
+    algorithm = RobustFedAvg(rule=rule)
+    state = algorithm.init(Start(IDS, dict.fromkeys(IDS, 0), Model("init")))
+    sums = {i: np.zeros(d) for i in IDS}
+    for t in range(6):
+        now[0], before = t, state
+        state = algorithm.round(state, view, np.random.default_rng(t))
+        view.retire(state.models, state.remembered)
+        assert state.outcome is not None
+        assert state.past is not None
+        assert (state.outcome.unmoved == "") == (t not in (3, 4))
+        kept = view.server.remembered[state.past.name]
+        if isinstance(rule, FoolsGold):
+            for i in state.outcome.weights:
+                sums[i] += sent[t][i]
+            found, true = [kept[i] for i in IDS], [sums[i] for i in IDS]
+        else:
+            if state.outcome.unmoved:
+                assert (state.past, state.before) == (before.past, before.before)
+            assert state.before is not None
+            found = [sum(kept.values())]
+            true = [view.observe(state.clusters[ALL].model) - view.observe(state.before)]
+        for row, vector in zip(found, true, strict=True):
+            np.testing.assert_allclose(row, view._sketch(bytes(32)).apply(vector.astype(np.float32)), atol=1e-3)
+
+
+@pytest.mark.parametrize("rule", [FoolsGold(), CenteredClipping(tau=3.0)], ids=["FoolsGold", "centred clipping"])
+def test_what_is_carried_outlives_rounds_that_rest_on_too_few(rule: Rule) -> None:
+    sent = rounds_of(6, 5)
+    sent[2] = {i: sent[2][i] if i in IDS[:2] else np.full(D, np.nan, np.float32) for i in IDS}
+    sent[3] = {i: sent[3][i] if i in IDS[:1] else np.full(D, np.nan, np.float32) for i in IDS}
+    models, states = play_rounds(RobustFedAvg(rule=rule), Plain(floor=3), sent)
+    assert [s.outcome is not None and bool(s.outcome.unmoved) for s in states] == [False, False, True, True, False]
+    np.testing.assert_array_equal(models[3], models[1])
+    if isinstance(rule, CenteredClipping):
+        assert (states[3].past, states[3].before) == (states[1].past, states[1].before)
+        straight, _ = play_rounds(RobustFedAvg(rule=rule), Plain(), [*sent[:2], sent[4]])
+        np.testing.assert_allclose(models[4], straight[2], atol=1e-5)
+    else:
+        sums = [np.sum([sent[t][i] for t in (0, 1, 2, 3, 4) if np.isfinite(sent[t][i]).all()], axis=0) for i in IDS]
+        moved = aggregate(rule, [sent[4][i] for i in IDS], np.random.default_rng(4), judged=sums).vector
+        np.testing.assert_allclose(models[4] - models[3], moved, atol=1e-4)

@@ -252,6 +252,9 @@ def test_sums_of_several_rounds_are_refused_where_these_cannot_be_compared(prote
         view.accumulate(updates, {1: float("nan")}, kept)
     with pytest.raises(ValueError, match="finite"):
         view.accumulate(updates, {1: 1.0}, kept, decay=float("inf"))
+    with pytest.raises(ValueError, match="a sum over all clients and sums of each"):
+        view.accumulate(updates, {1: 1.0}, kept, together=True)
+    assert view.accumulate(updates, {}, together=True).clients == ()
     with pytest.raises(Refused, match="survivors"):
         view.accumulate(updates, {99: 1.0}, kept)
     view.retire([Model("init")], [])

@@ -160,8 +160,17 @@ def key_of(evaluation: Evaluation, cell: Cell) -> str:
     return hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()[:24]
 
 
+def search_key(evaluation: Evaluation, attack: str, defence: str, protection: str) -> str:
+    """A name for what breakdown searches of this attack are about, whatever the strengths and seeds of the grid."""
+    return key_of(evaluation, Cell(attack, defence, 1.0, protection, 0))
+
+
 def description(evaluation: Evaluation) -> dict[str, Any]:
-    """The evaluation as plain JSON values: what its folder records. keys: of its cells, to tell their lines from others."""
+    """The evaluation as plain JSON values: what its folder records.
+
+    keys: of its cells, to tell their lines from others; searches: likewise of breakdown searches.
+    """
+    named = evaluation.named_protections
     return {
         "name": evaluation.name,
         "scenario": described(evaluation.scenario),
@@ -174,6 +183,7 @@ def description(evaluation: Evaluation) -> dict[str, Any]:
         "targets": {name: described(target) for name, target in evaluation.targets.items()},
         "breakdown": described(evaluation.breakdown),
         "keys": [key_of(evaluation, cell) for cell in all_cells(evaluation)],
+        "searches": [search_key(evaluation, a, d, p) for a in evaluation.attacks for d in evaluation.defences for p in named],
     }
 
 

@@ -60,9 +60,9 @@ class RobustFedAvg:
     """One model for all, moved by the rule's result in every round; where there is none it stays, and `outcome` says why.
 
     rule: any rule of cloister.fl.robust. participation: share sampled a round. root: the client whose update FLTrust trusts.
-    memory: FoolsGold judges clients by all their updates so far, and centred clipping starts from the last result, which takes
-    one vector per client at the server and a protection that compares updates of different rounds; without it they look at the
-    round alone. smoothing: CRFL clips the model after every round and blurs it; its T is the number of rounds. Clients are scored
+    memory: FoolsGold judges clients by the sum of all their updates so far, of which the server keeps one vector per client, and
+    centred clipping starts from the last result. That takes a protection that compares updates of different rounds; without
+    memory they look at the round alone. smoothing: CRFL clips the model after every round and blurs it; its T is the number of rounds. Clients are scored
     on the model itself; `CRFL.vote` gives the votes of blurred copies and `CRFL.certified_radius` what they certify.
     """
 

@@ -4,8 +4,9 @@ A rule of the Gram matrix is one Gram matrix and one weighted sum; a rule of coo
 trusts the Gram matrix that the view gives: who can lie about it (a protection says so) can pass a rule of the Gram matrix.
 
 What a view cannot do today sets the limits:
-- FoolsGold and centred clipping look back (`rule_history`) only where sums of updates of several rounds are kept and compared.
-  Elsewhere FoolsGold judges the round's updates alone, the paper's variant without memory, and centred clipping starts from zero.
+- FoolsGold and centred clipping look back (`rule_history`) only where sums of updates of several rounds are kept and
+  compared. Elsewhere they are refused unless they do without: then FoolsGold judges the round's updates alone, the paper's
+  variant without memory, and centred clipping starts from zero.
 - FLTrust's root update is that of a client: whoever holds the root data takes part as client `root`, in every round. Who
   controls that client learns the component of every update along what it sends.
 - Noise (weak DP, FLAME) is added to the model by its owner, the server: such rules are refused where clients own the models.
@@ -26,7 +27,7 @@ from ..robust.rejection import after_rejecting
 from ..robust.rows import one_thread
 from ..robust.rule import Block, ExtraRowRule, GramRule, Matrix, Noisy, Rule, Sight
 from ..robust.smoothing import blurred
-from .rule_history import Weighed, after_publishing, carries, weighed
+from .rule_history import Weighed, after_publishing, before_weighing, carries, weighed
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,23 +146,23 @@ def _by_gram(
         return RobustSum(None, 0.0, Outcome({}, "no client's update could be compared"), gram, past=past)
     n = len(clients)
     rule = after_rejecting(rule, _rejected(view, faults, updates, clients), n)
+    these = replace(updates, clients=clients)
+    past = before_weighing(rule, view, these, past) if looks_back else past
     try:
         with one_thread():
             if looks_back and gram is not None:
-                found = weighed(rule, view, updates, gram, past, rng)
+                found = weighed(rule, view, these, gram, past, rng)
             else:
                 found = Weighed(_weights(rule, np.zeros((n, n)) if gram is None else gram.matrix, clients, rng, root))
     except ValueError as error:
         return RobustSum(None, 0.0, Outcome({}, str(error)), gram, past=past)
-    published = replace(
-        _asked(view, updates, rule, dict(zip(clients, found.weights.tolist(), strict=True)), gram), past=found.past
-    )
+    of = dict(zip(clients, found.weights.tolist(), strict=True))
+    published = replace(_asked(view, updates, rule, of, gram), past=past)
     if published.answer is None:
         return published
     noise = noise_of(rule, np.zeros((n, n)) if gram is None else gram.matrix)
-    if not looks_back:
-        return replace(published, noise=noise)
-    past = after_publishing(rule, view, updates, published.answer, published.outcome.weights, found)
+    if looks_back:
+        past = after_publishing(rule, view, these, past, published.answer, of, found.carried)
     return replace(published, noise=noise, past=past, carried=found.carried)
 
 

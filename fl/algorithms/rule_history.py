@@ -1,11 +1,12 @@
-"""What two robust rules carry from round to round, under views that compare updates of different rounds.
+"""What two robust rules carry from round to round, under views that keep and compare sums of updates of several rounds.
 
-- FoolsGold judges each client by the sum of all its updates so far (Fung et al. 2020, algorithm 1).
+- FoolsGold judges each client by the sum of all its updates so far (Fung et al. 2020, algorithm 1): of all that could be compared
+  in their round, whatever came of the round. Who has sent so much that its sum cannot be compared any more is not trusted.
 - Centred clipping starts from the result of the round before, v (Karimireddy et al. 2021, eq. 7). That is a weighted sum of
-  earlier updates, of which the view keeps each client's part; <x_i, v> is the sum of x_i's inner products with the parts. What is
-  left of v in the new result moves the model on along its last movement, which v was.
+  earlier updates, which the view keeps. What is left of v in the new result moves the model on along its last movement, v.
 
-Rules behind steps (`Mixed`) carry nothing.
+Rules behind steps (`Mixed`) carry nothing. Where the Gram matrix is one of sketches, a client that sketches one vector and sums
+another makes the v that is compared another than the v that moves the model, for as long as v lasts.
 """
 
 from collections.abc import Mapping
@@ -22,10 +23,9 @@ from ..robust.weiszfeld import CenteredClipping
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Weighed:
-    """weights: of the round's updates, float64 (n,). past: what is kept by now. carried: the weight of the last result."""
+    """weights: of the round's updates, float64 (n,). carried: the weight of the last result."""
 
     weights: Matrix = field(repr=False)
-    past: Remembered | None = None
     carried: float = 0.0
 
 
@@ -34,39 +34,42 @@ def carries(rule: Rule) -> bool:
     return isinstance(rule, FoolsGold | CenteredClipping)
 
 
-def weighed(
-    rule: Rule, view: ServerView, updates: Updates, gram: Gram, past: Remembered | None, rng: np.random.Generator
-) -> Weighed:
-    """The weights of a rule that looks back. gram: of these updates, of whose clients there is at least one.
-
-    What centred clipping keeps changes once its result is published, by `after_publishing`.
-    """
-    these = replace(updates, clients=gram.clients)
+def before_weighing(rule: Rule, view: ServerView, these: Updates, past: Remembered | None) -> Remembered | None:
+    """What is kept once these updates are there: FoolsGold's sums with them, and centred clipping's as they were."""
     if isinstance(rule, FoolsGold):
-        sums = view.accumulate(these, dict.fromkeys(gram.clients, 1.0), past)
-        of_sums = view.gram_with(replace(these, clients=()), replace(sums, clients=gram.clients))
-        return Weighed(rule.weights(of_sums, rng), sums)
-    if not isinstance(rule, CenteredClipping):
-        raise ValueError(f"{rule} does not look back beyond the round")
-    n = len(gram.clients)
-    if past is None:
+        return view.accumulate(these, dict.fromkeys(these.clients, 1.0), past)
+    return past
+
+
+def weighed(
+    rule: Rule, view: ServerView, these: Updates, gram: Gram, past: Remembered | None, rng: np.random.Generator
+) -> Weighed:
+    """The weights of a rule that looks back. these: the updates of the clients of `gram`. past: what is kept by now.
+
+    Raises ValueError where the rule cannot give any.
+    """
+    if isinstance(rule, FoolsGold) and past is not None:
+        sums = view.gram_with(replace(these, clients=()), replace(past, clients=these.clients))
+        fit = np.isfinite(np.diagonal(sums))
+        weights = np.zeros(len(fit))
+        weights[fit] = rule.weights(sums[np.ix_(fit, fit)], rng)
+        return Weighed(weights)
+    if isinstance(rule, CenteredClipping) and past is not None:
+        weights = rule.weights_with(view.gram_with(these, past), rng)
+        return Weighed(weights[:-1], float(weights[-1]))
+    if isinstance(rule, CenteredClipping):
         return Weighed(rule.weights(gram.matrix, rng))
-    together = view.gram_with(these, past)
-    fold = np.zeros((len(together), n + 1))
-    fold[:n, :n] = np.eye(n)
-    fold[n:, n] = 1.0
-    weights = rule.weights_with(fold.T @ together @ fold, rng)
-    return Weighed(weights[:n], past, float(weights[n]))
+    raise ValueError(f"{rule} does not look back beyond the round")
 
 
 def after_publishing(
-    rule: Rule, view: ServerView, updates: Updates, answer: Sum, of: Mapping[int, float], found: Weighed
+    rule: Rule, view: ServerView, these: Updates, past: Remembered | None, answer: Sum, of: Mapping[int, float], carried: float
 ) -> Remembered | None:
     """What is kept for the next round. answer: the published mean with the weights `of`; the model moves by it times their sum.
 
     Clients that were lost on the way to it are not in it, and the others count for them.
     """
     if not isinstance(rule, CenteredClipping):
-        return found.past
+        return past
     scale = sum(of.values()) / answer.weight
-    return view.accumulate(updates, {i: scale * of[i] for i in answer.clients}, found.past, decay=found.carried)
+    return view.accumulate(these, {i: scale * of[i] for i in answer.clients}, past, decay=carried, together=True)
