@@ -62,8 +62,9 @@ class RobustFedAvg:
     rule: any rule of cloister.fl.robust. participation: share sampled a round. root: the client whose update FLTrust trusts.
     memory: FoolsGold judges clients by the sum of all their updates so far, of which the server keeps one vector per client, and
     centred clipping starts from the last result. That takes a protection that compares updates of different rounds; without
-    memory they look at the round alone. smoothing: CRFL clips the model after every round and blurs it; its T is the number of rounds. Clients are scored
-    on the model itself; `CRFL.vote` gives the votes of blurred copies and `CRFL.certified_radius` what they certify.
+    memory they look at the round alone. smoothing: CRFL clips the model after every round and blurs it; its T is the number of
+    rounds. Clients are scored on the model itself; `CRFL.vote` gives the votes of blurred copies and `CRFL.certified_radius`
+    what they certify.
     """
 
     rule: Rule
