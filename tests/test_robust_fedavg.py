@@ -231,8 +231,11 @@ def rounds_of(seed: int, rounds: int, d: int = D) -> list[dict[int, NDArray[np.f
     rng = np.random.default_rng(seed)
     direction, evil = rng.standard_normal((2, d))
     turned = [direction + 0.3 * t * rng.standard_normal(d) for t in range(rounds)]
-    of = lambda i, t: (0.5 * evil if i in (4, 7) else turned[t]) + 2 * rng.standard_normal(d)  # noqa: E731
-    return [{i: np.asarray(of(i, t), np.float32) for i in IDS} for t in range(rounds)]
+
+    def update(client: int, t: int) -> NDArray[np.float32]:
+        return np.asarray((0.5 * evil if client in (4, 7) else turned[t]) + 2 * rng.standard_normal(d), np.float32)
+
+    return [{i: update(i, t) for i in IDS} for t in range(rounds)]
 
 
 def play_rounds(
