@@ -63,8 +63,8 @@ class Grid:
 
     cells: lines by where they stand, in the order of the seeds. foreign: how many lines stand elsewhere: of searches, or of a
     larger grid. earlier: how many stand in the grid, but were played with another attack, defence or scenario of that name.
-    breakdown: what searches found, or empty; left_aside: how many of them were about other attacks, defences or scenarios of
-    these names.
+    breakdown: what searches found, or empty; its `left_aside` counts those about other attacks, defences or scenarios of these
+    names.
     """
 
     folder: str
