@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...crypto.samplers import discrete_gaussian
-from ..ledger import Ledger, Release, summed_discrete_gaussians
+from ..gaussian_privacy import SummedDiscreteGaussians
+from ..ledger import Ledger, Release
 
 Matrix = NDArray[np.float64]
 
@@ -89,7 +90,7 @@ def release(noise: Noise, multiplier: float, sensitivity: float, changed: int, c
     changed: coordinates that replacing one unit can change; each may be rounded the other way.
     """
     l2 = STEPS / multiplier + math.sqrt(changed)
-    event = summed_discrete_gaussians(variance=STEPS**2, honest=1, dimension=changed, l2=l2)
+    event = SummedDiscreteGaussians(STEPS**2, 1, changed, l2)
     exact = sensitivity * (1 + multiplier * math.sqrt(changed) / STEPS)
     words = f"discrete Gaussian, standard deviation {multiplier * sensitivity:.6g}"
     if noise.unit == "attribute":
