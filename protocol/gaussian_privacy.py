@@ -45,7 +45,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """The largest mu whose epsilon at delta is at most this one: noise of deviation sensitivity / mu is enough, and no less is."""
+    """The largest mu whose epsilon at delta is at most this one: noise of deviation sensitivity / mu is just enough."""
     low, high = 0.0, 1.0
     while gaussian_delta(high, epsilon) <= delta:
         low, high = high, 2 * high

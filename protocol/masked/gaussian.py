@@ -134,10 +134,10 @@ class DistributedGaussian:
     def release(self, survivors: int, adjacency: Adjacency) -> Release:
         """What opening a sum of this many survivors discloses about one of them, as the ledger takes it.
 
-        Formal guarantee: differential privacy for one client's whole vector ("user level"), by the noise of the survivors that are not corrupt,
-        against the server, the corrupt clients and everybody who sees the sum. The sampler's distance from the exact
-        distribution adds at most survivors * padded * 2^-190 to delta. adjacency: "zero out" (its vector is replaced by zeros)
-        or "replace" (by any other). Raises Refused for "add or remove", and if nobody honest is left to add noise.
+        Formal guarantee: differential privacy for one client's whole vector ("user level"), by the noise of the survivors that
+        are not corrupt, against the server, the corrupt clients and everybody who sees the sum. The sampler's distance from the
+        exact distribution adds at most survivors * padded * 2^-190 to delta. adjacency: "zero out" (its vector is replaced by
+        zeros) or "replace" (by any other). Raises Refused for "add or remove", and if nobody honest is left to add noise.
         """
         if adjacency == "add or remove":
             raise Refused('who takes part in a masked sum is public: account under "zero out" or "replace"')
