@@ -42,7 +42,7 @@ def test_no_neighbour_moves_what_is_released_farther_than_the_ledger_was_told(na
     assert len(found) >= count
     worst = max(found, key=lambda shift: shift.ratio)
     assert worst.ratio <= 1.0, worst
-    assert max(shift.ratio for shift in found if ("tau" not in shift.what and "W" not in shift.what) or name == "distances") > 0.3
+    assert worst.ratio > (0.02 if name == "distances" else 0.3)  # or nothing would have been tried
 
 
 @pytest.mark.parametrize("name", CHOICES)
@@ -143,11 +143,11 @@ def test_stratified_samples_and_noise_are_refused_in_one_line() -> None:
     with pytest.raises(Refused, match="draw them by position"):
         ask(view, PerClient(noise=NOISE))
     assert not view.pair_ledgers
-    ask(view, PerClient())
+    ask(view, PerClient(), round=1)
 
 
 def test_an_embedding_that_mixes_records_is_refused_under_noise(monkeypatch: Any) -> None:
-    mixing = nn.Sequential(nn.Flatten(), nn.BatchNorm1d(25, track_running_stats=False))
+    mixing = nn.Sequential(nn.BatchNorm2d(1, track_running_stats=False), nn.Flatten())
     monkeypatch.setattr(neighbours, "network", lambda kind, seed: mixing if kind == 0 else network(kind, seed))
     own = neighbours.data(np.random.default_rng(1), 40, 3)
     with pytest.raises(Refused, match="depends on the others"):
