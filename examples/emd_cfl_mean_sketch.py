@@ -201,9 +201,7 @@ def draw(cells: Mapping[str, Cell]) -> Figure:
                 if points:
                     label = f"{kind}, {'at eps' if measure == 'ari' else 'best'}"
                     axes.plot(*zip(*points, strict=True), style, color=hue, ms=4.5, lw=1.6, label=label)
-        axes.set(
-            xscale="log", xlabel=r"$\varepsilon$ of a record by the clustering alone, $\delta = 10^{-5}$", ylim=(-0.05, 1.05)
-        )
+        axes.set(xscale="log", xlabel=r"$\varepsilon$ by the clustering alone, $\delta = 10^{-5}$", ylim=(-0.05, 1.05))
         axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
         axes.minorticks_off()
         axes.set_title(form, fontsize=10.5, color=INK)

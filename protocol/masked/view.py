@@ -113,9 +113,9 @@ class MaskedView(ReceiverOpenedSums):
         beside = "the sums of its updates, by an epsilon of their own"
         return {key: ledger.without(beside) for key, ledger in super().ledgers.items()} | self._noisy.ledgers
 
-    def _check_noise(self, asked: Functionality) -> None:
+    def _check_noise(self, *either: Functionality) -> None:
         if self._how.noise is not None:
-            self._how.noise.check(asked)
+            self._how.noise.check(*either)
 
     def _disclose(
         self, round: int, to: Recipient, what: str, about: Clients, scalars: int, words: str, client: int | None = None
@@ -229,6 +229,23 @@ class MaskedView(ReceiverOpenedSums):
     def gram(self, updates: Updates, /) -> Gram:
         self._check_noise(Functionality.GRAM)
         return super().gram(updates)
+
+    def remember(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
+        self._check_noise(Functionality.GRAM_REMEMBER, Functionality.GRAM_HISTORY)
+        return super().remember(updates, clients)
+
+    def accumulate(
+        self,
+        updates: Updates,
+        weights: Mapping[int, float],
+        earlier: Remembered | None = None,
+        /,
+        *,
+        decay: float = 1.0,
+        together: bool = False,
+    ) -> Remembered:
+        self._check_noise(Functionality.GRAM_HISTORY)
+        return super().accumulate(updates, weights, earlier, decay=decay, together=together)
 
     def cosines(self, updates: Updates, remembered: Remembered, /) -> NDArray[np.float64]:
         self._check_noise(Functionality.GRAM_REMEMBER)
