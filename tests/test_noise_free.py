@@ -42,7 +42,7 @@ BASE = Scenario(
     name="noise",
     data=Digits(),
     partition=Iid(clients=8, samples=60),
-    model=Mlp(hidden=()),
+    model=Mlp(hidden=(8,)),
     training=Training(epochs=1, batch=10, lr=0.1),
     algorithm=FedAvg(by_samples=False),
     protection=Masked(noise=SUMS),

@@ -66,7 +66,7 @@ class Noise:
         if self.unit == "attribute":
             return np.asarray(np.clip(found, -self.clip, self.clip))
         norms = np.linalg.norm(found, axis=1, keepdims=True)
-        return np.asarray(found * np.minimum(1.0, self.clip / np.maximum(norms, np.finfo(np.float64).tiny)))
+        return np.asarray(found * (self.clip / np.maximum(norms, self.clip)))
 
     def sensitivity(self, projection: Matrix) -> float:
         """l2, of a cloud Z R under replacement of one unit, exactly: largest singular value, or row norm, of R (d, p)."""
