@@ -85,7 +85,7 @@ def measured(simulation: Simulation, kind: Work) -> dict[str, float | bool]:
     """What the clients' weight-updates or full gradients at the present model show: the gap, and whether a cut is right."""
     root, groups = simulation.state.clusters["0"], simulation.population.groups
     work = {"0": Assignment(root.model, root.members, root.members)}
-    gram = simulation.view.gram(simulation.view.train(simulation.state.round, work, kind)["0"])
+    gram = simulation.view.gram(simulation.view.train(simulation.state.round, work, kind)["0"], origin=True)
     alpha = cosine_similarity(gram.matrix)
     return {
         "gap": separation_gap(alpha, [groups[i] for i in gram.clients]),

@@ -76,7 +76,7 @@ def gap_of_gradients(simulation: Simulation) -> float:
     """The gap of the clients' full gradients at the present model (the paper's "Gradient")."""
     root, groups = simulation.state.clusters["0"], simulation.population.groups
     work = {"0": Assignment(root.model, root.members, root.members)}
-    gram = simulation.view.gram(simulation.view.train(simulation.state.round, work, "gradient")["0"])
+    gram = simulation.view.gram(simulation.view.train(simulation.state.round, work, "gradient")["0"], origin=True)
     return separation_gap(cosine_similarity(gram.matrix), [groups[i] for i in gram.clients])
 
 

@@ -49,6 +49,35 @@ def gram_matrix(rows: Sequence[Vector]) -> NDArray[np.float64]:
     return (gram + gram.T) / 2
 
 
+def about(middle: Sequence[Vector], rows: Sequence[Vector]) -> list[Vector]:
+    """The rows less the mean of those in `middle`, each rounded to float32 once."""
+    centre = np.zeros(len(middle[0]))
+    for row in middle:
+        centre += row / len(middle)
+    return [(row - centre).astype(np.float32) for row in rows]
+
+
+def cosines_about(gram: NDArray[np.float64], new: int) -> NDArray[np.float64]:
+    """Cosines of the first `new` rows of a Gram matrix to the others, about the mean of those others: float64, 0 for norm 0."""
+    weights = np.zeros(len(gram))
+    weights[new:] = 1 / max(len(gram) - new, 1)
+    less = np.eye(len(gram)) - weights
+    whole = less @ gram @ less.T
+    norms = np.sqrt(np.maximum(np.diagonal(whole), 0.0))
+    scale = np.outer(norms[:new], norms[new:])
+    found = np.divide(whole[:new, new:], scale, out=np.zeros_like(scale), where=scale > 0)
+    block: NDArray[np.float64] = np.clip(found, -1.0, 1.0)
+    return block
+
+
+def centred(gram: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The Gram matrix of the rows' deviations from their mean, from that of the rows: float64, symmetric."""
+    less = gram - gram.mean(axis=0, keepdims=True) if len(gram) else gram
+    middle = less - less.mean(axis=1, keepdims=True) if len(gram) else less
+    whole: NDArray[np.float64] = (middle + middle.T) / 2
+    return whole
+
+
 def _middle(rows: Sequence[Vector]) -> int | None:
     """The position of a row that most others are near to, by a sample of the coordinates; None if there is none.
 

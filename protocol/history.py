@@ -18,6 +18,14 @@ from .model_keeping import unused
 from .session import SERVER
 from .view_base import ViewBase
 
+KEPT, EDGE = "/kept", "/edge"
+"""What handles are named for: updates to compare any later ones with, and the updates of a split."""
+
+
+def of_split(remembered: Remembered) -> bool:
+    """Whether the handle is on the updates of a split (`edge`)."""
+    return EDGE in remembered.name
+
 
 class History(ViewBase):
     """Answers `remember`, `accumulate` and `gram_with` from vectors that the server holds."""
@@ -29,6 +37,13 @@ class History(ViewBase):
     def remember(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
         chosen = sorted(clients)
         return self._remember(updates, dict(zip(chosen, self._lasting(updates, chosen), strict=True)))
+
+    def keep(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
+        return self.remember(updates, clients)
+
+    def edge(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
+        chosen = sorted(clients)
+        return self._remember(updates, dict(zip(chosen, self._lasting(updates, chosen), strict=True)), EDGE)
 
     def accumulate(
         self,
@@ -64,9 +79,9 @@ class History(ViewBase):
         with self._network.timed(SERVER), np.errstate(over="ignore", invalid="ignore"):
             return gram_matrix(rows)
 
-    def _remember(self, updates: Updates, rows: Mapping[int, Vector]) -> Remembered:
+    def _remember(self, updates: Updates, rows: Mapping[int, Vector], purpose: str = KEPT) -> Remembered:
         """Keep these rows."""
-        name = unused(f"{updates.name}/kept", self.server.remembered)
+        name = unused(f"{updates.name}{purpose}", self.server.remembered)
         self.server.remembered[name] = dict(sorted(rows.items()))
         return Remembered(name, tuple(sorted(rows)))
 

@@ -18,8 +18,9 @@ from ..crypto.prg import derive_key
 from ..crypto.projection import TwoStage
 from .answers import Gram, Owner, Remembered, Sum, Traffic, Updates, Vector, Work
 from .errors import Refused
-from .gram import cosine_block, gram_matrix, rounding
+from .gram import about, centred, cosine_block, gram_matrix, rounding
 from .held_view import HeldView
+from .history import of_split
 from .in_process import InProcess
 from .messages import HEAD_BYTES, Task
 from .roles import Effect, Party, Worked
@@ -71,26 +72,39 @@ class SketchView(HeldView):
         super().__init__(setup, owner, floor, network)
         self._sketch = secret
 
-    def gram(self, updates: Updates, /) -> Gram:
+    def gram(self, updates: Updates, /, *, origin: bool = False) -> Gram:
         sketched = self._sketches(updates)
         clients = tuple(sketched.received)
         size = len(clients) * (len(clients) + 1) // 2
         self._disclose(updates.round, "server", "gram", clients, size, "noisy inner products and norms of the updates")
         with self._network.timed(SERVER):
             matrix = gram_matrix([v for v, _ in sketched.received.values()])
-        return Gram(clients, matrix, self._tolerance(updates))
+        return Gram(clients, matrix if origin else centred(matrix), self._tolerance(updates))
+
+    def recall(self, round: int, kept: Sequence[Remembered], /) -> Gram:
+        found = [(i, row) for handle in kept for i, row in zip(handle.rows, self._recalled(handle), strict=True)]
+        rows = dict(sorted(found, key=lambda item: item[0]))
+        size = len(rows) * (len(rows) + 1) // 2
+        self._disclose(round, "server", "gram(recall)", tuple(rows), size, "noisy inner products and norms of the updates")
+        with self._network.timed(SERVER):
+            matrix = centred(gram_matrix(list(rows.values())))
+        sketch = self._sketch(b"")
+        return Gram(tuple(rows), matrix, DEVIATIONS * sketch.error + rounding(sketch.k))
 
     def cosines(self, updates: Updates, remembered: Remembered, /) -> NDArray[np.float64]:
         self._needs_one_sketch()
         rows = self._recalled(remembered)
-        about = tuple(sorted({*updates.clients, *remembered.clients}))
+        whom = tuple(sorted({*updates.clients, *remembered.clients}))
         words = "noisy inner products with updates of earlier rounds"
-        self._disclose(updates.round, "server", "gram(remember)", about, len(updates.clients) * len(rows), words)
+        self._disclose(updates.round, "server", "gram(remember)", whom, len(updates.clients) * len(rows), words)
         received = self._sketches(updates).received
         with self._network.timed(SERVER):
             found = np.full((len(updates.clients), len(rows)), np.nan)
             present = [k for k, i in enumerate(updates.clients) if i in received]
-            found[present] = cosine_block([received[updates.clients[k]][0] for k in present], rows)
+            new = [received[updates.clients[k]][0] for k in present]
+            if of_split(remembered) and rows:
+                new, rows = about(rows, new), about(rows, rows)
+            found[present] = cosine_block(new, rows)
         return found
 
     def coordinates(self, updates: Updates, name: str, rule: Callable[[NDArray[np.float32]], NDArray[np.float32]], /) -> Sum:

@@ -5,14 +5,15 @@ The server's side and the clients' side are two objects. What the server's side 
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .answers import Assignment, BelowFloor, Gram, Remembered, Sum, Traffic, Updates, Vector, Weights, Work
 from .errors import Refused
-from .gram import cosine_block, gram_matrix, rounding
+from .gram import about, centred, cosine_block, gram_matrix, rounding
+from .history import of_split
 from .in_process import InProcess
 from .messages import HEAD_BYTES, Task
 from .personal import PersonalQuestion, PersonalSums
@@ -113,13 +114,21 @@ class UploadView(PersonalSums):
 
     # --- answers ------------------------------------------------------------------------------------------------------
 
-    def gram(self, updates: Updates, /) -> Gram:
+    def gram(self, updates: Updates, /, *, origin: bool = False) -> Gram:
         rows = self._rows(updates, updates.clients)
+        return self._compared(updates.round, "gram", updates.clients, rows, origin)
+
+    def recall(self, round: int, kept: Sequence[Remembered], /) -> Gram:
+        found = [(i, row) for handle in kept for i, row in zip(handle.rows, self._recalled(handle), strict=True)]
+        rows = dict(sorted(found, key=lambda item: item[0]))
+        return self._compared(round, "gram(recall)", tuple(rows), list(rows.values()), False)
+
+    def _compared(self, round: int, what: str, clients: Clients, rows: Sequence[Vector], origin: bool) -> Gram:
         size = len(rows) * (len(rows) + 1) // 2
-        self._disclose(updates.round, "server", "gram", updates.clients, size, "all inner products and norms of the updates")
+        self._disclose(round, "server", what, clients, size, "all inner products and norms of the updates")
         with self._network.timed(SERVER):
-            matrix = gram_matrix(rows)
-        return Gram(updates.clients, matrix, self._how.tolerance + rounding(self._how.length))
+            matrix = gram_matrix(rows) if origin else centred(gram_matrix(rows))
+        return Gram(clients, matrix, self._how.tolerance + rounding(self._how.length))
 
     def sums(self, updates: Updates, weights: Mapping[str, Weights], /) -> Mapping[str, Sum | BelowFloor]:
         collected = self._collected(updates)
@@ -133,8 +142,16 @@ class UploadView(PersonalSums):
                     total += a * collected.received[client][0].astype(np.float64)
             label = f"{name}@{updates.round}"
             receivers = weights[name].members or updates.members
-            answered[name] = self._publish(label, collected.session, tuple(row), total, sum(row.values()), receivers)
+            answer = self._publish(label, collected.session, tuple(row), total, sum(row.values()), receivers)
+            answered[name] = self._with_energy(answer, row, collected) if weights[name].energy else answer
         return answered
+
+    def _with_energy(self, answer: Sum | BelowFloor, row: Mapping[int, float], collected: Collected) -> Sum | BelowFloor:
+        if isinstance(answer, BelowFloor):
+            return answer
+        with self._network.timed(SERVER):
+            squares = {i: float(np.square(collected.received[i][0], dtype=np.float64).sum()) for i in row}
+        return replace(answer, energy=math.fsum(a * squares[i] for i, a in row.items()) / answer.weight)
 
     def _survivors(self, updates: Updates) -> Clients:
         return tuple(self._collected(updates).received)
@@ -171,9 +188,11 @@ class UploadView(PersonalSums):
 
     def cosines(self, updates: Updates, remembered: Remembered, /) -> NDArray[np.float64]:
         new, rows = self._lasting(updates, updates.clients), self._recalled(remembered)
+        if of_split(remembered) and rows:
+            new, rows = about(rows, new), about(rows, rows)
         size = len(new) * len(rows)
-        about = tuple(sorted({*updates.clients, *remembered.clients}))
-        self._disclose(updates.round, "server", "gram(remember)", about, size, "inner products with updates of earlier rounds")
+        whom = tuple(sorted({*updates.clients, *remembered.clients}))
+        self._disclose(updates.round, "server", "gram(remember)", whom, size, "inner products with updates of earlier rounds")
         with self._network.timed(SERVER):
             return cosine_block(new, rows)
 

@@ -372,7 +372,7 @@ class Drive:
         faults, logged = self._begin()
         self.lost |= asked.missed
         try:
-            gram = self.view.gram(asked.updates)
+            gram = self.view.gram(asked.updates, origin=True)
         except ProtocolError as error:
             if not self._silent(asked.updates.clients, faults):
                 raise NotIdeal(f"{error}: nothing was lost that this needs") from None
@@ -385,7 +385,7 @@ class Drive:
         if not any(set(gram.clients) <= set(entry.about) for entry in self.view.log[logged:]):
             raise NotIdeal("a Gram matrix is not in the disclosure log")
         view, updates = self.plain(gram.clients, self.round, asked.kind)
-        ideal = view.gram(updates)
+        ideal = view.gram(updates, origin=True)
         norms = np.sqrt(np.diagonal(ideal.matrix))
         if gram.matrix.shape != ideal.matrix.shape or gram.matrix.dtype != np.float64 or (gram.matrix != gram.matrix.T).any():
             raise NotIdeal(f"a Gram matrix of {gram.clients} is no symmetric float64 matrix of their number")

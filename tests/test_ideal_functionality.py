@@ -413,14 +413,14 @@ class SumsWithoutALogEntry(UploadView):
 
 
 class MixesUpTheGramMatrix(UploadView):
-    def gram(self, updates, /):
-        gram = super().gram(updates)
+    def gram(self, updates, /, *, origin=False):
+        gram = super().gram(updates, origin=origin)
         return replace(gram, matrix=np.roll(gram.matrix, 1, (0, 1)))
 
 
 class RoundsTheGramMatrix(UploadView):
-    def gram(self, updates, /):
-        gram = super().gram(updates)
+    def gram(self, updates, /, *, origin=False):
+        gram = super().gram(updates, origin=origin)
         return replace(gram, matrix=np.round(gram.matrix, 3))
 
 
@@ -583,8 +583,8 @@ class GivesUpAtOnce(MaskedView):
 
 
 class MixesUpSketches(MaskedView):
-    def gram(self, updates, /):
-        gram = super().gram(updates)
+    def gram(self, updates, /, *, origin=False):
+        gram = super().gram(updates, origin=origin)
         return replace(gram, matrix=gram.matrix * 4)
 
 
@@ -623,8 +623,8 @@ class ChecksNoSpan(TwoServerView):
 
 
 class HalvesTheGramMatrix(TwoServerView):
-    def gram(self, updates, /):
-        gram = super().gram(updates)
+    def gram(self, updates, /, *, origin=False):
+        gram = super().gram(updates, origin=origin)
         return replace(gram, matrix=gram.matrix / 2)
 
 

@@ -223,7 +223,7 @@ def test_what_is_disclosed_beside_the_sums_is_named_as_not_covered() -> None:
     updates = view.train(1, root())["root"]
     kept = view.remember(updates, MEMBERS)
     view.cosines(updates, kept)
-    view.gram(updates)
+    view.gram(updates, origin=True)
     more = view.ledgers[1, "client"].not_covered[2:]
     assert [words for words in more if "sketch" in words or "secret linear measurements" in words]
     assert {"noisy inner products and norms of the updates", "noisy inner products with updates of earlier rounds"} <= set(more)

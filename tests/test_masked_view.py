@@ -183,13 +183,13 @@ def exact(rows):
 def test_inner_products_are_within_their_tolerance(lost):
     view = open_view(tap=losing("Upload", lost))
     updates = view.train(0, root())["root"]
-    gram = view.gram(updates)
+    gram = view.gram(updates, origin=True)
     assert gram.clients == tuple(i for i in MEMBERS if i not in lost)
     clear, scale = exact([update_of(i) for i in gram.clients])
     assert np.all(np.abs(gram.matrix - clear) <= gram.tolerance * scale)
     assert np.abs(gram.matrix - clear).max() / scale.max() > 1e-3, "45 measurements of 90 coordinates are noisy"
     sent = view.traffic.messages
-    assert np.array_equal(gram.matrix, view.gram(updates).matrix)
+    assert np.array_equal(gram.matrix, view.gram(updates, origin=True).matrix)
     assert view.traffic.messages == sent, "sketches are asked for once"
 
 
@@ -219,7 +219,7 @@ def test_the_secret_sketch_is_fresh_where_it_should_be():
         rows = []
         for round in (0, 1):
             updates = view.train(round, root())["root"]
-            view.gram(updates)
+            view.gram(updates, origin=True)
             rows.append(view.server.uploads[updates.name].received[1][0])
         assert np.array_equal(*rows) == equal
 
@@ -259,7 +259,7 @@ def test_neither_the_server_nor_any_frame_to_it_holds_an_update_or_a_count():
 
     view = open_view(tap=tap)
     updates = view.train(0, root())["root"]
-    view.gram(updates)
+    view.gram(updates, origin=True)
     view.sums(updates, {"root": Weights(dict.fromkeys(MEMBERS, 1.0), times_samples=True)})
     clear = [update_of(i) for i in MEMBERS]
     assert any(correlated(a, c) for a in arrays_in(view.clients) for c in clear), "the search would find one"
@@ -280,7 +280,7 @@ def test_the_log_says_what_the_server_learned():
     view = open_view()
     updates = view.train(0, root())["root"]
     assert [(d.what, d.about, d.scalars) for d in view.log] == [("participation", updates.clients, 0)]
-    view.gram(updates)
+    view.gram(updates, origin=True)
     view.sums(updates, {"root": Weights(dict.fromkeys(MEMBERS, 1.0))})
     learned = {row["what"]: row["scalars"] for row in totals(view.log)["server"]}
     assert learned == {"participation": 0, "sketches": 7 * 45, "gram": 28, "sums": D + 1}

@@ -186,7 +186,7 @@ def test_6_nor_do_they_under_a_view(protection: Protection) -> None:
 
     everybody = tuple(range(60))
     view = protection.open(Setup(bytes(16), np.zeros(100_000, np.float32), everybody, workers, SimulatedEntropy(0)))
-    gram = view.gram(view.train(0, {"a": Assignment(Model("init"), everybody, everybody)})["a"]).matrix
+    gram = view.gram(view.train(0, {"a": Assignment(Model("init"), everybody, everybody)})["a"], origin=True).matrix
     assert np.abs(squared_distances(gram) - distances)[away].max() < 1e-5 * distances[away].min()
     np.testing.assert_allclose(np.diagonal(gram), np.square(updates, dtype=np.float64).sum(axis=1), rtol=1e-5)
     scores = np.sort(np.where(away, distances, np.inf), axis=1)[:, : 60 - 12 - 2].sum(axis=1)

@@ -195,9 +195,9 @@ class CFL:
     def _judged(self, view: ServerView, answered: Updates, gradients: Updates | None) -> Gram | None:
         """What the split test looks at: the updates, or the gradients of those who sent both; None if there are none."""
         if self.similarity == "update":
-            seen = view.gram(answered)
+            seen = view.gram(answered, origin=True)
         elif gradients is not None:
-            seen = _restricted(view.gram(gradients), answered.clients)
+            seen = _restricted(view.gram(gradients, origin=True), answered.clients)
         else:
             return None
         return seen if seen.clients else None

@@ -116,7 +116,7 @@ class FLIC:
             mean = view.sums(updates, {ALL: mean_of(updates.clients, self.by_samples)})[ALL]
             following = replace(following, clusters={ALL: advanced(view, cluster, mean)})  # line 9
             if state.round >= self.warm_up:
-                gram = view.gram(updates)
+                gram = view.gram(updates, origin=True)
                 memory = refreshed(state.memory, view, updates, gram, gram.clients)  # lines 7 and 11
                 following = replace(following, memory=memory, measured=_measured(gram, mean, memory))
         ripe = following.round >= self.rounds_before and bool(following.memory.clients)

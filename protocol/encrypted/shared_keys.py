@@ -43,6 +43,7 @@ class EncryptedServer(ServerSide):
         self.sketches: dict[str, Mapping[int, Ciphertexts]] = {}
         self.kept: dict[str, Mapping[int, Ciphertexts]] = {}
         self.scores: dict[str, encrypted_scores.Compared] = {}
+        self.splits: dict[str, NDArray[np.float64]] = {}  # the Gram matrix of a split's updates, by their handle
         self.shown: dict[str, list[Row]] = {}  # what members have been sent sums of, by the updates' handle: of the survivors
 
 

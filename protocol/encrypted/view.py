@@ -63,8 +63,10 @@ class Encrypted:
 
     @property
     def gives(self) -> frozenset[Functionality]:
-        given = {Functionality.SUMS, Functionality.GRAM, Functionality.CHOICE, Functionality.SLOTS, Functionality.PERSONAL_SUMS}
-        return frozenset(given | {Functionality.GRAM_REMEMBER} if self.keys == "run" else given)
+        given = {Functionality.SUMS, Functionality.GRAM, Functionality.GRAM_ORIGIN}
+        given |= {Functionality.CHOICE, Functionality.SLOTS, Functionality.PERSONAL_SUMS}
+        across = {Functionality.GRAM_EDGE, Functionality.GRAM_RECALL, Functionality.GRAM_REMEMBER}
+        return frozenset(given | across if self.keys == "run" else given)
 
     def open(self, setup: Setup, /) -> "EncryptedView":
         return EncryptedView(setup, self)

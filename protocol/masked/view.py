@@ -76,7 +76,8 @@ class Masked:
     def gives(self) -> frozenset[Functionality]:
         given = {Functionality.SUMS, Functionality.GRAM, Functionality.CHOICE, Functionality.PAIRS, Functionality.REVISION}
         given |= set() if self.noise else {Functionality.SLOTS, Functionality.PERSONAL_SUMS}
-        across = {Functionality.GRAM_REMEMBER, Functionality.GRAM_HISTORY}
+        given |= {Functionality.GRAM_ORIGIN}
+        across = {Functionality.GRAM_REMEMBER, Functionality.GRAM_HISTORY, Functionality.GRAM_EDGE, Functionality.GRAM_RECALL}
         return frozenset(given | across if self.keys == "run" else given)
 
     def open(self, setup: Setup, /) -> "MaskedView":

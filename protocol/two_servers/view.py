@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from ..answers import Assignment, BelowFloor, Functionality, Gram, Model, Remembered, Snapshot, Sum, Updates, Weights, Work
 from ..errors import ProtocolError, Refused
+from ..gram import centred, cosines_about
+from ..history import EDGE, KEPT, of_split
 from ..in_process import Fault, InProcess
 from ..messages import Task
 from ..roles import Party, Worked
@@ -51,8 +53,9 @@ class TwoServer:
 
     @property
     def gives(self) -> frozenset[Functionality]:
-        given = {Functionality.SUMS, Functionality.GRAM, Functionality.GRAM_REMEMBER, Functionality.CHOICE, Functionality.SLOTS}
-        return frozenset(given | {Functionality.REVISION})
+        given = {Functionality.SUMS, Functionality.CHOICE, Functionality.SLOTS, Functionality.REVISION}
+        compared = {Functionality.GRAM, Functionality.GRAM_ORIGIN, Functionality.GRAM_EDGE, Functionality.GRAM_RECALL}
+        return frozenset(given | compared | {Functionality.GRAM_REMEMBER})
 
     def open(self, setup: Setup, /) -> "TwoServerView":
         return TwoServerView(setup, Terms(len(setup.initial), self.k, self.max_norm, self.floor))
@@ -186,25 +189,52 @@ class TwoServerView(TwoServerSlots):
 
     # --- inner products -----------------------------------------------------------------------------------------------
 
-    def gram(self, updates: Updates, /) -> Gram:
+    def gram(self, updates: Updates, /, *, origin: bool = False) -> Gram:
         """Of the survivors whose rows are in range; the others are rejected, and stay out of later sums."""
+        found = self._about_the_origin(updates)
+        return found if origin else replace(found, matrix=centred(found.matrix))
+
+    def _about_the_origin(self, updates: Updates) -> Gram:
         if updates.name not in self._grams:
             source = self._collected(updates).session.digest
             rows = {(source, i): self._collected(updates).received[i][0] for i in updates.clients}
-            matrix, good = self._inner(updates, rows, "gram", "all inner products and norms of the updates")
+            matrix, good = self._inner(updates.round, rows, "gram", "all inner products and norms of the updates")
             self._reject_rows(updates, [i for i, kept in zip(updates.clients, good, strict=True) if not kept])
             clients = tuple(i for i, kept in zip(updates.clients, good, strict=True) if kept)
             matrix = matrix[np.ix_(good, good)]
             self._grams[updates.name] = Gram(clients, matrix, self._terms.gram_tolerance(np.diagonal(matrix)))
         return self._grams[updates.name]
 
+    def edge(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
+        return self._kept(updates, clients, EDGE)
+
     def remember(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
+        return self._kept(updates, clients, KEPT)
+
+    def _kept(self, updates: Updates, clients: Sequence[int], purpose: str) -> Remembered:
         collected, chosen = self._collected(updates), tuple(sorted(clients))
         if missing := [i for i in chosen if i not in collected.received]:
             raise Refused(f"no update of client {missing[0]} in {updates.name}; ask about its survivors")
-        name = unused(f"{updates.name}/{len(self.server.kept)}", self.server.kept)
+        name = unused(f"{updates.name}{purpose}", self.server.kept)
         self.server.kept[name] = Shared(collected.session.digest, {i: collected.received[i][0] for i in chosen})
         return Remembered(name, chosen)
+
+    def keep(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
+        return self.remember(updates, clients)
+
+    def recall(self, round: int, kept: Sequence[Remembered], /) -> Gram:
+        """One Gram question about all of them; who is out of range is left out."""
+        rows: dict[Row, Words] = {}
+        for handle in kept:
+            shares = self._shares_of(handle)
+            if not set(handle.clients) <= shares.keys():
+                raise Refused(f"the kept updates {handle.name} are gone; keep their handle when retiring")
+            rows |= {(self.server.kept[handle.name].session, i): shares[i] for i in handle.clients}
+        rows = dict(sorted(rows.items(), key=lambda item: item[0][1]))
+        matrix, good = self._inner(round, rows, "gram(recall)", "all inner products and norms of the updates")
+        clients = tuple(i for (_, i), fits in zip(rows, good, strict=True) if fits)
+        matrix = matrix[np.ix_(good, good)]
+        return Gram(clients, centred(matrix), self._terms.gram_tolerance(np.diagonal(matrix)))
 
     def cosines(self, updates: Updates, remembered: Remembered, /) -> NDArray[np.float64]:
         """All rows enter one Gram question: the inner products among the new and among the old are disclosed as well.
@@ -221,9 +251,16 @@ class TwoServerView(TwoServerSlots):
         old = {(kept.session, i): kept.shares[i] for i in remembered.clients}
         rows = dict(sorted((new | old).items()))
         words = "all inner products and norms of the updates and of those of earlier rounds that they are compared with"
-        matrix, good = self._inner(updates, rows, "gram(remember)", words)
+        matrix, good = self._inner(updates.round, rows, "gram(remember)", words)
         place = {row: at for at, row in enumerate(rows)}
         self._reject_rows(updates, [i for source, i in new if not good[place[source, i]]])
+        if of_split(remembered):
+            fit = [k for k, row in enumerate(old) if good[place[row]]]
+            order = [*(place[row] for row in new), *(place[row] for k, row in enumerate(old) if k in fit)]
+            found = np.full((len(new), len(old)), np.nan)
+            found[:, fit] = cosines_about(matrix[np.ix_(order, order)], len(new))
+            found[[k for k, row in enumerate(new) if not good[place[row]]]] = np.nan
+            return found
         norms = np.sqrt(np.where(good, np.diagonal(matrix), 0.0))
         scale = np.outer(norms, norms)
         cosines = np.clip(np.divide(matrix, scale, out=np.zeros_like(matrix), where=scale > 0), -1.0, 1.0)
@@ -236,7 +273,7 @@ class TwoServerView(TwoServerSlots):
         return kept.shares if kept is not None else {}
 
     def _inner(
-        self, updates: Updates, rows: Mapping[Row, Words], what: str, words: str
+        self, round: int, rows: Mapping[Row, Words], what: str, words: str
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """The Gram matrix of the rows, in the updates' units, and which rows are in range. Raises Refused or ProtocolError."""
         terms, count = self._terms, len(rows)
@@ -253,11 +290,11 @@ class TwoServerView(TwoServerSlots):
             self._products[row] = self._products.get(row, 0) + count
         about = tuple(sorted({client for _, client in rows}))
         if not isinstance(ended, Unanswered):
-            self._disclose(updates.round, "server", what, about, count * (count + 1) // 2, words)
-        self._disclose(updates.round, "second server", what, about, 0, "whose inner products were asked for, and none of them")
-        self._disclose(updates.round, "dealer", what, (), 1, "how many updates were compared, and nothing of them")
+            self._disclose(round, "server", what, about, count * (count + 1) // 2, words)
+        self._disclose(round, "second server", what, about, 0, "whose inner products were asked for, and none of them")
+        self._disclose(round, "dealer", what, (), 1, "how many updates were compared, and nothing of them")
         if isinstance(ended, Unanswered):
-            raise ProtocolError(f"the Gram matrix of {updates.name} was not answered", ended.waited_for)
+            raise ProtocolError(f"{what} of round {round} was not answered", ended.waited_for)
         return ended.gram.astype(np.float64) * terms.gram_unit, consistent(terms, ended.gram)
 
     # --- keeping and forgetting ---------------------------------------------------------------------------------------
