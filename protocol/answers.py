@@ -12,11 +12,18 @@ from numpy.typing import NDArray
 
 Vector = NDArray[np.float32]
 Owner = Literal["server", "clients"]
-Work = Literal["update", "gradient", "update sketch", "gradient sketch", "edge sketch", "recalled sketch", "slots"]
-SKETCHES: Mapping[Work, Work] = MappingProxyType(
-    {"update sketch": "update", "gradient sketch": "gradient", "edge sketch": "update", "recalled sketch": "update"}
+Offset = Literal["update offset sketch", "gradient offset sketch", "edge offset sketch", "recalled offset sketch"]
+Work = Literal["update", "gradient", "slots", "update sketch", "gradient sketch", Offset]
+SKETCHES: Mapping[Work, Work] = MappingProxyType({"update sketch": "update", "gradient sketch": "gradient"})
+OFFSET_SKETCHES: Mapping[Work, Work] = MappingProxyType(
+    {
+        "update offset sketch": "update",
+        "gradient offset sketch": "gradient",
+        "edge offset sketch": "update",
+        "recalled offset sketch": "update",
+    }
 )
-"""Work that is a sketch of other work, which the client holds."""
+"""Work that is a sketch of other work, which the client holds: about the origin, or behind an offset (`OFFSET_SKETCHES`)."""
 MOST_WEIGHT = 2.0**200
 ENERGY = 1e-5
 """Relative error of a published mean squared norm."""
@@ -85,12 +92,14 @@ class Remembered:
     """A handle on updates that the view keeps beyond their round, or on sums of them. clients: whose, ascending.
 
     A handle of the same name with fewer clients is a handle on those; a view that is told to keep it forgets the others.
-    together: one vector, a weighted sum over all these clients, in the place of one for each.
+    together: one vector, a weighted sum over all these clients, in the place of one for each. of: how many updates the handle
+    was made on.
     """
 
     name: str
     clients: tuple[int, ...]
     together: bool = False
+    of: int = 0
 
     @property
     def rows(self) -> tuple[int, ...]:

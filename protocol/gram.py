@@ -70,12 +70,16 @@ def cosines_about(gram: NDArray[np.float64], new: int) -> NDArray[np.float64]:
     return block
 
 
-def centred(gram: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The Gram matrix of the rows' deviations from their mean, from that of the rows: float64, symmetric."""
-    less = gram - gram.mean(axis=0, keepdims=True) if len(gram) else gram
-    middle = less - less.mean(axis=1, keepdims=True) if len(gram) else less
-    whole: NDArray[np.float64] = (middle + middle.T) / 2
-    return whole
+def centred(gram: NDArray[np.float64], parts: Sequence[Sequence[int]] | None = None) -> NDArray[np.float64]:
+    """The Gram matrix of the rows' deviations from their mean, from that of the rows: float64, symmetric.
+
+    parts: positions of rows that have a mean of their own each, every position in one; all rows are one part without them.
+    """
+    less = np.eye(len(gram))
+    for part in [range(len(gram))] if parts is None else parts:
+        less[np.ix_(part, part)] -= 1 / max(len(part), 1)
+    whole: NDArray[np.float64] = less @ gram @ less
+    return (whole + whole.T) / 2
 
 
 def _middle(rows: Sequence[Vector]) -> int | None:

@@ -40,6 +40,7 @@ class Made:
 class Question:
     """One sum to be answered. number: its own among all that were asked about these updates. row: its non-zero weights, over
     at least `floor` clients that hold work. alone: the one receiver of a personal sum, which does not count towards the floor.
+    energy: whether the sum of squared norms is asked for with it.
     """
 
     label: str
@@ -49,6 +50,7 @@ class Question:
     times_samples: bool
     receivers: Clients
     alone: int | None = None
+    energy: bool = False
 
 
 class HeldView(PersonalSums):
@@ -183,7 +185,8 @@ class HeldView(PersonalSums):
                 self._countable(updates, rows, name, weights)
                 number = self._numbered[updates.name]
                 self._numbered[updates.name] += 1
-                questions[name] = Question(label, updates, number, rows[name], weights.times_samples, receivers)
+                counts, energy = weights.times_samples, weights.energy
+                questions[name] = Question(label, updates, number, rows[name], counts, receivers, energy=energy)
             for handle in {q.updates.name: q.updates for q in questions.values()}.values():
                 safe += self._safe(handle, {n: rows[n] for n, q in questions.items() if q.updates.name == handle.name})
         finally:  # a question that is refused, or rests on too few clients, stands in nobody's way

@@ -22,6 +22,24 @@ KEPT, EDGE = "/kept", "/edge"
 """What handles are named for: updates to compare any later ones with, and the updates of a split."""
 
 
+def apart(kept: Sequence[Remembered]) -> list[tuple[int, ...]]:
+    """The sets of clients whose kept updates are compared about a mean of their own, each of two clients at least.
+
+    All updates of one session are such a set, because their sum is published: two known sums in one set would give their
+    difference a known sketch. What is left of sessions whose clients have sent something since is one more set.
+    """
+    whole = [handle.clients for handle in kept if len(handle.clients) == handle.of]
+    rest = tuple(sorted(i for handle in kept if len(handle.clients) != handle.of for i in handle.clients))
+    return [part for part in (*whole, rest) if len(part) > 1]
+
+
+def parted(kept: Sequence[Remembered]) -> tuple[tuple[int, ...], list[list[int]]]:
+    """The clients of `apart`, ascending, and the positions of each set among them."""
+    sets = apart(kept)
+    clients = tuple(sorted(i for part in sets for i in part))
+    return clients, [[clients.index(i) for i in part] for part in sets]
+
+
 def of_split(remembered: Remembered) -> bool:
     """Whether the handle is on the updates of a split (`edge`)."""
     return EDGE in remembered.name
@@ -83,7 +101,7 @@ class History(ViewBase):
         """Keep these rows."""
         name = unused(f"{updates.name}{purpose}", self.server.remembered)
         self.server.remembered[name] = dict(sorted(rows.items()))
-        return Remembered(name, tuple(sorted(rows)))
+        return Remembered(name, tuple(sorted(rows)), of=len(updates.clients))
 
     def _recalled(self, remembered: Remembered) -> list[Vector]:
         """The handle's kept rows, in its order. Raises Refused if they are gone."""

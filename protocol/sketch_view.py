@@ -6,67 +6,34 @@ server the seed hands it k linear measurements of every update; whoever holds th
 in the kernel, and nothing ties a sketch to the vector that is summed.
 """
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..crypto.prg import derive_key
 from ..crypto.projection import TwoStage
 from .answers import Gram, Owner, Remembered, Sum, Traffic, Updates, Vector, Work
 from .errors import Refused
 from .gram import about, centred, cosine_block, gram_matrix, rounding
 from .held_view import HeldView
-from .history import of_split
+from .history import of_split, parted
 from .in_process import InProcess
 from .messages import HEAD_BYTES, Task
 from .roles import Effect, Party, Worked
 from .session import SERVER
+from .sketch_keys import SketchKeys
 from .uploads import Collected, Collecting, invite, server_step
 from .view import Setup
 
-Keys = Literal["run", "session"]
 DEVIATIONS = 6
 """A sketched inner product is within so many standard deviations of the exact one."""
-
-
-class SketchSecret:
-    """What every client of a run holds: the seed, and the sketches drawn from it. The last few are kept drawn.
-
-    keys: "run" for one sketch that compares updates of all rounds, "session" for one per (round, cluster).
-    """
-
-    KEPT = 4
-
-    def __init__(self, seed: bytes, run: bytes, keys: Keys, d: int, rows: int) -> None:
-        self.keys: Keys = keys
-        self._seed = seed
-        self._run = run
-        self._d = d
-        self._rows = rows
-        self._drawn: dict[bytes, TwoStage] = {}
-
-    def __call__(self, session: bytes) -> TwoStage:
-        """The sketch of the updates that were made in the session with this digest. Raises Refused for updates of one number."""
-        if self._d < 2:
-            raise Refused("a sketch of updates with a single coordinate would be those; ask for sums alone, or use TwoServer")
-        context = self._run if self.keys == "run" else session
-        if context not in self._drawn:
-            if len(self._drawn) >= self.KEPT:
-                del self._drawn[next(iter(self._drawn))]
-            public = hashlib.sha256(b"cloister/v1/public projection" + self._run).digest()
-            secret = derive_key(self._seed, "sketch", context)
-            self._drawn[context] = TwoStage.draw(public, secret, self._d, self._rows).held()
-        return self._drawn[context]
 
 
 class SketchView(HeldView):
     """Answers inner products from sketches; the server keeps sketches where it is asked to remember updates."""
 
-    def __init__(self, setup: Setup, owner: Owner, floor: int, secret: SketchSecret, before: Traffic) -> None:
+    def __init__(self, setup: Setup, owner: Owner, floor: int, secret: SketchKeys, before: Traffic) -> None:
         network = InProcess(setup.tap, max_bytes=4 * len(setup.initial) + HEAD_BYTES)
         network.messages, network.bytes_up, network.bytes_down = astuple(before)
         super().__init__(setup, owner, floor, network)
@@ -82,14 +49,14 @@ class SketchView(HeldView):
         return Gram(clients, matrix if origin else centred(matrix), self._tolerance(updates))
 
     def recall(self, round: int, kept: Sequence[Remembered], /) -> Gram:
-        found = [(i, row) for handle in kept for i, row in zip(handle.rows, self._recalled(handle), strict=True)]
-        rows = dict(sorted(found, key=lambda item: item[0]))
-        size = len(rows) * (len(rows) + 1) // 2
-        self._disclose(round, "server", "gram(recall)", tuple(rows), size, "noisy inner products and norms of the updates")
+        rows = {i: row for handle in kept for i, row in zip(handle.rows, self._recalled(handle), strict=True)}
+        clients, parts = parted(kept)
+        size = len(clients) * (len(clients) + 1) // 2
+        self._disclose(round, "server", "gram(recall)", clients, size, "noisy inner products and norms of the updates")
         with self._network.timed(SERVER):
-            matrix = centred(gram_matrix(list(rows.values())))
+            matrix = centred(gram_matrix([rows[i] for i in clients]), parts)
         sketch = self._sketch(b"")
-        return Gram(tuple(rows), matrix, DEVIATIONS * sketch.error + rounding(sketch.k))
+        return Gram(clients, matrix, DEVIATIONS * sketch.error + rounding(sketch.k))
 
     def cosines(self, updates: Updates, remembered: Remembered, /) -> NDArray[np.float64]:
         self._needs_one_sketch()

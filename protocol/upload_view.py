@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .answers import Assignment, BelowFloor, Gram, Remembered, Sum, Traffic, Updates, Vector, Weights, Work
 from .errors import Refused
 from .gram import about, centred, cosine_block, gram_matrix, rounding
-from .history import of_split
+from .history import of_split, parted
 from .in_process import InProcess
 from .messages import HEAD_BYTES, Task
 from .personal import PersonalQuestion, PersonalSums
@@ -119,9 +119,10 @@ class UploadView(PersonalSums):
         return self._compared(updates.round, "gram", updates.clients, rows, origin)
 
     def recall(self, round: int, kept: Sequence[Remembered], /) -> Gram:
-        found = [(i, row) for handle in kept for i, row in zip(handle.rows, self._recalled(handle), strict=True)]
-        rows = dict(sorted(found, key=lambda item: item[0]))
-        return self._compared(round, "gram(recall)", tuple(rows), list(rows.values()), False)
+        rows = {i: row for handle in kept for i, row in zip(handle.rows, self._recalled(handle), strict=True)}
+        clients, parts = parted(kept)
+        found = self._compared(round, "gram(recall)", clients, [rows[i] for i in clients], True)
+        return replace(found, matrix=centred(found.matrix, parts))
 
     def _compared(self, round: int, what: str, clients: Clients, rows: Sequence[Vector], origin: bool) -> Gram:
         size = len(rows) * (len(rows) + 1) // 2

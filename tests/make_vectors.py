@@ -49,7 +49,7 @@ from cloister.protocol.receiver_opened.terms import PROTOCOL as OPENED
 from cloister.protocol.receiver_opened.terms import Opening, OpeningPolicy
 from cloister.protocol.roles import Worked
 from cloister.protocol.session import SERVER, Session
-from cloister.protocol.sketch_view import SketchSecret
+from cloister.protocol.sketch_keys import SketchSecret
 from cloister.protocol.two_servers.asking import GramAnswered, SumAnswered
 from cloister.protocol.two_servers.questions import sum_question
 from cloister.protocol.two_servers.run import client_parties, collect, gram, helper_parties, max_bytes, sums

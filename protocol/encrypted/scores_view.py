@@ -14,7 +14,7 @@ from ...crypto.projection import TwoStage
 from ..answers import Gram, Model, Remembered, Snapshot, Updates, Work
 from ..errors import ProtocolError, Refused
 from ..gram import centred, cosines_about
-from ..history import EDGE, KEPT, of_split
+from ..history import EDGE, KEPT, of_split, parted
 from ..messages import HEAD_BYTES, Task
 from ..roles import Party, Worked
 from ..session import SERVER, Session
@@ -53,16 +53,15 @@ class EncryptedScores(EncryptedSlotSums):
         return Gram(clients, matrix, self._error(self._sketch_session(updates).digest))
 
     def recall(self, round: int, kept: Sequence[Remembered], /) -> Gram:
-        found = [(i, row) for handle in kept for i, row in zip(handle.clients, self._kept_sketches(handle), strict=True)]
-        rows = dict(sorted(found, key=lambda item: item[0]))
-        if not rows:
+        rows = {i: row for handle in kept for i, row in zip(handle.clients, self._kept_sketches(handle), strict=True)}
+        clients, parts = parted(kept)
+        if not clients:
             return Gram((), np.zeros((0, 0)), 0.0)
-        clients = tuple(rows)
-        matrix = self._scores(round, f"recalled@{round}", clients, list(rows.values()), []).matrix
+        matrix = self._scores(round, f"recalled@{round}", clients, [rows[i] for i in clients], []).matrix
         digits = self._policy.digits
         words = f"inner products of sketches and norms of kept updates, as cosines and logarithms of {digits} decimals"
         self._disclose(round, "server", "gram(recall)", clients, len(clients) * (len(clients) + 1) // 2, words)
-        return Gram(clients, centred(matrix), self._error(b""))
+        return Gram(clients, centred(matrix, parts), self._error(b""))
 
     def _error(self, session: bytes) -> float:
         return DEVIATIONS * self._sketch(session).error + score_tolerance(self._policy.digits)
@@ -139,7 +138,7 @@ class EncryptedScores(EncryptedSlotSums):
         held, digest = self.clients.held[updates.name], self._sketch_session(updates).digest
         shown = {i: held[i].sketched for i in chosen}
         self._remembered[name] = {i: sketch_of(self._holders[i].state, digest, x).astype(np.float32) for i, x in shown.items()}
-        return Remembered(name, chosen)
+        return Remembered(name, chosen, of=len(updates.clients))
 
     def cosines(self, updates: Updates, remembered: Remembered, /) -> NDArray[np.float64]:
         self._needs_one_key()

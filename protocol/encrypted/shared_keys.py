@@ -18,7 +18,7 @@ from ..messages import HEAD_BYTES, Task
 from ..roles import Effect, Learned, Party, Worked
 from ..session import SERVER, Session
 from ..sides import ServerSide
-from ..sketch_view import SketchSecret
+from ..sketch_keys import SketchSecret
 from ..span import Row
 from ..uploads import from_bytes
 from ..view import Setup

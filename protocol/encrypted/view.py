@@ -20,7 +20,7 @@ from ..messages import Task
 from ..personal import PersonalQuestion
 from ..roles import Party, Worked
 from ..session import SERVER, Session
-from ..sketch_view import Keys
+from ..sketch_keys import Keys
 from ..span import Row
 from ..view import LocalWork, Setup
 from ..view_base import unused

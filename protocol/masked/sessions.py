@@ -12,9 +12,10 @@ from ..answers import Remembered, Snapshot, Traffic, Updates
 from ..errors import Refused
 from ..in_process import Fault, InProcess
 from ..messages import Task
+from ..offset_view import OffsetSketches
 from ..roles import Deadline, Party, Worked
 from ..session import SERVER, Session
-from ..sketch_view import SketchSecret, SketchView
+from ..sketch_keys import SketchKeys
 from ..span import Row
 from ..uploads import to_bytes
 from ..view import LocalWork, Setup
@@ -56,10 +57,10 @@ class Masking:
     input: Input
 
 
-class MaskingView(SketchView):
+class MaskingView(OffsetSketches):
     """The clients' and the server's parts in masked sums. floor: also what clients insist on."""
 
-    def __init__(self, setup: Setup, floor: int, secret: SketchSecret, network: InProcess, graph: tuple[float, float]) -> None:
+    def __init__(self, setup: Setup, floor: int, secret: SketchKeys, network: InProcess, graph: tuple[float, float]) -> None:
         before = Traffic(network.messages, network.bytes_up, network.bytes_down)
         super().__init__(setup, "server", floor, secret, before)
         self.add_costs(network)

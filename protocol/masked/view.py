@@ -1,10 +1,11 @@
-"""Secure aggregation: the server learns sums, by the masked sum, and a noisy Gram matrix, by the two-stage secret sketch.
+"""Secure aggregation: the server learns sums, by the masked sum, and noisy inner products of differences, by secret sketches.
 
 Clients hold their updates. A sum is one session of the masked sum (specs/masked_sum.md) among the clients that it is about,
 with their sample counts inside. Inner products come from sketches (sketches.py), uploaded when they are asked for. The server
 owns the models: it knows the sums.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,7 +23,7 @@ from ..ledger import Ledger, Unit
 from ..personal import PersonalQuestion
 from ..receiver_opened.view import OpenedTerms, ReceiverOpenedSums
 from ..session import SERVER, Session
-from ..sketch_view import Keys, SketchSecret
+from ..sketch_keys import Keys, RatchetedKeys, SketchSecret
 from ..span import Row
 from ..view import LocalWork, Setup
 from ..view_base import Clients, unused
@@ -38,8 +39,9 @@ from .terms import PROTOCOL, Ring
 class Masked:
     """Clients add masks that cancel in the sum; similarities come from secret sketches.
 
-    sketch: measurements of an update that a sketch has, at most half of its coordinates (fewer are taken then). keys: "run"
-    for one secret sketch, so that updates of different rounds compare; "session" for one per (round, cluster). floor: fewest
+    sketch: measurements of an update that a sketch has, at most half of its coordinates (fewer are taken then). keys: "session"
+    for sketches of differences under keys that are forgotten with their round; "run" for one secret sketch about the origin, so
+    that updates of all rounds compare: beside published sums it tells the server most of every update. floor: fewest
     clients in a sum, held by clients too. clip: largest absolute coordinate of an update; a client whose update exceeds it
     sits out and says so. max_samples: likewise for its number of samples, in sums that count them. ring_bits: 32 or 64.
     corrupt, dropped: largest shares of a sum's clients that collude with a malicious server, and that drop out. noise: what the
@@ -51,8 +53,8 @@ class Masked:
     group must not collude.
     """
 
-    sketch: int = 1024
-    keys: Keys = "run"
+    sketch: int = 64
+    keys: Keys = "session"
     floor: int = 3
     clip: float = 4.0
     max_samples: int = 10_000
@@ -76,8 +78,8 @@ class Masked:
     def gives(self) -> frozenset[Functionality]:
         given = {Functionality.SUMS, Functionality.GRAM, Functionality.CHOICE, Functionality.PAIRS, Functionality.REVISION}
         given |= set() if self.noise else {Functionality.SLOTS, Functionality.PERSONAL_SUMS}
-        given |= {Functionality.GRAM_ORIGIN}
-        across = {Functionality.GRAM_REMEMBER, Functionality.GRAM_HISTORY, Functionality.GRAM_EDGE, Functionality.GRAM_RECALL}
+        given |= {Functionality.GRAM_ORIGIN, Functionality.GRAM_EDGE, Functionality.GRAM_RECALL}
+        across = {Functionality.GRAM_REMEMBER, Functionality.GRAM_HISTORY}
         return frozenset(given | across if self.keys == "run" else given)
 
     def open(self, setup: Setup, /) -> "MaskedView":
@@ -98,7 +100,9 @@ class MaskedView(ReceiverOpenedSums):
             cohorts.parameters(len(session.roster))  # refused here rather than in the first round
             self._noisy = NoisySums(cohorts, session.roster)
         seed, network = agree(session, setup.entropy, setup.tap)
-        secret = SketchSecret(seed, setup.run, how.keys, d, min(how.sketch, max(d // 2, 1)))
+        k = min(how.sketch, max(d // 2, 1))
+        keys = RatchetedKeys(seed, setup.run, d, k, how.clip * math.sqrt(d))
+        secret = keys if how.keys == "session" else SketchSecret(seed, setup.run, how.keys, d, k)
         terms = OpenedTerms(how.ring_bits, how.clip, how.colluding)
         super().__init__(setup, how.floor, secret, network, (how.corrupt, how.dropped), terms)
         self._how = how
@@ -176,7 +180,7 @@ class MaskedView(ReceiverOpenedSums):
         how = self._how
         largest = max(abs(a) for a in question.row.values())
         counted = how.max_samples if question.times_samples else 0
-        return InputTerms(how.ring_bits, how.clip, len(question.row), largest, counted)
+        return InputTerms(how.ring_bits, how.clip, len(question.row), largest, counted, question.energy)
 
     def _shape(self, question: Question, inputs: InputTerms) -> Shape:
         size = (self._how.ring_bits, inputs.length(len(self._setup.initial)), inputs.fixed.bits, self._how.clip, 1)
@@ -186,6 +190,7 @@ class MaskedView(ReceiverOpenedSums):
     def _read(self, question: Question, ended: Summed, decode: Callable[[Summed], Total | None]) -> Sum | None:
         """The answer in the end of a masked sum; None, and a fault on record, if there is none."""
         words = "the sum of the updates" + (", and of the sample counts" if question.times_samples else "")
+        words += ", and of their squared norms" if question.energy and self._noisy is None else ""
         words += ", with the noise that its clients added" if self._how.noise is not None else ""
         self._disclose(question.updates.round, "server", "sums", ended.clients, len(ended.total), words)
         try:
@@ -202,7 +207,8 @@ class MaskedView(ReceiverOpenedSums):
         name = unused(question.label, self._means)
         self._means[name] = total.mean
         norm = float(np.linalg.norm(total.mean.astype(np.float64)))
-        return Sum(name, "server", ended.clients, total.weight, total.relative, norm, total.error, total.noise)
+        of_sum = (ended.clients, total.weight, total.relative, norm, total.error, total.noise, total.energy)
+        return Sum(name, "server", *of_sum)
 
     def slots(self, round: int, name: str, work: Assignment, most: int = 1, /) -> Sequence[Sum | BelowFloor]:
         if self._noisy is not None:

@@ -23,7 +23,7 @@ from ..messages import HEAD_BYTES, Task
 from ..personal import PersonalQuestion
 from ..roles import Deadline, Effect, Learned, Party, Worked
 from ..session import SERVER, Session
-from ..sketch_view import SketchSecret
+from ..sketch_keys import SketchKeys
 from ..uploads import from_bytes
 from ..view import LocalWork, Setup
 from ..view_base import unused
@@ -49,7 +49,7 @@ class ReceiverOpenedSums(MaskedSlots):
     """Answers personal sums."""
 
     def __init__(
-        self, setup: Setup, floor: int, secret: SketchSecret, network: InProcess, graph: tuple[float, float], terms: OpenedTerms
+        self, setup: Setup, floor: int, secret: SketchKeys, network: InProcess, graph: tuple[float, float], terms: OpenedTerms
     ) -> None:
         super().__init__(setup, floor, secret, network, graph)
         self._opened_terms = terms

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..answers import Assignment, BelowFloor, Functionality, Gram, Model, Remembered, Snapshot, Sum, Updates, Weights, Work
 from ..errors import ProtocolError, Refused
 from ..gram import centred, cosines_about
-from ..history import EDGE, KEPT, of_split
+from ..history import EDGE, KEPT, of_split, parted
 from ..in_process import Fault, InProcess
 from ..messages import Task
 from ..roles import Party, Worked
@@ -217,24 +217,31 @@ class TwoServerView(TwoServerSlots):
             raise Refused(f"no update of client {missing[0]} in {updates.name}; ask about its survivors")
         name = unused(f"{updates.name}{purpose}", self.server.kept)
         self.server.kept[name] = Shared(collected.session.digest, {i: collected.received[i][0] for i in chosen})
-        return Remembered(name, chosen)
+        return Remembered(name, chosen, of=len(updates.clients))
 
     def keep(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
         return self.remember(updates, clients)
 
     def recall(self, round: int, kept: Sequence[Remembered], /) -> Gram:
         """One Gram question about all of them; who is out of range is left out."""
-        rows: dict[Row, Words] = {}
+        shares: dict[int, tuple[Row, Words]] = {}
         for handle in kept:
-            shares = self._shares_of(handle)
-            if not set(handle.clients) <= shares.keys():
+            found = self._shares_of(handle)
+            if not set(handle.clients) <= found.keys():
                 raise Refused(f"the kept updates {handle.name} are gone; keep their handle when retiring")
-            rows |= {(self.server.kept[handle.name].session, i): shares[i] for i in handle.clients}
-        rows = dict(sorted(rows.items(), key=lambda item: item[0][1]))
+            shares |= {i: ((self.server.kept[handle.name].session, i), found[i]) for i in handle.clients}
+        clients, parts = parted(kept)
+        if not clients:
+            return Gram((), np.zeros((0, 0)), 0.0)
+        rows = dict(sorted(shares[i] for i in clients))
         matrix, good = self._inner(round, rows, "gram(recall)", "all inner products and norms of the updates")
-        clients = tuple(i for (_, i), fits in zip(rows, good, strict=True) if fits)
-        matrix = matrix[np.ix_(good, good)]
-        return Gram(clients, centred(matrix), self._terms.gram_tolerance(np.diagonal(matrix)))
+        at = {i: k for k, (_, i) in enumerate(rows)}
+        fit = [k for k, i in enumerate(clients) if good[at[i]]]
+        order = [at[clients[k]] for k in fit]
+        matrix = matrix[np.ix_(order, order)]
+        parts = [[fit.index(k) for k in part if k in fit] for part in parts]
+        tolerance = self._terms.gram_tolerance(np.diagonal(matrix))
+        return Gram(tuple(clients[k] for k in fit), centred(matrix, [part for part in parts if part]), tolerance)
 
     def cosines(self, updates: Updates, remembered: Remembered, /) -> NDArray[np.float64]:
         """All rows enter one Gram question: the inner products among the new and among the old are disclosed as well.
