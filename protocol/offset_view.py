@@ -128,10 +128,11 @@ class OffsetSketches(SketchView):
     def _settle(self, updates: Updates, origin: bool) -> None:
         """Raises Refused for a second form of sketches of one update, and for offset sketches of which two sums are published."""
         self._known(updates)
-        if self._forms.setdefault(updates.name, origin) != origin:
-            raise Refused(f"{updates.name} was compared {'about the origin' if not origin else 'by differences'}; ask in one way")
+        if self._forms.get(updates.name, origin) != origin:
+            raise Refused(f"{updates.name} was compared {'by differences' if origin else 'about the origin'}; ask in one way")
         if not origin and not one_direction(self.server.published[updates.name]):
             raise Refused(f"several sums of {updates.name} are published; differences are compared of updates with one sum")
+        self._forms[updates.name] = origin
 
     def _countable(self, updates: Updates, rows: Mapping[str, Row], name: str, weights: Weights) -> None:
         super()._countable(updates, rows, name, weights)

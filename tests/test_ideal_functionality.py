@@ -62,7 +62,10 @@ MASKED = [
         length=200,
         cosine=1.0,
     )
-    for protection in (Masked(max_samples=32), Masked(floor=2, keys="session", max_samples=32, ring_bits=64))
+    for protection in (
+        Masked(keys="run", sketch=1024, max_samples=32),
+        Masked(floor=2, max_samples=32, ring_bits=64, sketch=128),
+    )
 ]
 
 

@@ -34,6 +34,9 @@ def workers(jobs):
         yield job.client, LocalWork(update_of(job.client, job.round, job.work), samples_of(job.client))
 
 
+RUN_KEYS = Masked(keys="run", sketch=1024)
+
+
 def open_view(protection=Masked(), tap=None, seed=1, work=workers):
     return protection.open(Setup(RUN, INITIAL, MEMBERS, work, SimulatedEntropy(seed), tap))
 
@@ -194,7 +197,7 @@ def test_inner_products_are_within_their_tolerance(lost):
 
 
 def test_memory_compares_rounds_under_one_secret_and_not_under_many():
-    view = open_view()
+    view = open_view(RUN_KEYS)
     first = view.train(0, root())["root"]
     kept = view.remember(first, (1, 3, 5))
     view.retire([Model("init")], [kept])
@@ -202,8 +205,8 @@ def test_memory_compares_rounds_under_one_secret_and_not_under_many():
     clear = np.stack([update_of(i, 1) for i in MEMBERS] + [update_of(i, 0) for i in (1, 3, 5)]).astype(np.float64)
     expected = np.corrcoef(clear)[:7, 7:]
     assert np.abs(view.cosines(second, kept) - expected).max() < 6 * np.sqrt(2 / 45)
-    view = open_view(Masked(keys="session"))
-    assert Functionality.GRAM_REMEMBER not in Masked(keys="session").gives
+    view = open_view()
+    assert Functionality.GRAM_REMEMBER not in Masked().gives
     with pytest.raises(Refused, match="keys='run'"):
         view.remember(view.train(0, root())["root"], (1,))
     with pytest.raises(Refused, match="keys='run'"):
@@ -343,7 +346,7 @@ def test_losses_at_two_stages_at_once(pair):
 
 
 def test_a_narrowed_handle_keeps_the_others_no_longer():
-    view = open_view()
+    view = open_view(RUN_KEYS)
     first = view.train(0, root())["root"]
     kept = view.remember(first, (1, 3, 5))
     few = replace(kept, clients=(3,))
@@ -353,14 +356,14 @@ def test_a_narrowed_handle_keeps_the_others_no_longer():
     assert set(view.server.remembered[kept.name]) == {3}
     with pytest.raises(Refused, match="are gone"):
         view.cosines(second, kept)
-    again = open_view()
+    again = open_view(RUN_KEYS)
     again.restore(view.save(), [few])
     assert np.array_equal(again.server.remembered[kept.name][3], view.server.remembered[kept.name][3])
 
 
 def test_a_client_that_trained_and_did_not_sketch_has_no_cosines():
     silent = set()
-    view = open_view(tap=lambda frame: [] if frame.kind == "Upload" and frame.sender in silent else [frame])
+    view = open_view(RUN_KEYS, tap=lambda frame: [] if frame.kind == "Upload" and frame.sender in silent else [frame])
     kept = view.remember(view.train(0, root())["root"], (1, 3, 5))
     silent.add(4)
     cosines = view.cosines(view.train(1, root())["root"], kept)

@@ -8,7 +8,7 @@ import pytest
 from cloister.crypto.additive import difference
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
-from cloister.protocol.answers import Assignment, BelowFloor, Model, Remembered, Sum, Updates, Weights
+from cloister.protocol.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Updates, Weights
 from cloister.protocol.errors import ProtocolError, Refused
 from cloister.protocol.two_servers import asking as two_server_asking
 from cloister.protocol.two_servers.run import gram
@@ -16,10 +16,13 @@ from cloister.protocol.view import LocalWork, Setup
 
 RUN = bytes(range(16))
 INIT = Model("init")
-PROTECTIONS = (Plain(floor=3), Permuted(floor=3), Masked(), Encrypted(), TwoServer())
-HELD = (Masked(), Encrypted())
+RUN_KEYS = Masked(keys="run", sketch=1024)
+PROTECTIONS = (Plain(floor=3), Permuted(floor=3), Masked(), RUN_KEYS, Encrypted(), TwoServer())
+HELD = (Masked(), RUN_KEYS, Encrypted())
 
-every_protection = pytest.mark.parametrize("protection", PROTECTIONS, ids=lambda p: type(p).__name__)
+every_protection = pytest.mark.parametrize("protection", PROTECTIONS, ids=repr)
+REMEMBERING = [p for p in PROTECTIONS if Functionality.GRAM_REMEMBER in p.gives]
+every_remembering = pytest.mark.parametrize("protection", REMEMBERING, ids=repr)
 
 
 def update_of(client, round, d):
@@ -63,7 +66,8 @@ def test_updates_that_are_gone_are_refused_in_one_line(protection, unknown):
     questions = (
         lambda: view.sums(updates, equal(5)),
         lambda: view.gram(updates, origin=True),
-        lambda: view.remember(updates, [0, 1]),
+        *([lambda: view.remember(updates, [0, 1])] if protection in REMEMBERING else []),
+        *([lambda: view.keep(updates, [0, 1])] if protection in REMEMBERING or protection == Masked() else []),
     )
     for question in questions:
         with pytest.raises(Refused, match="gone; ask in the round") as refusal:
@@ -90,7 +94,7 @@ def test_models_and_means_that_are_gone_are_refused_in_one_line(protection):
         view.advance(model, mean)
 
 
-@every_protection
+@every_remembering
 def test_remembered_updates_that_nobody_knows_are_forgotten_and_refused(protection):
     view, updates = opened(protection)
     kept = view.remember(updates, (0, 1))
@@ -103,7 +107,7 @@ def test_remembered_updates_that_nobody_knows_are_forgotten_and_refused(protecti
             view.cosines(again, handle)
 
 
-@every_protection
+@every_remembering
 def test_a_handle_on_nobodys_updates_is_kept_saved_and_compared(protection):
     view, updates = opened(protection)
     nobody, some = view.remember(updates, ()), view.remember(updates, (0, 1))
@@ -170,8 +174,9 @@ def test_updates_of_one_two_or_three_coordinates(protection, d):
     gram = view.gram(updates, origin=True)
     norms = np.linalg.norm(rows, axis=1)
     assert (np.abs(gram.matrix - rows @ rows.T) <= gram.tolerance * np.outer(norms, norms) + 1e-6).all()
-    cosines = view.cosines(updates, view.remember(updates, updates.clients))
-    assert np.allclose(np.diagonal(cosines), 1.0, atol=1e-3)
+    if protection in REMEMBERING:
+        cosines = view.cosines(updates, view.remember(updates, updates.clients))
+        assert np.allclose(np.diagonal(cosines), 1.0, atol=1e-3)
 
 
 # --- weights, and updates of nothing ----------------------------------------------------------------------------------
@@ -212,7 +217,8 @@ def test_updates_of_zero(protection):
 
     view, updates = opened(protection, workers=zeros)
     assert not view.gram(updates, origin=True).matrix.any()
-    assert not view.cosines(updates, view.remember(updates, updates.clients)).any()
+    if protection in REMEMBERING:
+        assert not view.cosines(updates, view.remember(updates, updates.clients)).any()
     answer = view.sums(updates, equal(5))["mean"]
     assert np.linalg.norm(moved(view, answer)) <= answer.error + 1e-12
 
