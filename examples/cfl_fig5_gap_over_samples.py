@@ -38,7 +38,7 @@ from cloister.protocol.plain import Plain
 INK, BLUE, ORANGE = "#1f2933", "#2f6fad", "#d9822b"
 KINDS: dict[Work, tuple[str, str]] = {"update": ("weight-updates", BLUE), "gradient": ("full gradients", ORANGE)}
 
-NEVER = CFL(thresholds=Absolute(eps1=0.0, eps2=inf), remember=False)
+NEVER = CFL(thresholds=Absolute(eps1=0.0, eps2=inf), similarities="every round", remember=False)
 """Federated averaging that lets the server measure similarities and never splits."""
 
 scenario = Scenario(

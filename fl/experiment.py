@@ -128,16 +128,22 @@ def _metrics(simulation: Simulation, t: int, evaluated: Mapping[int, Score] | No
     line: dict[str, Any] = {
         "round": t,
         "clusters": {name: list(c.members) for name, c in sorted(state.clusters.items())},
-        "norms": {name: {"mean": m.mean, "max": m.largest} for name, m in state.measured.items()},
+        "norms": {name: _norms(m) for name, m in state.measured.items()},
         "gap": {
             name: separation_gap(m.similarity, [groups[i] for i in m.clients])
             for name, m in state.measured.items()
-            if len(m.clients) > 1
+            if m.similarity is not None and len(m.clients) > 1
         },
         "detected": {name: _detected(m, groups) for name, m in state.measured.items() if m.communities},
         "left_out": {str(i): reason for m in state.measured.values() for i, reason in m.left_out.items()},
     }
     return line if evaluated is None else line | _scores(evaluated)
+
+
+def _norms(measured: Measured) -> dict[str, float]:
+    """What is known of the norms of a round: of the mean update, of the longest, and their root mean square."""
+    known = {"mean": measured.mean, "max": measured.largest, "rms": measured.rms}
+    return {key: value for key, value in known.items() if value is not None}
 
 
 def _scores(evaluated: Mapping[int, Score]) -> dict[str, Any]:
@@ -163,25 +169,28 @@ def _detected(measured: Measured, groups: Mapping[int, int]) -> dict[str, Any]:
 def _similarities(simulation: Simulation, t: int, evaluated: bool) -> Iterator[dict[str, Any]]:
     """The cosines among which communities were looked for, in evaluated rounds and when they became clusters; null: not known."""
     for name, measured in sorted(simulation.state.measured.items()):
-        if measured.communities and (evaluated or name not in simulation.state.clusters):
-            known = np.ones_like(measured.similarity, np.bool_) if measured.known is None else measured.known
+        similarity = measured.similarity
+        if similarity is not None and measured.communities and (evaluated or name not in simulation.state.clusters):
+            known = np.ones_like(similarity, np.bool_) if measured.known is None else measured.known
             rows = [
                 [round(float(a), 4) if there else None for a, there in zip(*row, strict=True)]
-                for row in zip(measured.similarity, known, strict=True)
+                for row in zip(similarity, known, strict=True)
             ]
-            yield {"round": t, "cluster": name, "clients": list(measured.clients), "similarity": rows}
+            about = {"about": "mean"} if measured.centred else {}
+            yield {"round": t, "cluster": name, "clients": list(measured.clients), **about, "similarity": rows}
 
 
 def _splits(simulation: Simulation, t: int) -> Iterator[dict[str, Any]]:
     groups = simulation.population.groups
     for name, measured in sorted(simulation.state.measured.items()):
-        if measured.split is None:
+        if measured.split is None or measured.similarity is None:
             continue
         node = simulation.state.tree[name]
         yield {
             "round": t,
             "cluster": name,
             "clients": list(measured.clients),
+            **({"about": "mean"} if measured.centred else {}),
             "similarity": [[round(float(a), 6) for a in row] for row in measured.similarity],
             "children": dict(zip(node.children, (list(measured.split.left), list(measured.split.right)), strict=True)),
             "cross": measured.split.cross,
