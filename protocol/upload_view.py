@@ -33,7 +33,7 @@ class UploadView(PersonalSums):
     def __init__(self, setup: Setup, how: Answering, before: Traffic = Traffic()) -> None:
         network = InProcess(setup.tap, max_bytes=4 * how.length + HEAD_BYTES)
         network.messages, network.bytes_up, network.bytes_down = astuple(before)
-        super().__init__(setup, how.owner, how.floor, ClientSide(setup, Policy(min_cohort=1), how.transform), network)
+        super().__init__(setup, how.owner, how.rules, ClientSide(setup, Policy(min_cohort=1), how.transform), network)
         self._how = how
         self.sees_updates = how.owner == "server"
 
@@ -54,7 +54,7 @@ class UploadView(PersonalSums):
                 continue
             updates = Updates(f"{cluster}@{round}/{kind}", cluster, round, clients, work[cluster].members)
             self.server.uploads[updates.name] = collected
-            self.server.published[updates.name] = []
+            self._gate.begin(updates.name)
             if own := frozenset(work[cluster].own) & set(clients):
                 self.server.started[updates.name] = work[cluster].model, own
             size = len(clients) * (self._how.length + 1)
@@ -160,12 +160,12 @@ class UploadView(PersonalSums):
     ) -> Sum | BelowFloor:
         if not self._how.coordinatewise:
             raise Refused("order statistics of coordinates do not survive this transform; use a (signed) permutation")
-        if self.server.published[updates.name] or self.server.receivers.get(updates.name):
+        if self._gate.published[updates.name] or self.server.receivers.get(updates.name):
             raise Refused(f"something was already published about the updates of round {updates.round}")
         rows = self._rows(updates, updates.clients)
         with self._network.timed(SERVER):
             result = rule(np.stack(rows)).astype(np.float64)
-        self.server.published[updates.name].append(dict.fromkeys(updates.clients, 1.0))
+        self._gate.published[updates.name].append(dict.fromkeys(updates.clients, 1.0))
         session = self._collected(updates).session
         return self._publish(f"{name}@{updates.round}", session, updates.clients, result, 1.0, updates.members)
 
@@ -234,7 +234,7 @@ class UploadView(PersonalSums):
     def _publish(
         self, name: str, session: Session, counted: Clients, total: NDArray[np.float64], weight: float, to: Clients
     ) -> Sum | BelowFloor:
-        if len(counted) < max(self._floor, 1) or weight == 0:
+        if not self._gate.rules.enough(len(counted)) or weight == 0:
             return self._unsummed(name, counted)
         name = unused(name, self._means)
         with self._network.timed(SERVER):

@@ -25,7 +25,6 @@ from cloister.protocol.receiver_opened.server import Agreed, Collecting, Invitin
 from cloister.protocol.receiver_opened.terms import PROTOCOL, Opening, OpeningPolicy, most_bits
 from cloister.protocol.roles import Deadline, Party, Persist, Received, Send
 from cloister.protocol.session import SERVER, Session
-from cloister.protocol.span import fewest_clients, independent
 
 from .masked_sum_session import KINDS, MODEL, RUN, changing, flipped
 

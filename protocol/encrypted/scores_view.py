@@ -12,6 +12,7 @@ from ...crypto.ckks import Encrypted as Ciphertexts
 from ...crypto.projection import TwoStage
 from ..answers import Gram, Model, Remembered, Snapshot, Updates, Work
 from ..errors import ProtocolError, Refused
+from ..gate import Rules
 from ..messages import HEAD_BYTES, Task
 from ..roles import Party, Worked
 from ..session import SERVER, Session
@@ -30,8 +31,8 @@ from .slot_sums import EncryptedSlotSums
 class EncryptedScores(EncryptedSlotSums):
     """Answers inner products by scores, once for each question, and keeps encrypted sketches for later ones."""
 
-    def __init__(self, setup: Setup, policy: Policy, k: int) -> None:
-        super().__init__(setup, policy, k)
+    def __init__(self, setup: Setup, policy: Policy, rules: Rules, k: int) -> None:
+        super().__init__(setup, policy, rules, k)
         self._remembered: dict[str, dict[int, NDArray[np.float32]]] = {}  # at the clients: what they encrypted, to do it again
 
     def gram(self, updates: Updates, /) -> Gram:

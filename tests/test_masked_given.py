@@ -8,13 +8,12 @@ from hypothesis import strategies as st
 
 from cloister.protocol.errors import ProtocolError
 from cloister.protocol.masked.client import Advertised, Idle, client_step
+from cloister.protocol.masked.given import GivenUpdates
 from cloister.protocol.masked.server import Failed, Summed, propose
-from cloister.protocol.masked.span import GivenUpdates
 from cloister.protocol.masked.sum import Plan, Policy, masked_sum
 from cloister.protocol.masked.terms import NO_UPDATE, encode_weights
 from cloister.protocol.roles import Persist, Received, Send
 from cloister.protocol.session import SERVER, Session
-from cloister.protocol.span import fewest_clients
 
 from .masked_sum_session import RUN, Play, losing, terms
 
