@@ -29,7 +29,7 @@ class SumPlan:
     """What a sum is: its session, key, weights over the roster, coordinates, and the members that are sent it.
 
     shown: the rows of the sums that members already have of the same inputs; one that would show too much with
-    them, by the rules, is not sent.
+    them, by the rules, is not sent. receiver: the one client that it is for, whose own update it knows.
     """
 
     session: Session
@@ -39,6 +39,7 @@ class SumPlan:
     members: tuple[int, ...]
     shown: tuple[Row, ...] = ()
     rules: Rules = ANYTHING
+    receiver: int | None = None
 
     def __post_init__(self) -> None:
         if set(self.weighting.of) != set(self.session.roster):
@@ -114,7 +115,7 @@ def _send_sum(state: Adding) -> tuple[Opening | Failed, tuple[Effect, ...]]:
     s, key = plan.session, plan.key
     if state.total is None or len(alive) < s.threshold:
         return Failed(s, "add", len(alive), s.threshold), ()
-    if plan.rules.reveals([*plan.shown, {i: plan.weighting.of[i] for i in alive}]):
+    if plan.rules.reveals([*plan.shown, {i: plan.weighting.of[i] for i in alive if i != plan.receiver}]):
         return Failed(s, "span", len(alive), len(s.roster)), ()
     terms = (plan.weights, int(plan.weighting.times_samples), plan.length, alive)
     message = EncryptedSum(*s.fields, *terms, key.holder, key.hash, key.sealed, state.total.to_bytes())

@@ -113,7 +113,7 @@ class EncryptedView(EncryptedScores):
             weighting = Weighting(q.row, q.times_samples)
             shown = () if q.alone is not None else tuple(self.server.shown.get(q.updates.name, ()))
             common = session, keys[names[q.label]], weighting, d, q.receivers
-            plans[q.label] = q, encrypted_sum.SumPlan(*common, shown=shown, rules=self._gate.rules)
+            plans[q.label] = q, encrypted_sum.SumPlan(*common, shown=shown, rules=self._gate.rules, receiver=q.alone)
         question_of = {client: q for q, _ in plans.values() for client in q.row}
 
         def perform(tasks: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:

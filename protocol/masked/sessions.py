@@ -66,6 +66,11 @@ class MaskingView(SketchView):
         super().__init__(setup, "server", rules, secret, before)
         self.add_costs(network)
         self._dropped = dropped
+        if len(setup.clients) >= rules.least:
+            try:
+                self._graph_of(len(setup.clients))
+            except ValueError as error:
+                raise Refused(f"a sum of all clients cannot be masked: {error}") from None
         self._members = members = Members.enrol(tuple(sorted(setup.clients)), setup.entropy)
         policy = Policy(min_cohort=rules.least, min_survivors=rules.floor, corrupt=rules.corrupt)
         self._enrolled = members.enrolled
@@ -90,6 +95,14 @@ class MaskingView(SketchView):
         terms = Terms(*shape.size, graph.neighbours, graph.threshold, seed, model, *row)
         return Plan.of(session, terms, self._enrolled)
 
+    def _planned(self, updates: Updates, shape: Shape) -> Plan | None:
+        """The same; None, and a fault on record, for a sum of too few clients to be masked: it ends below the floor."""
+        try:
+            return self._plan(updates, shape)
+        except Refused as error:
+            self._network.faults.append(Fault(SERVER, str(error)))
+            return None
+
     def _graph_of(self, clients: int) -> Parameters:
         """The masking graph of so many clients. Raises ValueError, which says why, if there is none."""
         return masking_graph_of(clients, self._gate.rules.corrupt, self._dropped)
@@ -101,6 +114,8 @@ class MaskingView(SketchView):
 
     def _mask(self, sessions: Mapping[str, Masking]) -> dict[str, Summed | None]:
         """How each session ended, by label; None, and a fault on record, for one without a sum. No client is in two."""
+        if not sessions:
+            return {}
         plans = {label: each.plan for label, each in sessions.items()}
         with self._network.timed(SERVER):
             proposals = [(SERVER, send) for plan in plans.values() for send in propose(plan)]

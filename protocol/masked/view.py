@@ -132,7 +132,8 @@ class MaskedView(ReceiverOpenedSums):
         inputs = {q.label: self._inputs(q) for q in questions}
         with self._network.timed(SERVER):
             shapes = {q.label: self._shape(q, inputs[q.label]) for q in questions}
-            plans = {q.label: self._plan(q.updates, shapes[q.label]) for q in questions}
+            plans = {q.label: plan for q in questions if (plan := self._planned(q.updates, shapes[q.label])) is not None}
+        questions = [q for q in questions if q.label in plans]
 
         def put_in(question: Question, client: int, work: LocalWork) -> Ring | str:
             terms = inputs[question.label]
@@ -152,7 +153,8 @@ class MaskedView(ReceiverOpenedSums):
         with self._network.timed(SERVER):
             able = {q.label: noisy.paying(tuple(sorted(q.row))) for q in questions}
             shapes = {q.label: noisy.shape(q.label, able[q.label][0]) for q in questions}
-            plans = {q.label: self._plan(q.updates, shapes[q.label]) for q in questions}
+            plans = {q.label: plan for q in questions if (plan := self._planned(q.updates, shapes[q.label])) is not None}
+        questions = [q for q in questions if q.label in plans]
         for _, unable in able.values():
             for client, reason in unable.items():
                 self._reject([client], reason)
