@@ -106,16 +106,16 @@ def _ids(encoded: bytes) -> tuple[int, ...]:
 def _check(plan: Plan, given: Given, alive: tuple[int, ...], rules: Rules) -> None:
     """Whether the sums of these survivors may all be known together.
 
-    Where every client multiplies by its own positive count, the same in each sum of its update, a combination of sums depends
-    on the clients that it would depend on without the counts: scaling columns moves no zeros. So sums that are all of this
-    kind are checked by their weights. Between a sum with counts and one without, counts that the check cannot know may
-    cancel what the weights alone do not: two that overlap are refused.
+    Counts that clients multiply by scale their columns, which changes every leverage: of an update there is one sum with counts,
+    whose weights are summed first (weighing.py), and none without them beside it.
     """
     living = frozenset(alive)
     rows = [(times, _row(plan.session.roster, weights, living)) for times, weights in given.rows]
     with_counts, without = ([row for times, row in rows if times == kind] for kind in (1, 0))
     if any(not one.keys().isdisjoint(other) for one in with_counts for other in without):
         raise ValueError("a sum of some clients' updates both with and without their sample counts")
+    if len(with_counts) > 1:
+        raise ValueError("a sum of some clients' updates that counts samples a second time, with other weights")
     if rules.reveals([row for _, row in rows]):
         raise ValueError(f"a sum that shows, perhaps with earlier ones, what fewer than {rules.least} clients sent")
 

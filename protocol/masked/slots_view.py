@@ -18,9 +18,10 @@ from ..view import LocalWork
 from ..view_base import unused
 from .input import beyond
 from .server import Summed
-from .sessions import Masking, MaskingView, Shape
+from .sessions import Masking, Shape
 from .slots import COUNTING, Slots
 from .terms import Ring
+from .weights_view import WeighingView
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class SlotTerms:
     spare: int
 
 
-class MaskedSlots(MaskingView):
+class MaskedSlots(WeighingView):
     """Answers sums into slots."""
 
     def _slots(self, round: int, name: str, work: Assignment, most: int, how: SlotTerms) -> tuple[Sum | BelowFloor, ...]:

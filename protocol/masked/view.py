@@ -33,6 +33,7 @@ from .server import Summed
 from .sessions import Masking, Shape
 from .slots_view import SlotTerms
 from .terms import PROTOCOL, Ring
+from .weights_view import Weighed
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,21 +124,33 @@ class MaskedView(ReceiverOpenedSums):
     def _unfit(self, work: LocalWork) -> str | None:
         return super()._unfit(work) or (beyond(work.vector, self._how.clip) if self._noisy is None else None)
 
+    def _largest_count(self) -> int:
+        return self._how.max_samples
+
     # --- sums ---------------------------------------------------------------------------------------------------------
 
     def _sum(self, questions: Sequence[Question]) -> Mapping[str, Sum]:
         """One masked sum for each question, all in one pass."""
         if self._noisy is not None:
             return self._noisy_sums(self._noisy, questions)
+        weighed = self._weigh([q for q in questions if q.times_samples])
+        found = self._sum_of([weighed[q.label].question if q.label in weighed else q for q in questions], weighed)
+        self._forget_weights(weighed.values())
+        return found
+
+    def _sum_of(self, questions: Sequence[Question], weighed: Mapping[str, Weighed]) -> Mapping[str, Sum]:
+        """weighed: of those that count samples, what was opened before; without it there is no such sum."""
+        questions = [q for q in questions if q.label in weighed or not q.times_samples]
         inputs = {q.label: self._inputs(q) for q in questions}
         with self._network.timed(SERVER):
-            shapes = {q.label: self._shape(q, inputs[q.label]) for q in questions}
+            shapes = {q.label: self._shape(q, inputs[q.label], weighed.get(q.label)) for q in questions}
             plans = {q.label: plan for q in questions if (plan := self._planned(q.updates, shapes[q.label])) is not None}
         questions = [q for q in questions if q.label in plans]
 
         def put_in(question: Question, client: int, work: LocalWork) -> Ring | str:
-            terms = inputs[question.label]
-            return terms.unfit(work) or terms.encode(work, question.row[client])
+            terms, first = inputs[question.label], weighed.get(question.label)
+            reason = first.refuses(client, work.samples, plans[question.label].session) if first is not None else None
+            return reason or terms.unfit(work) or terms.encode(work, question.row[client])
 
         sessions = {q.label: Masking(plans[q.label], q.updates, partial(put_in, q)) for q in questions}
         ended = self._mask(sessions)
@@ -170,8 +183,11 @@ class MaskedView(ReceiverOpenedSums):
         return {label: answer for label, answer in found.items() if answer is not None}
 
     def _countable(self, updates: Updates, rows: Mapping[str, Row], name: str, weights: Weights) -> None:
-        """Clients give one update to sums among the same clients only (given.py): others are refused here."""
+        """Clients give one update to sums among the same clients only, and to one that counts samples (given.py)."""
         super()._countable(updates, rows, name, weights)
+        earlier = [*self._gate.published[updates.name], *(row for label, row in rows.items() if label != name)]
+        if weights.times_samples and any(r != rows[name] and not r.keys().isdisjoint(rows[name]) for r in earlier):
+            raise Refused(f"sum {name} would be a second one that counts samples, of other weights: clients give theirs to one")
         summed = [row for row in rows.values() if len(row) >= self._least] if len(rows[name]) >= self._least else []
         for other in [*self._gate.published[updates.name], *summed]:
             if other.keys() != rows[name].keys() and not other.keys().isdisjoint(rows[name]):
@@ -185,10 +201,12 @@ class MaskedView(ReceiverOpenedSums):
         counted = how.max_samples if question.times_samples else 0
         return InputTerms(how.ring_bits, how.clip, len(question.row), largest, counted)
 
-    def _shape(self, question: Question, inputs: InputTerms) -> Shape:
+    def _shape(self, question: Question, inputs: InputTerms, first: Weighed | None) -> Shape:
         size = (self._how.ring_bits, inputs.length(len(self._setup.initial)), inputs.fixed.bits, self._how.clip, 1)
+        if first is not None:
+            return Shape(question.label, first.protocol, first.threshold, size, question.row, True)
         protocol = f"{PROTOCOL}/{self._known(question.updates).kind}/{question.number}"
-        return Shape(question.label, protocol, self._least, size, question.row, question.times_samples)
+        return Shape(question.label, protocol, self._least, size, question.row)
 
     def _read(self, question: Question, ended: Summed, decode: Callable[[Summed], Total | None]) -> Sum | None:
         """The answer in the end of a masked sum; None, and a fault on record, if there is none."""
