@@ -127,8 +127,8 @@ class Simulation:
         below = [sum_ for sum_ in refused if sum_.clients]
         self.lost, hopeless = "", False
         if first and below:
-            few, floor = len(below[-1].clients), below[-1].floor
-            self.lost = f"a sum over {few} clients is below the floor of {floor}, and there is no other:"
+            floor = below[-1].floor
+            self.lost = f"{below[-1].words}, and there is no other:"
             self.lost += " more clients or a lower protection.floor are needed"
             hopeless = max(len(c.members) for c in clusters) < floor
         elif faults and models <= before and not self.state.measured:

@@ -158,14 +158,21 @@ class Sum:
 
 @dataclass(frozen=True, slots=True)
 class BelowFloor:
-    """The sum would have rested on fewer clients than the floor, so nothing was summed or published.
+    """The sum would have rested on fewer clients than the floor, or some of them had more of it than the floor allows, or it
+    was lost on the way: nothing was published.
 
-    clients: empty for a slot whose choice is hidden.
+    floor: fewest clients, the corrupt ones included. clients: empty for a slot whose choice is hidden.
     """
 
     name: str
     clients: tuple[int, ...]
     floor: int
+
+    @property
+    def words(self) -> str:
+        """As an error says it."""
+        few, what = len(self.clients), "is" if len(self.clients) < self.floor else "weighs, or has lost, too much: it is"
+        return f"a sum over {few} clients {what} below the floor of {self.floor}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

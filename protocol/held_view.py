@@ -13,14 +13,15 @@ import numpy as np
 
 from .answers import Assignment, BelowFloor, Model, Owner, Sum, Updates, Weights, Work
 from .errors import Refused
+from .gate import Rules
 from .in_process import InProcess
+from .leverage import Row
 from .messages import Task
 from .model_keeping import UNUSABLE
 from .personal import PersonalSums
 from .roles import Party, Worked
 from .session import SERVER
 from .sides import ClientSide
-from .span import Row
 from .uploads import Hearing, Policy, server_step, usable
 from .view import LocalWork, Setup
 from .view_base import Clients
@@ -39,7 +40,7 @@ class Made:
 @dataclass(frozen=True, slots=True)
 class Question:
     """One sum to be answered. number: its own among all that were asked about these updates. row: its non-zero weights, over
-    at least `floor` clients that hold work. alone: the one receiver of a personal sum, which does not count towards the floor.
+    as many clients that hold work as there must be. alone: the one receiver of a personal sum, which does not count towards them.
     energy: whether the sum of squared norms is asked for with it.
     """
 
@@ -56,8 +57,8 @@ class Question:
 class HeldView(PersonalSums):
     """Clients train, hold what they have, and say so."""
 
-    def __init__(self, setup: Setup, owner: Owner, floor: int, network: InProcess) -> None:
-        super().__init__(setup, owner, floor, ClientSide(setup, Policy(min_cohort=1), None), network)
+    def __init__(self, setup: Setup, owner: Owner, rules: Rules, network: InProcess) -> None:
+        super().__init__(setup, owner, rules, ClientSide(setup, Policy(min_cohort=1), None), network)
         self._made: dict[str, Made] = {}
         self._counted: dict[str, dict[int, bool]] = {}  # whether a client's sums count samples, by the updates' handle
         self._numbered: dict[str, int] = {}  # questions so far, by the updates' handle: no two have a session in common
@@ -108,7 +109,7 @@ class HeldView(PersonalSums):
 
     def _heard(self, round: int, work: Mapping[str, Assignment], kind: Work, perform: Any) -> dict[str, Updates]:
         for name in [n for n in self._made if f"@{round}/" not in n]:
-            kept = (self._made, self._counted, self._numbered, self.clients.held, self.server.uploads, self.server.published)
+            kept = (self._made, self._counted, self._numbered, self.clients.held, self.server.uploads, self._gate.published)
             for store in (*kept, self.server.receivers, self.server.started):
                 store.pop(name, None)
         sessions = {c: self._session(round, c, a.participants, kind) for c, a in work.items()}
@@ -126,7 +127,7 @@ class HeldView(PersonalSums):
             self._made[updates.name] = Made(session.digest, kind, work[c].models, clients)
             self._counted[updates.name] = {}
             self._numbered[updates.name] = 0
-            self.server.published[updates.name] = []
+            self._gate.begin(updates.name)
             if own := frozenset(work[c].own) & set(clients):
                 self.server.started[updates.name] = work[c].model, own
         return handles

@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 from ..crypto.offset_sketch import OffsetSketch, Words, differences
 from .answers import Assignment, Gram, Model, Owner, Remembered, Snapshot, Traffic, Updates, Vector, Weights, Work
 from .errors import Refused
+from .gate import Rules
 from .gram import cosines_about
 from .history import EDGE, KEPT, apart, of_split
+from .leverage import Row
 from .messages import Task
 from .model_keeping import unused
 from .offset_sketches import Gathering, server_step
@@ -24,7 +26,6 @@ from .roles import Effect, Party, Worked
 from .session import SERVER, Session
 from .sketch_keys import RatchetedKeys, SketchKeys
 from .sketch_view import DEVIATIONS, SketchView
-from .span import Row
 from .uploads import PROTOCOL, invite
 from .view import Setup
 
@@ -38,8 +39,8 @@ KEY = "/key"
 class OffsetSketches(SketchView):
     """Answers by offset sketches where keys are of sessions; by sketches under the run's key otherwise."""
 
-    def __init__(self, setup: Setup, owner: Owner, floor: int, secret: SketchKeys, before: Traffic) -> None:
-        super().__init__(setup, owner, floor, secret, before)
+    def __init__(self, setup: Setup, owner: Owner, rules: Rules, secret: SketchKeys, before: Traffic) -> None:
+        super().__init__(setup, owner, rules, secret, before)
         self._keys = secret if isinstance(secret, RatchetedKeys) else None
         self._forms: dict[str, bool] = {}  # by the updates' handle: whether they were sketched about the origin
         self._offsets: dict[str, Mapping[int, Words]] = {}  # at the server: sketches of this round, by the updates' handle
@@ -130,14 +131,14 @@ class OffsetSketches(SketchView):
         self._known(updates)
         if self._forms.get(updates.name, origin) != origin:
             raise Refused(f"{updates.name} was compared {'by differences' if origin else 'about the origin'}; ask in one way")
-        if not origin and not one_direction(self.server.published[updates.name]):
+        if not origin and not one_direction(self._gate.published[updates.name]):
             raise Refused(f"several sums of {updates.name} are published; differences are compared of updates with one sum")
         self._forms[updates.name] = origin
 
     def _countable(self, updates: Updates, rows: Mapping[str, Row], name: str, weights: Weights) -> None:
         super()._countable(updates, rows, name, weights)
-        about = [row for row in rows.values() if len(row) >= self._floor]
-        if self._forms.get(updates.name) is False and not one_direction([*self.server.published[updates.name], *about]):
+        about = [row for row in rows.values() if len(row) >= self._least]
+        if self._forms.get(updates.name) is False and not one_direction([*self._gate.published[updates.name], *about]):
             raise Refused(
                 f"sum {name} would be another of {updates.name}, whose differences were compared; with several sums ask about the"
                 " origin, which says what it shows"

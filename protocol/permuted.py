@@ -11,6 +11,7 @@ from typing import Literal
 from ..crypto.orthonormal import Permutation, Transform
 from ..crypto.prg import derive_key
 from .answers import Functionality, Traffic
+from .gate import Rules
 from .group_seed import PROTOCOL, agree
 from .session import Session
 from .sides import Answering
@@ -57,7 +58,7 @@ class Permuted:
             sample = shared(session.digest)
         how = Answering(
             owner="clients",
-            floor=self.floor,
+            rules=Rules(self.floor),
             transform=shared,
             length=sample.length,
             tolerance=sample.tolerance,

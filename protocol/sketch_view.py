@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ..crypto.projection import TwoStage
 from .answers import Gram, Owner, Remembered, Sum, Traffic, Updates, Vector, Work
 from .errors import Refused
+from .gate import Rules
 from .gram import about, centred, cosine_block, gram_matrix, rounding
 from .held_view import HeldView
 from .history import of_split, parted
@@ -33,10 +34,10 @@ DEVIATIONS = 6
 class SketchView(HeldView):
     """Answers inner products from sketches; the server keeps sketches where it is asked to remember updates."""
 
-    def __init__(self, setup: Setup, owner: Owner, floor: int, secret: SketchKeys, before: Traffic) -> None:
+    def __init__(self, setup: Setup, owner: Owner, rules: Rules, secret: SketchKeys, before: Traffic) -> None:
         network = InProcess(setup.tap, max_bytes=4 * len(setup.initial) + HEAD_BYTES)
         network.messages, network.bytes_up, network.bytes_down = astuple(before)
-        super().__init__(setup, owner, floor, network)
+        super().__init__(setup, owner, rules, network)
         self._sketch = secret
 
     def gram(self, updates: Updates, /, *, origin: bool = False) -> Gram:

@@ -15,6 +15,7 @@ from .errors import Refused
 from .gram import about, centred, cosine_block, gram_matrix, rounding
 from .history import of_split, parted
 from .in_process import InProcess
+from .leverage import Row
 from .messages import HEAD_BYTES, Task
 from .personal import PersonalQuestion, PersonalSums
 from .roles import Learned, Party, Worked
@@ -34,7 +35,7 @@ class UploadView(PersonalSums):
     def __init__(self, setup: Setup, how: Answering, before: Traffic = Traffic()) -> None:
         network = InProcess(setup.tap, max_bytes=4 * how.length + HEAD_BYTES)
         network.messages, network.bytes_up, network.bytes_down = astuple(before)
-        super().__init__(setup, how.owner, how.floor, ClientSide(setup, Policy(min_cohort=1), how.transform), network)
+        super().__init__(setup, how.owner, how.rules, ClientSide(setup, Policy(min_cohort=1), how.transform), network)
         self._how = how
         self.sees_updates = how.owner == "server"
 
@@ -55,7 +56,7 @@ class UploadView(PersonalSums):
                 continue
             updates = Updates(f"{cluster}@{round}/{kind}", cluster, round, clients, work[cluster].members)
             self.server.uploads[updates.name] = collected
-            self.server.published[updates.name] = []
+            self._gate.begin(updates.name)
             if own := frozenset(work[cluster].own) & set(clients):
                 self.server.started[updates.name] = work[cluster].model, own
             size = len(clients) * (self._how.length + 1)
@@ -83,10 +84,9 @@ class UploadView(PersonalSums):
                 self._disclose(
                     round, "server", "updates", summed.clients, size, f"of each update: {self._how.seen}; and its sample count"
                 )
-            counted = tuple(i for i in summed.clients if weights[cluster].of.get(i, 0.0) != 0)
-            name = f"{cluster}@{round}"
+            row = {i: a for i, a in summed.row.items() if a != 0}
             receivers = weights[cluster].members or work[cluster].members
-            answered[cluster] = self._publish(name, summed.session, counted, summed.total, summed.weight, receivers)
+            answered[cluster] = self._publish(f"{cluster}@{round}", summed.session, row, summed.total, receivers)
         return answered
 
     def _draw(self, sessions: Mapping[str, Session]) -> None:
@@ -143,8 +143,10 @@ class UploadView(PersonalSums):
                     total += a * collected.received[client][0].astype(np.float64)
             label = f"{name}@{updates.round}"
             receivers = weights[name].members or updates.members
-            answer = self._publish(label, collected.session, tuple(row), total, sum(row.values()), receivers)
-            answered[name] = self._with_energy(answer, row, collected) if weights[name].energy else answer
+            answer = self._publish(label, collected.session, row, total, receivers) if name in safe else None
+            if answer is not None and weights[name].energy:
+                answer = self._with_energy(answer, row, collected)
+            answered[name] = answer or self._unsummed(label, tuple(row))
         return answered
 
     def _with_energy(self, answer: Sum | BelowFloor, row: Mapping[int, float], collected: Collected) -> Sum | BelowFloor:
@@ -178,14 +180,15 @@ class UploadView(PersonalSums):
     ) -> Sum | BelowFloor:
         if not self._how.coordinatewise:
             raise Refused("order statistics of coordinates do not survive this transform; use a (signed) permutation")
-        if self.server.published[updates.name] or self.server.receivers.get(updates.name):
+        if self._gate.published[updates.name] or self.server.receivers.get(updates.name):
             raise Refused(f"something was already published about the updates of round {updates.round}")
         rows = self._rows(updates, updates.clients)
         with self._network.timed(SERVER):
             result = rule(np.stack(rows)).astype(np.float64)
-        self.server.published[updates.name].append(dict.fromkeys(updates.clients, 1.0))
+        everyone = dict.fromkeys(updates.clients, 1.0)
+        self._gate.published[updates.name].append(everyone)
         session = self._collected(updates).session
-        return self._publish(f"{name}@{updates.round}", session, updates.clients, result, 1.0, updates.members)
+        return self._publish(f"{name}@{updates.round}", session, everyone, result, updates.members, 1.0)
 
     def cosines(self, updates: Updates, remembered: Remembered, /) -> NDArray[np.float64]:
         new, rows = self._lasting(updates, updates.clients), self._recalled(remembered)
@@ -223,14 +226,19 @@ class UploadView(PersonalSums):
             del uploads[i]
         words = f"of each client's vectors for {count} slots: {self._how.seen}; and which slots it chose, with what share"
         self._disclose(round, "server", "slots", tuple(uploads), len(uploads) * count * (self._how.length + 1), words)
-        answered = []
+        answered: list[Sum | BelowFloor] = []
+        opened: list[dict[int, float]] = []
         for k in range(count):
-            row = {i: float(shares[k]) for i, (_, shares) in uploads.items() if shares[k]}
+            label, row = f"{name}/{k}@{round}", {i: float(shares[k]) for i, (_, shares) in uploads.items() if shares[k]}
+            if self._gate.rules.reveals([*opened, row]):  # clients' shares of several slots: the later ones stay shut
+                answered.append(self._unsummed(label, tuple(row)))
+                continue
+            opened.append(row)
             total = np.zeros(self._how.length)
             with self._network.timed(SERVER):
                 for client, a in row.items():
                     total += a * uploads[client][0][k].astype(np.float64)
-            answered.append(self._publish(f"{name}/{k}@{round}", session, tuple(row), total, sum(row.values()), work.members))
+            answered.append(self._publish(label, session, row, total, work.members))
         return answered
 
     # --- inside -------------------------------------------------------------------------------------------------------
@@ -252,9 +260,11 @@ class UploadView(PersonalSums):
         return self._rows(updates, clients)
 
     def _publish(
-        self, name: str, session: Session, counted: Clients, total: NDArray[np.float64], weight: float, to: Clients
+        self, name: str, session: Session, row: Row, total: NDArray[np.float64], to: Clients, weight: float | None = None
     ) -> Sum | BelowFloor:
-        if len(counted) < max(self._floor, 1) or weight == 0:
+        """total over weight, that of the row if none is given, to these clients."""
+        counted, weight = tuple(row), sum(row.values()) if weight is None else weight
+        if not self._gate.rules.fit(row) or weight == 0:
             return self._unsummed(name, counted)
         name = unused(name, self._means)
         with self._network.timed(SERVER):

@@ -182,20 +182,30 @@ class Summing:
     of: Mapping[int, float]
     times_samples: bool
     total: NDArray[np.float64] = field(repr=False)
-    weight: float = 0.0
-    clients: tuple[int, ...] = ()
+    row: Mapping[int, float] = field(default_factory=dict)
     rejected: tuple[int, ...] = ()
+
+    @property
+    def clients(self) -> tuple[int, ...]:
+        return tuple(sorted(self.row))
 
 
 @dataclass(frozen=True, slots=True)
 class Summed:
-    """The server after the deadline of a sum."""
+    """The server after the deadline of a sum. row: the weights of those that were heard, zeros too, ascending."""
 
     session: Session
     total: NDArray[np.float64] = field(repr=False)
-    weight: float
-    clients: tuple[int, ...]
+    row: Mapping[int, float]
     rejected: tuple[int, ...]
+
+    @property
+    def weight(self) -> float:
+        return sum(self.row.values())
+
+    @property
+    def clients(self) -> tuple[int, ...]:
+        return tuple(self.row)
 
 
 def invite(session: Session, work: str, model: str, vector: bytes) -> tuple[Effect, ...]:
@@ -224,11 +234,11 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
                 return replace(state, received={**state.received, client: (vector, upload.samples)}), ()
             a = state.of.get(client, 0.0) * (upload.samples if state.times_samples else 1)
             total = state.total + a * vector.astype(np.float64)
-            return replace(state, total=total, weight=state.weight + a, clients=(*state.clients, client)), ()
+            return replace(state, total=total, row={**state.row, client: a}), ()
         case Collecting(), Deadline():
             return Collected(state.session, dict(sorted(state.received.items())), state.rejected), ()
         case Summing(), Deadline():
-            return Summed(state.session, state.total, state.weight, tuple(sorted(state.clients)), state.rejected), ()
+            return Summed(state.session, state.total, dict(sorted(state.row.items())), state.rejected), ()
         case Hearing(), Received(Envelope(message=Ready(), sender=client)):
             if client not in state.session.roster or client in state.clients:
                 raise ProtocolError("work from outside the roster, or a second time", client)
@@ -250,7 +260,7 @@ def usable(vector: Vector) -> bool:
 
 
 def _accepted(state: Collecting | Summing, client: int, upload: Upload) -> Vector:
-    heard = state.received if isinstance(state, Collecting) else state.clients
+    heard = state.received if isinstance(state, Collecting) else state.row
     if client not in state.session.roster:
         raise ProtocolError("an upload from outside the roster", client)
     if client in heard or client in state.rejected:

@@ -20,9 +20,9 @@ from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol import Plain
 from cloister.protocol.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Updates, Weights
 from cloister.protocol.errors import ProtocolError, Refused
+from cloister.protocol.gate import Rules
 from cloister.protocol.history import apart
 from cloister.protocol.in_process import Frame
-from cloister.protocol.span import reveals_fewer_than
 from cloister.protocol.view import LocalJob, LocalWork, Protection, ServerView, Setup
 
 RUN = bytes(range(16))
@@ -317,7 +317,7 @@ class Drive:
             self.check_sum(answer, weights[name], counted, asked.kind, self._silent(counted, faults), logged)
             if isinstance(answer, Sum):
                 asked.rows.append({i: of[i] * (self.samples[i] if weights[name].times_samples else 1) for i in answer.clients})
-        if reveals_fewer_than(floor, asked.rows) or (refused and self.case.exact):
+        if Rules(floor).reveals(asked.rows) or (refused and self.case.exact):
             raise NotIdeal(f"sums {set(answered)} were published, which with {asked.rows} show fewer than {floor} clients")
         return {name: answer for name, answer in answered.items() if isinstance(answer, Sum)}
 

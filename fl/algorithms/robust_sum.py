@@ -222,5 +222,4 @@ def _by_coordinates(view: ServerView, updates: Updates, rule: Rule, rng: np.rand
 def _published(answer: Sum | BelowFloor, step: float, of: Mapping[int, float], gram: Gram | None) -> RobustSum:
     if isinstance(answer, Sum):
         return RobustSum(answer, step, Outcome(of), gram)
-    few = f"a sum over {len(answer.clients)} clients is below the floor of {answer.floor}"
-    return RobustSum(None, 0.0, Outcome(of, few), gram)
+    return RobustSum(None, 0.0, Outcome(of, answer.words), gram)

@@ -13,6 +13,7 @@ from ...crypto.ckks import Encrypted as Ciphertexts
 from ...crypto.projection import TwoStage
 from ..answers import Gram, Model, Remembered, Snapshot, Updates, Work
 from ..errors import ProtocolError, Refused
+from ..gate import Rules
 from ..gram import centred, cosines_about
 from ..history import EDGE, KEPT, of_split, parted
 from ..messages import HEAD_BYTES, Task
@@ -36,8 +37,8 @@ GRAM = "/gram"
 class EncryptedScores(EncryptedSlotSums):
     """Answers inner products by scores, once for each question, and keeps encrypted sketches for later ones."""
 
-    def __init__(self, setup: Setup, policy: Policy, k: int) -> None:
-        super().__init__(setup, policy, k)
+    def __init__(self, setup: Setup, policy: Policy, rules: Rules, k: int) -> None:
+        super().__init__(setup, policy, rules, k)
         self._remembered: dict[str, dict[int, NDArray[np.float32]]] = {}  # at the clients: what they encrypted, to do it again
 
     def gram(self, updates: Updates, /, *, origin: bool = False) -> Gram:

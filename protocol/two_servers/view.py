@@ -38,7 +38,8 @@ class TwoServer:
 
     max_norm: largest norm of an update; a client whose update exceeds it sits out and says so. The fixed point's step is a
     fraction of it. k: inner products are those of random projections to k coordinates (even), exact where updates have at
-    most k. floor: fewest clients in a sum, held by the second server too.
+    most k. floor: fewest honest clients in a sum, held by the second server too. corrupt: clients of the run, at most, that pool
+    what they know with the first server; 0: the first server alone.
 
     Slots are answered in one upload, where max_norm is that of each vector in a slot. Both servers learn how many chose each
     slot, neither who did; the second opens to the first the sums of those that `floor` clients chose, and checks that they did.
@@ -47,9 +48,10 @@ class TwoServer:
     max_norm: float = 64.0
     k: int = 4096
     floor: int = 3
+    corrupt: int = 0
 
     def __post_init__(self) -> None:
-        Terms(1, self.k, self.max_norm, self.floor)
+        Terms(1, self.k, self.max_norm, self.floor, self.corrupt)
 
     @property
     def gives(self) -> frozenset[Functionality]:
@@ -58,7 +60,7 @@ class TwoServer:
         return frozenset(given | compared | {Functionality.GRAM_REMEMBER})
 
     def open(self, setup: Setup, /) -> "TwoServerView":
-        return TwoServerView(setup, Terms(len(setup.initial), self.k, self.max_norm, self.floor))
+        return TwoServerView(setup, Terms(len(setup.initial), self.k, self.max_norm, self.floor, self.corrupt))
 
 
 class TwoServerView(TwoServerSlots):
@@ -71,7 +73,7 @@ class TwoServerView(TwoServerSlots):
         clients = ClientSide(setup, policy, None)
         clients.parties = client_parties(setup.clients, setup.run, terms, policy, setup.entropy)
         network = InProcess(setup.tap, max_bytes=max_bytes(terms, len(setup.clients)))
-        super().__init__(setup, "server", terms.floor, clients, network)
+        super().__init__(setup, "server", terms.rules, clients, network)
         self.server = FirstServer(self.server.models)
         self.helpers = helper_parties(setup.run, terms, policy, setup.entropy)
         self._terms = terms
@@ -109,7 +111,8 @@ class TwoServerView(TwoServerSlots):
                 continue
             survivors = tuple(sorted(collected.received))
             updates = Updates(f"{cluster}@{round}/{kind}", cluster, round, survivors, work[cluster].members)
-            self.server.shares[updates.name], self.server.published[updates.name] = collected, []
+            self.server.shares[updates.name] = collected
+            self._gate.begin(updates.name)
             answered[cluster] = updates
         return answered
 
@@ -322,7 +325,7 @@ class TwoServerView(TwoServerSlots):
 
     def _forget_shares(self, names: Iterable[str]) -> None:
         for name in list(names):
-            for store in (self.server.shares, self._grams, self._rejected, self.server.published):
+            for store in (self.server.shares, self._grams, self._rejected, self._gate.published):
                 store.pop(name, None)
 
     def save(self) -> Snapshot:
