@@ -11,6 +11,7 @@ import numpy as np
 
 from ..crypto.projection import TwoStage
 from . import own_models
+from .account import Opened, Sketched
 from .answers import (
     Assignment,
     BelowFloor,
@@ -56,11 +57,17 @@ class ViewBase(ModelKeeping):
     """Whether clients answer questions about pairs under this protection."""
     sees_updates = False
     """Whether the server holds clients' updates as they are."""
+    holds_transformed = False
+    """Whether the server holds each update transformed by a secret of the clients."""
+    with_a_client = ""
+    """What the server learns beyond its own view from one client that gives away the secrets that clients share."""
 
     def __init__(self, setup: Setup, owner: Owner, floor: int, clients: ClientSide, network: InProcess) -> None:
         super().__init__(setup, owner, clients, network)
         self.below_floor: list[BelowFloor] = []
         self.log: list[Disclosure] = []
+        self.sketched: list[Sketched] = []
+        self.opened: list[Opened] = []
         self._floor = floor
         self._pairs: Pairs | None = None
         holds = None if owner == "server" else (lambda name: name in self.clients.models)
@@ -179,6 +186,12 @@ class ViewBase(ModelKeeping):
             )
         published.extend(safe.values())
         return list(safe)
+
+    def _open(self, updates: Updates, answer: Sum, row: Row, times_samples: bool = False) -> None:
+        """Put a published sum on record, with the weights of those that are in it."""
+        kind: Work = "gradient" if updates.name.endswith("/gradient") else "update"
+        there = {i: row[i] for i in answer.clients if i in row}
+        self.opened.append(Opened(updates.round, updates.cluster, kind, there, times_samples, answer.recipient))
 
     def _unsummed(self, name: str, clients: Clients) -> BelowFloor:
         self.below_floor.append(BelowFloor(name, clients, self._floor))
