@@ -81,11 +81,11 @@ def _completed(account: Account, key: Key, other: Key, known: Matrix) -> tuple[M
 
 
 def _completed_share(delta: Matrix, direct: Matrix, through: list[tuple[Matrix, Matrix]]) -> float:
-    """cos^2 of delta and its estimate: the point in the span of all these sums with the products that are known."""
+    """The share of |delta|^2 that an estimate of it takes off: the point in the span of all these sums with products as known."""
     rows = np.concatenate([direct, *(sums for sums, _ in through)])
     seen = np.concatenate([direct, *(part for _, part in through)])
     norms = np.linalg.norm(rows, axis=1)
     rows, seen = rows[norms > 0] / norms[norms > 0, None], seen[norms > 0] / norms[norms > 0, None]
     estimate = np.linalg.pinv(rows @ rows.T, rcond=MEASURED, hermitian=True) @ (seen @ delta) @ rows
-    scale = float(np.linalg.norm(estimate) * np.linalg.norm(delta))
-    return float(estimate @ delta / scale) ** 2 if scale else 0.0
+    whole = float(delta @ delta)
+    return max(0.0, float(2 * estimate @ delta - estimate @ estimate) / whole) if whole else 0.0
