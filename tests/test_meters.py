@@ -58,7 +58,8 @@ def test_raw_sketches_under_one_key_tell_the_part_along_all_published_sums() -> 
     for (t, _, i), energy in found.energy.items():
         delta = vectors[t, i] - mean(vectors, t, everybody)
         assert energy == pytest.approx(np.square(basis.T @ delta).sum() / (delta @ delta), abs=1e-9)
-    assert len(found.energy) == 30 and min(found.energy.values()) > 0
+    assert len(found.energy) == 30
+    assert min(found.energy.values()) > 0
 
 
 def test_session_keys_leave_one_pair_each_and_its_direction_alone() -> None:
@@ -82,7 +83,8 @@ def test_offset_sketches_leave_no_pair_with_one_sum_and_p_minus_one_with_p() -> 
 def test_offset_sessions_under_one_key_do_not_help_each_other() -> None:
     vectors, everybody = drawn(6, 5, 40), dict.fromkeys(range(5), 1.0)
     found = span(account_of(vectors, [sketches("run", "offset", t, range(5)) for t in range(6)], sums(6, everybody)))
-    assert found.pairs == 0 and set(found.energy.values()) == {0.0}
+    assert found.pairs == 0
+    assert set(found.energy.values()) == {0.0}
 
 
 def test_one_offset_over_two_rounds_links_their_sums() -> None:
@@ -275,7 +277,8 @@ def of_rows(*rows: dict[int, float]) -> list[Opened]:
 def test_fixed_cohorts_hide_each_client_in_its_cohort() -> None:
     cohorts = [dict.fromkeys(range(k, 24, 4), 1.0) for k in range(4)]
     found = participation(of_rows(*cohorts * 9), 0.65)
-    assert set(found.leverage) == set(range(24)) and found.sums == 36
+    assert set(found.leverage) == set(range(24))
+    assert found.sums == 36
     assert list(found.leverage.values()) == pytest.approx([1 / 6] * 24)
     everybody = participation(of_rows(*[dict.fromkeys(range(24), 1.0)] * 9), 0.65)
     assert list(everybody.leverage.values()) == pytest.approx([1 / 24] * 24)
@@ -284,7 +287,7 @@ def test_fixed_cohorts_hide_each_client_in_its_cohort() -> None:
 
 def test_a_client_that_drops_out_of_one_of_two_rounds_is_isolated() -> None:
     everybody = dict.fromkeys(range(8), 1.0)
-    found = participation(of_rows(everybody, {i: 1.0 for i in range(7)}), 0.65)
+    found = participation(of_rows(everybody, dict.fromkeys(range(7), 1.0)), 0.65)
     assert found.leverage[7] == pytest.approx(1)
     assert [found.leverage[i] for i in range(7)] == pytest.approx([1 / 7] * 7)
     assert max(found.information, key=lambda i: found.information[i]) == 7
