@@ -5,6 +5,7 @@ from typing import Any
 
 from rich.table import Table
 
+from .account_words import account_meters, account_notes
 from .figures import byte_words
 
 
@@ -33,6 +34,11 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
             table.add_row(f"the {party} learned", words)
         if not answers:
             table.add_row(f"the {party} learned", "nothing")
+    if account := summary.get("account"):
+        for meter in account_meters(account):
+            of = f" ({meter.client})" if meter.client else ""
+            table.add_row(f"pieced together: {meter.label}", f"{meter.largest} at most{of}, mean {meter.mean}: {meter.words}")
+        table.add_row("", " ".join(account_notes(account)))
     for unit, of in summary.get("privacy", {}).items():
         most, mean = f"at most {of['epsilon_worst']:.3g} for any {unit}", f"{of['epsilon_mean']:.3g} on average"
         table.add_row("epsilon of the sums", f"{most}, {mean}, at delta {of['delta']:.1g} (budget {of['budget']:.3g})")

@@ -15,6 +15,8 @@ from .codec import from_plain, to_plain
 from .emd.record import newly_compared
 from .evaluation import Evaluation, Score, accuracies
 from .generality import ensemble_accuracy, fall_back, models_of_clients
+from .meters.record import read as read_account
+from .meters.record import said
 from .metrics import adjusted_rand_index, purity
 from .privacy import headline, spent
 from .run_folder import RunFolder, machine, versions
@@ -67,6 +69,7 @@ def run(scenario: Scenario, out: Path, data: Path | None = None, resume: bool = 
         if simulation.corrupted is not None:
             simulation.corrupted.restore(checkpoint.adversary)
         folder.cut(checkpoint.lines)
+        simulation.watch.restore(checkpoint.account, *read_account(folder.read("account.jsonl")))
         progress = _Progress(checkpoint.extra["seconds"], checkpoint.extra["before"])
         simulation.in_vain = checkpoint.extra.get("in_vain", 0)
     else:
@@ -114,11 +117,13 @@ def _play(simulation: Simulation, folder: RunFolder, progress: _Progress) -> Rou
     folder.append("similarities.jsonl", list(_similarities(simulation, t, evaluated is not None)))
     folder.append("pairs.jsonl", list(newly_compared(earlier, state, t)))
     folder.append("disclosure.jsonl", [entry.as_dict() for entry in view.log[logged:]])
+    folder.append("account.jsonl", simulation.accounted)
     if privacy:
         folder.write_json("privacy.json", privacy)
     extra = {"seconds": progress.seconds, "before": progress.before, "in_vain": simulation.in_vain}
     memory = simulation.corrupted.save() if simulation.corrupted is not None else {}
-    write(folder.checkpoints, Checkpoint(state.round, to_plain(state), view.save(), folder.lengths(), extra, memory))
+    kept = Checkpoint(state.round, to_plain(state), view.save(), folder.lengths(), extra, memory, simulation.watch.save())
+    write(folder.checkpoints, kept)
     return Round(state.round, scenario.rounds, len(state.clusters), line.get("accuracy_mean"))
 
 
@@ -212,7 +217,8 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
     folder.write_models(simulation.module, models)
     folder.write_json("tree.json", list(_tree(state, final)))
     faults = folder.read("faults.jsonl")
-    log = (Disclosure(**{**entry, "about": tuple(entry["about"])}) for entry in folder.read("disclosure.jsonl"))
+    answers = folder.read("disclosure.jsonl")
+    log = (Disclosure(**{**entry, "about": tuple(entry["about"])}) for entry in answers)
     tokens = simulation.population.clients[min(placed)].test.y.ndim == 2
     summary = {
         "name": scenario.name,
@@ -239,6 +245,7 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
         "faults": len(faults),
         "unplaced": sorted(groups.keys() - placed.keys()),
         **({} if simulation.corrupted is None else {"corrupt": sorted(simulation.corrupted.members)}),
+        **({"account": said(simulation.watch, simulation.view, answers)} if simulation.watch.on else {}),
         **({"privacy": headline(spent(simulation.view.ledgers))} if simulation.view.ledgers else {}),
         **_generality(simulation),
         "versions": versions(),

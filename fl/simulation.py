@@ -20,6 +20,8 @@ from .corruption import Computers, Corrupted, embedders_of
 from .embedders import SimulatedEmbedders
 from .evaluation import Evaluation, Score, accuracies, scores_of
 from .fast import Fast
+from .meters.record import lines
+from .meters.watch import Watch
 from .models import initial
 from .population import Client, Examples, Population
 from .scenario import Scenario
@@ -85,19 +87,23 @@ class Simulation:
         if embedders is not None and self.corrupted is not None:
             embedders = embedders_of(self.corrupted, embedders)
         entropy = SimulatedEntropy(seed)
+        start = to_vector(self.module)
+        self.watch = Watch(workers, len(start), tuple(population.clients))
         clients = tuple(sorted(population.clients))
         self.view: ServerView = scenario.protection.open(
             Setup(
                 entropy.secret("run", 16),
-                to_vector(self.module),
+                start,
                 clients,
-                workers,
+                self.watch,
                 entropy,
                 scenario.faults,
                 judge,
                 embedders,
             )
         )
+        self.watch.on = not self.view.sees_updates
+        self.accounted: list[dict[str, Any]] = []  # what the last round added to the account, for the record
         self._execution = scenario.execution
         if isinstance(self._execution, Fast) and self._execution.device == "cpu":
             self._execution = replace(self._execution, device=scenario.device)
@@ -114,10 +120,12 @@ class Simulation:
             algorithm: Any = self.scenario.algorithm  # that it can was checked when the scenario was built
             self.state = algorithm.join(self.state, arriving)
         known, refused = len(self.view.faults), len(self.view.below_floor)
+        sketched, opened = len(self.view.sketched), len(self.view.opened)
         rng = np.random.default_rng(seed_of(self.scenario.seed, "round", t))
         before = {c.model for c in self.state.clusters.values()}
         self.state = self.scenario.algorithm.round(self.state, self.view, rng)
         self.view.retire(self.state.models, self.state.remembered)
+        self.accounted = lines(*self.watch.close(self.view.sketched[sketched:], self.view.opened[opened:]))
         self._check_lost(t, before, self.view.faults[known:], self.view.below_floor[refused:])
 
     def _check_lost(self, t: int, before: set[Model], faults: Sequence[Fault], refused: Sequence[BelowFloor]) -> None:

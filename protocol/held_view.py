@@ -203,6 +203,9 @@ class HeldView(PersonalSums):
                     batch.append(question)
             waiting = [question for question in waiting if question not in batch]
             found = self._sum(batch)
+            for question in batch:
+                if question.label in found:
+                    self._open(question.updates, found[question.label], question.row, question.times_samples)
             answered |= {name: found[q.label] for name, q in questions.items() if q in batch and q.label in found}
         none = {n: self._unsummed(q.label, tuple(sorted(q.row))) for n, q in questions.items() if n not in answered}
         return {name: (nothing | none | answered)[name] for _, name, *_ in asked}

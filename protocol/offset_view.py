@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..crypto.offset_sketch import OffsetSketch, Words, differences
+from .account import Sketched, source_of
 from .answers import Assignment, Gram, Model, Owner, Remembered, Snapshot, Traffic, Updates, Vector, Weights, Work
 from .errors import Refused
 from .gate import Rules
@@ -84,6 +85,8 @@ class OffsetSketches(SketchView):
         vectors = {i: work.sketched for i, work in self._results(dict.fromkeys(updates.clients, updates.name))}
         asked = self._session(updates.round, updates.cluster, updates.clients, EDGES)
         new = self._gathered(asked, updates.name, dict.fromkeys(vectors, sketch), vectors, keys)
+        compared = [*((i, remembered.name) for i in old), *((i, updates.name) for i in new)]
+        self._sketched_together(remembered.name.partition(EDGE)[0], updates.round, compared)
         words = "noisy cosines to the updates of a split, about the mean of those"
         self._disclose(updates.round, "server", "gram(edge)", tuple(sorted({*new, *old})), len(new) * len(old), words)
         with self._network.timed(SERVER):
@@ -122,6 +125,9 @@ class OffsetSketches(SketchView):
         sketches = {i: keys.offset(asked.digest, k) for k, part in enumerate(parts) for i in part}
         rows = self._gathered(asked, "kept updates", sketches, vectors, keys)
         there = [{i: rows[i] for i in part if i in rows} for part in parts]
+        source = {i: handle.name for handle in kept for i in handle.clients}
+        for part in there:
+            self._sketched_together(f"recall@{round}", round, [(i, source[i]) for i in part])
         return self._of_differences(round, "gram(recall)", there, keys)
 
     # --- inside -------------------------------------------------------------------------------------------------------
@@ -152,7 +158,9 @@ class OffsetSketches(SketchView):
             asked = self._session(updates.round, updates.cluster, updates.clients, kind)
             vectors = {i: work.sketched for i, work in self._results(dict.fromkeys(updates.clients, updates.name))}
             sketch = keys.offset(made.session)
-            self._offsets[updates.name] = self._gathered(asked, updates.name, dict.fromkeys(vectors, sketch), vectors, keys)
+            rows = self._gathered(asked, updates.name, dict.fromkeys(vectors, sketch), vectors, keys)
+            self._offsets[updates.name] = rows
+            self._sketched_together(updates.name, updates.round, [(i, updates.name) for i in rows])
         return self._offsets[updates.name]
 
     def _gathered(
@@ -183,6 +191,14 @@ class OffsetSketches(SketchView):
         words = f"{keys.rows} secret linear measurements of each, behind an offset that all share: they tell differences"
         self._disclose(session.round, "server", "sketches", tuple(found), len(found) * keys.rows, words)
         return found
+
+    def _sketched_together(self, key: str, round: int, rows: Sequence[tuple[int, str]]) -> None:
+        """Put sketches behind one offset on record, each a client's and of the updates that a handle's name begins with."""
+        if rows and self._keys is not None:
+            made = [source_of(handle) for _, handle in rows]
+            clients, rounds = tuple(i for i, _ in rows), tuple(t for _, t, _ in made)
+            entry = Sketched(key.encode(), "offset", made[0][2], round, made[0][0], clients, rounds, self._keys.rows)
+            self.sketched.append(entry)
 
     def _of_differences(self, round: int, what: str, parts: Sequence[Mapping[int, Words]], keys: RatchetedKeys) -> Gram:
         """The Gram matrix of these sketches' deviations from the mean of their part."""

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..crypto.projection import TwoStage
+from .account import Sketched
 from .answers import Gram, Owner, Remembered, Sum, Traffic, Updates, Vector, Work
 from .errors import Refused
 from .gate import Rules
@@ -33,6 +34,8 @@ DEVIATIONS = 6
 
 class SketchView(HeldView):
     """Answers inner products from sketches; the server keeps sketches where it is asked to remember updates."""
+
+    with_a_client = "the numbers of each sketch, as linear measurements of the update: clients share the seed that draws them"
 
     def __init__(self, setup: Setup, owner: Owner, rules: Rules, secret: SketchKeys, before: Traffic) -> None:
         network = InProcess(setup.tap, max_bytes=4 * len(setup.initial) + HEAD_BYTES)
@@ -120,4 +123,7 @@ class SketchView(HeldView):
         words = f"{sketch.k} secret linear measurements of each {made.kind}, of which only inner products tell anything"
         self._disclose(updates.round, "server", "sketches", tuple(collected.received), len(collected.received) * sketch.k, words)
         self.server.uploads[updates.name] = collected
+        key = self._setup.run if self._sketch.keys == "run" else updates.name.encode()
+        clients, of = tuple(sorted(collected.received)), (updates.round, updates.cluster)
+        self.sketched.append(Sketched(key, "raw", made.kind, *of, clients, numbers=sketch.k))
         return collected

@@ -31,13 +31,16 @@ class UploadView(PersonalSums):
     """Answers every functionality from uploads that the server collected. Implements `ServerView`."""
 
     compares_pairs = True
+    with_a_client = "every update in full: the clients share the secret that they transform updates by"
 
     def __init__(self, setup: Setup, how: Answering, before: Traffic = Traffic()) -> None:
         network = InProcess(setup.tap, max_bytes=4 * how.length + HEAD_BYTES)
         network.messages, network.bytes_up, network.bytes_down = astuple(before)
         super().__init__(setup, how.owner, how.rules, ClientSide(setup, Policy(min_cohort=1), how.transform), network)
         self._how = how
-        self.sees_updates = how.owner == "server"
+        self.sees_updates, self.holds_transformed = how.owner == "server", how.owner == "clients"
+        if self.sees_updates:
+            self.with_a_client = ""
 
     # --- work ---------------------------------------------------------------------------------------------------------
 
@@ -86,7 +89,11 @@ class UploadView(PersonalSums):
                 )
             row = {i: a for i, a in summed.row.items() if a != 0}
             receivers = weights[cluster].members or work[cluster].members
-            answered[cluster] = self._publish(f"{cluster}@{round}", summed.session, row, summed.total, receivers)
+            answer = self._publish(f"{cluster}@{round}", summed.session, row, summed.total, receivers)
+            if isinstance(answer, Sum):
+                updates = Updates(f"{cluster}@{round}/update", cluster, round, summed.clients, work[cluster].members)
+                self._open(updates, answer, weights[cluster].of, weights[cluster].times_samples)
+            answered[cluster] = answer
         return answered
 
     def _draw(self, sessions: Mapping[str, Session]) -> None:
@@ -144,8 +151,9 @@ class UploadView(PersonalSums):
             label = f"{name}@{updates.round}"
             receivers = weights[name].members or updates.members
             answer = self._publish(label, collected.session, row, total, receivers) if name in safe else None
-            if answer is not None and weights[name].energy:
-                answer = self._with_energy(answer, row, collected)
+            if isinstance(answer, Sum):
+                self._open(updates, answer, row)
+                answer = self._with_energy(answer, row, collected) if weights[name].energy else answer
             answered[name] = answer or self._unsummed(label, tuple(row))
         return answered
 

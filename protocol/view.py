@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..crypto.entropy import Entropy
 from ..crypto.projection import TwoStage
+from .account import Opened, Sketched
 from .answers import (
     Assignment,
     BelowFloor,
@@ -268,6 +269,31 @@ class ServerView(Protocol):
     @property
     def log(self) -> Sequence[Disclosure]:
         """Every answer so far, in order."""
+        ...
+
+    @property
+    def sketched(self) -> Sequence[Sketched]:
+        """Every set of updates that the server has sketches or all inner products of, in order. Not kept by snapshots."""
+        ...
+
+    @property
+    def opened(self) -> Sequence[Opened]:
+        """Every sum that was published, in order. Not kept by snapshots."""
+        ...
+
+    @property
+    def sees_updates(self) -> bool:
+        """Whether the server holds clients' updates as they are."""
+        ...
+
+    @property
+    def holds_transformed(self) -> bool:
+        """Whether the server holds each update transformed by a secret of the clients."""
+        ...
+
+    @property
+    def with_a_client(self) -> str:
+        """What server and one client together learn beyond what the server does, in words; empty for nothing."""
         ...
 
     @property

@@ -377,7 +377,7 @@ class Drive:
         self.gram(asked, origin=False)
         if not asked.compared:
             return
-        for remembered, round, kind in self.edges[-2:]:
+        for remembered, round, kind in self.edges[-1:]:
             self.cosines(asked, (remembered, round, kind), about_the_split=True)
         chosen = tuple(i for i in asked.compared if rng.random() < 0.7)
         if len(chosen) > 1 and rng.random() < 0.6:
@@ -482,7 +482,8 @@ class Drive:
         columns = np.stack([self.vector(i, round, kind) for i in remembered.clients]).astype(np.float64)
         if about_the_split:
             gone = np.isnan(found).all(axis=1)
-            if not {i for i, none in zip(asked.updates.clients, gone, strict=True) if none} <= self.lost:
+            lost = self.lost | (set(asked.updates.clients) - set(asked.compared or ()))
+            if not {i for i, none in zip(asked.updates.clients, gone, strict=True) if none} <= lost:
                 raise NotIdeal(f"{asked.updates.clients} were not all compared with a split, and nothing was lost")
             found = found[~gone]
             rows, columns = rows[~gone] - columns.mean(axis=0), columns - columns.mean(axis=0)

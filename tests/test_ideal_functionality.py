@@ -290,9 +290,9 @@ def test_the_questions_reach_every_outcome():
             seen.add("no handle" if len(result) < len(work) else "handle")
             return result
 
-        def cosines(self, asked, stored):
+        def cosines(self, asked, stored, **how):
             seen.add("cosines")
-            super().cosines(asked, stored)
+            super().cosines(asked, stored, **how)
 
         def median(self, asked):
             seen.add("median")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ..account import Sketched, source_of
 from ..answers import Assignment, BelowFloor, Functionality, Gram, Model, Remembered, Snapshot, Sum, Updates, Weights, Work
 from ..errors import ProtocolError, Refused
 from ..gram import centred, cosines_about
@@ -67,6 +68,7 @@ class TwoServerView(TwoServerSlots):
     """Answers everything by questions to the second server. Implements `ServerView`. helpers: the second server, the dealer."""
 
     server: FirstServer
+    with_a_client = "that client's own update, and nothing of the others; both servers together read every update"
 
     def __init__(self, setup: Setup, terms: Terms) -> None:
         policy = Policy(min_cohort=1)
@@ -79,6 +81,7 @@ class TwoServerView(TwoServerSlots):
         self._terms = terms
         self._questions = 0
         self._products: dict[Row, int] = {}
+        self._sources: dict[bytes, tuple[str, int, Work]] = {}  # by session: cluster, round and kind of what it collected
         self._grams: dict[str, Gram] = {}
         self._rejected: dict[str, set[int]] = {}
 
@@ -113,6 +116,7 @@ class TwoServerView(TwoServerSlots):
             updates = Updates(f"{cluster}@{round}/{kind}", cluster, round, survivors, work[cluster].members)
             self.server.shares[updates.name] = collected
             self._gate.begin(updates.name)
+            self._sources[collected.session.digest] = cluster, round, kind
             answered[cluster] = updates
         return answered
 
@@ -155,6 +159,8 @@ class TwoServerView(TwoServerSlots):
             label = f"{name}@{updates.round}"
             found = self._sum(updates, label, row, *weighed[name]) if name in safe else None
             answered[name] = found or self._unsummed(label, tuple(row))
+            if found is not None:
+                self._open(updates, found, row)
         return answered
 
     def _sum(self, updates: Updates, label: str, row: Mapping[int, float], whole: Mapping[int, int], unit: float) -> Sum | None:
@@ -301,11 +307,20 @@ class TwoServerView(TwoServerSlots):
         about = tuple(sorted({client for _, client in rows}))
         if not isinstance(ended, Unanswered):
             self._disclose(round, "server", what, about, count * (count + 1) // 2, words)
+            self._put_on_record(number, list(rows))
         self._disclose(round, "second server", what, about, 0, "whose inner products were asked for, and none of them")
         self._disclose(round, "dealer", what, (), 1, "how many updates were compared, and nothing of them")
         if isinstance(ended, Unanswered):
             raise ProtocolError(f"{what} of round {round} was not answered", ended.waited_for)
         return ended.gram.astype(np.float64) * terms.gram_unit, consistent(terms, ended.gram)
+
+    def _put_on_record(self, question: int, rows: Sequence[Row]) -> None:
+        """All inner products among these rows were told, and none with others: a key of their own."""
+        for session in dict.fromkeys(session for session, _ in rows):
+            cluster, round, kind = self._sources[session]
+            clients = tuple(sorted(client for source, client in rows if source == session))
+            key = f"Gram question {question}".encode()
+            self.sketched.append(Sketched(key, "raw", kind, round, cluster, clients))
 
     # --- keeping and forgetting ---------------------------------------------------------------------------------------
 
@@ -316,6 +331,7 @@ class TwoServerView(TwoServerSlots):
         shares = {r.name: {i: n for i, n in self._shares_of(r).items() if i in r.clients} for r in handles}
         self.server.kept = {r.name: replace(self.server.kept[r.name], shares=shares[r.name]) for r in handles if shares[r.name]}
         rows = sorted({(shared.session, client) for shared in self.server.kept.values() for client in shared.shares})
+        self._sources = {session: self._sources[session] for session in {session for session, _ in rows}}
         self._products = {row: self._products[row] for row in rows if row in self._products}
         forget(self._network, self.helpers, self._setup.run, self._next_question(), rows)
 
@@ -338,6 +354,7 @@ class TwoServerView(TwoServerSlots):
         super().restore(snapshot, ())
         self.server.kept, self._products = unpacked(snapshot, remembered, self.helpers)
         self._questions = snapshot.next_round[SERVER][QUESTION]
+        self._sources = {kept.session: source_of(name) for name, kept in self.server.kept.items()}
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
