@@ -160,6 +160,7 @@ class Watched:
         return GeometricMedian().weights(gram, rng)
 
 
+@pytest.mark.trains
 def test_one_of_twenty_clients_moves_the_model_by_no_more_than_the_bound() -> None:
     watched = Watched()
     scenario = replace(SMALL, partition=Iid(clients=N, samples=30), algorithm=RobustFedAvg(rule=watched))
