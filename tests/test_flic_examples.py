@@ -32,8 +32,8 @@ def test_quick_scenario_runs(name: str, tmp_path: Path) -> None:
 # --- minus gradient -----------------------------------------------------------------------------------------------
 
 
-# The median loses what it has learned in each round in which three of the five sampled attack, and may have it back by the next: what
-# it ends with is luck, and its lowest accuracy, with an evaluation after every round, is not.
+# The median loses what it has learned in each round in which three of the five sampled attack, and may have it back by the next:
+# what it ends with is luck, and its lowest accuracy, with an evaluation after every round, is not.
 
 
 def test_minus_gradient_is_isolated_and_does_no_harm() -> None:
