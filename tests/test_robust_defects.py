@@ -25,7 +25,7 @@ from cloister.fl.robust.signs import SignGuard
 from cloister.fl.robust.similarity import FLTrust, FoolsGold
 from cloister.fl.robust.smoothing import CRFL
 from cloister.fl.robust.spectral import CAF, DnC
-from cloister.fl.robust.weiszfeld import CenteredClipping, GeometricMedian
+from cloister.fl.robust.weiszfeld import RFA, CenteredClipping, GeometricMedian
 from cloister.fl.training import Job, Training, train_one
 from cloister.fl.vector import to_vector
 from cloister.protocol import Permuted, Plain
@@ -41,6 +41,7 @@ EVERY: Sequence[Rule] = (
     MDA(2),
     SMEA(2),
     GeometricMedian(),
+    RFA(),
     CenteredClipping(tau=1.0, L=2),
     CAF(2),
     FoolsGold(),
