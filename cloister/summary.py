@@ -41,7 +41,8 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
         table.add_row("", " ".join(account_notes(account)))
     for unit, of in summary.get("privacy", {}).items():
         most, mean = f"at most {of['epsilon_worst']:.3g} for any {unit}", f"{of['epsilon_mean']:.3g} on average"
-        table.add_row("epsilon of the sums", f"{most}, {mean}, at delta {of['delta']:.1g} (budget {of['budget']:.3g})")
+        words = f"{most}, {mean}, at delta {of['delta']:.1g} (budget {of['budget']:.3g}), of {of['of']} alone"
+        table.add_row("epsilon", words + (f"; {of['beside']}" if of["beside"] else ""))
         table.add_row("not covered by it", "; ".join(of["not_covered"]))
     if below := summary["below_floor"]:
         names = ", ".join(sorted({row["cluster"].split("@")[0] for row in below}))

@@ -60,7 +60,8 @@ def pair_load_of(scenario: Scenario, folder: Path | None) -> PairLoad | None:
     parts = {i: held_out(c, scenario.validation, seed_of(scenario.seed, "validation", i)) for i, c in population.clients.items()}
     named = {"train": {i: kept for i, (kept, _) in parts.items()}, "validation": {i: out for i, (_, out) in parts.items()}}
     public = None if algorithm.public is None else algorithm.public(population.shape)
-    found = SimulatedEmbedders(module, algorithm.embedding, named, algorithm.size, lambda client, part: client, public)
+    noisy = getattr(algorithm.choice, "noise", None) is not None
+    found = SimulatedEmbedders(module, algorithm.embedding, named, algorithm.size, lambda client, part: client, public, noisy)
     return PairLoad(
         choice=algorithm.choice,
         d=found.d,
@@ -76,7 +77,7 @@ class RandomEmbedders:
     """Implements `pairs.question.Embedders` by random numbers, drawn when a client is first asked. groups: by client."""
 
     def __init__(self, load: PairLoad, groups: Mapping[int, int], parameters: int, seed: int) -> None:
-        self.d, self.inputs, self.rows = load.d, load.inputs, load.rows
+        self.d, self.inputs, self.rows, self.by_position = load.d, load.inputs, load.rows, True
         self._weights = min(load.weights, parameters)
         self._samples = {
             (i, part): self._drawn(group, load.d, seed_of(seed, "cost", "embeddings", i, part))

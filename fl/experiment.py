@@ -110,6 +110,8 @@ def _play(simulation: Simulation, folder: RunFolder, progress: _Progress) -> Rou
     epsilon = {unit: of["epsilon_worst"] for unit, of in privacy.items()}
     line = _metrics(simulation, t, evaluated) | traffic | {"below_floor": below, "seconds": took}
     line |= {"epsilon": epsilon} if epsilon else {}
+    beside = {unit: of["acknowledged"] for unit, of in privacy.items() if of["acknowledged"]}
+    line |= {"epsilon_leaves_out": beside} if beside else {}
     if evaluated is not None and len(state.clusters) == 1:
         progress.before = line["accuracy_mean"]
     folder.append("metrics.jsonl", [line])

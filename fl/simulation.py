@@ -46,7 +46,10 @@ def seed_of(seed: int, *names: int | str) -> int:
 
 
 def held_out(client: Client, share: float, seed: int) -> tuple[Client, Client]:
-    """The client without the share of its training data held out for validation, and a client with only that share."""
+    """The client without the share of its training data held out for validation, and a client with only that share.
+
+    Drawn by position, whatever the records are.
+    """
     count = round(share * len(client.train))
     if not 0 < count < len(client.train):
         raise ValueError(f"client {client.id} has {len(client.train)} examples: too few to hold out a share of {share}")
@@ -191,6 +194,7 @@ class Simulation:
             algorithm.size,
             lambda client, part: seed_of(self.scenario.seed, "subsample", part, client),
             public,
+            getattr(algorithm.choice, "noise", None) is not None,
         )
 
     def _work(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:

@@ -491,7 +491,7 @@ def distributed_gaussian():
                 "label": f"distributed gaussian {place.client} {session.digest.hex()}",
                 "vector": floats(vector),
                 "input": place.encode(vector, ENTROPY).astype(f"<u{ring_bits // 8}").tobytes(),
-                "rho": {str(survivors): p.release(survivors, "zero out").event.rho for survivors in (5, 4)},
+                "rho": {str(survivors): p.release(survivors, "zero out").event.zcdp.rho for survivors in (5, 4)},
             }
         )
     return {"entropy_seed": SEED, "cases": cases}

@@ -259,7 +259,8 @@ def test_a_fixed_tolerance_decides_by_bounds_and_keeps_distances_where_asked() -
     assert len(figure.axes) == 3
 
 
-NOISE = Noise(clip=4.0, multiplier=5.0, reference_multiplier=5.0, budget=50.0, delta=1e-5)
+BESIDE = ("sums", "embedding model")
+NOISE = Noise(clip=4.0, multiplier=5.0, reference_multiplier=5.0, budget=50.0, delta=1e-5, acknowledge=BESIDE)
 
 
 @pytest.mark.parametrize(
@@ -284,6 +285,9 @@ def test_the_record_says_what_was_spent_and_on_what_embedding(
     assert 0 < told["epsilon_worst"] <= 50.0
     assert sum(release["times"] for release in told["clients"]["0"]["releases"]) == releases
     assert ("Kenthapadi" in told["clients"]["0"]["releases"][0]["noise"]) == (unit == "attribute")
+    assert told["acknowledged"] == list(BESIDE)
+    assert told["of"] == "what it released to be compared"
+    assert "sums, embedding model" in told["beside"]
     about_model = [line for line in told["not_covered"] if "the embedding model" in line]
     assert [words in line for line in about_model] == ([] if words is None else [True])
     assert json.loads((tmp_path / "summary.json").read_text())["privacy"][unit]["epsilon_worst"] == told["epsilon_worst"]

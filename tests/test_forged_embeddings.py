@@ -84,7 +84,7 @@ def test_no_protection_stops_it(protection: Any) -> None:
 
 
 def test_noise_on_a_mean_that_keeps_the_groups_does_not_stop_it() -> None:
-    noise = Noise(clip=4.0, multiplier=0.1, reference_multiplier=1.0, budget=1e9, delta=1e-5)
+    noise = Noise(clip=4.0, multiplier=0.1, reference_multiplier=1.0, budget=1e9, delta=1e-5, acknowledge=("sums",))
     changes = {"distance": MeanDistance(Euclidean())}
     found, trial = attacked(forger(Disguised(turned)), MeanSketch(noise=noise), **changes)
     assert clusters(attacked(None, MeanSketch(noise=noise), **changes)[1]) == [(0, 1, 2, 3), (4, 5, 6, 7)]

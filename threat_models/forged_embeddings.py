@@ -151,6 +151,10 @@ class Forging:
     def rows(self) -> int:
         return self.honest.rows
 
+    @property
+    def by_position(self) -> bool:
+        return self.honest.by_position
+
     def weights_of(self, model: Vector, /) -> Vector:
         return self.honest.weights_of(model)
 

@@ -131,6 +131,7 @@ class EMDCFL:
         check_participation(self.participation)
         if self.over not in ("members", "neighbourhood"):
             raise ValueError(f'over is "members" or "neighbourhood", not {self.over!r}')
+        self.size.by_position(getattr(self.choice, "noise", None) is not None)  # refused here rather than when data are there
         if isinstance(self.eps, float | int) and not np.isfinite(self.eps):
             raise ValueError(f"eps is a finite number, not {self.eps}")
         if isinstance(self.choice, MeanSketch):

@@ -11,7 +11,7 @@ from .decision import LADDER, Decision, decide
 from .distances import Cosine, Distance, Euclidean, ExactEmd, Ground, MeanDistance, Sinkhorn, transport
 from .embedding import Embedding, embed
 from .pairs import Cores, Problem, decisions, distances
-from .subsample import Size, stratified, subsample
+from .subsample import Size, positions, stratified, subsample
 
 __all__ = [
     "LADDER",
@@ -47,6 +47,7 @@ __all__ = [
     "from_references",
     "from_replicates",
     "neighbourhoods",
+    "positions",
     "stratified",
     "subsample",
     "transport",

@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...crypto.fixed_point import FixedPoint
-from ..answers import Assignment, BelowFloor, Functionality, Remembered, Snapshot, Sum, Updates, Weights
+from ..answers import Assignment, BelowFloor, Functionality, Gram, Model, Remembered, Snapshot, Sum, Updates, Weights
 from ..disclosure import Party as Recipient
 from ..errors import Refused
 from ..gate import Rules
@@ -22,6 +23,7 @@ from ..group_seed import agree
 from ..held_view import Question
 from ..ledger import Ledger, Unit
 from ..leverage import Row
+from ..pairs.question import PairAnswers, PairQuestion
 from ..personal import PersonalQuestion
 from ..receiver_opened.view import OpenedTerms, ReceiverOpenedSums
 from ..session import SERVER, Session
@@ -49,7 +51,8 @@ class Masked:
     corrupt: clients of the run, at most, that collude with the server and tell it all they know; 0: the server alone. A sum then
     needs floor + corrupt clients. dropped: largest share of a sum's clients that drops out. noise: what the
     clients add to every sum, so that all sums of a run together are differentially private for a client; a client is in one
-    sum a round then, with uniform weights. Updates are scaled down to noise.l2 and not held against clip. Sketches have no noise.
+    sum a round then, with uniform weights. Updates are scaled down to noise.l2 and not held against clip. Sketches and choices
+    have no noise, and are not given beside it unless noise.acknowledge names them.
     slot_spare: clients that may drop out between the counts and the sums of slots. A slot is opened if as many clients chose it
     as the floor, these, and the corrupt together. colluding: groups of clients that may put their personal sums together, which
     are then refused where they would show too much, with the share dropped of a sum's clients left out at most; receivers in no
@@ -117,7 +120,14 @@ class MaskedView(ReceiverOpenedSums):
     @property
     def ledgers(self) -> Mapping[tuple[int, Unit], Ledger]:
         """Of every client, for all of its updates together, and for what it released to be compared; empty without noise."""
-        return {**super().ledgers, **({} if self._noisy is None else self._noisy.ledgers)}
+        if self._noisy is None:
+            return super().ledgers
+        beside = "the sums of its updates, by an epsilon of their own"
+        return {key: ledger.without(beside) for key, ledger in super().ledgers.items()} | self._noisy.ledgers
+
+    def _check_noise(self, *either: Functionality) -> None:
+        if self._how.noise is not None:
+            self._how.noise.check(*either)
 
     def _disclose(
         self, round: int, to: Recipient, what: str, about: Clients, scalars: int, words: str, client: int | None = None
@@ -246,6 +256,55 @@ class MaskedView(ReceiverOpenedSums):
         if self._noisy is not None:
             raise Refused("noise covers one sum of each client a round, not its personal ones; leave protection.noise out")
         return super()._personal(updates, questions)
+
+    # --- without noise --------------------------------------------------------------------------------------------------
+
+    def gram(self, updates: Updates, /, *, origin: bool = False) -> Gram:
+        self._check_noise(Functionality.GRAM_ORIGIN if origin else Functionality.GRAM)
+        return super().gram(updates, origin=origin)
+
+    def edge(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
+        self._check_noise(Functionality.GRAM_EDGE)
+        return super().edge(updates, clients)
+
+    def keep(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
+        self._check_noise(Functionality.GRAM_RECALL)
+        return super().keep(updates, clients)
+
+    def remember(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
+        self._check_noise(Functionality.GRAM_REMEMBER, Functionality.GRAM_HISTORY)
+        return super().remember(updates, clients)
+
+    def accumulate(
+        self,
+        updates: Updates,
+        weights: Mapping[int, float],
+        earlier: Remembered | None = None,
+        /,
+        *,
+        decay: float = 1.0,
+        together: bool = False,
+    ) -> Remembered:
+        self._check_noise(Functionality.GRAM_HISTORY)
+        return super().accumulate(updates, weights, earlier, decay=decay, together=together)
+
+    def cosines(self, updates: Updates, remembered: Remembered, /) -> NDArray[np.float64]:
+        self._check_noise(Functionality.GRAM_REMEMBER, Functionality.GRAM_EDGE)
+        return super().cosines(updates, remembered)
+
+    def gram_with(self, updates: Updates, remembered: Remembered, /) -> NDArray[np.float64]:
+        self._check_noise(Functionality.GRAM_HISTORY)
+        return super().gram_with(updates, remembered)
+
+    def choose(self, round: int, models: Mapping[str, Model], clients: Sequence[int], /) -> Mapping[int, str]:
+        self._check_noise(Functionality.CHOICE)
+        return super().choose(round, models, clients)
+
+    def pairs(
+        self, round: int, work: Mapping[str, Assignment], updates: Mapping[str, Updates], question: PairQuestion, /
+    ) -> PairAnswers:
+        self._check_noise(Functionality.PAIRS)
+        return super().pairs(round, work, updates, question)
 
     # --- keeping ------------------------------------------------------------------------------------------------------
 

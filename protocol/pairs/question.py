@@ -139,6 +139,14 @@ class Embedders(Protocol):
         """Examples in a sample."""
         ...
 
+    @property
+    def by_position(self) -> bool:
+        """Whether a sample's examples were drawn by their positions alone, so that replacing one record changes one row at most.
+
+        Labels, contents and other records have no say then. Without it no release has noise: its epsilon would be false.
+        """
+        ...
+
     def weights_of(self, model: Vector, /) -> Vector:
         """The part of a model, float32 (d,), that embeds."""
         ...

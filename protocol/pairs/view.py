@@ -38,6 +38,7 @@ class Pairs:
         self._setup = setup
         self._network = network
         self._clear = clear
+        self._by_position = setup.embedders.by_position
         self._group: bytes | None = None
         self._clients = Clients(setup, setup.embedders, network.faults.append)
         self._sessions = Sessions(setup.run, network, self._clients, setup.embedders, log)
@@ -85,6 +86,8 @@ class Pairs:
             raise Refused("the server could not embed samples by models that this protection hides; use embedding='public'")
         if getattr(choice, "projection", "") == "none" and not self._clear:
             raise Refused("clients show no embedding as it is under this protection; choose a projection")
+        if getattr(choice, "noise", None) is not None and not self._by_position:
+            raise Refused("noise covers one record, but samples were drawn by all records together; draw them by position")
 
     def _judged(self, question: PairQuestion, directions: Iterable[Direction | Told]) -> Mapping[tuple[int, int], bool]:
         """The server's decisions. Its CPU time is what was spent while no client was at work."""
