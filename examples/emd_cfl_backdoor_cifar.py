@@ -19,7 +19,7 @@ from cloister.fl.pretrained import Embedded, Pretrained
 from cloister.fl.scenario import Scenario
 from cloister.fl.training import Training
 from cloister.protocol import Plain
-from cloister.protocol.pairs.choices import PAPER
+from cloister.protocol.pairs.choices import PER_PAIR
 from cloister.threat_models.semantic import CornerPatches
 
 scenario = Scenario(
@@ -28,7 +28,7 @@ scenario = Scenario(
     partition=CornerPatches(clients=15),
     model=Pretrained(),
     training=Training(epochs=10, batch=64, lr=0.01, momentum=0.9, weight_decay=1e-6),
-    algorithm=EMDCFL(eps=0.025, choice=PAPER),
+    algorithm=EMDCFL(eps=0.025, choice=PER_PAIR),
     protection=Plain(),
     rounds=10,
     validation=0.1,
@@ -40,7 +40,7 @@ quick = replace(
     partition=PATCHED,
     model=Normalised(Cifar5Cnn(widths=(8, 16, 32), hidden=64), *IMAGENET),
     training=Training(epochs=5, batch=32, lr=0.02, momentum=0.9),
-    algorithm=EMDCFL(eps=Gap(), choice=PAPER),
+    algorithm=EMDCFL(eps=Gap(), choice=PER_PAIR),
     rounds=6,
     validation=0.25,
 )

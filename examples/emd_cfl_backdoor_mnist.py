@@ -16,7 +16,7 @@ from cloister.fl.models import IMAGENET, EmdCflCnn, Mlp, Normalised
 from cloister.fl.scenario import Scenario
 from cloister.fl.training import Training
 from cloister.protocol import Plain
-from cloister.protocol.pairs.choices import PAPER
+from cloister.protocol.pairs.choices import PER_PAIR
 from cloister.threat_models.semantic import GreenDigits
 
 scenario = Scenario(
@@ -25,7 +25,7 @@ scenario = Scenario(
     partition=GreenDigits(clients=30, replicated=True),
     model=Normalised(EmdCflCnn(), *IMAGENET),
     training=Training(epochs=10, batch=64, lr=0.01, momentum=0.9, weight_decay=1e-6),
-    algorithm=EMDCFL(eps=0.025, choice=PAPER),
+    algorithm=EMDCFL(eps=0.025, choice=PER_PAIR),
     protection=Plain(),
     rounds=10,
     validation=0.1,
@@ -36,7 +36,7 @@ quick = replace(
     partition=GreenDigits(clients=9, samples=2000, halved=False, replicated=True),
     model=Normalised(Mlp(hidden=(128,)), (0.1, 0.1, 0.1), (0.2, 0.2, 0.2)),
     training=Training(epochs=8, batch=32, lr=0.01, momentum=0.9),
-    algorithm=EMDCFL(eps=Gap(), choice=PAPER),
+    algorithm=EMDCFL(eps=Gap(), choice=PER_PAIR),
     rounds=4,
     validation=0.25,
 )

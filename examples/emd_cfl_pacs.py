@@ -18,7 +18,7 @@ from cloister.fl.pretrained import Embedded, Pretrained
 from cloister.fl.scenario import Scenario
 from cloister.fl.training import Training
 from cloister.protocol import Plain
-from cloister.protocol.pairs.choices import PAPER
+from cloister.protocol.pairs.choices import PER_PAIR
 
 DOMAINS = TopicPerClient(clients=18, per_topic=(4, 4, 3, 7))
 
@@ -28,7 +28,7 @@ scenario = Scenario(
     partition=DOMAINS,
     model=Pretrained(),
     training=Training(epochs=10, batch=64, lr=0.001, momentum=0.9, weight_decay=1e-6),
-    algorithm=EMDCFL(eps=0.025, choice=PAPER),
+    algorithm=EMDCFL(eps=0.025, choice=PER_PAIR),
     protection=Plain(),
     rounds=10,
     validation=0.2,
@@ -40,7 +40,7 @@ quick = replace(
     partition=Embedded(partition=DOMAINS, by=Pretrained(size=64), tests=100),
     model=Mlp(hidden=(128,)),
     training=Training(epochs=10, batch=32, lr=0.02, momentum=0.9),
-    algorithm=EMDCFL(eps=Gap(), choice=PAPER),
+    algorithm=EMDCFL(eps=Gap(), choice=PER_PAIR),
     rounds=4,
     validation=0.25,
 )

@@ -19,7 +19,7 @@ from cloister.fl.pretrained import Embedded, Pretrained
 from cloister.fl.scenario import Scenario
 from cloister.fl.training import Training
 from cloister.protocol import Plain
-from cloister.protocol.pairs.choices import PAPER
+from cloister.protocol.pairs.choices import PER_PAIR
 
 CLOSE = (-3, -1, 1, 3)
 OPPOSED = (-3, 3, 177, 183)
@@ -31,7 +31,7 @@ scenario = Scenario(
     partition=Rotation(clients=40, angles=(0, 90, 180, 270), replicated=True),
     model=Pretrained(),
     training=Training(epochs=10, batch=64, lr=0.01, momentum=0.9, weight_decay=1e-6),
-    algorithm=EMDCFL(eps=0.025, choice=PAPER),
+    algorithm=EMDCFL(eps=0.025, choice=PER_PAIR),
     protection=Plain(),
     rounds=10,
     validation=0.1,
@@ -52,7 +52,7 @@ quick = replace(
     partition=TURNED,
     model=Normalised(Cifar5Cnn(widths=(8, 16, 32), hidden=64), *IMAGENET),
     training=Training(epochs=5, batch=32, lr=0.02, momentum=0.9),
-    algorithm=EMDCFL(eps=Gap(), choice=PAPER),
+    algorithm=EMDCFL(eps=Gap(), choice=PER_PAIR),
     rounds=4,
     validation=0.25,
 )

@@ -17,7 +17,7 @@ from cloister.fl.partition import Iid, Rotation
 from cloister.fl.scenario import Scenario
 from cloister.fl.training import Training
 from cloister.protocol import Plain
-from cloister.protocol.pairs.choices import PAPER
+from cloister.protocol.pairs.choices import PER_PAIR
 
 CLOSE = (-3, -1, 1, 3)
 OPPOSED = (-3, 3, 177, 183)
@@ -28,7 +28,7 @@ scenario = Scenario(
     partition=Rotation(clients=40, angles=(0, 90, 180, 270), replicated=True),
     model=Normalised(EmdCflCnn(), *MNIST_GREYS),
     training=Training(epochs=10, batch=64, lr=0.01, momentum=0.9, weight_decay=1e-6),
-    algorithm=EMDCFL(eps=0.025, choice=PAPER),
+    algorithm=EMDCFL(eps=0.025, choice=PER_PAIR),
     protection=Plain(),
     rounds=10,
     validation=0.1,
@@ -56,7 +56,7 @@ partial = replace(quick, name="EMD-CFL on Rotated MNIST, ten rounds, quick", rou
 partial_components = replace(
     partial,
     name="EMD-CFL on Rotated MNIST, ten rounds, connected components, quick",
-    algorithm=EMDCFL(eps=0.025, choice=PAPER, grouping=components),
+    algorithm=EMDCFL(eps=0.025, choice=PER_PAIR, grouping=components),
 )
 """For table 6: with few clients a round many pairs never meet, and identical neighbourhoods forgive no missing edge."""
 oracle = replace(quick, name="Oracle on Rotated MNIST, quick", algorithm=Oracle())

@@ -28,7 +28,7 @@ from cloister.fl.training import Training
 from cloister.protocol import Encrypted, Masked, Permuted, Plain
 from cloister.protocol.answers import BelowFloor, Functionality, Model, Sum, Updates
 from cloister.protocol.errors import Refused
-from cloister.protocol.pairs.choices import PAPER, PUBLIC, Distances, MeanSketch, PerClient, PerPair
+from cloister.protocol.pairs.choices import PER_PAIR, PUBLIC, Distances, MeanSketch, PerClient, PerPair
 from cloister.protocol.pairs.noise import Noise
 from cloister.protocol.pairs.question import PairAnswers
 
@@ -38,7 +38,7 @@ DIGITS = Scenario(
     partition=Rotation(clients=8, angles=(0, 90)),
     model=Mlp(hidden=(32,)),
     training=Training(epochs=8, batch=10, lr=0.1),
-    algorithm=EMDCFL(eps=Gap(), choice=PAPER, size=Size(30)),
+    algorithm=EMDCFL(eps=Gap(), choice=PER_PAIR, size=Size(30)),
     protection=Plain(),
     rounds=3,
     validation=0.3,
