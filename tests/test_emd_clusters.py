@@ -1,6 +1,7 @@
 """From edges to clusters: known answers, broken cliques among them, and what a tolerance must do."""
 
 import io
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from cloister.fl.emd.calibration import excess, from_distances, from_references, from_replicates
-from cloister.fl.emd.clusters import adjacency, components, neighbourhoods
+from cloister.fl.emd.clusters import adjacency, components, majorities, neighbourhoods
 from cloister.fl.emd.figure import distance_figure
 from cloister.fl.metrics import adjusted_rand_index
 
@@ -72,6 +73,48 @@ def test_neighbourhoods_refine_components(seed: int, count: int, share: float) -
     assert all(any(set(cluster) <= set(other) for other in coarse) for cluster in fine)
     reach = np.linalg.matrix_power((joined == 1).astype(np.int64), count) > 0
     assert {frozenset(np.flatnonzero(row).tolist()) for row in reach} == {frozenset(cluster) for cluster in coarse}
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 14), st.integers(1, 4), st.floats(0, 1))
+def test_where_no_decided_pair_is_wrong_majorities_are_components(seed: int, count: int, groups: int, known: float) -> None:
+    rng = np.random.default_rng(seed)
+    group = rng.integers(groups, size=count)
+    told = {pair: bool(group[pair[0]] == group[pair[1]]) for pair in combinations(range(count), 2) if rng.random() < known}
+    found = adjacency(told | {pair[::-1]: edge for pair, edge in told.items()}, range(count))
+    assert majorities(found, range(count)) == components(found, range(count))
+
+
+def agreement(found: Array, clusters: tuple[tuple[int, ...], ...]) -> int:
+    """Joined less refused pairs in clusters."""
+    return sum(int(found[i, j]) for cluster in clusters for i, j in combinations(cluster, 2))
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.floats(0, 1), st.floats(0, 1))
+def test_no_client_of_a_majority_would_rather_be_elsewhere(seed: int, count: int, joined: float, known: float) -> None:
+    rng = np.random.default_rng(seed)
+    drawn = {pair: bool(rng.random() < joined) for pair in combinations(range(count), 2) if rng.random() < known}
+    found = adjacency(drawn | {pair[::-1]: edge for pair, edge in drawn.items()}, range(count))
+    clusters = majorities(found, range(count))
+    assert sorted(sum(clusters, ())) == list(range(count))
+    assert agreement(found, clusters) >= 0
+    for cluster in clusters:
+        for client in cluster:
+            rest = {other: tuple(set(other) - {client}) for other in clusters}
+            for target in (*clusters, ()):
+                moved = tuple(rest[c] + ((client,) if c == target else ()) for c in clusters)
+                assert agreement(found, moved) <= agreement(found, clusters)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_wrong_edges_and_a_client_of_two_groups_are_outvoted(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    told = {(i, j): i % 4 == j % 4 for i, j in combinations(range(40), 2) if rng.random() < 0.7}
+    told = {pair: edge != (rng.random() < 0.03) for pair, edge in told.items()}
+    told |= {(0, j): j % 4 < 2 for j in range(1, 40)}  # client 0 is joined with its own group and another
+    found = adjacency(told | {pair[::-1]: edge for pair, edge in told.items()}, range(40))
+    clusters = [tuple(i for i in cluster if i) for cluster in majorities(found, range(40))]
+    assert adjusted_rand_index(clusters, {i: i % 4 for i in range(1, 40)}) >= 0.9
+    assert len(components(found, range(40))) == 1
 
 
 def planted(groups: list[int], far: float, noise: float, seed: int) -> Array:

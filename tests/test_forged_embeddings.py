@@ -8,7 +8,7 @@ import pytest
 
 from cloister.fl.algorithms.emd_cfl import EMDCFL, Gap, Share
 from cloister.fl.data import Digits
-from cloister.fl.emd.clusters import components, neighbourhoods
+from cloister.fl.emd.clusters import components, majorities, neighbourhoods
 from cloister.fl.emd.distances import Euclidean, MeanDistance
 from cloister.fl.emd.subsample import Size
 from cloister.fl.models import Mlp
@@ -112,6 +112,8 @@ RULES: dict[str, tuple[Any, frozenset[int], Joined, list[tuple[int, ...]]]] = {
         Joined(0.5, 0.5, 0.0, 1, 0),
         [(0,), (1, 2, 3), (4, 5), (6, 7)],
     ),
+    "two groups, majorities": (majorities, OTHERS, INSIDE, [(0, 4, 5, 6, 7), (1, 2, 3)]),
+    "half a group, majorities": (majorities, frozenset({4, 5}), Joined(0.5, 0.5, 0.0, 0, 0), [(0, 1, 2, 3), (4, 5, 6, 7)]),
     "half a group, components": (components, frozenset({4, 5}), Joined(0.5, 0.5, 1.0, 0, 1), [tuple(range(8))]),
 }
 

@@ -152,6 +152,8 @@ class EMDCFL:
         check_participation(self.participation)
         if self.over not in ("members", "neighbourhood"):
             raise ValueError(f'over is "members" or "neighbourhood", not {self.over!r}')
+        if self.over == "neighbourhood" and self.grouping is not neighbourhoods:
+            raise ValueError("means over a neighbourhood go with clusters of equal ones; set grouping=neighbourhoods")
         if isinstance(self.eps, float | int) and not np.isfinite(self.eps):
             raise ValueError(f"eps is a finite number, not {self.eps}")
         if isinstance(self.eps, Replicates) and not isinstance(self.choice, PerPair | Distances):
