@@ -183,7 +183,7 @@ def test_a_share_of_the_references_is_the_papers_tolerance_at_the_papers_distanc
 def test_replicates_refuse_clients_of_one_distribution_as_often_as_they_say(counts: tuple[int, ...]) -> None:
     rng = np.random.default_rng(4)
     refused = 0
-    for _ in range(runs := 4000):
+    for _ in range(runs := 1500):
         rows = [rng.normal(0.1 * client, 0.01, count) for client, count in enumerate(counts)]
         refused += rng.normal(0.3, 0.01) - rng.normal(0.3, 0.01) >= from_replicates(rows, error=0.05)  # W - tau
     assert abs(refused / runs - 0.05) <= 4 * np.sqrt(0.05 * 0.95 / runs)
