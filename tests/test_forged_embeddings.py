@@ -51,7 +51,9 @@ def forger(pose: Any, **changes: Any) -> ForgedEmbeddings:
     return ForgedEmbeddings(members=Fixed((0,)), pose=pose, **changes)
 
 
-def attacked(adversary: Any, choice: Choice = PER_PAIR, protection: Any = DIGITS.protection, **changes: Any) -> tuple[Joined, Trial]:
+def attacked(
+    adversary: Any, choice: Choice = PER_PAIR, protection: Any = DIGITS.protection, **changes: Any
+) -> tuple[Joined, Trial]:
     algorithm = replace(DIGITS.algorithm, choice=choice, **changes)
     trial = played(replace(DIGITS, adversary=adversary, algorithm=algorithm, protection=protection), None, None)
     return joined(trial.simulation.state, FORGER, OTHERS, trial.simulation.population.groups), trial

@@ -80,7 +80,9 @@ def test_a_client_past_its_budget_is_silent_and_says_so():
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.booleans(), st.sampled_from(["record", "attribute"]), st.sampled_from([PER_PAIR, ORTHONORMAL]))
+@given(
+    st.integers(0, 2**32 - 1), st.booleans(), st.sampled_from(["record", "attribute"]), st.sampled_from([PER_PAIR, ORTHONORMAL])
+)
 def test_no_two_neighbouring_clouds_are_farther_apart_than_the_sensitivity(seed, nonnegative, unit, choice):
     rng = np.random.default_rng(seed)
     noise = replace(NOISE, nonnegative=nonnegative, unit=unit)

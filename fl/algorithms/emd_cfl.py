@@ -232,9 +232,7 @@ class EMDCFL:
         before = {i: cluster for cluster in state.clusters.values() for i in cluster.members}
         asked: dict[str, dict[str, Weights]] = {name: {} for name in updates}
         for members in groups:
-            over = members if self.over == "members" else tuple(
-                i for i in clients if edges[row[members[0]], row[i]] == JOINED
-            )
+            over = members if self.over == "members" else tuple(i for i in clients if edges[row[members[0]], row[i]] == JOINED)
             for name, handle in updates.items():
                 part = [i for i in handle.clients if i in over]
                 if part:

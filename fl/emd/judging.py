@@ -24,8 +24,10 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """eps in the widest gap of the distances of the first round that compares clients. It joins groups that are near to each other
-    where others are far (`from_distances`)."""
+    """eps in the widest gap of the distances of the first round that compares clients.
+
+    It joins groups that are near to each other where others are far (`from_distances`).
+    """
 
 
 @dataclass(frozen=True, slots=True)

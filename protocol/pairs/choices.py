@@ -138,7 +138,7 @@ are. The paper prints no distribution of the projection; this is its authors'. W
 AS_PUBLISHED = PerPair(target="validation", reference="apart")
 """The authors' code: targets are the other's validation data, and tau has a Gaussian of its own, of all dimensions."""
 PER_PAIR = PerPair()
-"""(a) A secret Gaussian per pair, rows of length 1, nine tenths of the dimensions; tau under the same one, so that errors cancel."""
+"""(a) A secret Gaussian per pair, rows of length 1, nine tenths of the dimensions; tau under the same one: errors cancel."""
 ORTHONORMAL = PerPair(projection="orthonormal")
 """(b) Orthonormal columns: the spectral norm is sqrt(d / p), 1.05 in place of about 2."""
 PUBLIC = PerPair(projection="orthonormal", embedding="public")

@@ -181,8 +181,10 @@ def _check_open(state: Peer, terms: PairTerms) -> None:
     """Raises ProtocolError where the client has answered for this pair as often as it will, for now or for good."""
     peer = terms.peer(state.me)
     open_sessions = (phase.terms for phase in state.phases.values() if isinstance(phase, Answered | Showing))
-    if peer in state.edges or state.spent.get(peer, 0) >= state.policy.answers or any(
-        t.session.roster == terms.session.roster for t in open_sessions
+    if (
+        peer in state.edges
+        or state.spent.get(peer, 0) >= state.policy.answers
+        or any(t.session.roster == terms.session.roster for t in open_sessions)
     ):
         raise ProtocolError("an offer for a pair already answered", SERVER)
 

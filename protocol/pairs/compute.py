@@ -119,6 +119,7 @@ def _exact(asked: Asked, projection: Matrix) -> Released:
 
     source, held_out = asked.embedded("train"), asked.embedded(asked.held_out)
     own, second = projected(source), asked.second()
+    pair: tuple[NDArray[Any], NDArray[Any]]
     match asked.terms.reference:
         case "projected":
             pair = own, projected(held_out)
