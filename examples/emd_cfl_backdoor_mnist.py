@@ -10,7 +10,7 @@ round of so few images, and what a model has not learned cannot tell clients apa
 
 from dataclasses import replace
 
-from cloister.fl.algorithms.emd_cfl import EMDCFL, Gap
+from cloister.fl.algorithms.emd_cfl import AS_PUBLISHED, EMDCFL, PRINTED, Gap
 from cloister.fl.data import Mnist
 from cloister.fl.models import IMAGENET, EmdCflCnn, Mlp, Normalised
 from cloister.fl.scenario import Scenario
@@ -25,11 +25,12 @@ scenario = Scenario(
     partition=GreenDigits(clients=30, replicated=True),
     model=Normalised(EmdCflCnn(), *IMAGENET),
     training=Training(epochs=10, batch=64, lr=0.01, momentum=0.9, weight_decay=1e-6),
-    algorithm=EMDCFL(eps=0.025, choice=PER_PAIR),
+    algorithm=PRINTED,
     protection=Plain(),
     rounds=10,
     validation=0.1,
 )
+as_published = replace(scenario, algorithm=AS_PUBLISHED)
 quick = replace(
     scenario,
     name="EMD-CFL on Backdoor MNIST, quick",

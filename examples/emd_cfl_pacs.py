@@ -10,7 +10,7 @@ on 64 x 64 images, and trains a perceptron on its vectors; its file is `partitio
 
 from dataclasses import replace
 
-from cloister.fl.algorithms.emd_cfl import EMDCFL, Gap
+from cloister.fl.algorithms.emd_cfl import AS_PUBLISHED, EMDCFL, PRINTED, Gap
 from cloister.fl.data import Pacs
 from cloister.fl.models import Mlp
 from cloister.fl.partition import TopicPerClient
@@ -28,11 +28,12 @@ scenario = Scenario(
     partition=DOMAINS,
     model=Pretrained(),
     training=Training(epochs=10, batch=64, lr=0.001, momentum=0.9, weight_decay=1e-6),
-    algorithm=EMDCFL(eps=0.025, choice=PER_PAIR),
+    algorithm=PRINTED,
     protection=Plain(),
     rounds=10,
     validation=0.2,
 )
+as_published = replace(scenario, algorithm=AS_PUBLISHED)
 quick = replace(
     scenario,
     name="EMD-CFL on PACS, quick",
