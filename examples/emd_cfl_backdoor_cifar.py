@@ -4,10 +4,10 @@ Group 0 are the targets. Group 1 has the same classes, and every training image 
 goes with the class. The measure is group 0's accuracy on clean images and on images with the next class's patch:
   python examples/emd_cfl_compare.py examples/emd_cfl_backdoor_cifar.py:quick --seeds 0 --out runs/emd
 `quick` is 9 clients of 3,000 images that train a small CNN from nothing, two or three CPU minutes a round; its tolerance comes
-from the noise of the references, as the unpatched groups are much nearer to each other than to the patched one. `scenario` is
-the paper's: 15 clients train a pre-trained network at 224 x 224, a task for a GPU. Its weights are `--set model.weights=FILE`, what torch.save(network.state_dict(), FILE)
-wrote, here of torchvision's MobileNetV2 (`Pretrained` says how another network is named). `quick_frozen`, with
-`--set partition.by.weights=FILE`, trains a perceptron on that network's vectors of 64 x 64 images,
+from the noise of the references, as the groups without patches are much nearer to each other than to the patched one. `scenario`
+is the paper's: 15 clients train a pre-trained network at 224 x 224, a task for a GPU. Its weights are `--set model.weights=FILE`,
+what torch.save(network.state_dict(), FILE) wrote, here of torchvision's MobileNetV2 (`Pretrained` says how another network is
+named). `quick_frozen`, with `--set partition.by.weights=FILE`, trains a perceptron on that network's vectors of 64 x 64 images,
 in which the patch does not show.
 """
 
