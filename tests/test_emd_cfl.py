@@ -110,7 +110,7 @@ def test_one_side_that_refuses_is_enough_and_other_rules_than_the_printed_forgiv
     for grouping, expected in {neighbourhoods: [(0,), (3,), (6,)], components: [(0, 3, 6)], majorities: [(0, 3, 6)]}.items():
         algorithm, state = start((0, 3, 6), grouping=grouping)
         assert members(algorithm.round(state, Scripted(refuses=((6, 3),)), np.random.default_rng(0))) == expected
-    assert EMDCFL().grouping is majorities
+    assert (EMDCFL().grouping, EMDCFL().eps) == (majorities, Replicates())
 
 
 def test_the_authors_mean_is_over_the_neighbourhood() -> None:

@@ -66,7 +66,7 @@ __all__ = [
 
 EXACT = ExactEmd(COSINE)
 LIMIT = Size(512)
-GAP = Gap()
+NOISE = Replicates()
 
 
 class Grouping(Protocol):
@@ -135,7 +135,7 @@ class EMDCFL:
     measured: solves every distance exactly and keeps it, as for `emd.figure`, although eps is a number and bounds would decide.
     """
 
-    eps: Tolerance = GAP
+    eps: Tolerance = NOISE
     choice: Choice = ORTHONORMAL
     distance: Distance = EXACT
     grouping: Grouping = majorities
@@ -156,13 +156,13 @@ class EMDCFL:
             raise ValueError("means over a neighbourhood go with clusters of equal ones; set grouping=neighbourhoods")
         if isinstance(self.eps, float | int) and not np.isfinite(self.eps):
             raise ValueError(f"eps is a finite number, not {self.eps}")
-        if isinstance(self.eps, Replicates) and not isinstance(self.choice, PerPair | Distances):
-            raise ValueError("noise is seen in references that clients measure for each other client: take PerPair or Distances")
         if isinstance(self.choice, MeanSketch):
             if not in_euclidean_units(self.distance):
                 raise ValueError("mean sketches are compared by Euclidean distance; set distance=MeanDistance(Euclidean())")
         elif getattr(self.choice, "noise", None) is not None:
             tau_of(self.distance).moved(1)
+        if isinstance(self.eps, Replicates) and not isinstance(self.choice, PerPair | Distances):
+            raise ValueError("noise is seen in references that clients measure for each other client: take PerPair or Distances")
 
     @property
     def needs(self) -> frozenset[Functionality]:
