@@ -65,8 +65,8 @@ quick = replace(
     partition=LabelSwap(clients=50, groups=5),
     model=Mlp(hidden=(32,)),
     training=Training(epochs=5, batch=5, lr=0.1),
-    algorithm=FLIC(rounds_before=60, participation=0.2, similarities="every round"),
-    rounds=70,
+    algorithm=FLIC(rounds_before=25, participation=0.2, similarities="every round"),
+    rounds=35,
 )
 SCALES = {"paper": scenario, "reduced": reduced, "quick": quick}
 

@@ -12,7 +12,7 @@ from ..protocol.disclosure import Disclosure, party_of, totals
 from .algorithms.algorithm import Measured, State
 from .checkpoint import Checkpoint, latest, read, write
 from .codec import from_plain, to_plain
-from .emd.record import newly_compared
+from .emd.record import newly_compared, undecided
 from .evaluation import Evaluation, Score, accuracies
 from .generality import ensemble_accuracy, fall_back, models_of_clients
 from .meters.record import read as read_account
@@ -246,6 +246,7 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
         "below_floor": [row for line in folder.read("metrics.jsonl") for row in line["below_floor"]],
         "faults": len(faults),
         "unplaced": sorted(groups.keys() - placed.keys()),
+        **({} if (compared := undecided(state)) is None else {"compared": compared}),
         **({} if simulation.corrupted is None else {"corrupt": sorted(simulation.corrupted.members)}),
         **({"account": said(simulation.watch, simulation.view, answers)} if simulation.watch.on else {}),
         **({"privacy": headline(spent(simulation.view.ledgers))} if simulation.view.ledgers else {}),

@@ -17,7 +17,8 @@ from ..protocol.pairs.question import Embedders
 from ..protocol.view import Judgement, LocalJob, LocalOffer, LocalWork, ServerView, Setup, Workers
 from .algorithms.algorithm import Start
 from .corruption import Computers, Corrupted, embedders_of
-from .embedders import SimulatedEmbedders
+from .embedders import SimulatedEmbedders, parted
+from .emd.judging import tau_of
 from .evaluation import Evaluation, Score, accuracies, scores_of
 from .fast import Fast
 from .meters.record import lines
@@ -185,14 +186,19 @@ class Simulation:
         algorithm: Any = self.scenario.algorithm
         if not self.validation:
             raise ValueError("clients measure a reference distance on what they hold out; set validation, to 0.1 for the paper's")
-        parts = {"train": self.population.clients, "validation": self.validation}
+        samples = tau_of(algorithm.distance, algorithm.eps).samples
+
+        def seed(client: int, part: str) -> int:
+            return seed_of(self.scenario.seed, "subsample", part, client)
+
+        parts = {"train": self.population.clients, **parted(self.validation, samples, seed)}
         public = None if algorithm.public is None else algorithm.public(self.population.shape)
         return SimulatedEmbedders(
             self.module,
             algorithm.embedding,
             parts,
             algorithm.size,
-            lambda client, part: seed_of(self.scenario.seed, "subsample", part, client),
+            seed,
             public,
             getattr(algorithm.choice, "noise", None) is not None,
         )
