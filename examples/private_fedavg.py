@@ -24,6 +24,6 @@ scenario = Scenario(
     model=Mlp(hidden=()),
     training=Training(epochs=5, batch=10, lr=0.2),
     algorithm=FedAvg(by_samples=False),
-    protection=Masked(corrupt=0.05, dropped=0.1, noise=Noise(epsilon=6.0, delta=1e-3, rounds=10, l2=1.0)),
+    protection=Masked(corrupt=3, dropped=0.1, noise=Noise(epsilon=6.0, delta=1e-3, rounds=10, l2=1.0)),
     rounds=10,
 )

@@ -7,6 +7,7 @@ there are is drawn by position, and each is embedded by itself.
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -22,7 +23,24 @@ from .population import Client, Examples
 from .vector import dimension, load_vector, names_and_shapes, to_vector
 
 Seed = Callable[[int, str], int]
-"""The seed of a client's subsample of its "train" or "validation" data."""
+"""The seed of a client's subsample of a part of its data."""
+
+
+def parted(held_out: Mapping[int, Client], samples: int, seed: Seed) -> dict[str, Mapping[int, Client]]:
+    """Validation data as `pairs.question.Embedders` names it: whole, or dealt at random into as many disjoint samples.
+
+    Raises ValueError for a client with fewer examples than samples.
+    """
+    if samples == 1:
+        return {"validation": held_out}
+    parts: dict[str, dict[int, Client]] = {f"validation {k}": {} for k in range(samples)}
+    for i, client in held_out.items():
+        if len(client.train) < samples:
+            raise ValueError(f"client {i} holds out {len(client.train)} examples, too few for {samples} samples")
+        order = np.random.default_rng(seed(i, "parted")).permutation(len(client.train))
+        for part, index in zip(parts.values(), np.array_split(order, samples), strict=True):
+            part[i] = replace(client, train=client.train.take(torch.from_numpy(index)))
+    return dict(parts)
 
 
 class SimulatedEmbedders:

@@ -13,14 +13,15 @@ import numpy as np
 
 from .answers import Assignment, BelowFloor, Model, Owner, Sum, Updates, Weights, Work
 from .errors import Refused
+from .gate import Rules
 from .in_process import InProcess
+from .leverage import Row
 from .messages import Task
 from .model_keeping import UNUSABLE
 from .personal import PersonalSums
 from .roles import Party, Worked
 from .session import SERVER
 from .sides import ClientSide
-from .span import Row
 from .uploads import Hearing, Policy, server_step, usable
 from .view import LocalWork, Setup
 from .view_base import Clients
@@ -39,7 +40,8 @@ class Made:
 @dataclass(frozen=True, slots=True)
 class Question:
     """One sum to be answered. number: its own among all that were asked about these updates. row: its non-zero weights, over
-    at least `floor` clients that hold work. alone: the one receiver of a personal sum, which does not count towards the floor.
+    as many clients that hold work as there must be. alone: the one receiver of a personal sum, which does not count towards them.
+    energy: whether the sum of squared norms is asked for with it.
     """
 
     label: str
@@ -49,13 +51,14 @@ class Question:
     times_samples: bool
     receivers: Clients
     alone: int | None = None
+    energy: bool = False
 
 
 class HeldView(PersonalSums):
     """Clients train, hold what they have, and say so."""
 
-    def __init__(self, setup: Setup, owner: Owner, floor: int, network: InProcess) -> None:
-        super().__init__(setup, owner, floor, ClientSide(setup, Policy(min_cohort=1), None), network)
+    def __init__(self, setup: Setup, owner: Owner, rules: Rules, network: InProcess) -> None:
+        super().__init__(setup, owner, rules, ClientSide(setup, Policy(min_cohort=1), None), network)
         self._made: dict[str, Made] = {}
         self._counted: dict[str, dict[int, bool]] = {}  # whether a client's sums count samples, by the updates' handle
         self._numbered: dict[str, int] = {}  # questions so far, by the updates' handle: no two have a session in common
@@ -106,7 +109,7 @@ class HeldView(PersonalSums):
 
     def _heard(self, round: int, work: Mapping[str, Assignment], kind: Work, perform: Any) -> dict[str, Updates]:
         for name in [n for n in self._made if f"@{round}/" not in n]:
-            kept = (self._made, self._counted, self._numbered, self.clients.held, self.server.uploads, self.server.published)
+            kept = (self._made, self._counted, self._numbered, self.clients.held, self.server.uploads, self._gate.published)
             for store in (*kept, self.server.receivers, self.server.started):
                 store.pop(name, None)
         sessions = {c: self._session(round, c, a.participants, kind) for c, a in work.items()}
@@ -124,7 +127,7 @@ class HeldView(PersonalSums):
             self._made[updates.name] = Made(session.digest, kind, work[c].models, clients)
             self._counted[updates.name] = {}
             self._numbered[updates.name] = 0
-            self.server.published[updates.name] = []
+            self._gate.begin(updates.name)
             if own := frozenset(work[c].own) & set(clients):
                 self.server.started[updates.name] = work[c].model, own
         return handles
@@ -183,7 +186,8 @@ class HeldView(PersonalSums):
                 self._countable(updates, rows, name, weights)
                 number = self._numbered[updates.name]
                 self._numbered[updates.name] += 1
-                questions[name] = Question(label, updates, number, rows[name], weights.times_samples, receivers)
+                counts, energy = weights.times_samples, weights.energy
+                questions[name] = Question(label, updates, number, rows[name], counts, receivers, energy=energy)
             for handle in {q.updates.name: q.updates for q in questions.values()}.values():
                 safe += self._safe(handle, {n: rows[n] for n, q in questions.items() if q.updates.name == handle.name})
         finally:  # a question that is refused, or rests on too few clients, stands in nobody's way
@@ -199,6 +203,9 @@ class HeldView(PersonalSums):
                     batch.append(question)
             waiting = [question for question in waiting if question not in batch]
             found = self._sum(batch)
+            for question in batch:
+                if question.label in found:
+                    self._open(question.updates, found[question.label], question.row, question.times_samples)
             answered |= {name: found[q.label] for name, q in questions.items() if q in batch and q.label in found}
         none = {n: self._unsummed(q.label, tuple(sorted(q.row))) for n, q in questions.items() if n not in answered}
         return {name: (nothing | none | answered)[name] for _, name, *_ in asked}

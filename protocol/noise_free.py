@@ -14,7 +14,10 @@ EMBEDDING_MODEL = "embedding model"
 
 NOISE_FREE = {
     Functionality.SUMS.value: "sums of its updates, and the models that come of them",
-    Functionality.GRAM.value: "sketches of its updates, or the inner products themselves",
+    Functionality.GRAM.value: "sketches of its updates' differences from others', or the inner products themselves",
+    Functionality.GRAM_ORIGIN.value: "sketches of its updates, or the inner products themselves",
+    Functionality.GRAM_EDGE.value: "sketches by which it is placed in a cluster",
+    Functionality.GRAM_RECALL.value: "sketches of its last update's difference from others'",
     Functionality.GRAM_REMEMBER.value: "what is kept of its updates, and compared with later ones",
     Functionality.GRAM_HISTORY.value: "what is kept of all of its updates, and compared",
     Functionality.COORDINATES.value: "order statistics of its updates",

@@ -11,6 +11,7 @@ from typing import Literal
 from ..crypto.orthonormal import Permutation, Transform
 from ..crypto.prg import derive_key
 from .answers import Functionality, Traffic
+from .gate import Rules
 from .group_seed import PROTOCOL, agree
 from .session import Session
 from .sides import Answering
@@ -40,9 +41,10 @@ class Permuted:
 
     @property
     def gives(self) -> frozenset[Functionality]:
-        given = {Functionality.SUMS, Functionality.GRAM, Functionality.CHOICE, Functionality.SLOTS, Functionality.PAIRS}
-        given.add(Functionality.PERSONAL_SUMS)
+        given = {Functionality.SUMS, Functionality.CHOICE, Functionality.SLOTS, Functionality.PAIRS, Functionality.PERSONAL_SUMS}
+        given |= {Functionality.GRAM, Functionality.GRAM_ORIGIN}
         if self.keys == "run":
+            given |= {Functionality.GRAM_EDGE, Functionality.GRAM_RECALL}
             given |= {Functionality.GRAM_REMEMBER, Functionality.GRAM_HISTORY}
         if self.transform.keeps_coordinates:
             given.add(Functionality.COORDINATES)
@@ -56,7 +58,7 @@ class Permuted:
             sample = shared(session.digest)
         how = Answering(
             owner="clients",
-            floor=self.floor,
+            rules=Rules(self.floor),
             transform=shared,
             length=sample.length,
             tolerance=sample.tolerance,

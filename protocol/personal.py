@@ -15,7 +15,7 @@ import numpy as np
 from .answers import BelowFloor, Model, Sum, Updates, Weights
 from .errors import Refused
 from .history import History
-from .span import Row
+from .leverage import Row
 from .view_base import Clients
 
 
@@ -60,12 +60,15 @@ class PersonalSums(History):
             row = {i: weights[receiver].of[i] for i in there if weights[receiver].of.get(i, 0.0) != 0}
             questions[receiver] = PersonalQuestion(f"{updates.cluster} for {receiver}@{updates.round}", receiver, row)
         enough = [q for q in questions.values() if self._rests_on_enough(q) and math.fsum(q.row.values()) != 0]
-        if enough and self.server.published[updates.name]:
+        if enough and self._gate.published[updates.name]:
             raise Refused(f"sums of {updates.name} were published; clients give an update to such sums or to personal ones")
         self._check_together(updates, enough)
         if enough:
             self._receivers.setdefault(updates.name, set()).update(q.receiver for q in enough)
         found = self._personal(updates, enough) if enough else {}
+        for question in enough:
+            if question.receiver in found:
+                self._open(updates, found[question.receiver], question.row)
         return {r: found[r] if r in found else self._unsummed(q.label, tuple(sorted(q.row))) for r, q in questions.items()}
 
     def _allies(self, receiver: int) -> frozenset[int]:
@@ -73,7 +76,8 @@ class PersonalSums(History):
         return frozenset({receiver})
 
     def _rests_on_enough(self, question: PersonalQuestion) -> bool:
-        return len(question.row.keys() - self._allies(question.receiver)) >= max(self._floor, 1)
+        allies = self._allies(question.receiver)
+        return self._gate.rules.fit({i: a for i, a in question.row.items() if i not in allies})
 
     def _check_receiver(self, updates: Updates, receiver: int, weights: Weights) -> None:
         if receiver not in self._setup.clients:
@@ -89,7 +93,7 @@ class PersonalSums(History):
         """Raises Refused for sums that together show too much to receivers that are known to collude."""
 
     def _safe(self, updates: Updates, rows: Mapping[str, Row]) -> list[str]:
-        if self._receivers.get(updates.name) and any(len(row) >= max(self._floor, 1) for row in rows.values()):
+        if self._receivers.get(updates.name) and any(len(row) >= self._least for row in rows.values()):
             raise Refused(f"{updates.name} gave personal sums; clients give an update to such sums or to published ones")
         return super()._safe(updates, rows)
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from ..crypto.orthonormal import Identity
 from .answers import Functionality
+from .gate import Rules
 from .sides import Answering
 from .upload_view import UploadView
 from .view import Setup
@@ -23,7 +24,7 @@ class Plain:
         identity = Identity(len(setup.initial))
         how = Answering(
             owner="server",
-            floor=self.floor,
+            rules=Rules(self.floor),
             transform=lambda _: identity,
             length=identity.length,
             tolerance=0.0,

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from ..crypto.orthonormal import Transform
 from .answers import Model, Owner, Vector
+from .gate import Rules
 from .roles import Party
-from .span import Row
 from .uploads import Collected, Idle, Policy, client_step
 from .view import LocalWork, Setup
 
@@ -19,7 +19,6 @@ class ServerSide:
 
     def __init__(self) -> None:
         self.uploads: dict[str, Collected] = {}
-        self.published: dict[str, list[Row]] = {}
         self.receivers: dict[str, set[int]] = {}  # of personal sums, by the updates' handle
         self.started: dict[str, tuple[Model, frozenset[int]]] = {}  # the public model, and who started from its own instead
         self.means: dict[str, Vector] = {}
@@ -47,7 +46,7 @@ class Answering:
     """How one protection answers over uploads. seen: what the server learns of one upload, in words."""
 
     owner: Owner
-    floor: int
+    rules: Rules
     transform: SharedTransform
     length: int
     tolerance: float

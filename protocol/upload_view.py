@@ -5,15 +5,17 @@ The server's side and the clients' side are two objects. What the server's side 
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .answers import Assignment, BelowFloor, Gram, Remembered, Sum, Traffic, Updates, Vector, Weights, Work
 from .errors import Refused
-from .gram import cosine_block, gram_matrix, rounding
+from .gram import about, centred, cosine_block, gram_matrix, rounding
+from .history import of_split, parted
 from .in_process import InProcess
+from .leverage import Row
 from .messages import HEAD_BYTES, Task
 from .personal import PersonalQuestion, PersonalSums
 from .roles import Learned, Party, Worked
@@ -29,13 +31,16 @@ class UploadView(PersonalSums):
     """Answers every functionality from uploads that the server collected. Implements `ServerView`."""
 
     compares_pairs = True
+    with_a_client = "every update in full: the clients share the secret that they transform updates by"
 
     def __init__(self, setup: Setup, how: Answering, before: Traffic = Traffic()) -> None:
         network = InProcess(setup.tap, max_bytes=4 * how.length + HEAD_BYTES)
         network.messages, network.bytes_up, network.bytes_down = astuple(before)
-        super().__init__(setup, how.owner, how.floor, ClientSide(setup, Policy(min_cohort=1), how.transform), network)
+        super().__init__(setup, how.owner, how.rules, ClientSide(setup, Policy(min_cohort=1), how.transform), network)
         self._how = how
-        self.sees_updates = how.owner == "server"
+        self.sees_updates, self.holds_transformed = how.owner == "server", how.owner == "clients"
+        if self.sees_updates:
+            self.with_a_client = ""
 
     # --- work ---------------------------------------------------------------------------------------------------------
 
@@ -54,7 +59,7 @@ class UploadView(PersonalSums):
                 continue
             updates = Updates(f"{cluster}@{round}/{kind}", cluster, round, clients, work[cluster].members)
             self.server.uploads[updates.name] = collected
-            self.server.published[updates.name] = []
+            self._gate.begin(updates.name)
             if own := frozenset(work[cluster].own) & set(clients):
                 self.server.started[updates.name] = work[cluster].model, own
             size = len(clients) * (self._how.length + 1)
@@ -82,10 +87,13 @@ class UploadView(PersonalSums):
                 self._disclose(
                     round, "server", "updates", summed.clients, size, f"of each update: {self._how.seen}; and its sample count"
                 )
-            counted = tuple(i for i in summed.clients if weights[cluster].of.get(i, 0.0) != 0)
-            name = f"{cluster}@{round}"
+            row = {i: a for i, a in summed.row.items() if a != 0}
             receivers = weights[cluster].members or work[cluster].members
-            answered[cluster] = self._publish(name, summed.session, counted, summed.total, summed.weight, receivers)
+            answer = self._publish(f"{cluster}@{round}", summed.session, row, summed.total, receivers)
+            if isinstance(answer, Sum):
+                updates = Updates(f"{cluster}@{round}/update", cluster, round, summed.clients, work[cluster].members)
+                self._open(updates, answer, weights[cluster].of, weights[cluster].times_samples)
+            answered[cluster] = answer
         return answered
 
     def _draw(self, sessions: Mapping[str, Session]) -> None:
@@ -113,13 +121,22 @@ class UploadView(PersonalSums):
 
     # --- answers ------------------------------------------------------------------------------------------------------
 
-    def gram(self, updates: Updates, /) -> Gram:
+    def gram(self, updates: Updates, /, *, origin: bool = False) -> Gram:
         rows = self._rows(updates, updates.clients)
+        return self._compared(updates.round, "gram", updates.clients, rows, origin)
+
+    def recall(self, round: int, kept: Sequence[Remembered], /) -> Gram:
+        rows = {i: row for handle in kept for i, row in zip(handle.rows, self._recalled(handle), strict=True)}
+        clients, parts = parted(kept)
+        found = self._compared(round, "gram(recall)", clients, [rows[i] for i in clients], True)
+        return replace(found, matrix=centred(found.matrix, parts))
+
+    def _compared(self, round: int, what: str, clients: Clients, rows: Sequence[Vector], origin: bool) -> Gram:
         size = len(rows) * (len(rows) + 1) // 2
-        self._disclose(updates.round, "server", "gram", updates.clients, size, "all inner products and norms of the updates")
+        self._disclose(round, "server", what, clients, size, "all inner products and norms of the updates")
         with self._network.timed(SERVER):
-            matrix = gram_matrix(rows)
-        return Gram(updates.clients, matrix, self._how.tolerance + rounding(self._how.length))
+            matrix = gram_matrix(rows) if origin else centred(gram_matrix(rows))
+        return Gram(clients, matrix, self._how.tolerance + rounding(self._how.length))
 
     def sums(self, updates: Updates, weights: Mapping[str, Weights], /) -> Mapping[str, Sum | BelowFloor]:
         collected = self._collected(updates)
@@ -133,8 +150,19 @@ class UploadView(PersonalSums):
                     total += a * collected.received[client][0].astype(np.float64)
             label = f"{name}@{updates.round}"
             receivers = weights[name].members or updates.members
-            answered[name] = self._publish(label, collected.session, tuple(row), total, sum(row.values()), receivers)
+            answer = self._publish(label, collected.session, row, total, receivers) if name in safe else None
+            if isinstance(answer, Sum):
+                self._open(updates, answer, row)
+                answer = self._with_energy(answer, row, collected) if weights[name].energy else answer
+            answered[name] = answer or self._unsummed(label, tuple(row))
         return answered
+
+    def _with_energy(self, answer: Sum | BelowFloor, row: Mapping[int, float], collected: Collected) -> Sum | BelowFloor:
+        if isinstance(answer, BelowFloor):
+            return answer
+        with self._network.timed(SERVER):
+            squares = {i: float(np.square(collected.received[i][0], dtype=np.float64).sum()) for i in row}
+        return replace(answer, energy=math.fsum(a * squares[i] for i, a in row.items()) / answer.weight)
 
     def _survivors(self, updates: Updates) -> Clients:
         return tuple(self._collected(updates).received)
@@ -160,20 +188,23 @@ class UploadView(PersonalSums):
     ) -> Sum | BelowFloor:
         if not self._how.coordinatewise:
             raise Refused("order statistics of coordinates do not survive this transform; use a (signed) permutation")
-        if self.server.published[updates.name] or self.server.receivers.get(updates.name):
+        if self._gate.published[updates.name] or self.server.receivers.get(updates.name):
             raise Refused(f"something was already published about the updates of round {updates.round}")
         rows = self._rows(updates, updates.clients)
         with self._network.timed(SERVER):
             result = rule(np.stack(rows)).astype(np.float64)
-        self.server.published[updates.name].append(dict.fromkeys(updates.clients, 1.0))
+        everyone = dict.fromkeys(updates.clients, 1.0)
+        self._gate.published[updates.name].append(everyone)
         session = self._collected(updates).session
-        return self._publish(f"{name}@{updates.round}", session, updates.clients, result, 1.0, updates.members)
+        return self._publish(f"{name}@{updates.round}", session, everyone, result, updates.members, 1.0)
 
     def cosines(self, updates: Updates, remembered: Remembered, /) -> NDArray[np.float64]:
         new, rows = self._lasting(updates, updates.clients), self._recalled(remembered)
+        if of_split(remembered) and rows:
+            new, rows = about(rows, new), about(rows, rows)
         size = len(new) * len(rows)
-        about = tuple(sorted({*updates.clients, *remembered.clients}))
-        self._disclose(updates.round, "server", "gram(remember)", about, size, "inner products with updates of earlier rounds")
+        whom = tuple(sorted({*updates.clients, *remembered.clients}))
+        self._disclose(updates.round, "server", "gram(remember)", whom, size, "inner products with updates of earlier rounds")
         with self._network.timed(SERVER):
             return cosine_block(new, rows)
 
@@ -203,14 +234,19 @@ class UploadView(PersonalSums):
             del uploads[i]
         words = f"of each client's vectors for {count} slots: {self._how.seen}; and which slots it chose, with what share"
         self._disclose(round, "server", "slots", tuple(uploads), len(uploads) * count * (self._how.length + 1), words)
-        answered = []
+        answered: list[Sum | BelowFloor] = []
+        opened: list[dict[int, float]] = []
         for k in range(count):
-            row = {i: float(shares[k]) for i, (_, shares) in uploads.items() if shares[k]}
+            label, row = f"{name}/{k}@{round}", {i: float(shares[k]) for i, (_, shares) in uploads.items() if shares[k]}
+            if self._gate.rules.reveals([*opened, row]):  # clients' shares of several slots: the later ones stay shut
+                answered.append(self._unsummed(label, tuple(row)))
+                continue
+            opened.append(row)
             total = np.zeros(self._how.length)
             with self._network.timed(SERVER):
                 for client, a in row.items():
                     total += a * uploads[client][0][k].astype(np.float64)
-            answered.append(self._publish(f"{name}/{k}@{round}", session, tuple(row), total, sum(row.values()), work.members))
+            answered.append(self._publish(label, session, row, total, work.members))
         return answered
 
     # --- inside -------------------------------------------------------------------------------------------------------
@@ -232,9 +268,11 @@ class UploadView(PersonalSums):
         return self._rows(updates, clients)
 
     def _publish(
-        self, name: str, session: Session, counted: Clients, total: NDArray[np.float64], weight: float, to: Clients
+        self, name: str, session: Session, row: Row, total: NDArray[np.float64], to: Clients, weight: float | None = None
     ) -> Sum | BelowFloor:
-        if len(counted) < max(self._floor, 1) or weight == 0:
+        """total over weight, that of the row if none is given, to these clients."""
+        counted, weight = tuple(row), sum(row.values()) if weight is None else weight
+        if not self._gate.rules.fit(row) or weight == 0:
             return self._unsummed(name, counted)
         name = unused(name, self._means)
         with self._network.timed(SERVER):

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..crypto.projection import TwoStage
 from . import own_models
+from .account import Opened, Sketched
 from .answers import (
     Assignment,
     BelowFloor,
@@ -31,8 +32,10 @@ from .choosing.messages import Offer
 from .disclosure import Disclosure
 from .disclosure import Party as Recipient
 from .errors import Refused
+from .gate import Gate, Rules
 from .in_process import Fault, InProcess
 from .ledger import Ledger, Unit
+from .leverage import Row
 from .message_fields import MOST_SAMPLES
 from .messages import HEAD_BYTES, Task
 from .model_keeping import Clients, ModelKeeping, unused
@@ -42,7 +45,6 @@ from .pairs.view import Pairs
 from .roles import Effect, Learned, Party, Worked
 from .session import SERVER, Session
 from .sides import ClientSide
-from .span import Row, reveals_fewer_than
 from .uploads import PROTOCOL, from_bytes, invite, to_bytes
 from .view import LocalJob, LocalOffer, LocalWork, Setup
 
@@ -50,23 +52,34 @@ __all__ = ["BETWEEN", "Clients", "ViewBase", "asked", "unused"]
 
 
 class ViewBase(ModelKeeping):
-    """The bookkeeping of a view. floor: fewest clients in a published sum. network: carries every message of the run."""
+    """The bookkeeping of a view. rules: of what may be published. network: carries every message of the run."""
 
     compares_pairs = False
     """Whether clients answer questions about pairs under this protection."""
     sees_updates = False
     """Whether the server holds clients' updates as they are."""
+    holds_transformed = False
+    """Whether the server holds each update transformed by a secret of the clients."""
+    with_a_client = ""
+    """What the server learns beyond its own view from one client that gives away the secrets that clients share."""
 
-    def __init__(self, setup: Setup, owner: Owner, floor: int, clients: ClientSide, network: InProcess) -> None:
+    def __init__(self, setup: Setup, owner: Owner, rules: Rules, clients: ClientSide, network: InProcess) -> None:
         super().__init__(setup, owner, clients, network)
         self.below_floor: list[BelowFloor] = []
         self.log: list[Disclosure] = []
-        self._floor = floor
+        self._gate = Gate(rules)
+        self.sketched: list[Sketched] = []
+        self.opened: list[Opened] = []
         self._pairs: Pairs | None = None
         holds = None if owner == "server" else (lambda name: name in self.clients.models)
         policy, d = choosing.ChoosingPolicy(), len(setup.initial)
         idle = {i: choosing.Idle(i, setup.run, policy, d, holds) for i in setup.clients}
         self._choosers = {i: Party(i, state, choosing.client_step) for i, state in idle.items()}
+
+    @property
+    def _least(self) -> int:
+        """Fewest clients in a published sum."""
+        return self._gate.rules.least
 
     @property
     def faults(self) -> list[Fault]:
@@ -167,21 +180,18 @@ class ViewBase(ModelKeeping):
         raise Refused("sums into slots are not answered under this protection; ask for one that gives them")
 
     def _safe(self, updates: Updates, rows: Mapping[str, Row]) -> list[str]:
-        """The names of the rows that reach the floor. Raises Refused if, with what was published, they would show too few."""
-        published = self.server.published[updates.name]
-        safe = {name: row for name, row in rows.items() if len(row) >= max(self._floor, 1)}
+        """The names of the rows that the gate admits. Raises Refused if, with what was published, they would show too much."""
         with self._network.timed(SERVER):
-            revealing = reveals_fewer_than(self._floor, [*published, *safe.values()])
-        if revealing:
-            raise Refused(
-                f"sums {', '.join(safe)} of round {updates.round} are refused: together with what was published about the same"
-                f" updates they would show a combination of fewer than {self._floor} clients"
-            )
-        published.extend(safe.values())
-        return list(safe)
+            return self._gate.admit(updates.name, rows)
+
+    def _open(self, updates: Updates, answer: Sum, row: Row, times_samples: bool = False) -> None:
+        """Put a published sum on record, with the weights of those that are in it."""
+        kind: Work = "gradient" if updates.name.endswith("/gradient") else "update"
+        there = {i: row[i] for i in answer.clients if i in row}
+        self.opened.append(Opened(updates.round, updates.cluster, kind, there, times_samples, answer.recipient))
 
     def _unsummed(self, name: str, clients: Clients) -> BelowFloor:
-        self.below_floor.append(BelowFloor(name, clients, self._floor))
+        self.below_floor.append(BelowFloor(name, clients, self._least))
         return self.below_floor[-1]
 
     # --- choices ------------------------------------------------------------------------------------------------------
@@ -252,8 +262,9 @@ class ViewBase(ModelKeeping):
         self._forget_round()
 
     def _forget_round(self) -> None:
-        for store in (self.server.means, self.clients.means, self.server.uploads, self.server.published, self.clients.held):
+        for store in (self.server.means, self.clients.means, self.server.uploads, self.clients.held):
             store.clear()
+        self._gate.forget()
 
     def save(self) -> Snapshot:
         next_round = {i: dict(p.state.next_round) for i, p in self.clients.parties.items()}

@@ -146,7 +146,7 @@ def test_private_averaging_spends_what_its_docstring_says() -> None:
     protection = value.protection
     assert isinstance(protection, Masked)
     assert protection.noise is not None
-    cohorts = Cohorts(protection.noise, protection.corrupt, protection.dropped, protection.floor, 650, protection.ring_bits)
+    cohorts = Cohorts(protection.noise, protection.rules, protection.dropped, 650, protection.ring_bits)
     ledger = protection.noise.ledger(0)
     for _ in range(value.rounds):
         ledger = ledger + cohorts.parameters(60).release(60, "zero out")

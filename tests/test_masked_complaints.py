@@ -100,7 +100,7 @@ def test_complaints_weigh_as_much_as_silence_and_no_more():
 def test_the_solvers_parameters_leave_room_for_complaints(n):
     """Whoever is dropped or complains falsely, corrupt or not, is among the share that the solver lets drop out."""
     for malicious in (False, True):
-        p = solve(n, 0.1, 0.1, malicious=malicious)
+        p = solve(n, n // 10, 0.1, malicious=malicious)
         dropped = n // 10
         assert p.neighbours - dropped >= p.threshold
 

@@ -224,7 +224,7 @@ def test_what_is_disclosed_beside_the_sums_is_named_as_not_covered() -> None:
     updates = view.train(1, root())["root"]
     kept = view.remember(updates, MEMBERS)
     view.cosines(updates, kept)
-    view.gram(updates)
+    view.gram(updates, origin=True)
     more = view.ledgers[1, "client"].not_covered[2:]
     assert [words for words in more if "sketch" in words or "secret linear measurements" in words]
     assert {"noisy inner products and norms of the updates", "noisy inner products with updates of earlier rounds"} <= set(more)
@@ -238,7 +238,7 @@ def test_noise_that_cannot_be_is_refused_when_the_view_is_opened() -> None:
             replace(NOISE, **bad)  # type: ignore[arg-type]
         assert "\n" not in str(error.value)
     with pytest.raises(Refused, match="leave nobody to add noise"):
-        open_view(Masked(noise=NOISE, corrupt=0.5, dropped=0.5))
+        open_view(Masked(noise=NOISE, corrupt=4, dropped=0.5))
 
 
 # --- keeping --------------------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from cloister.protocol import Masked, Plain
 from cloister.protocol.pairs.choices import (
     ONE_RELEASE,
     ORTHONORMAL,
-    PAPER,
+    PER_PAIR,
     Distances,
     MeanSketch,
     PerClient,
@@ -80,7 +80,9 @@ def test_a_client_past_its_budget_is_silent_and_says_so():
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.booleans(), st.sampled_from(["record", "attribute"]), st.sampled_from([PAPER, ORTHONORMAL]))
+@given(
+    st.integers(0, 2**32 - 1), st.booleans(), st.sampled_from(["record", "attribute"]), st.sampled_from([PER_PAIR, ORTHONORMAL])
+)
 def test_no_two_neighbouring_clouds_are_farther_apart_than_the_sensitivity(seed, nonnegative, unit, choice):
     rng = np.random.default_rng(seed)
     noise = replace(NOISE, nonnegative=nonnegative, unit=unit)
@@ -97,7 +99,7 @@ def test_no_two_neighbouring_clouds_are_farther_apart_than_the_sensitivity(seed,
 
 
 def test_the_sensitivity_is_reached():
-    terms, _, _ = two(PAPER)
+    terms, _, _ = two(PER_PAIR)
     projection = drawn(terms, bytes(32))
     worst = np.linalg.svd(projection)[0][:, 0]
     apart = np.linalg.norm((NOISE.clipped(100 * worst[None]) - NOISE.clipped(-100 * worst[None])) @ projection)

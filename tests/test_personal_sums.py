@@ -72,7 +72,7 @@ class Run:
 
 def row_of(receiver, clients=CLIENTS):
     """Weights of either sign, another row for each receiver; itself included."""
-    return {i: 0.5 + ((3 * i + 2 * receiver) % 5) / 4 - 0.8 * (i == (receiver + 1) % 5) for i in clients}
+    return {i: (1 + ((3 * i + 2 * receiver) % 5) / 50) * (-1 if i == (receiver + 1) % 5 else 1) for i in clients}
 
 
 def bound(answer, row, vectors):
@@ -125,7 +125,7 @@ def test_a_receiver_need_not_be_in_its_sum_nor_have_an_update(protection):
     updates = run.train()
     assert updates.clients == (0, 1, 2, 3)
     vectors = {i: (target(i) - run.initial) / 2 for i in CLIENTS}
-    rows = {4: dict.fromkeys(CLIENTS, 1.0), 0: {1: 1.0, 2: 2.0, 3: 1.0}}
+    rows = {4: dict.fromkeys(CLIENTS, 1.0), 0: {1: 1.5, 2: 1.5, 3: 1.5}}
     for receiver, answer in run.personal(updates, rows).items():
         about = (0, 1, 2, 3) if receiver == 4 else (1, 2, 3)
         assert (answer.clients, answer.recipient) == (about, receiver)
@@ -159,7 +159,7 @@ def test_the_gram_matrix_of_personal_models_is_of_their_differences_from_the_pub
     run = Run(protection)
     own = run.state(0, {}, dict.fromkeys(CLIENTS, INIT))
     updates = run.train(1, own)
-    gram = run.view.gram(updates)
+    gram = run.view.gram(updates, origin=True)
     models = run.view.own_models(updates)
     drift = np.stack([run.view.observe(models[i]).astype(float) - run.initial for i in CLIENTS])
     for i in CLIENTS:

@@ -27,7 +27,7 @@ INITIAL = np.random.default_rng(0).standard_normal(D).astype(np.float32)
 MEMBERS = tuple(range(1, 10))
 CHOICE = {1: 0, 2: 1, 3: 1, 4: 0, 5: 1, 6: 0, 7: 1, 8: 0, 9: 2}
 WORK = Assignment(Model("init"), MEMBERS, MEMBERS, (Model("init"), Model("init")))
-MASKED = Masked(corrupt=0.0, slot_spare=1, floor=2)
+MASKED = Masked(corrupt=0, slot_spare=1, floor=2)
 FIRST = ("Upload", "Ready", "ExplicitShare", "SlotShare")
 """What a client that is lost before the first step does not send."""
 PROTECTIONS = [

@@ -140,7 +140,7 @@ def _by_gram(
     looks_back: bool,
     past: Remembered | None,
 ) -> RobustSum:
-    gram = view.gram(updates) if rule.sees > Sight.SUM else None
+    gram = view.gram(updates, origin=True) if rule.sees > Sight.SUM else None
     clients = updates.clients if gram is None else gram.clients  # who cannot be compared is not in the sum
     if not clients:
         return RobustSum(None, 0.0, Outcome({}, "no client's update could be compared"), gram, past=past)
@@ -222,5 +222,4 @@ def _by_coordinates(view: ServerView, updates: Updates, rule: Rule, rng: np.rand
 def _published(answer: Sum | BelowFloor, step: float, of: Mapping[int, float], gram: Gram | None) -> RobustSum:
     if isinstance(answer, Sum):
         return RobustSum(answer, step, Outcome(of), gram)
-    few = f"a sum over {len(answer.clients)} clients is below the floor of {answer.floor}"
-    return RobustSum(None, 0.0, Outcome(of, few), gram)
+    return RobustSum(None, 0.0, Outcome(of, answer.words), gram)

@@ -6,7 +6,7 @@ validation data. `decisions` answers that for many pairs as the exact solver wou
 
 from .bounds import Couplings, Gelbrich, Interval, Moments, Pair, Projections, Relaxed, Stage
 from .calibration import Calibration, excess, from_distances, from_references, from_replicates
-from .clusters import adjacency, components, neighbourhoods
+from .clusters import adjacency, components, majorities, neighbourhoods
 from .decision import LADDER, Decision, decide
 from .distances import Cosine, Distance, Euclidean, ExactEmd, Ground, MeanDistance, Sinkhorn, transport
 from .embedding import Embedding, embed
@@ -46,6 +46,7 @@ __all__ = [
     "from_distances",
     "from_references",
     "from_replicates",
+    "majorities",
     "neighbourhoods",
     "positions",
     "stratified",

@@ -10,16 +10,17 @@ from ...crypto.ckks import PRODUCTS, SUMS
 from ...crypto.ckks import Encrypted as Ciphertexts
 from ..answers import Snapshot
 from ..errors import ProtocolError
+from ..gate import Rules
 from ..group_seed import PROTOCOL as SEED_EXCHANGE
 from ..group_seed import agree
 from ..held_view import HeldView
 from ..in_process import Fault, InProcess
+from ..leverage import Row
 from ..messages import HEAD_BYTES, Task
 from ..roles import Effect, Learned, Party, Worked
 from ..session import SERVER, Session
 from ..sides import ServerSide
-from ..sketch_view import SketchSecret
-from ..span import Row
+from ..sketch_keys import SketchSecret
 from ..uploads import from_bytes
 from ..view import Setup
 from ..view_base import Clients
@@ -43,6 +44,7 @@ class EncryptedServer(ServerSide):
         self.sketches: dict[str, Mapping[int, Ciphertexts]] = {}
         self.kept: dict[str, Mapping[int, Ciphertexts]] = {}
         self.scores: dict[str, encrypted_scores.Compared] = {}
+        self.splits: dict[str, NDArray[np.float64]] = {}  # the Gram matrix of a split's updates, by their handle
         self.shown: dict[str, list[Row]] = {}  # what members have been sent sums of, by the updates' handle: of the survivors
 
 
@@ -51,13 +53,13 @@ class SharedKeys(HeldView):
 
     server: EncryptedServer
 
-    def __init__(self, setup: Setup, policy: Policy, k: int) -> None:
+    def __init__(self, setup: Setup, policy: Policy, rules: Rules, k: int) -> None:
         session = Session(SEED_EXCHANGE, setup.run, 0, "all", tuple(sorted(setup.clients)), len(setup.clients))
         seed, exchanged = agree(session, setup.entropy, setup.tap)
         network = InProcess(setup.tap, max_bytes=HEAD_BYTES)
         network.add_costs(exchanged)
         network.messages, network.bytes_up, network.bytes_down = exchanged.messages, exchanged.bytes_up, exchanged.bytes_down
-        super().__init__(setup, "clients", policy.min_cohort, network)
+        super().__init__(setup, "clients", rules, network)
         self.server = EncryptedServer()
         self._policy = policy
         self._everybody = session.roster

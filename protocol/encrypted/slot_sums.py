@@ -39,7 +39,7 @@ class EncryptedSlotSums(SharedKeys):
         """
         count, d = check(work, most), len(self._setup.initial)
         labels = [f"{name}/{k}@{round}" for k in range(count)]
-        how = EncryptedSlots(count, d, most, max(self._floor, 2))
+        how = EncryptedSlots(count, d, most, max(self._least, 2))
         members = work.members or work.participants
         for party in self._holders.values():  # as all parties agreed beforehand
             party.state = replace(party.state, slots=how)

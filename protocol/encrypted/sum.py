@@ -10,10 +10,11 @@ from typing import Any
 
 from ...crypto.ckks import Encrypted
 from ..errors import ProtocolError
+from ..gate import ANYTHING, Rules
+from ..leverage import Row
 from ..messages import Envelope
 from ..roles import Awaiting, Deadline, Effect, Event, Received, Send
 from ..session import SERVER, Session
-from ..span import Row, reveals_fewer_than
 from .client_phases import SUM
 from .gathering import Reports, added, most_said, report
 from .keys import Failed, RelayedKey
@@ -27,8 +28,8 @@ __all__ = ["SUM", "Adding", "Failed", "Opening", "SumPlan", "Summed", "invite", 
 class SumPlan:
     """What a sum is: its session, key, weights over the roster, coordinates, and the members that are sent it.
 
-    shown: the rows of the sums that members already have of the same inputs; one that would show fewer than `floor` clients
-    with them is not sent.
+    shown: the rows of the sums that members already have of the same inputs; one that would show too much with
+    them, by the rules, is not sent. receiver: the one client that it is for, whose own update it knows.
     """
 
     session: Session
@@ -37,7 +38,8 @@ class SumPlan:
     length: int
     members: tuple[int, ...]
     shown: tuple[Row, ...] = ()
-    floor: int = 1
+    rules: Rules = ANYTHING
+    receiver: int | None = None
 
     def __post_init__(self) -> None:
         if set(self.weighting.of) != set(self.session.roster):
@@ -113,7 +115,7 @@ def _send_sum(state: Adding) -> tuple[Opening | Failed, tuple[Effect, ...]]:
     s, key = plan.session, plan.key
     if state.total is None or len(alive) < s.threshold:
         return Failed(s, "add", len(alive), s.threshold), ()
-    if plan.shown and reveals_fewer_than(plan.floor, [*plan.shown, {i: plan.weighting.of[i] for i in alive}]):
+    if plan.rules.reveals([*plan.shown, {i: plan.weighting.of[i] for i in alive if i != plan.receiver}]):
         return Failed(s, "span", len(alive), len(s.roster)), ()
     terms = (plan.weights, int(plan.weighting.times_samples), plan.length, alive)
     message = EncryptedSum(*s.fields, *terms, key.holder, key.hash, key.sealed, state.total.to_bytes())

@@ -14,14 +14,15 @@ from numpy.typing import NDArray
 from ...crypto.ckks import MOST_DIGITS
 from ..answers import Functionality, Owner, Sum, Updates
 from ..errors import Refused
+from ..gate import Rules
 from ..held_view import Question
 from ..in_process import Fault
+from ..leverage import Row
 from ..messages import Task
 from ..personal import PersonalQuestion
 from ..roles import Party, Worked
 from ..session import SERVER, Session
-from ..sketch_view import Keys
-from ..span import Row
+from ..sketch_keys import Keys
 from ..view import LocalWork, Setup
 from ..view_base import unused
 from . import sum as encrypted_sum
@@ -42,7 +43,8 @@ class Encrypted:
     k: measurements of an update that a sketch has, at most half of its coordinates (fewer are taken then); up to 4096 cost
     the same. digits: decimals of the cosines and of the logarithms of norms that the server is told. keys: "run" for one
     sketch and one key for sketches, so that updates of different rounds compare; "session" for one per (round, cluster).
-    Keys of sums are always new. floor: fewest clients in a sum, counted by the clients that open it.
+    Keys of sums are always new. floor: fewest honest clients in a sum, counted by the clients that open it.
+    corrupt: clients of the run, at most, that pool what they know with one who sees a sum; 0: that one alone.
 
     Slots are answered in one sum, opened in two steps: counts, which members tell the server, then those slots that `floor`
     clients chose, by the server's count and by each member's own. Whoever holds the key could open more.
@@ -52,6 +54,7 @@ class Encrypted:
     digits: int = 3
     keys: Keys = "run"
     floor: int = 3
+    corrupt: int = 0
 
     def __post_init__(self) -> None:
         if self.keys not in ("run", "session"):
@@ -60,11 +63,18 @@ class Encrypted:
             raise ValueError(f"floor is at least 2, not {self.floor}: a sum of one update is that update")
         if self.k < 1 or not 1 <= self.digits <= MOST_DIGITS // 2:
             raise ValueError(f"k is at least 1, and digits are 1 to {MOST_DIGITS // 2}: more would show the encryption's noise")
+        _ = self.rules
+
+    @property
+    def rules(self) -> Rules:
+        return Rules(self.floor, self.corrupt)
 
     @property
     def gives(self) -> frozenset[Functionality]:
-        given = {Functionality.SUMS, Functionality.GRAM, Functionality.CHOICE, Functionality.SLOTS, Functionality.PERSONAL_SUMS}
-        return frozenset(given | {Functionality.GRAM_REMEMBER} if self.keys == "run" else given)
+        given = {Functionality.SUMS, Functionality.GRAM, Functionality.GRAM_ORIGIN}
+        given |= {Functionality.CHOICE, Functionality.SLOTS, Functionality.PERSONAL_SUMS}
+        across = {Functionality.GRAM_EDGE, Functionality.GRAM_RECALL, Functionality.GRAM_REMEMBER}
+        return frozenset(given | across if self.keys == "run" else given)
 
     def open(self, setup: Setup, /) -> "EncryptedView":
         return EncryptedView(setup, self)
@@ -74,7 +84,7 @@ class EncryptedView(EncryptedScores):
     """Answers sums by encrypted sums, and inner products by encrypted scores. Implements `ServerView`."""
 
     def __init__(self, setup: Setup, how: Encrypted) -> None:
-        super().__init__(setup, Policy(how.floor, how.floor, how.keys, how.digits), how.k)
+        super().__init__(setup, Policy(how.rules.least, how.rules.least, how.keys, how.digits), how.rules, how.k)
 
     def _unfit(self, work: LocalWork) -> str | None:
         return super()._unfit(work) or unsummable(work.vector, 1) or unsketchable(work.sketched)
@@ -100,12 +110,12 @@ class EncryptedView(EncryptedScores):
         keys = self._new_keys({names[q.label]: tuple(sorted(q.row)) for q in questions})
         plans: dict[str, tuple[Question, encrypted_sum.SumPlan]] = {}
         for q in (q for q in questions if names[q.label] in keys):
-            least = self._floor + (q.alone in q.row)
+            least = self._least + (q.alone in q.row)
             session = Session(SUM, run, q.updates.round, named[q.label], tuple(sorted(q.row)), least)
             weighting = Weighting(q.row, q.times_samples)
             shown = () if q.alone is not None else tuple(self.server.shown.get(q.updates.name, ()))
             common = session, keys[names[q.label]], weighting, d, q.receivers
-            plans[q.label] = q, encrypted_sum.SumPlan(*common, shown=shown, floor=self._floor)
+            plans[q.label] = q, encrypted_sum.SumPlan(*common, shown=shown, rules=self._gate.rules, receiver=q.alone)
         question_of = {client: q for q, _ in plans.values() for client in q.row}
 
         def perform(tasks: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
@@ -155,8 +165,7 @@ class EncryptedView(EncryptedScores):
         """Put the rows of the survivors, if anything was sent, in the place of what was asked for."""
         name = question.updates.name
         self.server.shown.setdefault(name, []).extend(rows)
-        others = [row for row in self.server.published[name] if row is not question.row]
-        self.server.published[name] = [*others, *rows]
+        self._gate.replace(name, question.row, rows)
 
     def _personal(self, updates: Updates, questions: list[PersonalQuestion]) -> Mapping[int, Sum]:
         """An encrypted sum for each receiver, which the server sends to nobody else. Whoever holds the key could open it."""

@@ -20,6 +20,7 @@ from ..roles import Deadline, Effect, Event, Persist, Received, Worked
 from ..session import SERVER
 from .client_phases import Advertised, Checked, Idle, Masked, Secrets, Shared, Signed, Working, to_server
 from .client_shares import receive, settle, share
+from .given import GivenUpdates
 from .messages import (
     MaskedInput,
     MaskKeys,
@@ -32,7 +33,6 @@ from .messages import (
     SurvivorSignature,
     UnmaskRequest,
 )
-from .span import GivenUpdates
 from .terms import NO_UPDATE, PROTOCOL, Plan, masked, sign_of, survivors_digest
 
 __all__ = ["Idle", "client_step"]
@@ -95,7 +95,7 @@ def _join(state: Idle, digest: bytes, proposal: Proposal) -> tuple[Advertised, t
     for reason in (*(r for r, found in problems.items() if found), *state.policy.problems(session, plan.terms)):
         raise ProtocolError(reason, SERVER)
     try:
-        state.given.at(session.round).giving(plan, state.policy.min_survivors)
+        state.given.at(session.round).giving(plan, state.policy.rules)
     except ValueError as error:
         raise ProtocolError(str(error), SERVER) from None
     spent = Persist(f"next round {session.protocol}", (session.round + 1).to_bytes(4, "big"))
@@ -127,7 +127,7 @@ def _mask(state: Working, vector: Any) -> tuple[Masked, tuple[Effect, ...]]:
     y = masked(vector, [own, *((key, sign_of(me, i)) for key, i in zip(pairs, state.masking, strict=True))])
     sent = y.astype(terms.wire, copy=False)
     sent.flags.writeable = False
-    given = state.idle.given.giving(plan, state.idle.policy.min_survivors)
+    given = state.idle.given.giving(plan, state.idle.policy.rules)
     masked_state = Masked(replace(state.idle, given=given), plan, tuple(state.masking), state.held)
     return masked_state, (*_stored(state.idle, given), to_server(plan, me, MaskedInput(sent.data.cast("B"))))
 
@@ -140,7 +140,7 @@ def _sign(state: Masked, alive: tuple[int, ...]) -> tuple[Signed, tuple[Effect, 
     if len(alive) < plan.session.threshold:
         raise ProtocolError(f"a survivor set of {len(alive)} where {plan.session.threshold} are needed", SERVER)
     try:
-        given = state.idle.given.signing(plan, alive, state.idle.policy.min_survivors)
+        given = state.idle.given.signing(plan, alive, state.idle.policy.rules)
     except ValueError as error:
         raise ProtocolError(str(error), SERVER) from None
     signature = state.idle.identity.sign("masked sum survivors", plan.binding, survivors_digest(alive))

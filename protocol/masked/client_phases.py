@@ -12,7 +12,7 @@ from ...crypto.shamir import MaskKeyShare, SelfSeedShare
 from ..messages import Envelope
 from ..roles import Send
 from ..session import SERVER
-from .span import GivenUpdates
+from .given import GivenUpdates
 from .terms import Plan, Policy
 
 

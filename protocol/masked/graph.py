@@ -85,14 +85,14 @@ def masking_graph(seed: bytes, roster: tuple[int, ...], degree: int) -> MaskingG
 
 def solve(
     clients: int,
-    corrupt: float,
+    corrupt: int,
     dropped: float,
     privacy: float = 2**-40,
     correctness: float = 2**-20,
     malicious: bool = False,
     dropouts: Dropouts = "independent",
 ) -> Parameters:
-    """The fewest neighbours, and a threshold for them. corrupt, dropped: largest shares of the clients (gamma, delta).
+    """The fewest neighbours, and a threshold for them. corrupt: clients among these; dropped: largest share of them (delta).
 
     Corrupt clients that fall silent count as dropped.
 
@@ -106,17 +106,17 @@ def solve(
     Where several thresholds do, the (upper) middle one; up to 32 clients the complete graph. Raises ValueError that says why
     there is none.
     """
-    if clients < 2 or not (0 <= corrupt < 1 and 0 <= dropped < 1) or not (0 < privacy < 1 and 0 < correctness < 1):
-        raise ValueError("needs 2 clients or more, shares in [0, 1), and probabilities in (0, 1)")
+    if clients < 2 or not (0 <= corrupt < clients and 0 <= dropped < 1) or not (0 < privacy < 1 and 0 < correctness < 1):
+        raise ValueError("needs 2 clients or more, fewer of them corrupt, a share in [0, 1), and probabilities in (0, 1)")
     if dropouts == "chosen" and not malicious:
         raise ValueError("dropouts are chosen by a malicious server; set malicious=True")
-    bad, gone = math.floor(corrupt * clients + 1e-9), math.floor(dropped * clients + 1e-9)
+    bad, gone = corrupt, math.floor(dropped * clients + 1e-9)
     least, most = ((clients - 1 + bad) // 2 if malicious else bad) + 1, clients - 1 - gone
     if least > most:
         raise ValueError(
             f"{clients} clients with {bad} corrupt and {gone} dropped: even if all are neighbours, a threshold is at least "
             f"{least} {'against a malicious server' if malicious else 'to keep the secrets'} and at most {most} "
-            f"to survive the dropouts; lower either share"
+            f"to survive the dropouts; lower either"
         )
     log_factorials = gammaln(np.arange(clients + 1) + 1.0)
     for k in range(2, clients - 1, 2) if clients > COMPLETE_UP_TO else ():

@@ -13,10 +13,11 @@ from typing import Any
 from ...crypto.entropy import Entropy
 from ..answers import Functionality
 from ..errors import Refused
+from ..gate import Rules
 from ..ledger import Adjacency, BudgetExceeded, Ledger, Unit
+from ..leverage import Row
 from ..noise_free import check_acknowledged, check_names
 from ..session import Session
-from ..span import Row
 from ..uploads import usable
 from ..view import LocalWork
 from .gaussian import DistributedGaussian, Place, decode, reserve
@@ -72,27 +73,22 @@ class Noise:
 
 @dataclass(frozen=True, slots=True)
 class Cohorts:
-    """What cohorts of a run have in common. corrupt, dropped: largest shares of a cohort. floor: fewest clients in a sum."""
+    """What cohorts of a run have in common. dropped: largest share of a cohort."""
 
     noise: Noise
-    corrupt: float
+    rules: Rules
     dropped: float
-    floor: int
     d: int
     ring_bits: int
 
     def threshold(self, clients: int) -> int:
         """Fewest survivors of so many clients."""
-        return max(clients - _count(self.dropped, clients), min(self.floor, clients))
+        return max(clients - math.floor(self.dropped * clients + 1e-9), min(self.rules.least, clients))
 
     def parameters(self, clients: int) -> DistributedGaussian:
         """The sum of so many clients. Raises Refused, in one line, if there is no noise for it."""
         gone = clients - self.threshold(clients)
-        return _solved(self.noise.target(clients, _count(self.corrupt, clients), gone, self.d, self.ring_bits))
-
-
-def _count(share: float, clients: int) -> int:
-    return math.floor(share * clients + 1e-9)
+        return _solved(self.noise.target(clients, self.rules.corrupt, gone, self.d, self.ring_bits))
 
 
 _solved = lru_cache(maxsize=256)(solve)
@@ -139,7 +135,7 @@ class NoisySums:
                 return able, unable
             unable |= found
             able = tuple(i for i in able if i not in found)
-            if len(able) < self._cohorts.floor:
+            if len(able) < self._cohorts.rules.least:
                 raise Refused(f"{len(able)} clients can pay for a sum with noise; {next(iter(found.values()))}")
 
     def shape(self, label: str, roster: tuple[int, ...]) -> Shape:

@@ -10,12 +10,14 @@ import numpy as np
 from ...crypto.entropy import Entropy
 from ..answers import Remembered, Snapshot, Traffic, Updates
 from ..errors import Refused
+from ..gate import Rules
 from ..in_process import Fault, InProcess
+from ..leverage import Row
 from ..messages import Task
+from ..offset_view import OffsetSketches
 from ..roles import Deadline, Party, Worked
 from ..session import SERVER, Session
-from ..sketch_view import SketchSecret, SketchView
-from ..span import Row
+from ..sketch_keys import SketchKeys
 from ..uploads import to_bytes
 from ..view import LocalWork, Setup
 from ..view_base import Clients
@@ -56,16 +58,22 @@ class Masking:
     input: Input
 
 
-class MaskingView(SketchView):
-    """The clients' and the server's parts in masked sums. floor: also what clients insist on."""
+class MaskingView(OffsetSketches):
+    """The clients' and the server's parts in masked sums. rules: also what clients insist on. dropped: largest share
+    of a sum's clients that drops out."""
 
-    def __init__(self, setup: Setup, floor: int, secret: SketchSecret, network: InProcess, graph: tuple[float, float]) -> None:
+    def __init__(self, setup: Setup, rules: Rules, secret: SketchKeys, network: InProcess, dropped: float) -> None:
         before = Traffic(network.messages, network.bytes_up, network.bytes_down)
-        super().__init__(setup, "server", floor, secret, before)
+        super().__init__(setup, "server", rules, secret, before)
         self.add_costs(network)
-        self._graph = graph
+        self._dropped = dropped
+        if len(setup.clients) >= rules.least:
+            try:
+                self._graph_of(len(setup.clients))
+            except ValueError as error:
+                raise Refused(f"a sum of all clients cannot be masked: {error}") from None
         self._members = members = Members.enrol(tuple(sorted(setup.clients)), setup.entropy)
-        policy = Policy(min_cohort=floor, min_survivors=floor)
+        policy = Policy(min_cohort=rules.least, min_survivors=rules.floor, corrupt=rules.corrupt)
         self._enrolled = members.enrolled
         self._maskers = members.parties(setup.run, bytes(32), policy, setup.entropy)
 
@@ -77,7 +85,7 @@ class MaskingView(SketchView):
         """Raises Refused if no masking graph serves so few clients."""
         made, roster = self._known(updates), shape.roster
         try:
-            graph = masking_graph_of(len(roster), *self._graph)
+            graph = self._graph_of(len(roster))
         except ValueError as error:
             raise Refused(f"sum {shape.label} cannot be masked: {error}") from None
         session = Session(shape.protocol, self._setup.run, updates.round, updates.cluster, roster, shape.threshold)
@@ -88,6 +96,18 @@ class MaskingView(SketchView):
         terms = Terms(*shape.size, graph.neighbours, graph.threshold, seed, model, *row)
         return Plan.of(session, terms, self._enrolled)
 
+    def _planned(self, updates: Updates, shape: Shape) -> Plan | None:
+        """The same; None, and a fault on record, for a sum of too few clients to be masked: it ends below the floor."""
+        try:
+            return self._plan(updates, shape)
+        except Refused as error:
+            self._network.faults.append(Fault(SERVER, str(error)))
+            return None
+
+    def _graph_of(self, clients: int) -> Parameters:
+        """The masking graph of so many clients. Raises ValueError, which says why, if there is none."""
+        return masking_graph_of(clients, self._gate.rules.corrupt, self._dropped)
+
     def _model_digest(self, updates: Updates) -> bytes:
         """SHA-256 of the public models that these updates belong to."""
         models = self._known(updates).models
@@ -95,6 +115,8 @@ class MaskingView(SketchView):
 
     def _mask(self, sessions: Mapping[str, Masking]) -> dict[str, Summed | None]:
         """How each session ended, by label; None, and a fault on record, for one without a sum. No client is in two."""
+        if not sessions:
+            return {}
         plans = {label: each.plan for label, each in sessions.items()}
         with self._network.timed(SERVER):
             proposals = [(SERVER, send) for plan in plans.values() for send in propose(plan)]
@@ -158,5 +180,5 @@ class MaskingView(SketchView):
 
 
 @lru_cache(maxsize=256)
-def masking_graph_of(clients: int, corrupt: float, dropped: float) -> Parameters:
+def masking_graph_of(clients: int, corrupt: int, dropped: float) -> Parameters:
     return solve(clients, corrupt, dropped, malicious=True)

@@ -18,23 +18,23 @@ from ..view import LocalWork
 from ..view_base import unused
 from .input import beyond
 from .server import Summed
-from .sessions import Masking, MaskingView, Shape
+from .sessions import Masking, Shape
 from .slots import COUNTING, Slots
 from .terms import Ring
+from .weights_view import WeighingView
 
 
 @dataclass(frozen=True, slots=True)
 class SlotTerms:
-    """Public, of a run. corrupt: largest share of clients that count themselves and add nothing. spare: clients that may drop out
-    between the counts and the sums; each of them raises by one what a slot needs to be opened."""
+    """Public, of a run. spare: clients that may drop out between the counts and the sums; each of them raises by one what a slot
+    needs to be opened."""
 
     ring_bits: int
     clip: float
-    corrupt: float
     spare: int
 
 
-class MaskedSlots(MaskingView):
+class MaskedSlots(WeighingView):
     """Answers sums into slots."""
 
     def _slots(self, round: int, name: str, work: Assignment, most: int, how: SlotTerms) -> tuple[Sum | BelowFloor, ...]:
@@ -54,14 +54,14 @@ class MaskedSlots(MaskingView):
 
         updates = self._heard(round, {name: work}, "slots", perform)[name]
         clients = updates.clients
-        if len(clients) < max(self._floor, 2):
+        if len(clients) < max(self._least, 2):
             return tuple(self._unsummed(label, clients) for label in labels)
         self.clients.held[updates.name] = {i: results[i] for i in clients}
         try:
             grid = FixedPoint.finest(how.ring_bits, how.clip, len(clients), most)
         except ValueError as error:
             raise Refused(f"slots of {name}: {error}") from None
-        slots = Slots(count, d, grid, self._floor, math.floor(how.corrupt * len(clients) + 1e-9))
+        slots = Slots(count, d, grid, self._gate.rules.floor, self._gate.rules.corrupt)
         try:
             summed, means = self._counted_and_summed(slots, updates, f"{name}@{round}", how.spare)
         except Refused as error:
@@ -76,14 +76,14 @@ class MaskedSlots(MaskingView):
         """Both sessions. Raises Refused, and leaves a fault on record, where there are no sums."""
         ones = dict.fromkeys(updates.clients, 1.0)
         size = (32, slots.count, 2, 1.0, 1)  # slots.COUNTS
-        counting = self._plan(updates, Shape(f"the counts of {label}", COUNTING, self._floor, size, ones, purpose=b"counts"))
+        counting = self._plan(updates, Shape(f"the counts of {label}", COUNTING, self._least, size, ones, purpose=b"counts"))
         put_in = Masking(counting, updates, lambda _, work: slots.encode_count(chosen(work)))
         counted = self._mask({f"counts of {label}": put_in})[f"counts of {label}"]
         if counted is None:
             raise Refused(f"the slots of {label} were not counted")
         words = f"how many clients chose each of {slots.count} slots, of small ones too, and nothing of who did"
         self._disclose(updates.round, "server", "slots", counted.clients, slots.count, words)
-        threshold = max(len(counted.clients) - spare, self._floor)
+        threshold = max(len(counted.clients) - spare, self._least)
         try:
             session, opened = slots.summing(counting.session, counted, threshold, counting.session.cluster)
         except ValueError as error:

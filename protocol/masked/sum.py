@@ -1,7 +1,7 @@
 """The masked sum: the server learns the sum of the survivors' vectors and nothing else about them (SecAgg+, hardened).
 
 Bonawitz et al. 2017; Bell et al. 2020. Spec: specs/masked_sum.md. Terms and policy: terms.py. The client's role:
-client.py, and which sums it takes part in: span.py. The server's: server.py, and with a journal:
+client.py, and which sums it takes part in: given.py. The server's: server.py, and with a journal:
 journal.py. Here: a whole session in one process.
 
 One session gives one sum. Where clusters are public, each cluster has a session of its own: its own roster, graph and masks.

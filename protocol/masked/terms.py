@@ -18,6 +18,7 @@ from ...crypto.fixed_point import FixedPoint
 from ...crypto.masks import add_masks
 from ...crypto.prg import derive_key
 from ...crypto.shamir import Dealing, MaskKeyShare, SelfSeedShare, Sharing
+from ..gate import Rules
 from ..session import Session
 from .graph import MaskingGraph, masking_graph
 from .messages import COMMITTED_BYTES, Proposal
@@ -182,7 +183,8 @@ def survivors_digest(alive: tuple[int, ...]) -> bytes:
 class Policy:
     """What a client insists on, whatever the server proposes. Its defaults are the least that makes any sense.
 
-    min_cohort: clients on the roster. min_survivors: clients in a sum that it helps to open. min_threshold: t.
+    min_cohort: clients on the roster. min_survivors: honest clients in a sum that it helps to open; corrupt: clients
+    of the run that may collude with the server, which have to be there beside them. min_threshold: t.
     corrupt_neighbours: of k neighbours; 2 t > k + corrupt_neighbours keeps two survivor sets from both being signed.
     clips: least and largest clip. min_bits: of a level. ring_bits: rings it takes. max_length: elements it will mask.
     """
@@ -195,21 +197,28 @@ class Policy:
     min_bits: int = 2
     ring_bits: tuple[int, ...] = (32, 64)
     max_length: int = 2**28
+    corrupt: int = 0
 
     def __post_init__(self) -> None:
         if self.min_cohort < 2 or self.min_survivors < 2:
             raise ValueError("a sum of one client is its input: min_cohort and min_survivors are 2 or more")
 
+    @property
+    def rules(self) -> Rules:
+        """What its sums may show, together and apart."""
+        return Rules(self.min_survivors, self.corrupt)
+
     def problems(self, session: Session, terms: Terms) -> tuple[str, ...]:
         """Why a client with this policy takes no part; empty if it does."""
-        doubtful = terms.neighbours + self.corrupt_neighbours
+        complete, least = terms.neighbours == len(session.roster) - 1, self.rules.least
+        doubtful = terms.neighbours + max(self.corrupt_neighbours, self.corrupt if complete else 0)
         weighted = np.count_nonzero(np.frombuffer(terms.weights, ">f8")) if terms.weights else len(session.roster)
         found = {
             f"a cohort under the policy's {self.min_cohort}": len(session.roster) < self.min_cohort,
-            f"a sum of fewer than the policy's {self.min_survivors}": session.threshold < self.min_survivors,
+            f"a sum of fewer than the policy's {least}": session.threshold < least,
             f"a share threshold under the policy's {self.min_threshold}": terms.threshold < self.min_threshold,
             f"a share threshold of {terms.threshold}, which two survivor sets can reach": 2 * terms.threshold <= doubtful,
-            f"weights for fewer than the policy's {self.min_survivors}": weighted < self.min_survivors,
+            f"weights for fewer than the policy's {least}": weighted < least,
             "a clip outside the policy's": not self.clips[0] <= terms.clip <= self.clips[1],
             f"levels of fewer than the policy's {self.min_bits} bits": terms.bits < self.min_bits,
             "a ring that the policy does not allow": terms.ring_bits not in self.ring_bits,

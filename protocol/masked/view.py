@@ -1,10 +1,11 @@
-"""Secure aggregation: the server learns sums, by the masked sum, and a noisy Gram matrix, by the two-stage secret sketch.
+"""Secure aggregation: the server learns sums, by the masked sum, and noisy inner products of differences, by secret sketches.
 
 Clients hold their updates. A sum is one session of the masked sum (specs/masked_sum.md) among the clients that it is about,
 with their sample counts inside. Inner products come from sketches (sketches.py), uploaded when they are asked for. The server
 owns the models: it knows the sums.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,16 +17,17 @@ from ...crypto.fixed_point import FixedPoint
 from ..answers import Assignment, BelowFloor, Functionality, Gram, Model, Remembered, Snapshot, Sum, Updates, Weights
 from ..disclosure import Party as Recipient
 from ..errors import Refused
+from ..gate import Rules
 from ..group_seed import PROTOCOL as SEED_EXCHANGE
 from ..group_seed import agree
 from ..held_view import Question
 from ..ledger import Ledger, Unit
+from ..leverage import Row
 from ..pairs.question import PairAnswers, PairQuestion
 from ..personal import PersonalQuestion
 from ..receiver_opened.view import OpenedTerms, ReceiverOpenedSums
 from ..session import SERVER, Session
-from ..sketch_view import Keys, SketchSecret
-from ..span import Row
+from ..sketch_keys import Keys, RatchetedKeys, SketchSecret
 from ..view import LocalWork, Setup
 from ..view_base import Clients, unused
 from .input import InputTerms, Total, beyond
@@ -34,17 +36,20 @@ from .server import Summed
 from .sessions import Masking, Shape
 from .slots_view import SlotTerms
 from .terms import PROTOCOL, Ring
+from .weights_view import Weighed
 
 
 @dataclass(frozen=True, slots=True)
 class Masked:
     """Clients add masks that cancel in the sum; similarities come from secret sketches.
 
-    sketch: measurements of an update that a sketch has, at most half of its coordinates (fewer are taken then). keys: "run"
-    for one secret sketch, so that updates of different rounds compare; "session" for one per (round, cluster). floor: fewest
+    sketch: measurements of an update that a sketch has, at most half of its coordinates (fewer are taken then). keys: "session"
+    for sketches of differences under keys that are forgotten with their round; "run" for one secret sketch about the origin, so
+    that updates of all rounds compare: beside published sums it tells the server most of every update. floor: fewest
     clients in a sum, held by clients too. clip: largest absolute coordinate of an update; a client whose update exceeds it
     sits out and says so. max_samples: likewise for its number of samples, in sums that count them. ring_bits: 32 or 64.
-    corrupt, dropped: largest shares of a sum's clients that collude with a malicious server, and that drop out. noise: what the
+    corrupt: clients of the run, at most, that collude with the server and tell it all they know; 0: the server alone. A sum then
+    needs floor + corrupt clients. dropped: largest share of a sum's clients that drops out. noise: what the
     clients add to every sum, so that all sums of a run together are differentially private for a client; a client is in one
     sum a round then, with uniform weights. Updates are scaled down to noise.l2 and not held against clip. Sketches and choices
     have no noise, and are not given beside it unless noise.acknowledge names them.
@@ -54,13 +59,13 @@ class Masked:
     group must not collude.
     """
 
-    sketch: int = 1024
-    keys: Keys = "run"
+    sketch: int = 64
+    keys: Keys = "session"
     floor: int = 3
     clip: float = 4.0
     max_samples: int = 10_000
     ring_bits: int = 32
-    corrupt: float = 0.1
+    corrupt: int = 0
     dropped: float = 0.25
     noise: Noise | None = None
     slot_spare: int = 1
@@ -73,12 +78,17 @@ class Masked:
             raise ValueError(f"floor is at least 2, not {self.floor}: a sum of one update is that update")
         if self.sketch < 1 or self.max_samples < 1 or self.slot_spare < 0:
             raise ValueError("sketch and max_samples are at least 1, and slot_spare at least 0")
-        FixedPoint.finest(self.ring_bits, self.clip, self.floor, 1)
+        FixedPoint.finest(self.ring_bits, self.clip, self.rules.least, 1)
+
+    @property
+    def rules(self) -> Rules:
+        return Rules(self.floor, self.corrupt)
 
     @property
     def gives(self) -> frozenset[Functionality]:
         given = {Functionality.SUMS, Functionality.GRAM, Functionality.CHOICE, Functionality.PAIRS, Functionality.REVISION}
         given |= set() if self.noise else {Functionality.SLOTS, Functionality.PERSONAL_SUMS}
+        given |= {Functionality.GRAM_ORIGIN, Functionality.GRAM_EDGE, Functionality.GRAM_RECALL}
         across = {Functionality.GRAM_REMEMBER, Functionality.GRAM_HISTORY}
         return frozenset(given | across if self.keys == "run" else given)
 
@@ -96,13 +106,15 @@ class MaskedView(ReceiverOpenedSums):
         d = len(setup.initial)
         self._noisy: NoisySums | None = None
         if how.noise is not None:
-            cohorts = Cohorts(how.noise, how.corrupt, how.dropped, how.floor, d, how.ring_bits)
+            cohorts = Cohorts(how.noise, how.rules, how.dropped, d, how.ring_bits)
             cohorts.parameters(len(session.roster))  # refused here rather than in the first round
             self._noisy = NoisySums(cohorts, session.roster)
         seed, network = agree(session, setup.entropy, setup.tap)
-        secret = SketchSecret(seed, setup.run, how.keys, d, min(how.sketch, max(d // 2, 1)))
+        k = min(how.sketch, max(d // 2, 1))
+        keys = RatchetedKeys(seed, setup.run, d, k, how.clip * math.sqrt(d))
+        secret = keys if how.keys == "session" else SketchSecret(seed, setup.run, how.keys, d, k)
         terms = OpenedTerms(how.ring_bits, how.clip, how.colluding)
-        super().__init__(setup, how.floor, secret, network, (how.corrupt, how.dropped), terms)
+        super().__init__(setup, how.rules, secret, network, how.dropped, terms)
         self._how = how
 
     @property
@@ -127,20 +139,33 @@ class MaskedView(ReceiverOpenedSums):
     def _unfit(self, work: LocalWork) -> str | None:
         return super()._unfit(work) or (beyond(work.vector, self._how.clip) if self._noisy is None else None)
 
+    def _largest_count(self) -> int:
+        return self._how.max_samples
+
     # --- sums ---------------------------------------------------------------------------------------------------------
 
     def _sum(self, questions: Sequence[Question]) -> Mapping[str, Sum]:
         """One masked sum for each question, all in one pass."""
         if self._noisy is not None:
             return self._noisy_sums(self._noisy, questions)
+        weighed = self._weigh([q for q in questions if q.times_samples])
+        found = self._sum_of([weighed[q.label].question if q.label in weighed else q for q in questions], weighed)
+        self._forget_weights(weighed.values())
+        return found
+
+    def _sum_of(self, questions: Sequence[Question], weighed: Mapping[str, Weighed]) -> Mapping[str, Sum]:
+        """weighed: of those that count samples, what was opened before; without it there is no such sum."""
+        questions = [q for q in questions if q.label in weighed or not q.times_samples]
         inputs = {q.label: self._inputs(q) for q in questions}
         with self._network.timed(SERVER):
-            shapes = {q.label: self._shape(q, inputs[q.label]) for q in questions}
-            plans = {q.label: self._plan(q.updates, shapes[q.label]) for q in questions}
+            shapes = {q.label: self._shape(q, inputs[q.label], weighed.get(q.label)) for q in questions}
+            plans = {q.label: plan for q in questions if (plan := self._planned(q.updates, shapes[q.label])) is not None}
+        questions = [q for q in questions if q.label in plans]
 
         def put_in(question: Question, client: int, work: LocalWork) -> Ring | str:
-            terms = inputs[question.label]
-            return terms.unfit(work) or terms.encode(work, question.row[client])
+            terms, first = inputs[question.label], weighed.get(question.label)
+            reason = first.refuses(client, work.samples, plans[question.label].session) if first is not None else None
+            return reason or terms.unfit(work) or terms.encode(work, question.row[client])
 
         sessions = {q.label: Masking(plans[q.label], q.updates, partial(put_in, q)) for q in questions}
         ended = self._mask(sessions)
@@ -156,7 +181,8 @@ class MaskedView(ReceiverOpenedSums):
         with self._network.timed(SERVER):
             able = {q.label: noisy.paying(tuple(sorted(q.row))) for q in questions}
             shapes = {q.label: noisy.shape(q.label, able[q.label][0]) for q in questions}
-            plans = {q.label: self._plan(q.updates, shapes[q.label]) for q in questions}
+            plans = {q.label: plan for q in questions if (plan := self._planned(q.updates, shapes[q.label])) is not None}
+        questions = [q for q in questions if q.label in plans]
         for _, unable in able.values():
             for client, reason in unable.items():
                 self._reject([client], reason)
@@ -172,10 +198,13 @@ class MaskedView(ReceiverOpenedSums):
         return {label: answer for label, answer in found.items() if answer is not None}
 
     def _countable(self, updates: Updates, rows: Mapping[str, Row], name: str, weights: Weights) -> None:
-        """Clients give one update to sums among the same clients only (span.py): others are refused here."""
+        """Clients give one update to sums among the same clients only, and to one that counts samples (given.py)."""
         super()._countable(updates, rows, name, weights)
-        summed = [row for row in rows.values() if len(row) >= self._floor] if len(rows[name]) >= self._floor else []
-        for other in [*self.server.published[updates.name], *summed]:
+        earlier = [*self._gate.published[updates.name], *(row for label, row in rows.items() if label != name)]
+        if weights.times_samples and any(r != rows[name] and not r.keys().isdisjoint(rows[name]) for r in earlier):
+            raise Refused(f"sum {name} would be a second one that counts samples, of other weights: clients give theirs to one")
+        summed = [row for row in rows.values() if len(row) >= self._least] if len(rows[name]) >= self._least else []
+        for other in [*self._gate.published[updates.name], *summed]:
             if other.keys() != rows[name].keys() and not other.keys().isdisjoint(rows[name]):
                 raise Refused(f"sum {name} overlaps with a sum of the same updates over other clients; clients would not answer")
         if self._noisy is not None:
@@ -185,16 +214,19 @@ class MaskedView(ReceiverOpenedSums):
         how = self._how
         largest = max(abs(a) for a in question.row.values())
         counted = how.max_samples if question.times_samples else 0
-        return InputTerms(how.ring_bits, how.clip, len(question.row), largest, counted)
+        return InputTerms(how.ring_bits, how.clip, len(question.row), largest, counted, question.energy)
 
-    def _shape(self, question: Question, inputs: InputTerms) -> Shape:
+    def _shape(self, question: Question, inputs: InputTerms, first: Weighed | None) -> Shape:
         size = (self._how.ring_bits, inputs.length(len(self._setup.initial)), inputs.fixed.bits, self._how.clip, 1)
+        if first is not None:
+            return Shape(question.label, first.protocol, first.threshold, size, question.row, True)
         protocol = f"{PROTOCOL}/{self._known(question.updates).kind}/{question.number}"
-        return Shape(question.label, protocol, self._how.floor, size, question.row, question.times_samples)
+        return Shape(question.label, protocol, self._least, size, question.row)
 
     def _read(self, question: Question, ended: Summed, decode: Callable[[Summed], Total | None]) -> Sum | None:
         """The answer in the end of a masked sum; None, and a fault on record, if there is none."""
         words = "the sum of the updates" + (", and of the sample counts" if question.times_samples else "")
+        words += ", and of their squared norms" if question.energy and self._noisy is None else ""
         words += ", with the noise that its clients added" if self._how.noise is not None else ""
         self._disclose(question.updates.round, "server", "sums", ended.clients, len(ended.total), words)
         try:
@@ -211,13 +243,14 @@ class MaskedView(ReceiverOpenedSums):
         name = unused(question.label, self._means)
         self._means[name] = total.mean
         norm = float(np.linalg.norm(total.mean.astype(np.float64)))
-        return Sum(name, "server", ended.clients, total.weight, total.relative, norm, total.error, total.noise)
+        of_sum = (ended.clients, total.weight, total.relative, norm, total.error, total.noise, total.energy)
+        return Sum(name, "server", *of_sum)
 
     def slots(self, round: int, name: str, work: Assignment, most: int = 1, /) -> Sequence[Sum | BelowFloor]:
         if self._noisy is not None:
             raise Refused("noise covers one sum of each client a round, not its slots; leave protection.noise out")
         how = self._how
-        return self._slots(round, name, work, most, SlotTerms(how.ring_bits, how.clip, how.corrupt, how.slot_spare))
+        return self._slots(round, name, work, most, SlotTerms(how.ring_bits, how.clip, how.slot_spare))
 
     def _personal(self, updates: Updates, questions: list[PersonalQuestion]) -> Mapping[int, Sum]:
         if self._noisy is not None:
@@ -226,9 +259,17 @@ class MaskedView(ReceiverOpenedSums):
 
     # --- without noise --------------------------------------------------------------------------------------------------
 
-    def gram(self, updates: Updates, /) -> Gram:
-        self._check_noise(Functionality.GRAM)
-        return super().gram(updates)
+    def gram(self, updates: Updates, /, *, origin: bool = False) -> Gram:
+        self._check_noise(Functionality.GRAM_ORIGIN if origin else Functionality.GRAM)
+        return super().gram(updates, origin=origin)
+
+    def edge(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
+        self._check_noise(Functionality.GRAM_EDGE)
+        return super().edge(updates, clients)
+
+    def keep(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
+        self._check_noise(Functionality.GRAM_RECALL)
+        return super().keep(updates, clients)
 
     def remember(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
         self._check_noise(Functionality.GRAM_REMEMBER, Functionality.GRAM_HISTORY)
@@ -248,7 +289,7 @@ class MaskedView(ReceiverOpenedSums):
         return super().accumulate(updates, weights, earlier, decay=decay, together=together)
 
     def cosines(self, updates: Updates, remembered: Remembered, /) -> NDArray[np.float64]:
-        self._check_noise(Functionality.GRAM_REMEMBER)
+        self._check_noise(Functionality.GRAM_REMEMBER, Functionality.GRAM_EDGE)
         return super().cosines(updates, remembered)
 
     def gram_with(self, updates: Updates, remembered: Remembered, /) -> NDArray[np.float64]:

@@ -5,6 +5,7 @@ models and clouds of one pair at a time are in memory.
 """
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -43,6 +44,7 @@ class Pairs:
         self._clients = Clients(setup, setup.embedders, network.faults.append)
         self._sessions = Sessions(setup.run, network, self._clients, setup.embedders, log)
         self._kept = Kept()
+        self._begun: Counter[tuple[int, int]] = Counter()
 
     @property
     def parties(self) -> Mapping[int, Party]:
@@ -63,7 +65,7 @@ class Pairs:
         met: list[PairTerms] = []
         try:
             if isinstance(choice, PerPair | Distances):
-                directions = by_pair(self._sessions, round, question, trained, met, lost)
+                directions = by_pair(self._sessions, round, question, trained, self._begun, met, lost)
             else:
                 if not isinstance(choice, ServerSamples):
                     self._agree(count=True)
@@ -124,10 +126,13 @@ class Pairs:
     def save(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Plain JSON of what clients and server must not forget, and the clouds that the server keeps, by name."""
         plain, clouds = self._kept.save()
-        return {**self._clients.save(), **plain, "group": self._group is not None}, clouds
+        told, said = self._clients.save()
+        begun = [[a, b, count] for (a, b), count in sorted(self._begun.items())]
+        return {**told, **plain, "begun": begun, "group": self._group is not None}, {**clouds, **said}
 
     def restore(self, plain: Mapping[str, Any], kept: Mapping[str, NDArray[Any]]) -> None:
-        self._clients.restore(plain)
+        self._clients.restore(plain, kept)
         self._kept.restore(plain, kept)
+        self._begun = Counter({(a, b): count for a, b, count in plain["begun"]})
         if plain["group"]:
             self._agree(count=False)

@@ -124,7 +124,7 @@ def _take(state: Member, digest: bytes, offer: OpeningOffer) -> tuple[Member, tu
     if reason := next((reason for reason, found in problems.items() if found), None):
         raise ProtocolError(reason, SERVER)
     if policy.reveals(opening, earlier if sending else ()):
-        raise ProtocolError(f"sums that could show client {receiver} what fewer than {policy.floor} clients sent", SERVER)
+        raise ProtocolError(f"sums that could show client {receiver} what fewer than {policy.rules.least} clients sent", SERVER)
     next_round = {**state.next_round, receiver: session.round + 1}
     spent = Persist(f"next round opened by {receiver}", (session.round + 1).to_bytes(4, "big"))
     if sending:
@@ -179,7 +179,7 @@ def _open(state: Member, receiving: Receiving, opened: OpenedTotal) -> tuple[Mem
     survivors = opened.survivors
     if not set(survivors) <= set(opening.session.roster) or len(opened.total) != 4 * opening.length:
         raise ProtocolError("a sum with strangers or of another length", SERVER)
-    least = max(opening.session.threshold, state.policy.floor + len(state.policy.group(state.me) & set(survivors)))
+    least = max(opening.session.threshold, state.policy.rules.least + len(state.policy.group(state.me) & set(survivors)))
     if len(survivors) < least:
         raise ProtocolError(f"a sum of {len(survivors)} where {least} are needed", SERVER)
     peers = []

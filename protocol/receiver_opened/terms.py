@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from ...crypto.fixed_point import FixedPoint, Floats, Rounding
 from ...crypto.masks import add_masks
 from ..answers import MOST_WEIGHT
+from ..gate import TOLERANCE, Rules
+from ..leverage import Row, with_losses
 from ..masked.terms import PROTOCOL as SUM_PROTOCOL
 from ..masked.terms import Ring, Terms, decode_weights, encode_weights
 from ..session import Session
-from ..span import Row, fewest_clients, independent
 from .messages import OpeningOffer
 
 PROTOCOL = "receiver opened"
@@ -191,17 +192,22 @@ def most_bits(ring_bits: int, senders: int) -> int:
 class OpeningPolicy:
     """What a client insists on, as a sender and as a receiver.
 
-    floor: fewest senders, other than colluding ones, in a sum. colluding: groups of clients that it takes for one. max_length:
-    elements that it will mask or open.
+    floor, corrupt: as in `Rules`, of the senders that do not collude with the receiver. colluding: groups of clients that it
+    takes for one. max_length: elements that it will mask or open.
     """
 
     floor: int
     colluding: tuple[frozenset[int], ...] = ()
     max_length: int = 2**28
+    corrupt: int = 0
 
     def __post_init__(self) -> None:
         if self.floor < 2:
             raise ValueError("a sum of one client is its input: the floor is 2 or more")
+
+    @property
+    def rules(self) -> Rules:
+        return Rules(self.floor, self.corrupt)
 
     def group(self, receiver: int) -> frozenset[int]:
         """The receiver and who colludes with it, also by way of others: groups with a common client are one."""
@@ -213,12 +219,11 @@ class OpeningPolicy:
     def reveals(self, opening: Opening, earlier: Sequence[Opening]) -> bool:
         """Whether the opening could show its receiver's group what fewer than `floor` of the others sent.
 
-        earlier: openings of the same updates. Dropouts change rows: a sum may be of any senders down to its threshold. If the
-        rows are independent, each combination of the sums has a weight on as many clients as the same combination of the
-        rows, less at most all who may drop out. That is what is held against the floor.
+        earlier: openings of the same updates. Dropouts change rows: a sum may be of any senders down to its threshold, and of
+        others than another sum of the same updates. What is held against the floor is the worst of it.
         """
         group = self.group(opening.receiver)
         all_of_them = [*(other for other in earlier if other.receiver in group), opening]
         rows: list[Row] = [{i: w for i, w in each.row.items() if i not in group} for each in all_of_them]
         lost = sum(len(each.session.roster) - each.session.threshold for each in all_of_them)
-        return not independent(rows) or (fewest_clients(rows) or 0) - lost < self.floor
+        return with_losses(rows, lost) > 1 / self.rules.least + TOLERANCE

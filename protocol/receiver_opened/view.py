@@ -12,10 +12,12 @@ import numpy as np
 from ...crypto.fixed_point import Nearest
 from ..answers import Remembered, Snapshot, Sum, Updates, Vector
 from ..errors import Refused
+from ..gate import Rules
 from ..in_process import Fault, InProcess
+from ..leverage import largest
 from ..masked.input import beyond
 from ..masked.server import Summed
-from ..masked.sessions import Masking, masking_graph_of
+from ..masked.sessions import Masking
 from ..masked.slots_view import MaskedSlots
 from ..masked.terms import PROTOCOL as SUM_PROTOCOL
 from ..masked.terms import Plan, Ring
@@ -23,7 +25,7 @@ from ..messages import HEAD_BYTES, Task
 from ..personal import PersonalQuestion
 from ..roles import Deadline, Effect, Learned, Party, Worked
 from ..session import SERVER, Session
-from ..sketch_view import SketchSecret
+from ..sketch_keys import SketchKeys
 from ..uploads import from_bytes
 from ..view import LocalWork, Setup
 from ..view_base import unused
@@ -49,11 +51,11 @@ class ReceiverOpenedSums(MaskedSlots):
     """Answers personal sums."""
 
     def __init__(
-        self, setup: Setup, floor: int, secret: SketchSecret, network: InProcess, graph: tuple[float, float], terms: OpenedTerms
+        self, setup: Setup, rules: Rules, secret: SketchKeys, network: InProcess, dropped: float, terms: OpenedTerms
     ) -> None:
-        super().__init__(setup, floor, secret, network, graph)
+        super().__init__(setup, rules, secret, network, dropped)
         self._opened_terms = terms
-        self._opening_policy = OpeningPolicy(floor, terms.colluding)
+        self._opening_policy = OpeningPolicy(rules.floor, terms.colluding, corrupt=rules.corrupt)
         self._openers = members_of(self._members, setup.run, bytes(32), self._opening_policy, setup.entropy)
 
     # --- sums ---------------------------------------------------------------------------------------------------------
@@ -67,7 +69,7 @@ class ReceiverOpenedSums(MaskedSlots):
             if self._opening_policy.reveals(opening, openings[:at]):
                 raise Refused(
                     f"the sum for client {opening.receiver} could show it and those that collude with it what fewer than"
-                    f" {self._floor} of the others sent"
+                    f" {self._gate.rules.floor} of the others sent"
                 )
 
     def _personal(self, updates: Updates, questions: list[PersonalQuestion]) -> Mapping[int, Sum]:
@@ -91,9 +93,11 @@ class ReceiverOpenedSums(MaskedSlots):
         """Below its threshold nothing is opened: the floor, and where receivers may collude as many as may be left at least."""
         how, others = self._opened_terms, question.others
         allies = self._allies(question.receiver)
-        least = self._floor + len(allies & set(others))
+        leverage = largest([{i: a for i, a in question.row.items() if i not in allies}])
+        spare = math.floor((1 / leverage if leverage else 0.0) - self._least + 1e-6)  # so many may be lost: `without`
+        least = max(self._least + len(allies & set(others)), len(others) - max(spare, 0))
         if len(allies) > 1:
-            least = max(least, len(others) - math.floor(self._graph[1] * len(others) + 1e-9))
+            least = max(least, len(others) - math.floor(self._dropped * len(others) + 1e-9))
         label = f"{updates.cluster} for {question.receiver}"
         session = Session(PROTOCOL, self._setup.run, updates.round, label, others, least)
         weights = tuple(question.row[i] for i in others)
@@ -131,7 +135,7 @@ class ReceiverOpenedSums(MaskedSlots):
     def _masked_total(self, updates: Updates, question: PersonalQuestion, agreed: Agreed) -> Summed | None:
         opening, senders = agreed.opening, agreed.senders
         try:
-            graph = masking_graph_of(len(senders), *self._graph)
+            graph = self._graph_of(len(senders))
         except ValueError as error:
             self._network.faults.append(Fault(SERVER, f"sum {question.label} cannot be masked: {error}"))
             return None

@@ -15,7 +15,6 @@ from ..errors import ProtocolError
 from ..messages import Envelope, Task
 from ..roles import Deadline, Effect, Event, Persist, Received, Send
 from ..session import DEALER, SECOND_SERVER, SERVER, Session
-from ..span import reveals_fewer_than
 from ..uploads import Policy
 from .messages import (
     Agreed,
@@ -258,18 +257,18 @@ def _expanded(state: Second, rows: tuple[Row, ...]) -> Iterator[Words]:
 
 
 def _sum(state: Second, question: bytes, request: SumQuestion) -> tuple[Second, tuple[Effect, ...]]:
-    """Answer with the share of a weighted sum, if all sums together still show at least `floor` clients at once."""
+    """Answer with the share of a weighted sum, if all sums of these updates together are within the rules."""
     numbered, stored = _numbered(state, request.number, question, sum_question(state.run, request))
-    held, floor = state.sessions.get(request.source), state.terms.floor
+    held, rules = state.sessions.get(request.source), state.terms.rules
     if not isinstance(held, Holding) or held.sums is None or not set(request.clients) <= set(held.keys):
         raise ProtocolError("a sum of updates that are not held, or no longer for sums", SERVER)
     row = dict(zip(request.clients, request.weights, strict=True))
-    if len(row) < floor:
-        raise ProtocolError(f"a sum of {len(row)} clients where {floor} are the fewest", SERVER)
+    if not rules.enough(len(row)):
+        raise ProtocolError(f"a sum of {len(row)} clients where {rules.least} are the fewest", SERVER)
     if sum(abs(q) for q in row.values()) > state.terms.most_weight:
         raise ProtocolError("weights whose sum could wrap around", SERVER)
-    if reveals_fewer_than(floor, [*held.sums, row]):
-        raise ProtocolError(f"a sum that, with those before, would show fewer than {floor} clients", SERVER)
+    if rules.reveals([*held.sums, row]):
+        raise ProtocolError(f"a sum that, with those before, would show fewer than {rules.least} clients", SERVER)
     shares = (keyed_share(held.keys[i], (state.terms.length,)).values for i in row)
     total = weighted(row.values(), shares, state.terms.length)
     sessions = {**state.sessions, request.source: replace(held, sums=(*held.sums, row))}

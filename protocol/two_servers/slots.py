@@ -53,7 +53,7 @@ class TwoServerSlots(History):
         """
         count, d = check(work, most), len(self._setup.initial)
         try:
-            how = SharedSlots(count, d, most, self._terms.max_norm, self._terms.floor)
+            how = SharedSlots(count, d, most, self._terms.max_norm, self._terms.rules.least)
         except ValueError as error:
             raise Refused(f"slots of {name}: {error}") from None
         labels = [f"{name}/{k}@{round}" for k in range(count)]
@@ -88,10 +88,10 @@ class TwoServerSlots(History):
         (collected,) = collect(self._network, self._parties, how.terms, [task], perform, how)
         if collected.alone:
             self._network.faults.append(Fault(SECOND_SERVER, "it did not say whose keys of the slots it holds"))
-        if len(collected.received) < max(self._floor, 2):
+        if len(collected.received) < max(self._least, 2):
             words = "who sent, and nothing of what they chose or computed"
             self._disclose(round, "second server", "slots", tuple(sorted(collected.received)), 0, words)
-            raise ValueError(f"{len(collected.received)} clients sent where {max(self._floor, 2)} are the fewest")
+            raise ValueError(f"{len(collected.received)} clients sent where {max(self._least, 2)} are the fewest")
         return collected
 
     def _unfit(self, result: LocalWork, how: SharedSlots) -> str | None:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...crypto.ring_projection import REPEATS, RingProjection, growth, relative_deviation
+from ..gate import Rules
 from ..message_fields import MAX_VECTOR_BYTES
 from ..session import Session
 
@@ -38,7 +39,7 @@ class TooLarge(ValueError):
 class Terms:
     """length: coordinates d of an update. width: k, to which Gram questions project (no projection where d <= k).
 
-    max_norm: largest norm of an update. floor: fewest clients that sums may show. Raises ValueError, which says what to
+    max_norm: largest norm of an update. floor, corrupt: as in `Rules`, of sums. Raises ValueError, which says what to
     change, if no fixed point that is proved not to wrap is fine enough.
     """
 
@@ -46,6 +47,7 @@ class Terms:
     width: int
     max_norm: float
     floor: int
+    corrupt: int = 0
 
     def __post_init__(self) -> None:
         if not 1 <= self.length <= MAX_VECTOR_BYTES // 8:
@@ -56,8 +58,14 @@ class Terms:
             raise ValueError(f"max_norm is within 2^-100 and 2^100, not {self.max_norm}")
         if self.floor < 2:
             raise ValueError("the floor is at least 2: a sum of one client is its update")
+        _ = self.rules
         if not self.bits or self.rounding > self.max_norm * COARSEST:
             raise ValueError(f"a width of {self.width} leaves {self.bits} bits to {self.length} coordinates; choose a larger one")
+
+    @property
+    def rules(self) -> Rules:
+        """What sums may show."""
+        return Rules(self.floor, self.corrupt)
 
     @property
     def projected(self) -> bool:
@@ -135,7 +143,7 @@ class Terms:
     def binding(self, session: Session) -> bytes:
         """32 bytes that name the session and these terms; shares of other terms do not fit."""
         norm = struct.pack(">d", self.max_norm)
-        fields = cbor2.dumps([self.length, self.width, norm, self.floor], canonical=True)
+        fields = cbor2.dumps([self.length, self.width, norm, self.floor, self.corrupt], canonical=True)
         return hashlib.sha256(b"cloister/v1/two servers" + session.digest + hashlib.sha256(fields).digest()).digest()
 
     def encode(self, update: NDArray[np.float32]) -> Integers:

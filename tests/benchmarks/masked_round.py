@@ -41,7 +41,7 @@ def main() -> None:
     def tap(frame: Frame) -> Iterable[Frame]:
         return () if frame.kind == "MaskedInput" and frame.sender in lost else (frame,)
 
-    protection = Masked(max_samples=100, corrupt=0.1, dropped=0.1)
+    protection = Masked(max_samples=100, corrupt=len(members) // 10, dropped=0.1)
     start = perf_counter()
     view = protection.open(Setup(bytes(16), np.zeros(options.length, np.float32), members, work, SimulatedEntropy(0), tap))
     opened = perf_counter() - start

@@ -62,7 +62,7 @@ class Row:
 
 def cases() -> list[Case]:
     """The complete graph of 32; for 100 the solver's answers at (10 %, 10 %), and orientation's k = 30."""
-    honest, malicious = (solve(100, 0.1, 0.1, malicious=m) for m in (False, True))
+    honest, malicious = (solve(100, 10, 0.1, malicious=m) for m in (False, True))
     return [
         Case("32, complete", 32, 3, 31, 20),
         Case("100, semi-honest k", 100, 10, honest.neighbours, max(honest.threshold, honest.neighbours // 2 + 1)),

@@ -1,9 +1,9 @@
 """What a client remembers of the sums that it gave an update to, so that they never show what too few clients sent.
 
-Spec: specs/masked_sum.md, section Sums of one update. The server view makes the check of span.py, too; a client makes it again,
-because the server that it guards against is the one that would skip it. A client only knows the sums that it is in. So that
-these are all that matter, it gives one update to sums among the same peers only and signs one survivor set for all of them:
-then every sum that overlaps with one of its own is one of its own.
+Spec: specs/masked_sum.md, section Sums of one update. The server's gate holds the same rules (gate.py); a client makes the check
+again, because the server that it guards against is the one that would skip it. A client only knows the sums that it is in. So
+that these are all that matter, it gives one update to sums among the same peers only and signs one survivor set for all of
+them: then every sum that overlaps with one of its own is one of its own.
 """
 
 import hashlib
@@ -14,7 +14,8 @@ from typing import Self
 import cbor2
 import numpy as np
 
-from ..span import Row, reveals_fewer_than
+from ..gate import Rules
+from ..leverage import Row
 from .terms import NO_UPDATE, Plan, decode_weights
 
 
@@ -44,20 +45,20 @@ class GivenUpdates:
         """At a session of this round: what was given in rounds before is forgotten."""
         return self if round <= self.round else type(self)(round)
 
-    def giving(self, plan: Plan, floor: int) -> Self:
+    def giving(self, plan: Plan, rules: Rules) -> Self:
         """With one more sum, before its input is sent. Raises ValueError if that sum must not be."""
         given = self._with(plan)
         alive = _ids(given.alive) or plan.session.roster
-        _check(plan, given, alive, floor)
+        _check(plan, given, alive, rules)
         return self._keeping(plan, given)
 
-    def signing(self, plan: Plan, alive: tuple[int, ...], floor: int) -> Self:
+    def signing(self, plan: Plan, alive: tuple[int, ...], rules: Rules) -> Self:
         """With this survivor set, before its signature is sent. Raises ValueError if it must not be signed."""
         given = self._with(plan)
         encoded = np.array(alive, ">u4").tobytes()
         if given.alive not in (b"", encoded):
             raise ValueError("another survivor set than an earlier sum of the same update had")
-        _check(plan, given, alive, floor)
+        _check(plan, given, alive, rules)
         return self._keeping(plan, replace(given, alive=encoded))
 
     def _with(self, plan: Plan) -> Given:
@@ -102,21 +103,21 @@ def _ids(encoded: bytes) -> tuple[int, ...]:
     return tuple(np.frombuffer(encoded, ">u4").tolist())
 
 
-def _check(plan: Plan, given: Given, alive: tuple[int, ...], floor: int) -> None:
+def _check(plan: Plan, given: Given, alive: tuple[int, ...], rules: Rules) -> None:
     """Whether the sums of these survivors may all be known together.
 
-    Where every client multiplies by its own positive count, the same in each sum of its update, a combination of sums depends
-    on the clients that it would depend on without the counts: scaling columns moves no zeros. So sums that are all of this
-    kind are checked by their weights. Between a sum with counts and one without, counts that the check cannot know may
-    cancel what the weights alone do not: two that overlap are refused.
+    Counts that clients multiply by scale their columns, which changes every leverage: of an update there is one sum with counts,
+    whose weights are summed first (weighing.py), and none without them beside it.
     """
     living = frozenset(alive)
     rows = [(times, _row(plan.session.roster, weights, living)) for times, weights in given.rows]
     with_counts, without = ([row for times, row in rows if times == kind] for kind in (1, 0))
     if any(not one.keys().isdisjoint(other) for one in with_counts for other in without):
         raise ValueError("a sum of some clients' updates both with and without their sample counts")
-    if reveals_fewer_than(floor, [row for _, row in rows]):
-        raise ValueError(f"a sum that shows, perhaps with earlier ones, what fewer than {floor} clients sent")
+    if len(with_counts) > 1:
+        raise ValueError("a sum of some clients' updates that counts samples a second time, with other weights")
+    if rules.reveals([row for _, row in rows]):
+        raise ValueError(f"a sum that shows, perhaps with earlier ones, what fewer than {rules.least} clients sent")
 
 
 def _row(roster: tuple[int, ...], weights: bytes, living: frozenset[int]) -> Row:
