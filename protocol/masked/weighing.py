@@ -52,7 +52,8 @@ class Weighing:
     @property
     def one(self) -> int:
         """What a weight of 1 is as a ring element: so large that no sum of them wraps around."""
-        return (2**_BITS - 1) * self.size[4]
+        weight: int = self.size[4]
+        return (2**_BITS - 1) * weight
 
     @property
     def error(self) -> float:
