@@ -80,6 +80,11 @@ class Scenario:
                 f"{type(self.algorithm).__name__} weighs clients by their samples, which noise cannot cover: it is made"
                 " for uniform weights; set algorithm.by_samples=False"
             )
+        if isinstance(self.protection, Encrypted) and getattr(self.algorithm, "by_samples", False):
+            raise Refused(
+                f"{type(self.algorithm).__name__} weighs clients by their samples, which Encrypted cannot hold against its floor;"
+                " set algorithm.by_samples=False, or use Masked or TwoServer"
+            )
         check_composition(type(self.algorithm).__name__, self.algorithm.needs, self.protection, PROTECTIONS)
 
 

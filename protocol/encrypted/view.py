@@ -90,7 +90,7 @@ class EncryptedView(EncryptedScores):
     def _countable(self, updates: Updates, rows: Mapping[str, Row], name: str, weights: Weights) -> None:
         """Nobody can hold sums with sample counts against the floor here: clients have no way to sum their weights first."""
         if weights.times_samples:
-            raise Refused(f"sum {name} counts samples, which Encrypted cannot hold against its floor; weigh alike (by_samples=False)")
+            raise Refused(f"sum {name} counts samples, which Encrypted cannot hold against its floor; set by_samples=False")
         super()._countable(updates, rows, name, weights)
 
     def _sum(self, questions: Sequence[Question]) -> Mapping[str, Sum]:

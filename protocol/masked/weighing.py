@@ -47,13 +47,14 @@ class Weighing:
     @property
     def size(self) -> tuple[int, int, int, float, int]:
         """ring_bits, length, bits, clip and max_weight of the first session's terms."""
-        return 64, LENGTH, _BITS, 1.0, (2**64 - 1) // (self.clients * (2**_BITS - 1))
+        most: int = (2**64 - 1) // (self.clients * (2**_BITS - 1))
+        return 64, LENGTH, _BITS, 1.0, most
 
     @property
     def one(self) -> int:
         """What a weight of 1 is as a ring element: so large that no sum of them wraps around."""
-        weight: int = self.size[4]
-        return (2**_BITS - 1) * weight
+        found: int = (2**_BITS - 1) * self.size[4]
+        return found
 
     @property
     def error(self) -> float:
