@@ -4,13 +4,15 @@ PYTHON ?= python3
 BIN := .venv/bin
 THREADS ?= 2
 
-.PHONY: help setup demo test check lint types layers pytest test-slow bench clean
+.PHONY: help setup demo test check lint types layers pytest test-fast test-processors test-slow bench clean
 
 help:
-	@echo "make demo       set up .venv and train clustered FL on handwritten digits (about a minute)"
-	@echo "make test       set up .venv and run every check: ruff, mypy, import layers, pytest"
-	@echo "make test-slow  the checks that take longer: ten seeds of the quickstart, large memory runs"
-	@echo "make bench      the benchmarks in tests/benchmarks, as JSON"
+	@echo "make demo             set up .venv and train clustered FL on handwritten digits (about a minute)"
+	@echo "make test             set up .venv and run every check: ruff, mypy, import layers, pytest (ten minutes on two cores)"
+	@echo "make test-fast        ruff, and the tests that neither train nor take long (two minutes): for while you write"
+	@echo "make test-processors  the tests that train, with the kernels of two other processors: what they assert holds on each"
+	@echo "make test-slow        the checks that take longer: ten seeds of the quickstart, large memory runs"
+	@echo "make bench            the benchmarks in tests/benchmarks, as JSON"
 
 setup: .venv/ready
 
@@ -35,10 +37,20 @@ layers: setup
 
 check: lint types layers
 
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(THREADS)
+
 pytest: setup
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(THREADS) -m "not slow"
+	$(PYTEST) -m "not slow"
 
 test: check pytest
+
+test-fast: lint
+	$(PYTEST) -m "not slow and not trains"
+
+# torch picks its kernels by the processor, and each kind rounds its own way; these two run on every x86 machine of ten years.
+test-processors: setup
+	ATEN_CPU_CAPABILITY=default $(PYTEST) -m "trains and not slow"
+	ATEN_CPU_CAPABILITY=avx2 $(PYTEST) -m "trains and not slow"
 
 test-slow: setup
 	$(BIN)/pytest -m slow

@@ -65,6 +65,8 @@ def _more(cells: Sequence[Row], name: str, path: tuple[str, ...]) -> str:
     if name in ("up", "down"):
         spot = spread(metric(row, *path) for row in cells)
         return DASH if spot is None else byte_words(spot.mean)
+    if name == "epsilon" and (beside := sorted({each for row in cells for each in row.get("epsilon_leaves_out") or ()})):
+        return f"{_value(cells, path, False)} without {', '.join(beside)}"
     return _value(cells, path, False)
 
 

@@ -13,6 +13,7 @@ import jinja2
 import numpy as np
 
 from . import figures
+from .account_words import account_meters, account_notes
 from .figures import byte_words
 from .report_distances import distances_panel
 from .report_matrices import filling_panels, matrix_panel
@@ -112,6 +113,8 @@ def render(run: Run) -> str:
         no_split=why_no_split(run),
         tree=tree_panel(run, hues),
         grouping=grouping(run, final, hues),
+        meters=account_meters(run.summary.get("account") or {}),
+        account_notes=account_notes(run.summary["account"]) if run.summary.get("account") else [],
         parties=parties(run),
         privacy=epsilons(run),
         traffic=traffic_charts(run),

@@ -51,6 +51,7 @@ def distances_panel(run: Run, hues: Mapping[str, int]) -> dict[str, Any] | None:
         "joined": int((both[decided] == 1).sum()),
         "one_sided": int((both[decided] < either[decided]).sum()),
         "lost": lost,
+        "undecided": math.comb(len(order), 2) - int(decided.sum()),
         "measured": bool(np.isfinite(excess).any()),
         "unmeasured": int((np.isfinite(accepts) & ~np.isfinite(excess)).sum()),
         "picture": figures.matrix(_shades(excess, accepts, eps), sizes, edge_of_page),

@@ -34,6 +34,7 @@ def matrix_panel(run: Run, split: Row, hues: Mapping[str, int]) -> dict[str, Any
         if len(order) <= VALUES_SHOWN:
             shown = {"ids": order, "cells": [[None if math.isnan(v) else round(v, 2) for v in line] for line in values.tolist()]}
     named = {"cluster": str(split.get("cluster", "?")), "round": split.get("round"), "children": children, "sizes": sizes}
+    named |= {"centred": split.get("about") == "mean"}
     return named | {"picture": picture, "shown": shown} | {k: number(split.get(k)) for k in ("cross", "gap", "gamma")}
 
 
@@ -66,7 +67,7 @@ def _filling(
     at = [row[str(i)] for i in line["clients"]]
     recorded = [[number(v) for v in cells] for cells in line.get("similarity") or []]
     panel = {"round": line.get("round"), "seen": len(at), "clients": len(order), "sizes": sizes, "picture": None, "shown": None}
-    panel |= {"known": math.nan, "inside": math.nan, "across": math.nan}
+    panel |= {"known": math.nan, "inside": math.nan, "across": math.nan, "centred": line.get("about") == "mean"}
     if len(recorded) != len(at) or any(len(cells) != len(at) for cells in recorded):
         return panel
     values = np.full((len(order), len(order)), np.nan)

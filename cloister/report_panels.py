@@ -74,25 +74,31 @@ def accuracy_chart(run: Run, clusters: Sequence[Line], marks: Sequence[float], h
     return Chart(name="accuracy", bands=bands, thick=clusters, marks=marks, unit=unit)
 
 
+SINGLE = {"max": "largest update", "rms": "root mean square"}
+"""What a run may have recorded of the norms of single updates."""
+
+
 def has_norms(run: Run) -> bool:
     """Whether any round recorded a positive norm of a cluster."""
     return any(number(v.get("mean")) > 0 for line in run.rounds for v in (line.get("norms") or {}).values())
 
 
 def norms_chart(run: Run, marks: Sequence[float], hues: Mapping[str, int]) -> Chart:
-    """Thick: norm of each cluster's mean update. Dashed: norm of its largest update."""
+    """Thick: norm of each cluster's mean update. Dashed: norm of its largest update, or root mean square of all norms."""
     points: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
     members: dict[str, list[str]] = {}
     for k, line in enumerate(run.rounds):
         members |= {name: [str(i) for i in ids] for name, ids in (line.get("clusters") or {}).items()}
         for name, norm in (line.get("norms") or {}).items():
-            for which in ("mean", "max"):
+            for which in ("mean", *SINGLE):
+                if which not in norm and which != "mean":
+                    continue
                 value = number(norm.get(which))
                 points[which, name].append((round_of(line, k), value if value > 0 else math.nan))
     kin = run.kin
     hue = {name: hue_of_cluster(kin, members.get(name, ()), hues) for _, name in points}
     thick = [line_of(name, values, hue[name]) for (which, name), values in points.items() if which == "mean"]
-    dashed = [line_of(f"{name}, largest update", v, hue[name]) for (which, name), v in points.items() if which == "max"]
+    dashed = [line_of(f"{name}, {SINGLE[which]}", v, hue[name]) for (which, name), v in points.items() if which in SINGLE]
     return Chart(name="norms", thick=thick, dashed=dashed, marks=marks, unit="log")
 
 
@@ -113,21 +119,28 @@ def why_no_split(run: Run) -> str:
     if turned_down := len(run.summary.get("below_floor") or []):
         return f"{start} {turned_down} time(s) a part would have had fewer members than the floor allows."
     norms = [
-        (number(n.get("mean")), number(n.get("max")), line.get("round"))
+        (number(n.get("mean")), *_single(n), line.get("round"))
         for line in run.rounds
         for n in (line.get("norms") or {}).values()
     ]
     seen = [entry for entry in norms if math.isfinite(entry[0])]
     if not seen:
         return f"{start} The run recorded no norms of updates that would say why."
-    mean, largest, when = min(seen)
+    mean, single, words, when = min(seen)
     limits = [f"{key} = {value}" for key, value in flat(run.scenario) if key.rsplit(".", 1)[-1] in ("eps1", "eps2")]
     asked = f" This run asked for {' and '.join(limits)}." if limits else ""
     return (
         f"{start} CFL splits only when the mean update of a cluster is already short while single updates are still long, "
         f"which says that one model cannot please every member. Here the shortest mean update had norm {mean:.3g} "
-        f"(round {when}), and the longest single update of that round {largest:.3g}.{asked}"
+        f"(round {when}), and {words} of that round {single:.3g}.{asked}"
     )
+
+
+def _single(norms: Row) -> tuple[float, str]:
+    """How long single updates were, and what that is."""
+    if "rms" in norms:
+        return number(norms["rms"]), "the root mean square of the single norms"
+    return number(norms.get("max")), "the longest single update"
 
 
 def tree_panel(run: Run, hues: Mapping[str, int]) -> dict[str, Any]:
@@ -212,6 +225,7 @@ def epsilons(run: Run) -> list[dict[str, Any]]:
         numbers = {key: number(of.get(key)) for key in ("budget", "delta", "epsilon_worst", "epsilon_mean")}
         share = min(numbers["epsilon_worst"] / numbers["budget"], 1.0) if numbers["budget"] > 0 else math.nan
         words = {key: str(of.get(key, "?")) for key in ("adjacency", "accountant", "worst_client")}
+        words |= {key: str(of.get(key, "")) for key in ("of", "beside")}
         rows = Counter(f"{number(row.get('epsilon')):.4g}" for row in clients.values()) if len({*values}) <= VALUES_SHOWN else {}
         spent = sorted(rows.items(), key=lambda item: -float(item[0]))
         uncovered = [str(words) for words in of.get("not_covered") or []]

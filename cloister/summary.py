@@ -5,6 +5,7 @@ from typing import Any
 
 from rich.table import Table
 
+from .account_words import account_meters, account_notes
 from .figures import byte_words
 
 
@@ -27,15 +28,23 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
     table.add_row("groups planted", "  ".join(spans(sorted(members)) for _, members in sorted(planted.items())))
     table.add_row("groups found", "  ".join(spans(sorted(members)) for members in sorted(summary["clusters"])))
     table.add_row("agreement", f"ARI {summary['ari']:.2f}, purity {summary['purity']:.2f}")
+    if unsure := undecided_in_words(summary):
+        table.add_row("not compared", f"[yellow]warning:[/yellow] {unsure}")
     for party, answers in summary["disclosed"].items():
         for answer in answers:
             words = f"{answer['words']}  ({answer['times']} times, {answer['scalars']:,} numbers)"
             table.add_row(f"the {party} learned", words)
         if not answers:
             table.add_row(f"the {party} learned", "nothing")
+    if account := summary.get("account"):
+        for meter in account_meters(account):
+            of = f" ({meter.client})" if meter.client else ""
+            table.add_row(f"pieced together: {meter.label}", f"{meter.largest} at most{of}, mean {meter.mean}: {meter.words}")
+        table.add_row("", " ".join(account_notes(account)))
     for unit, of in summary.get("privacy", {}).items():
         most, mean = f"at most {of['epsilon_worst']:.3g} for any {unit}", f"{of['epsilon_mean']:.3g} on average"
-        table.add_row("epsilon of the sums", f"{most}, {mean}, at delta {of['delta']:.1g} (budget {of['budget']:.3g})")
+        words = f"{most}, {mean}, at delta {of['delta']:.1g} (budget {of['budget']:.3g}), of {of['of']} alone"
+        table.add_row("epsilon", words + (f"; {of['beside']}" if of["beside"] else ""))
         table.add_row("not covered by it", "; ".join(of["not_covered"]))
     if below := summary["below_floor"]:
         names = ", ".join(sorted({row["cluster"].split("@")[0] for row in below}))
@@ -43,6 +52,19 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
     table.add_row("traffic", f"{byte_words(summary['bytes_up'])} up, {byte_words(summary['bytes_down'])} down")
     table.add_row("time", f"{summary['seconds']:.1f} s for {summary['rounds']} rounds")
     return table
+
+
+def undecided_in_words(summary: Mapping[str, Any]) -> str:
+    """Of a run that compares clients two by two: which part of all pairs was never decided; empty if all were, or none is."""
+    compared = summary.get("compared")
+    if compared is None or compared["decided"] == compared["pairs"]:
+        return ""
+    share = 1 - compared["decided"] / compared["pairs"]
+    lost = f", {compared['lost']} of them lost for good" if compared["lost"] else ""
+    words = f"{share:.1%} of {compared['pairs']} pairs of clients were never decided{lost}"
+    if compared["apart"] == 0:
+        return f"{words}; every two clusters were compared by some"
+    return f"{words}; {compared['apart']} pairs of clusters were compared by none, and may belong together"
 
 
 def spans(ids: list[int]) -> str:

@@ -289,6 +289,12 @@ def _parity_signs(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[
     return signs
 
 
+def error_of(d: int, k: int) -> float:
+    """Standard deviation of an inner product of two-stage sketches relative to the norms, at most: of both stages together."""
+    secret, public = math.sqrt(2 / k), math.sqrt(2 / INNER) if d > INNER else 0.0
+    return math.sqrt(secret**2 * (1 + public**2) + public**2)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class TwoStage:
     """The secret sketch of updates: a public `Hadamard` to `INNER` coordinates, then a secret `Gaussian` to k.
@@ -324,8 +330,7 @@ class TwoStage:
     @property
     def error(self) -> float:
         """Standard deviation of an inner product relative to the norms, at most: from both stages and their product."""
-        outer = 0.0 if self.public is None else self.public.error
-        return math.sqrt(self.secret.error**2 * (1 + outer**2) + outer**2)
+        return error_of(self.d, self.k)
 
     def apply(self, rows: Rows, /) -> Sketch:
         return self.secret.apply(rows if self.public is None else self.public.apply(rows))

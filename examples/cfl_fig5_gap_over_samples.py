@@ -38,7 +38,7 @@ from cloister.protocol.plain import Plain
 INK, BLUE, ORANGE = "#1f2933", "#2f6fad", "#d9822b"
 KINDS: dict[Work, tuple[str, str]] = {"update": ("weight-updates", BLUE), "gradient": ("full gradients", ORANGE)}
 
-NEVER = CFL(thresholds=Absolute(eps1=0.0, eps2=inf), remember=False)
+NEVER = CFL(thresholds=Absolute(eps1=0.0, eps2=inf), similarities="every round", remember=False)
 """Federated averaging that lets the server measure similarities and never splits."""
 
 scenario = Scenario(
@@ -85,7 +85,7 @@ def measured(simulation: Simulation, kind: Work) -> dict[str, float | bool]:
     """What the clients' weight-updates or full gradients at the present model show: the gap, and whether a cut is right."""
     root, groups = simulation.state.clusters["0"], simulation.population.groups
     work = {"0": Assignment(root.model, root.members, root.members)}
-    gram = simulation.view.gram(simulation.view.train(simulation.state.round, work, kind)["0"])
+    gram = simulation.view.gram(simulation.view.train(simulation.state.round, work, kind)["0"], origin=True)
     alpha = cosine_similarity(gram.matrix)
     return {
         "gap": separation_gap(alpha, [groups[i] for i in gram.clients]),

@@ -38,7 +38,7 @@ from cloister.protocol.plain import Plain
 INK, BLUE, ORANGE = "#1f2933", "#2f6fad", "#d9822b"
 KINDS = {"update": ("weight-updates", BLUE), "gradient": ("full gradients", ORANGE)}
 
-NEVER = CFL(thresholds=Absolute(eps1=0.0, eps2=inf), remember=False)
+NEVER = CFL(thresholds=Absolute(eps1=0.0, eps2=inf), similarities="every round", remember=False)
 """Federated averaging that lets the server measure similarities and never splits."""
 
 scenario = Scenario(
@@ -76,7 +76,7 @@ def gap_of_gradients(simulation: Simulation) -> float:
     """The gap of the clients' full gradients at the present model (the paper's "Gradient")."""
     root, groups = simulation.state.clusters["0"], simulation.population.groups
     work = {"0": Assignment(root.model, root.members, root.members)}
-    gram = simulation.view.gram(simulation.view.train(simulation.state.round, work, "gradient")["0"])
+    gram = simulation.view.gram(simulation.view.train(simulation.state.round, work, "gradient")["0"], origin=True)
     return separation_gap(cosine_similarity(gram.matrix), [groups[i] for i in gram.clients])
 
 

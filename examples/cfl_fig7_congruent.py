@@ -58,7 +58,7 @@ class SmallCnn:
         return EmbeddingAndHead(embedding, nn.Linear(width, classes))
 
 
-NEVER = CFL(thresholds=Absolute(eps1=0.0, eps2=inf), remember=False)
+NEVER = CFL(thresholds=Absolute(eps1=0.0, eps2=inf), similarities="every round", remember=False)
 """Federated averaging that lets the server measure norms and never splits."""
 
 scenario = Scenario(

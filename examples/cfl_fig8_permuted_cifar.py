@@ -41,7 +41,7 @@ GREYS = ("#1f2933", "#7b8794", "#c0562f", "#2f6fad", "#3f9b5f", "#b23a7f", "#8a6
 
 def splitting(patience: int) -> CFL:
     """CFL with this figure's thresholds."""
-    return CFL(thresholds=ScaleFree(eps1=0.3, eps2=1.0), gamma_max=0.7, patience=patience)
+    return CFL(thresholds=ScaleFree(eps1=0.3, eps2=1.0), gamma_max=0.7, similarities="every round", patience=patience)
 
 
 scenario = Scenario(

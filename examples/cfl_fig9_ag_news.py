@@ -45,7 +45,7 @@ TOPICS = ("World", "Sports", "Business", "Sci/Tech")
 
 def splitting(eps1: float, patience: int) -> CFL:
     """CFL as this figure uses it."""
-    return CFL(thresholds=ScaleFree(eps1=eps1, eps2=0.0), gamma_max=0.65, patience=patience)
+    return CFL(thresholds=ScaleFree(eps1=eps1, eps2=0.0), gamma_max=0.65, similarities="every round", patience=patience)
 
 
 scenario = Scenario(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor, nn
 
-from cloister.fl.algorithms.emd_cfl import EMDCFL, Gap
+from cloister.fl.algorithms.emd_cfl import EMDCFL, PRINTED, Gap
 from cloister.fl.data import Cifar10
 from cloister.fl.models import IMAGENET, CflCnn, Cifar5Cnn, Mlp, ModelFactory, Normalised, split
 from cloister.fl.partition import Rotation
@@ -21,7 +21,7 @@ from cloister.fl.pretrained import Pretrained
 from cloister.fl.scenario import Scenario
 from cloister.fl.training import Training
 from cloister.protocol import Plain
-from cloister.protocol.pairs.choices import PAPER
+from cloister.protocol.pairs.choices import PER_PAIR
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def paper(title: str, name: str, head: str, lr: float) -> Scenario:
         partition=Rotation(clients=40, angles=(0, 90, 180, 270), replicated=True),
         model=Pretrained(network=Torchvision(name, head)),
         training=Training(epochs=10, batch=64, lr=lr, momentum=0.9, weight_decay=1e-6),
-        algorithm=EMDCFL(eps=0.025, choice=PAPER),
+        algorithm=PRINTED,
         protection=Plain(),
         rounds=10,
         validation=0.1,
@@ -68,7 +68,7 @@ def from_nothing(title: str, model: ModelFactory, lr: float) -> Scenario:
         partition=Rotation(clients=12, angles=(0, 90, 180, 270), samples=1000),
         model=Normalised(model, *IMAGENET),
         training=Training(epochs=5, batch=32, lr=lr, momentum=0.9),
-        algorithm=EMDCFL(eps=Gap(), choice=PAPER),
+        algorithm=EMDCFL(eps=Gap(), choice=PER_PAIR),
         rounds=4,
         validation=0.25,
     )

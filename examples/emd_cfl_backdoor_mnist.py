@@ -10,13 +10,13 @@ round of so few images, and what a model has not learned cannot tell clients apa
 
 from dataclasses import replace
 
-from cloister.fl.algorithms.emd_cfl import EMDCFL, Gap
+from cloister.fl.algorithms.emd_cfl import AS_PUBLISHED, EMDCFL, PRINTED, Gap
 from cloister.fl.data import Mnist
 from cloister.fl.models import IMAGENET, EmdCflCnn, Mlp, Normalised
 from cloister.fl.scenario import Scenario
 from cloister.fl.training import Training
 from cloister.protocol import Plain
-from cloister.protocol.pairs.choices import PAPER
+from cloister.protocol.pairs.choices import PER_PAIR
 from cloister.threat_models.semantic import GreenDigits
 
 scenario = Scenario(
@@ -25,18 +25,19 @@ scenario = Scenario(
     partition=GreenDigits(clients=30, replicated=True),
     model=Normalised(EmdCflCnn(), *IMAGENET),
     training=Training(epochs=10, batch=64, lr=0.01, momentum=0.9, weight_decay=1e-6),
-    algorithm=EMDCFL(eps=0.025, choice=PAPER),
+    algorithm=PRINTED,
     protection=Plain(),
     rounds=10,
     validation=0.1,
 )
+as_published = replace(scenario, algorithm=AS_PUBLISHED)
 quick = replace(
     scenario,
     name="EMD-CFL on Backdoor MNIST, quick",
     partition=GreenDigits(clients=9, samples=2000, halved=False, replicated=True),
     model=Normalised(Mlp(hidden=(128,)), (0.1, 0.1, 0.1), (0.2, 0.2, 0.2)),
     training=Training(epochs=8, batch=32, lr=0.01, momentum=0.9),
-    algorithm=EMDCFL(eps=Gap(), choice=PAPER),
+    algorithm=EMDCFL(eps=Gap(), choice=PER_PAIR),
     rounds=4,
     validation=0.25,
 )

@@ -2,7 +2,8 @@
 
 Every client releases either one vector, the mean of its public embeddings, projected, with noise (`MeanSketch`), or all of its
 projected embeddings with noise, once for all, and its reference distance (`PerClient`). Both are differentially private for one
-record, at delta = 1e-5, by all that the client releases for the clustering. The embeddings are scaled to length 1, so the clip is
+record, at delta = 1e-5, by all that the client releases for the clustering, and by nothing else: what is trained on the same
+records afterwards has no noise here, so no epsilon holds for a whole run. The embeddings are scaled to length 1, so the clip is
 1 and nothing is tuned on private data. Public embeddings that are tried: the pixels, a CNN with its random first weights, and,
 with --weights FILE, a frozen MobileNetV2 (options as in `Pretrained`: --same for TensorFlow's padding and its inputs in [-1, 1]).
 
@@ -129,7 +130,15 @@ def algorithm(form: str, epsilon: float, value: Scenario, width: int, rows: int)
     own: Any = value.algorithm
     p = int(RATIO * width)
     z = multiplier(epsilon, 1 if form == "mean sketch" else 2, p)
-    noise = Noise(clip=1.0, multiplier=z, reference_multiplier=z, budget=epsilon, delta=DELTA, nonnegative=True)
+    noise = Noise(
+        clip=1.0,
+        multiplier=z,
+        reference_multiplier=z,
+        budget=epsilon,
+        delta=DELTA,
+        nonnegative=True,
+        acknowledge=("sums",),  # of the training round: epsilon is of the clustering alone
+    )
     if form == "mean sketch":
         choice: Any = MeanSketch(noise=noise, ratio=RATIO)
         sigma = z * sqrt(2 * width / p) / rows  # vectors are at most sqrt(2) apart, and R stretches by sqrt(width / p)
@@ -192,7 +201,7 @@ def draw(cells: Mapping[str, Cell]) -> Figure:
                 if points:
                     label = f"{kind}, {'at eps' if measure == 'ari' else 'best'}"
                     axes.plot(*zip(*points, strict=True), style, color=hue, ms=4.5, lw=1.6, label=label)
-        axes.set(xscale="log", xlabel=r"total $\varepsilon$ of a client's record, $\delta = 10^{-5}$", ylim=(-0.05, 1.05))
+        axes.set(xscale="log", xlabel=r"$\varepsilon$ by the clustering alone, $\delta = 10^{-5}$", ylim=(-0.05, 1.05))
         axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
         axes.minorticks_off()
         axes.set_title(form, fontsize=10.5, color=INK)

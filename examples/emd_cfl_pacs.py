@@ -10,7 +10,7 @@ on 64 x 64 images, and trains a perceptron on its vectors; its file is `partitio
 
 from dataclasses import replace
 
-from cloister.fl.algorithms.emd_cfl import EMDCFL, Gap
+from cloister.fl.algorithms.emd_cfl import AS_PUBLISHED, EMDCFL, PRINTED, Gap
 from cloister.fl.data import Pacs
 from cloister.fl.models import Mlp
 from cloister.fl.partition import TopicPerClient
@@ -18,7 +18,7 @@ from cloister.fl.pretrained import Embedded, Pretrained
 from cloister.fl.scenario import Scenario
 from cloister.fl.training import Training
 from cloister.protocol import Plain
-from cloister.protocol.pairs.choices import PAPER
+from cloister.protocol.pairs.choices import PER_PAIR
 
 DOMAINS = TopicPerClient(clients=18, per_topic=(4, 4, 3, 7))
 
@@ -28,11 +28,12 @@ scenario = Scenario(
     partition=DOMAINS,
     model=Pretrained(),
     training=Training(epochs=10, batch=64, lr=0.001, momentum=0.9, weight_decay=1e-6),
-    algorithm=EMDCFL(eps=0.025, choice=PAPER),
+    algorithm=PRINTED,
     protection=Plain(),
     rounds=10,
     validation=0.2,
 )
+as_published = replace(scenario, algorithm=AS_PUBLISHED)
 quick = replace(
     scenario,
     name="EMD-CFL on PACS, quick",
@@ -40,7 +41,7 @@ quick = replace(
     partition=Embedded(partition=DOMAINS, by=Pretrained(size=64), tests=100),
     model=Mlp(hidden=(128,)),
     training=Training(epochs=10, batch=32, lr=0.02, momentum=0.9),
-    algorithm=EMDCFL(eps=Gap(), choice=PAPER),
+    algorithm=EMDCFL(eps=Gap(), choice=PER_PAIR),
     rounds=4,
     validation=0.25,
 )

@@ -11,7 +11,7 @@ degrees: images turned by one are mirror images of those turned by the other, an
 
 from dataclasses import replace
 
-from cloister.fl.algorithms.emd_cfl import EMDCFL, Gap
+from cloister.fl.algorithms.emd_cfl import AS_PUBLISHED, EMDCFL, PRINTED, Gap
 from cloister.fl.data import Cifar10
 from cloister.fl.models import IMAGENET, Cifar5Cnn, Mlp, Normalised
 from cloister.fl.partition import Rotation
@@ -19,7 +19,7 @@ from cloister.fl.pretrained import Embedded, Pretrained
 from cloister.fl.scenario import Scenario
 from cloister.fl.training import Training
 from cloister.protocol import Plain
-from cloister.protocol.pairs.choices import PAPER
+from cloister.protocol.pairs.choices import PER_PAIR
 
 CLOSE = (-3, -1, 1, 3)
 OPPOSED = (-3, 3, 177, 183)
@@ -31,11 +31,12 @@ scenario = Scenario(
     partition=Rotation(clients=40, angles=(0, 90, 180, 270), replicated=True),
     model=Pretrained(),
     training=Training(epochs=10, batch=64, lr=0.01, momentum=0.9, weight_decay=1e-6),
-    algorithm=EMDCFL(eps=0.025, choice=PAPER),
+    algorithm=PRINTED,
     protection=Plain(),
     rounds=10,
     validation=0.1,
 )
+as_published = replace(scenario, algorithm=AS_PUBLISHED)
 paper_min = replace(
     scenario, name="EMD-CFL on Rotated CIFAR-10, Min", partition=Rotation(40, CLOSE, truth=(0, 0, 0, 0), replicated=True)
 )
@@ -52,7 +53,7 @@ quick = replace(
     partition=TURNED,
     model=Normalised(Cifar5Cnn(widths=(8, 16, 32), hidden=64), *IMAGENET),
     training=Training(epochs=5, batch=32, lr=0.02, momentum=0.9),
-    algorithm=EMDCFL(eps=Gap(), choice=PAPER),
+    algorithm=EMDCFL(eps=Gap(), choice=PER_PAIR),
     rounds=4,
     validation=0.25,
 )

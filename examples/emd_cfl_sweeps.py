@@ -29,7 +29,7 @@ from cloister.fl.metrics import adjusted_rand_index
 from cloister.fl.scenario import Scenario
 from cloister.fl.simulation import Simulation, seed_of
 from cloister.fl.training import Executor, Job, Training
-from cloister.protocol.pairs.choices import PAPER
+from cloister.protocol.pairs.choices import PER_PAIR
 from cloister.scenario_file import load, with_fitting_settings
 
 INK = "#1f2933"
@@ -73,7 +73,7 @@ def measured(value: Scenario, ratio: float, distance: str) -> tuple[Matrix, list
     """W - tau of all pairs after the first round, taus, and the planted groups."""
     algorithm = EMDCFL(
         eps=Share(),
-        choice=replace(PAPER, ratio=ratio),
+        choice=replace(PER_PAIR, ratio=ratio),
         distance=DISTANCES[distance],
         size=_own(value).size,
         embedding=_own(value).embedding,

@@ -52,7 +52,7 @@ scenario = Scenario(
     partition=LabelSwap(clients=100, groups=5),
     model=FlicCnn(),
     training=Training(epochs=5, batch=10, lr=0.01),
-    algorithm=FLIC(rounds_before=200, participation=0.1),
+    algorithm=FLIC(rounds_before=200, participation=0.1, similarities="every round"),
     protection=Plain(),
     rounds=205,
     evaluate_every=10,
@@ -65,8 +65,8 @@ quick = replace(
     partition=LabelSwap(clients=50, groups=5),
     model=Mlp(hidden=(32,)),
     training=Training(epochs=5, batch=5, lr=0.1),
-    algorithm=FLIC(rounds_before=60, participation=0.2),
-    rounds=70,
+    algorithm=FLIC(rounds_before=25, participation=0.2, similarities="every round"),
+    rounds=35,
 )
 SCALES = {"paper": scenario, "reduced": reduced, "quick": quick}
 

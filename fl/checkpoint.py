@@ -31,7 +31,7 @@ class DamagedCheckpoint(ValueError):
 class Checkpoint:
     """round: the next one to play. state: plain JSON of the algorithm's state. lines: kept length in bytes of each log.
 
-    adversary: what it remembers, by name.
+    adversary: what it remembers, by name. account: what the meters need of updates, by name.
     """
 
     round: int
@@ -40,14 +40,16 @@ class Checkpoint:
     lines: Mapping[str, int]
     extra: Mapping[str, Any]
     adversary: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
+    account: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
 
 def write(folder: Path, checkpoint: Checkpoint) -> Path:
     """Write a checkpoint under `folder` and drop all but the last two. Returns its folder."""
     snapshot = checkpoint.snapshot
-    vectors: dict[str, NDArray[np.float32]] = {f"model {n}": np.ascontiguousarray(v) for n, v in snapshot.models.items()}
+    vectors: dict[str, NDArray[Any]] = {f"model {n}": np.ascontiguousarray(v) for n, v in snapshot.models.items()}
     vectors |= {f"remembered {n}": np.ascontiguousarray(v) for n, v in snapshot.remembered.items()}
     vectors |= {f"adversary {n}": np.ascontiguousarray(v) for n, v in checkpoint.adversary.items()}
+    vectors |= {f"account {n}": np.ascontiguousarray(v) for n, v in checkpoint.account.items()}
     packed = save(vectors)
     text = json.dumps(
         {
@@ -108,7 +110,8 @@ def read(path: Path) -> Checkpoint:
             plain.get("own", {}),
         )
         memory = {n.removeprefix("adversary "): v for n, v in vectors.items() if n.startswith("adversary ")}
-        return Checkpoint(plain["round"], plain["state"], snapshot, plain["lines"], plain["extra"], memory)
+        account = {n.removeprefix("account "): v for n, v in vectors.items() if n.startswith("account ")}
+        return Checkpoint(plain["round"], plain["state"], snapshot, plain["lines"], plain["extra"], memory, account)
     except (OSError, ValueError, KeyError, IndexError) as error:
         raise DamagedCheckpoint(
             f"checkpoint {path} is damaged ({str(error).splitlines()[0]}); delete that folder to resume from the one before"

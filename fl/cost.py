@@ -217,10 +217,10 @@ def _round(
         else:
             answers = {name: _mean(view, load, handle) for name, handle in updates.items()}
         if load.needs & {Functionality.GRAM, Functionality.GRAM_HISTORY}:
-            grams = {name: view.gram(handle) for name, handle in gradients.items()}
+            grams = {name: view.gram(handle, origin=True) for name, handle in gradients.items()}
             compared = sum(len(gram.clients) for gram in grams.values())
         for name, handle in updates.items() if Functionality.GRAM_REMEMBER in load.needs else ():
-            known = grams[name] if load.compared == "update" else view.gram(handle)  # who is in it can be compared
+            known = grams[name] if load.compared == "update" else view.gram(handle, origin=True)  # who is in it can be compared
             _remember(view, name, replace(handle, clients=known.clients), remembered)
         for name in updates if Functionality.GRAM_HISTORY in load.needs else ():
             _accumulate(view, name, replace(gradients[name], clients=grams[name].clients), remembered)

@@ -16,7 +16,7 @@ from ..protocol.answers import Assignment, Functionality, Updates, Vector
 from ..protocol.pairs.choices import Choice
 from ..protocol.pairs.question import Answered, Occasion, PairQuestion, Rows
 from ..protocol.view import ServerView
-from .embedders import SimulatedEmbedders
+from .embedders import SimulatedEmbedders, parted
 from .emd.distances import COSINE, Distance, ExactEmd
 from .emd.judging import Judging, Tolerance, tau_of
 from .emd.pairs import Cores
@@ -58,9 +58,12 @@ def pair_load_of(scenario: Scenario, folder: Path | None) -> PairLoad | None:
     population = scenario.partition(scenario.data(folder), np.random.default_rng(seed_of(scenario.seed, "partition")))
     module = initial(scenario.model, population.shape, population.classes, seed_of(scenario.seed, "model"))
     parts = {i: held_out(c, scenario.validation, seed_of(scenario.seed, "validation", i)) for i, c in population.clients.items()}
-    named = {"train": {i: kept for i, (kept, _) in parts.items()}, "validation": {i: out for i, (_, out) in parts.items()}}
+    samples = tau_of(algorithm.distance, algorithm.eps).samples
+    held = parted({i: out for i, (_, out) in parts.items()}, samples, lambda client, part: client)
+    named = {"train": {i: kept for i, (kept, _) in parts.items()}, **held}
     public = None if algorithm.public is None else algorithm.public(population.shape)
-    found = SimulatedEmbedders(module, algorithm.embedding, named, algorithm.size, lambda client, part: client, public)
+    noisy = getattr(algorithm.choice, "noise", None) is not None
+    found = SimulatedEmbedders(module, algorithm.embedding, named, algorithm.size, lambda client, part: client, public, noisy)
     return PairLoad(
         choice=algorithm.choice,
         d=found.d,
@@ -76,12 +79,14 @@ class RandomEmbedders:
     """Implements `pairs.question.Embedders` by random numbers, drawn when a client is first asked. groups: by client."""
 
     def __init__(self, load: PairLoad, groups: Mapping[int, int], parameters: int, seed: int) -> None:
-        self.d, self.inputs, self.rows = load.d, load.inputs, load.rows
+        self.d, self.inputs, self.rows, self.by_position = load.d, load.inputs, load.rows, True
         self._weights = min(load.weights, parameters)
+        samples = tau_of(load.distance, load.eps).samples
+        held_out = ("validation",) if samples == 1 else tuple(f"validation {k}" for k in range(samples))
         self._samples = {
             (i, part): self._drawn(group, load.d, seed_of(seed, "cost", "embeddings", i, part))
             for i, group in groups.items()
-            for part in ("train", "validation")
+            for part in ("train", *held_out)
         }
 
     def _drawn(self, group: int, width: int, seed: int) -> Rows:
@@ -119,7 +124,7 @@ def compared(
     if not pairs:
         return 0
     judge = Judging(load.distance, load.eps, Cores(), float(load.eps) if isinstance(load.eps, float | int) else None)
-    found = view.pairs(t, work, updates, PairQuestion(pairs, load.choice, tau_of(load.distance), judge))
+    found = view.pairs(t, work, updates, PairQuestion(pairs, load.choice, tau_of(load.distance, load.eps), judge))
     decided = {(a, b) for a, b in found.accepts if a < b}
     known |= decided | set(found.lost)
     return len(decided)

@@ -1,31 +1,53 @@
 """The clients' computers of a simulation, for embeddings of their own data (EMD-CFL): implements `pairs.question.Embedders`.
 
-Every client takes one stratified subsample of its training data and one of its validation data, all of one size, and uses them
-for every pair and for its reference distance.
+Every client takes one subsample of its training data and one of its validation data, all of one size, and uses them for every
+pair and for its reference distance. Where what it releases has noise, a replaced record moves nothing but its own row: which rows
+there are is drawn by position, and each is embedded by itself.
 """
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
+from dataclasses import replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from ..protocol.errors import Refused
 from ..protocol.pairs.question import Answered, Occasion
-from .emd.embedding import Embedding, embed
+from .emd.embedding import BATCH, Embedding, embed
 from .emd.subsample import Size, subsample
 from .models import EmbeddingAndHead
 from .population import Client, Examples
 from .vector import dimension, load_vector, names_and_shapes, to_vector
 
 Seed = Callable[[int, str], int]
-"""The seed of a client's subsample of its "train" or "validation" data."""
+"""The seed of a client's subsample of a part of its data."""
+
+
+def parted(held_out: Mapping[int, Client], samples: int, seed: Seed) -> dict[str, Mapping[int, Client]]:
+    """Validation data as `pairs.question.Embedders` names it: whole, or dealt at random into as many disjoint samples.
+
+    Raises ValueError for a client with fewer examples than samples.
+    """
+    if samples == 1:
+        return {"validation": held_out}
+    parts: dict[str, dict[int, Client]] = {f"validation {k}": {} for k in range(samples)}
+    for i, client in held_out.items():
+        if len(client.train) < samples:
+            raise ValueError(f"client {i} holds out {len(client.train)} examples, too few for {samples} samples")
+        order = np.random.default_rng(seed(i, "parted")).permutation(len(client.train))
+        for part, index in zip(parts.values(), np.array_split(order, samples), strict=True):
+            part[i] = replace(client, train=client.train.take(torch.from_numpy(index)))
+    return dict(parts)
 
 
 class SimulatedEmbedders:
     """module: the architecture that clients train, as initialised. public: a network that everybody knew before the run, from
-    inputs to embeddings; None for the embedding of the initial model.
+    inputs to embeddings; None for the embedding of the initial model. noisy: whether what is made of the embeddings has noise.
+
+    Raises Refused for a stratified size under noise, and for networks whose embedding of one example depends on others.
     """
 
     def __init__(
@@ -36,6 +58,7 @@ class SimulatedEmbedders:
         size: Size,
         seed: Seed,
         public: nn.Module | None = None,
+        noisy: bool = False,
     ) -> None:
         self._module = deepcopy(module).eval()
         self._embedding = embedding
@@ -43,8 +66,9 @@ class SimulatedEmbedders:
         self._public_cut = embedding if public is None else Embedding()
         self._kept = _kept(module, embedding)
         count = size.common(len(client.train) for clients in parts.values() for client in clients.values())
+        self.by_position = size.by_position(noisy)
         self._samples: dict[tuple[int, str], Examples] = {
-            (i, part): subsample(client.train, count, np.random.default_rng(seed(i, part)))
+            (i, part): subsample(client.train, count, np.random.default_rng(seed(i, part)), self.by_position)
             for part, clients in parts.items()
             for i, client in clients.items()
         }
@@ -53,6 +77,8 @@ class SimulatedEmbedders:
         self.inputs = int(first.x[0].numel())
         self.d = int(self._embed(first.take(torch.arange(1)), None).shape[1])
         self.shape = tuple(first.x.shape[1:])
+        if noisy:
+            _check_alone([(self._public, self._public_cut), (self._module, embedding)], first)
 
     def weights_of(self, model: NDArray[np.float32], /) -> NDArray[np.float32]:
         return np.concatenate([model[part] for part in self._kept])
@@ -80,6 +106,20 @@ class SimulatedEmbedders:
             at += part.stop - part.start
         load_vector(self._module, vector)
         return embed(self._module, self._embedding, examples.x)
+
+
+def _check_alone(networks: list[tuple[nn.Module, Embedding]], examples: Examples) -> None:
+    """Raises Refused for a network that embeds the first example otherwise where all others are replaced, by zeros."""
+    batch = examples.x[:BATCH]
+    others = torch.zeros_like(batch)
+    others[0] = batch[0]
+    for network, cut in networks:
+        one, same = (embed(network, cut, x)[0] for x in (batch, others))
+        if not np.allclose(one, same, rtol=1e-3, atol=1e-5 * float(np.abs(one).max()), equal_nan=True):
+            raise Refused(
+                "the embedding of one example depends on the others that are embedded with it, as by batch normalisation without"
+                " running statistics; noise for one record does not cover that"
+            )
 
 
 def _kept(module: nn.Module, embedding: Embedding) -> list[slice]:

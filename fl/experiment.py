@@ -12,9 +12,11 @@ from ..protocol.disclosure import Disclosure, party_of, totals
 from .algorithms.algorithm import Measured, State
 from .checkpoint import Checkpoint, latest, read, write
 from .codec import from_plain, to_plain
-from .emd.record import newly_compared
+from .emd.record import newly_compared, undecided
 from .evaluation import Evaluation, Score, accuracies
 from .generality import ensemble_accuracy, fall_back, models_of_clients
+from .meters.record import read as read_account
+from .meters.record import said
 from .metrics import adjusted_rand_index, purity
 from .privacy import headline, spent
 from .run_folder import RunFolder, machine, versions
@@ -67,6 +69,7 @@ def run(scenario: Scenario, out: Path, data: Path | None = None, resume: bool = 
         if simulation.corrupted is not None:
             simulation.corrupted.restore(checkpoint.adversary)
         folder.cut(checkpoint.lines)
+        simulation.watch.restore(checkpoint.account, *read_account(folder.read("account.jsonl")))
         progress = _Progress(checkpoint.extra["seconds"], checkpoint.extra["before"])
         simulation.in_vain = checkpoint.extra.get("in_vain", 0)
     else:
@@ -107,6 +110,8 @@ def _play(simulation: Simulation, folder: RunFolder, progress: _Progress) -> Rou
     epsilon = {unit: of["epsilon_worst"] for unit, of in privacy.items()}
     line = _metrics(simulation, t, evaluated) | traffic | {"below_floor": below, "seconds": took}
     line |= {"epsilon": epsilon} if epsilon else {}
+    beside = {unit: of["acknowledged"] for unit, of in privacy.items() if of["acknowledged"]}
+    line |= {"epsilon_leaves_out": beside} if beside else {}
     if evaluated is not None and len(state.clusters) == 1:
         progress.before = line["accuracy_mean"]
     folder.append("metrics.jsonl", [line])
@@ -114,11 +119,13 @@ def _play(simulation: Simulation, folder: RunFolder, progress: _Progress) -> Rou
     folder.append("similarities.jsonl", list(_similarities(simulation, t, evaluated is not None)))
     folder.append("pairs.jsonl", list(newly_compared(earlier, state, t)))
     folder.append("disclosure.jsonl", [entry.as_dict() for entry in view.log[logged:]])
+    folder.append("account.jsonl", simulation.accounted)
     if privacy:
         folder.write_json("privacy.json", privacy)
     extra = {"seconds": progress.seconds, "before": progress.before, "in_vain": simulation.in_vain}
     memory = simulation.corrupted.save() if simulation.corrupted is not None else {}
-    write(folder.checkpoints, Checkpoint(state.round, to_plain(state), view.save(), folder.lengths(), extra, memory))
+    kept = Checkpoint(state.round, to_plain(state), view.save(), folder.lengths(), extra, memory, simulation.watch.save())
+    write(folder.checkpoints, kept)
     return Round(state.round, scenario.rounds, len(state.clusters), line.get("accuracy_mean"))
 
 
@@ -128,16 +135,22 @@ def _metrics(simulation: Simulation, t: int, evaluated: Mapping[int, Score] | No
     line: dict[str, Any] = {
         "round": t,
         "clusters": {name: list(c.members) for name, c in sorted(state.clusters.items())},
-        "norms": {name: {"mean": m.mean, "max": m.largest} for name, m in state.measured.items()},
+        "norms": {name: _norms(m) for name, m in state.measured.items()},
         "gap": {
             name: separation_gap(m.similarity, [groups[i] for i in m.clients])
             for name, m in state.measured.items()
-            if len(m.clients) > 1
+            if m.similarity is not None and len(m.clients) > 1
         },
         "detected": {name: _detected(m, groups) for name, m in state.measured.items() if m.communities},
         "left_out": {str(i): reason for m in state.measured.values() for i, reason in m.left_out.items()},
     }
     return line if evaluated is None else line | _scores(evaluated)
+
+
+def _norms(measured: Measured) -> dict[str, float]:
+    """What is known of the norms of a round: of the mean update, of the longest, and their root mean square."""
+    known = {"mean": measured.mean, "max": measured.largest, "rms": measured.rms}
+    return {key: value for key, value in known.items() if value is not None}
 
 
 def _scores(evaluated: Mapping[int, Score]) -> dict[str, Any]:
@@ -163,25 +176,28 @@ def _detected(measured: Measured, groups: Mapping[int, int]) -> dict[str, Any]:
 def _similarities(simulation: Simulation, t: int, evaluated: bool) -> Iterator[dict[str, Any]]:
     """The cosines among which communities were looked for, in evaluated rounds and when they became clusters; null: not known."""
     for name, measured in sorted(simulation.state.measured.items()):
-        if measured.communities and (evaluated or name not in simulation.state.clusters):
-            known = np.ones_like(measured.similarity, np.bool_) if measured.known is None else measured.known
+        similarity = measured.similarity
+        if similarity is not None and measured.communities and (evaluated or name not in simulation.state.clusters):
+            known = np.ones_like(similarity, np.bool_) if measured.known is None else measured.known
             rows = [
                 [round(float(a), 4) if there else None for a, there in zip(*row, strict=True)]
-                for row in zip(measured.similarity, known, strict=True)
+                for row in zip(similarity, known, strict=True)
             ]
-            yield {"round": t, "cluster": name, "clients": list(measured.clients), "similarity": rows}
+            about = {"about": "mean"} if measured.centred else {}
+            yield {"round": t, "cluster": name, "clients": list(measured.clients), **about, "similarity": rows}
 
 
 def _splits(simulation: Simulation, t: int) -> Iterator[dict[str, Any]]:
     groups = simulation.population.groups
     for name, measured in sorted(simulation.state.measured.items()):
-        if measured.split is None:
+        if measured.split is None or measured.similarity is None:
             continue
         node = simulation.state.tree[name]
         yield {
             "round": t,
             "cluster": name,
             "clients": list(measured.clients),
+            **({"about": "mean"} if measured.centred else {}),
             "similarity": [[round(float(a), 6) for a in row] for row in measured.similarity],
             "children": dict(zip(node.children, (list(measured.split.left), list(measured.split.right)), strict=True)),
             "cross": measured.split.cross,
@@ -203,7 +219,8 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
     folder.write_models(simulation.module, models)
     folder.write_json("tree.json", list(_tree(state, final)))
     faults = folder.read("faults.jsonl")
-    log = (Disclosure(**{**entry, "about": tuple(entry["about"])}) for entry in folder.read("disclosure.jsonl"))
+    answers = folder.read("disclosure.jsonl")
+    log = (Disclosure(**{**entry, "about": tuple(entry["about"])}) for entry in answers)
     tokens = simulation.population.clients[min(placed)].test.y.ndim == 2
     summary = {
         "name": scenario.name,
@@ -229,7 +246,9 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
         "below_floor": [row for line in folder.read("metrics.jsonl") for row in line["below_floor"]],
         "faults": len(faults),
         "unplaced": sorted(groups.keys() - placed.keys()),
+        **({} if (compared := undecided(state)) is None else {"compared": compared}),
         **({} if simulation.corrupted is None else {"corrupt": sorted(simulation.corrupted.members)}),
+        **({"account": said(simulation.watch, simulation.view, answers)} if simulation.watch.on else {}),
         **({"privacy": headline(spent(simulation.view.ledgers))} if simulation.view.ledgers else {}),
         **_generality(simulation),
         "versions": versions(),

@@ -4,10 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..protocol.ledger import Ledger, Release, Unit
+from ..protocol.noise_free import left_out
 
 
 def spent(ledgers: Mapping[tuple[int, Unit], Ledger]) -> dict[str, Any]:
-    """By unit: budget and delta, the worst and the mean epsilon, what is not covered, and every client's releases.
+    """By unit: budget and delta, the worst and the mean epsilon, what it is of, what it leaves out and does not cover, and every
+    client's releases. acknowledged: answers without noise about the same data; `beside` says so in a sentence, or is empty.
 
     Equal releases of a client are written once, with their number. Empty where nothing has noise.
     """
@@ -28,7 +30,10 @@ def _of_unit(ledgers: Sequence[Ledger]) -> dict[str, Any]:
         "budget": first.budget,
         "delta": first.delta,
         "adjacency": first.adjacency,
-        "accountant": first.accountant,
+        "accountant": next(ledger.bound for ledger in ledgers if ledger.client == worst),
+        "of": first.of,
+        "acknowledged": list(first.acknowledged),
+        "beside": left_out(first.acknowledged),
         "epsilon_worst": epsilons[worst],
         "epsilon_mean": sum(epsilons.values()) / len(epsilons),
         "worst_client": worst,

@@ -16,7 +16,15 @@ from torch import nn
 from ..protocol.answers import Vector
 from .vector import load_vector, trainable
 
-LOGS = ("metrics.jsonl", "splits.jsonl", "disclosure.jsonl", "faults.jsonl", "similarities.jsonl", "pairs.jsonl")
+LOGS = (
+    "metrics.jsonl",
+    "splits.jsonl",
+    "disclosure.jsonl",
+    "faults.jsonl",
+    "similarities.jsonl",
+    "pairs.jsonl",
+    "account.jsonl",
+)
 
 
 class RunFolder:

@@ -22,6 +22,7 @@ from .corruption import Adversary
 from .data import Loader
 from .fast import Fast
 from .models import ModelFactory
+from .noise_check import check_noise
 from .partition import Partition
 from .training import Executor, Training
 
@@ -47,8 +48,8 @@ class Scenario:
     validation: share of each client's training data held out, by which it may fall back to a more general model; 0 for none.
     evaluate_every: rounds between evaluations; the last round is always evaluated. device: "cpu" or "cuda".
 
-    Raises Refused when the protection cannot answer what the algorithm asks, ValueError when clients arrive at an algorithm
-    that cannot take them in.
+    Raises Refused when the protection cannot answer what the algorithm asks, or when answers without noise would void the epsilon
+    of noise beside them that does not acknowledge them, ValueError when clients arrive at an algorithm that cannot take them in.
     """
 
     name: str
@@ -75,17 +76,13 @@ class Scenario:
             raise ValueError(f"validation is a share from 0 to below 1, not {self.validation}")
         if any(round > 0 for round in self.arrivals.values()) and not hasattr(self.algorithm, "join"):
             raise ValueError(f"{type(self.algorithm).__name__} cannot take clients in later; leave arrivals empty")
-        if getattr(self.protection, "noise", None) is not None and getattr(self.algorithm, "by_samples", False):
-            raise Refused(
-                f"{type(self.algorithm).__name__} weighs clients by their samples, which noise cannot cover: it is made"
-                " for uniform weights; set algorithm.by_samples=False"
-            )
         if isinstance(self.protection, Encrypted) and getattr(self.algorithm, "by_samples", False):
             raise Refused(
                 f"{type(self.algorithm).__name__} weighs clients by their samples, which Encrypted cannot hold against its floor;"
                 " set algorithm.by_samples=False, or use Masked or TwoServer"
             )
         check_composition(type(self.algorithm).__name__, self.algorithm.needs, self.protection, PROTECTIONS)
+        check_noise(self.algorithm, self.protection)
 
 
 class NoField(ValueError):

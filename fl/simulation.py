@@ -17,9 +17,12 @@ from ..protocol.pairs.question import Embedders
 from ..protocol.view import Judgement, LocalJob, LocalOffer, LocalWork, ServerView, Setup, Workers
 from .algorithms.algorithm import Start
 from .corruption import Computers, Corrupted, embedders_of
-from .embedders import SimulatedEmbedders
+from .embedders import SimulatedEmbedders, parted
+from .emd.judging import tau_of
 from .evaluation import Evaluation, Score, accuracies, scores_of
 from .fast import Fast
+from .meters.record import lines
+from .meters.watch import Watch
 from .models import initial
 from .population import Client, Examples, Population
 from .scenario import Scenario
@@ -44,7 +47,10 @@ def seed_of(seed: int, *names: int | str) -> int:
 
 
 def held_out(client: Client, share: float, seed: int) -> tuple[Client, Client]:
-    """The client without the share of its training data held out for validation, and a client with only that share."""
+    """The client without the share of its training data held out for validation, and a client with only that share.
+
+    Drawn by position, whatever the records are.
+    """
     count = round(share * len(client.train))
     if not 0 < count < len(client.train):
         raise ValueError(f"client {client.id} has {len(client.train)} examples: too few to hold out a share of {share}")
@@ -85,19 +91,23 @@ class Simulation:
         if embedders is not None and self.corrupted is not None:
             embedders = embedders_of(self.corrupted, embedders)
         entropy = SimulatedEntropy(seed)
+        start = to_vector(self.module)
+        self.watch = Watch(workers, len(start), tuple(population.clients))
         clients = tuple(sorted(population.clients))
         self.view: ServerView = scenario.protection.open(
             Setup(
                 entropy.secret("run", 16),
-                to_vector(self.module),
+                start,
                 clients,
-                workers,
+                self.watch,
                 entropy,
                 scenario.faults,
                 judge,
                 embedders,
             )
         )
+        self.watch.on = not self.view.sees_updates
+        self.accounted: list[dict[str, Any]] = []  # what the last round added to the account, for the record
         self._execution = scenario.execution
         if isinstance(self._execution, Fast) and self._execution.device == "cpu":
             self._execution = replace(self._execution, device=scenario.device)
@@ -114,10 +124,12 @@ class Simulation:
             algorithm: Any = self.scenario.algorithm  # that it can was checked when the scenario was built
             self.state = algorithm.join(self.state, arriving)
         known, refused = len(self.view.faults), len(self.view.below_floor)
+        sketched, opened = len(self.view.sketched), len(self.view.opened)
         rng = np.random.default_rng(seed_of(self.scenario.seed, "round", t))
         before = {c.model for c in self.state.clusters.values()}
         self.state = self.scenario.algorithm.round(self.state, self.view, rng)
         self.view.retire(self.state.models, self.state.remembered)
+        self.accounted = lines(*self.watch.close(self.view.sketched[sketched:], self.view.opened[opened:]))
         self._check_lost(t, before, self.view.faults[known:], self.view.below_floor[refused:])
 
     def _check_lost(self, t: int, before: set[Model], faults: Sequence[Fault], refused: Sequence[BelowFloor]) -> None:
@@ -174,15 +186,21 @@ class Simulation:
         algorithm: Any = self.scenario.algorithm
         if not self.validation:
             raise ValueError("clients measure a reference distance on what they hold out; set validation, to 0.1 for the paper's")
-        parts = {"train": self.population.clients, "validation": self.validation}
+        samples = tau_of(algorithm.distance, algorithm.eps).samples
+
+        def seed(client: int, part: str) -> int:
+            return seed_of(self.scenario.seed, "subsample", part, client)
+
+        parts = {"train": self.population.clients, **parted(self.validation, samples, seed)}
         public = None if algorithm.public is None else algorithm.public(self.population.shape)
         return SimulatedEmbedders(
             self.module,
             algorithm.embedding,
             parts,
             algorithm.size,
-            lambda client, part: seed_of(self.scenario.seed, "subsample", part, client),
+            seed,
             public,
+            getattr(algorithm.choice, "noise", None) is not None,
         )
 
     def _work(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:

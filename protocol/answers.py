@@ -12,10 +12,21 @@ from numpy.typing import NDArray
 
 Vector = NDArray[np.float32]
 Owner = Literal["server", "clients"]
-Work = Literal["update", "gradient", "update sketch", "gradient sketch", "slots"]
+Offset = Literal["update offset sketch", "gradient offset sketch", "edge offset sketch", "recalled offset sketch"]
+Work = Literal["update", "gradient", "slots", "update sketch", "gradient sketch", Offset]
 SKETCHES: Mapping[Work, Work] = MappingProxyType({"update sketch": "update", "gradient sketch": "gradient"})
-"""Work that is a sketch of other work, which the client holds."""
+OFFSET_SKETCHES: Mapping[Work, Work] = MappingProxyType(
+    {
+        "update offset sketch": "update",
+        "gradient offset sketch": "gradient",
+        "edge offset sketch": "update",
+        "recalled offset sketch": "update",
+    }
+)
+"""Work that is a sketch of other work, which the client holds: about the origin, or behind an offset (`OFFSET_SKETCHES`)."""
 MOST_WEIGHT = 2.0**200
+ENERGY = 1e-5
+"""Relative error of a published mean squared norm."""
 
 
 class Functionality(StrEnum):
@@ -23,6 +34,9 @@ class Functionality(StrEnum):
 
     SUMS = "sums"
     GRAM = "gram"
+    GRAM_ORIGIN = "gram(origin)"
+    GRAM_EDGE = "gram(edge)"
+    GRAM_RECALL = "gram(recall)"
     GRAM_REMEMBER = "gram(remember)"
     GRAM_HISTORY = "gram(history)"
     COORDINATES = "coordinates"
@@ -78,12 +92,14 @@ class Remembered:
     """A handle on updates that the view keeps beyond their round, or on sums of them. clients: whose, ascending.
 
     A handle of the same name with fewer clients is a handle on those; a view that is told to keep it forgets the others.
-    together: one vector, a weighted sum over all these clients, in the place of one for each.
+    together: one vector, a weighted sum over all these clients, in the place of one for each. of: how many updates the handle
+    was made on.
     """
 
     name: str
     clients: tuple[int, ...]
     together: bool = False
+    of: int = 0
 
     @property
     def rows(self) -> tuple[int, ...]:
@@ -96,12 +112,14 @@ class Weights:
     """The weights a_i of one published sum over clients i; times n_i where `times_samples`.
 
     The largest is 0 or within 1 / MOST_WEIGHT and MOST_WEIGHT: then totals of them are numbers that every protocol can hold.
+    energy: also publish the sum of a_i |delta_i|^2, one number, where the protection can; of weights that are not negative.
     """
 
     of: Mapping[int, float]
     times_samples: bool = False
     members: tuple[int, ...] = ()
     """Who receives the sum; empty for all members of the updates' cluster."""
+    energy: bool = False
 
     def __post_init__(self) -> None:
         if not all(isfinite(a) for a in self.of.values()):
@@ -109,6 +127,8 @@ class Weights:
         largest = max(map(abs, self.of.values()), default=0.0)
         if largest and not 1 / MOST_WEIGHT <= largest <= MOST_WEIGHT:
             raise ValueError(f"the largest weight of a sum is within {1 / MOST_WEIGHT:.1e} and {MOST_WEIGHT:.1e}, not {largest}")
+        if self.energy and min(self.of.values(), default=0.0) < 0:
+            raise ValueError("a sum with its energy has weights of 0 or more")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +141,8 @@ class Sum:
     norm: norm of the mean where the server can tell (it holds the mean, or an orthonormal transform of it), else None.
     noise: standard deviation of what was added, on purpose, to each coordinate of the mean of the updates (each scaled down to
     the norm that the noise was made for): beside tolerance and error, which do not count it.
+    energy: sum_i a_i |delta_i|^2 / weight, the mean squared norm with the sum's own weights, where it was asked for and the
+    server can tell, else None; within ENERGY of itself and 1e-9 beside.
     """
 
     name: str
@@ -131,6 +153,7 @@ class Sum:
     norm: float | None = None
     error: float = 0.0
     noise: float = 0.0
+    energy: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +179,9 @@ class BelowFloor:
 class Gram:
     """Inner products of the survivors' updates: float64, shape (clients, clients), rows in the order of `clients`.
 
-    tolerance: bound on |error of entry i, j| / (norm_i norm_j); of sketches, six standard deviations of it.
+    Of deviations from the mean of these clients' updates, which tell their differences and nothing else, or of the updates
+    themselves where the question was about the origin. tolerance: bound on |error of entry i, j| / (s_i s_j); of sketches, six
+    standard deviations of it. s_i is the norm of update i; of deviations, that plus the mean norm of these updates.
     """
 
     clients: tuple[int, ...]

@@ -49,6 +49,39 @@ def gram_matrix(rows: Sequence[Vector]) -> NDArray[np.float64]:
     return (gram + gram.T) / 2
 
 
+def about(middle: Sequence[Vector], rows: Sequence[Vector]) -> list[Vector]:
+    """The rows less the mean of those in `middle`, each rounded to float32 once."""
+    centre = np.zeros(len(middle[0]))
+    for row in middle:
+        centre += row / len(middle)
+    return [(row - centre).astype(np.float32) for row in rows]
+
+
+def cosines_about(gram: NDArray[np.float64], new: int) -> NDArray[np.float64]:
+    """Cosines of the first `new` rows of a Gram matrix to the others, about the mean of those others: float64, 0 for norm 0."""
+    weights = np.zeros(len(gram))
+    weights[new:] = 1 / max(len(gram) - new, 1)
+    less = np.eye(len(gram)) - weights
+    whole = less @ gram @ less.T
+    norms = np.sqrt(np.maximum(np.diagonal(whole), 0.0))
+    scale = np.outer(norms[:new], norms[new:])
+    found = np.divide(whole[:new, new:], scale, out=np.zeros_like(scale), where=scale > 0)
+    block: NDArray[np.float64] = np.clip(found, -1.0, 1.0)
+    return block
+
+
+def centred(gram: NDArray[np.float64], parts: Sequence[Sequence[int]] | None = None) -> NDArray[np.float64]:
+    """The Gram matrix of the rows' deviations from their mean, from that of the rows: float64, symmetric.
+
+    parts: positions of rows that have a mean of their own each, every position in one; all rows are one part without them.
+    """
+    less = np.eye(len(gram))
+    for part in [range(len(gram))] if parts is None else parts:
+        less[np.ix_(part, part)] -= 1 / max(len(part), 1)
+    whole: NDArray[np.float64] = less @ gram @ less
+    return (whole + whole.T) / 2
+
+
 def _middle(rows: Sequence[Vector]) -> int | None:
     """The position of a row that most others are near to, by a sample of the coordinates; None if there is none.
 

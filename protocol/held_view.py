@@ -41,6 +41,7 @@ class Made:
 class Question:
     """One sum to be answered. number: its own among all that were asked about these updates. row: its non-zero weights, over
     as many clients that hold work as there must be. alone: the one receiver of a personal sum, which does not count towards them.
+    energy: whether the sum of squared norms is asked for with it.
     """
 
     label: str
@@ -50,6 +51,7 @@ class Question:
     times_samples: bool
     receivers: Clients
     alone: int | None = None
+    energy: bool = False
 
 
 class HeldView(PersonalSums):
@@ -184,7 +186,8 @@ class HeldView(PersonalSums):
                 self._countable(updates, rows, name, weights)
                 number = self._numbered[updates.name]
                 self._numbered[updates.name] += 1
-                questions[name] = Question(label, updates, number, rows[name], weights.times_samples, receivers)
+                counts, energy = weights.times_samples, weights.energy
+                questions[name] = Question(label, updates, number, rows[name], counts, receivers, energy=energy)
             for handle in {q.updates.name: q.updates for q in questions.values()}.values():
                 safe += self._safe(handle, {n: rows[n] for n, q in questions.items() if q.updates.name == handle.name})
         finally:  # a question that is refused, or rests on too few clients, stands in nobody's way
@@ -200,6 +203,9 @@ class HeldView(PersonalSums):
                     batch.append(question)
             waiting = [question for question in waiting if question not in batch]
             found = self._sum(batch)
+            for question in batch:
+                if question.label in found:
+                    self._open(question.updates, found[question.label], question.row, question.times_samples)
             answered |= {name: found[q.label] for name, q in questions.items() if q in batch and q.label in found}
         none = {n: self._unsummed(q.label, tuple(sorted(q.row))) for n, q in questions.items() if n not in answered}
         return {name: (nothing | none | answered)[name] for _, name, *_ in asked}

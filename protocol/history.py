@@ -18,6 +18,32 @@ from .model_keeping import unused
 from .session import SERVER
 from .view_base import ViewBase
 
+KEPT, EDGE = "/kept", "/edge"
+"""What handles are named for: updates to compare any later ones with, and the updates of a split."""
+
+
+def apart(kept: Sequence[Remembered]) -> list[tuple[int, ...]]:
+    """The sets of clients whose kept updates are compared about a mean of their own, each of two clients at least.
+
+    All updates of one session are such a set, because their sum is published: two known sums in one set would give their
+    difference a known sketch. What is left of sessions whose clients have sent something since is one more set.
+    """
+    whole = [handle.clients for handle in kept if len(handle.clients) == handle.of]
+    rest = tuple(sorted(i for handle in kept if len(handle.clients) != handle.of for i in handle.clients))
+    return [part for part in (*whole, rest) if len(part) > 1]
+
+
+def parted(kept: Sequence[Remembered]) -> tuple[tuple[int, ...], list[list[int]]]:
+    """The clients of `apart`, ascending, and the positions of each set among them."""
+    sets = apart(kept)
+    clients = tuple(sorted(i for part in sets for i in part))
+    return clients, [[clients.index(i) for i in part] for part in sets]
+
+
+def of_split(remembered: Remembered) -> bool:
+    """Whether the handle is on the updates of a split (`edge`)."""
+    return EDGE in remembered.name
+
 
 class History(ViewBase):
     """Answers `remember`, `accumulate` and `gram_with` from vectors that the server holds."""
@@ -29,6 +55,13 @@ class History(ViewBase):
     def remember(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
         chosen = sorted(clients)
         return self._remember(updates, dict(zip(chosen, self._lasting(updates, chosen), strict=True)))
+
+    def keep(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
+        return self.remember(updates, clients)
+
+    def edge(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
+        chosen = sorted(clients)
+        return self._remember(updates, dict(zip(chosen, self._lasting(updates, chosen), strict=True)), EDGE)
 
     def accumulate(
         self,
@@ -64,11 +97,11 @@ class History(ViewBase):
         with self._network.timed(SERVER), np.errstate(over="ignore", invalid="ignore"):
             return gram_matrix(rows)
 
-    def _remember(self, updates: Updates, rows: Mapping[int, Vector]) -> Remembered:
+    def _remember(self, updates: Updates, rows: Mapping[int, Vector], purpose: str = KEPT) -> Remembered:
         """Keep these rows."""
-        name = unused(f"{updates.name}/kept", self.server.remembered)
+        name = unused(f"{updates.name}{purpose}", self.server.remembered)
         self.server.remembered[name] = dict(sorted(rows.items()))
-        return Remembered(name, tuple(sorted(rows)))
+        return Remembered(name, tuple(sorted(rows)), of=len(updates.clients))
 
     def _recalled(self, remembered: Remembered) -> list[Vector]:
         """The handle's kept rows, in its order. Raises Refused if they are gone."""

@@ -25,6 +25,7 @@ from .two_servers.slot_messages import SlotMessage
 HEAD_BYTES = 4096 + 5 * MAX_ROSTER
 """Room for everything in a message but its vector."""
 MAX_FIELDS = 23
+MAX_SKETCH_BYTES = 1 << 20
 MAX_ITEMS = 2 * MAX_ROSTER
 Buffer = bytes | memoryview
 _LONG = 1 << 16
@@ -130,6 +131,19 @@ class Ready:
     kind: ClassVar[int] = 7
 
 
+@dataclass(frozen=True, slots=True)
+class OffsetSketched:
+    """Client to server: the sketch of work that it holds, behind the session's offset, as little-endian uint64."""
+
+    kind: ClassVar[int] = 10
+    words: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        octets(self.words, 8, MAX_SKETCH_BYTES, "words")
+        if len(self.words) % 8:
+            raise ValueError("words are not whole words of 8 bytes")
+
+
 Message = (
     Task
     | Upload
@@ -138,6 +152,7 @@ Message = (
     | Roster
     | SealedSeed
     | Ready
+    | OffsetSketched
     | ChoosingMessage
     | MaskedMessage
     | TwoServerMessage

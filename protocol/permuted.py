@@ -41,9 +41,10 @@ class Permuted:
 
     @property
     def gives(self) -> frozenset[Functionality]:
-        given = {Functionality.SUMS, Functionality.GRAM, Functionality.CHOICE, Functionality.SLOTS, Functionality.PAIRS}
-        given.add(Functionality.PERSONAL_SUMS)
+        given = {Functionality.SUMS, Functionality.CHOICE, Functionality.SLOTS, Functionality.PAIRS, Functionality.PERSONAL_SUMS}
+        given |= {Functionality.GRAM, Functionality.GRAM_ORIGIN}
         if self.keys == "run":
+            given |= {Functionality.GRAM_EDGE, Functionality.GRAM_RECALL}
             given |= {Functionality.GRAM_REMEMBER, Functionality.GRAM_HISTORY}
         if self.transform.keeps_coordinates:
             given.add(Functionality.COORDINATES)

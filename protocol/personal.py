@@ -66,6 +66,9 @@ class PersonalSums(History):
         if enough:
             self._receivers.setdefault(updates.name, set()).update(q.receiver for q in enough)
         found = self._personal(updates, enough) if enough else {}
+        for question in enough:
+            if question.receiver in found:
+                self._open(updates, found[question.receiver], question.row)
         return {r: found[r] if r in found else self._unsummed(q.label, tuple(sorted(q.row))) for r, q in questions.items()}
 
     def _allies(self, receiver: int) -> frozenset[int]:

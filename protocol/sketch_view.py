@@ -6,92 +6,76 @@ server the seed hands it k linear measurements of every update; whoever holds th
 in the kernel, and nothing ties a sketch to the vector that is summed.
 """
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..crypto.prg import derive_key
 from ..crypto.projection import TwoStage
+from .account import Sketched
 from .answers import Gram, Owner, Remembered, Sum, Traffic, Updates, Vector, Work
 from .errors import Refused
 from .gate import Rules
-from .gram import cosine_block, gram_matrix, rounding
+from .gram import about, centred, cosine_block, gram_matrix, rounding
 from .held_view import HeldView
+from .history import of_split, parted
 from .in_process import InProcess
 from .messages import HEAD_BYTES, Task
 from .roles import Effect, Party, Worked
 from .session import SERVER
+from .sketch_keys import SketchKeys
 from .uploads import Collected, Collecting, invite, server_step
 from .view import Setup
 
-Keys = Literal["run", "session"]
 DEVIATIONS = 6
 """A sketched inner product is within so many standard deviations of the exact one."""
-
-
-class SketchSecret:
-    """What every client of a run holds: the seed, and the sketches drawn from it. The last few are kept drawn.
-
-    keys: "run" for one sketch that compares updates of all rounds, "session" for one per (round, cluster).
-    """
-
-    KEPT = 4
-
-    def __init__(self, seed: bytes, run: bytes, keys: Keys, d: int, rows: int) -> None:
-        self.keys: Keys = keys
-        self._seed = seed
-        self._run = run
-        self._d = d
-        self._rows = rows
-        self._drawn: dict[bytes, TwoStage] = {}
-
-    def __call__(self, session: bytes) -> TwoStage:
-        """The sketch of the updates that were made in the session with this digest. Raises Refused for updates of one number."""
-        if self._d < 2:
-            raise Refused("a sketch of updates with a single coordinate would be those; ask for sums alone, or use TwoServer")
-        context = self._run if self.keys == "run" else session
-        if context not in self._drawn:
-            if len(self._drawn) >= self.KEPT:
-                del self._drawn[next(iter(self._drawn))]
-            public = hashlib.sha256(b"cloister/v1/public projection" + self._run).digest()
-            secret = derive_key(self._seed, "sketch", context)
-            self._drawn[context] = TwoStage.draw(public, secret, self._d, self._rows).held()
-        return self._drawn[context]
 
 
 class SketchView(HeldView):
     """Answers inner products from sketches; the server keeps sketches where it is asked to remember updates."""
 
-    def __init__(self, setup: Setup, owner: Owner, rules: Rules, secret: SketchSecret, before: Traffic) -> None:
+    with_a_client = "the numbers of each sketch, as linear measurements of the update: clients share the seed that draws them"
+
+    def __init__(self, setup: Setup, owner: Owner, rules: Rules, secret: SketchKeys, before: Traffic) -> None:
         network = InProcess(setup.tap, max_bytes=4 * len(setup.initial) + HEAD_BYTES)
         network.messages, network.bytes_up, network.bytes_down = astuple(before)
         super().__init__(setup, owner, rules, network)
         self._sketch = secret
 
-    def gram(self, updates: Updates, /) -> Gram:
+    def gram(self, updates: Updates, /, *, origin: bool = False) -> Gram:
         sketched = self._sketches(updates)
         clients = tuple(sketched.received)
         size = len(clients) * (len(clients) + 1) // 2
         self._disclose(updates.round, "server", "gram", clients, size, "noisy inner products and norms of the updates")
         with self._network.timed(SERVER):
             matrix = gram_matrix([v for v, _ in sketched.received.values()])
-        return Gram(clients, matrix, self._tolerance(updates))
+        return Gram(clients, matrix if origin else centred(matrix), self._tolerance(updates))
+
+    def recall(self, round: int, kept: Sequence[Remembered], /) -> Gram:
+        rows = {i: row for handle in kept for i, row in zip(handle.rows, self._recalled(handle), strict=True)}
+        clients, parts = parted(kept)
+        size = len(clients) * (len(clients) + 1) // 2
+        self._disclose(round, "server", "gram(recall)", clients, size, "noisy inner products and norms of the updates")
+        with self._network.timed(SERVER):
+            matrix = centred(gram_matrix([rows[i] for i in clients]), parts)
+        sketch = self._sketch(b"")
+        return Gram(clients, matrix, DEVIATIONS * sketch.error + rounding(sketch.k))
 
     def cosines(self, updates: Updates, remembered: Remembered, /) -> NDArray[np.float64]:
         self._needs_one_sketch()
         rows = self._recalled(remembered)
-        about = tuple(sorted({*updates.clients, *remembered.clients}))
+        whom = tuple(sorted({*updates.clients, *remembered.clients}))
         words = "noisy inner products with updates of earlier rounds"
-        self._disclose(updates.round, "server", "gram(remember)", about, len(updates.clients) * len(rows), words)
+        self._disclose(updates.round, "server", "gram(remember)", whom, len(updates.clients) * len(rows), words)
         received = self._sketches(updates).received
         with self._network.timed(SERVER):
             found = np.full((len(updates.clients), len(rows)), np.nan)
             present = [k for k, i in enumerate(updates.clients) if i in received]
-            found[present] = cosine_block([received[updates.clients[k]][0] for k in present], rows)
+            new = [received[updates.clients[k]][0] for k in present]
+            if of_split(remembered) and rows:
+                new, rows = about(rows, new), about(rows, rows)
+            found[present] = cosine_block(new, rows)
         return found
 
     def coordinates(self, updates: Updates, name: str, rule: Callable[[NDArray[np.float32]], NDArray[np.float32]], /) -> Sum:
@@ -139,4 +123,7 @@ class SketchView(HeldView):
         words = f"{sketch.k} secret linear measurements of each {made.kind}, of which only inner products tell anything"
         self._disclose(updates.round, "server", "sketches", tuple(collected.received), len(collected.received) * sketch.k, words)
         self.server.uploads[updates.name] = collected
+        key = self._setup.run if self._sketch.keys == "run" else updates.name.encode()
+        clients, of = tuple(sorted(collected.received)), (updates.round, updates.cluster)
+        self.sketched.append(Sketched(key, "raw", made.kind, *of, clients, numbers=sketch.k))
         return collected

@@ -5,14 +5,15 @@ The server's side and the clients' side are two objects. What the server's side 
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .answers import Assignment, BelowFloor, Gram, Remembered, Sum, Traffic, Updates, Vector, Weights, Work
 from .errors import Refused
-from .gram import cosine_block, gram_matrix, rounding
+from .gram import about, centred, cosine_block, gram_matrix, rounding
+from .history import of_split, parted
 from .in_process import InProcess
 from .leverage import Row
 from .messages import HEAD_BYTES, Task
@@ -30,13 +31,16 @@ class UploadView(PersonalSums):
     """Answers every functionality from uploads that the server collected. Implements `ServerView`."""
 
     compares_pairs = True
+    with_a_client = "every update in full: the clients share the secret that they transform updates by"
 
     def __init__(self, setup: Setup, how: Answering, before: Traffic = Traffic()) -> None:
         network = InProcess(setup.tap, max_bytes=4 * how.length + HEAD_BYTES)
         network.messages, network.bytes_up, network.bytes_down = astuple(before)
         super().__init__(setup, how.owner, how.rules, ClientSide(setup, Policy(min_cohort=1), how.transform), network)
         self._how = how
-        self.sees_updates = how.owner == "server"
+        self.sees_updates, self.holds_transformed = how.owner == "server", how.owner == "clients"
+        if self.sees_updates:
+            self.with_a_client = ""
 
     # --- work ---------------------------------------------------------------------------------------------------------
 
@@ -85,7 +89,11 @@ class UploadView(PersonalSums):
                 )
             row = {i: a for i, a in summed.row.items() if a != 0}
             receivers = weights[cluster].members or work[cluster].members
-            answered[cluster] = self._publish(f"{cluster}@{round}", summed.session, row, summed.total, receivers)
+            answer = self._publish(f"{cluster}@{round}", summed.session, row, summed.total, receivers)
+            if isinstance(answer, Sum):
+                updates = Updates(f"{cluster}@{round}/update", cluster, round, summed.clients, work[cluster].members)
+                self._open(updates, answer, weights[cluster].of, weights[cluster].times_samples)
+            answered[cluster] = answer
         return answered
 
     def _draw(self, sessions: Mapping[str, Session]) -> None:
@@ -113,13 +121,22 @@ class UploadView(PersonalSums):
 
     # --- answers ------------------------------------------------------------------------------------------------------
 
-    def gram(self, updates: Updates, /) -> Gram:
+    def gram(self, updates: Updates, /, *, origin: bool = False) -> Gram:
         rows = self._rows(updates, updates.clients)
+        return self._compared(updates.round, "gram", updates.clients, rows, origin)
+
+    def recall(self, round: int, kept: Sequence[Remembered], /) -> Gram:
+        rows = {i: row for handle in kept for i, row in zip(handle.rows, self._recalled(handle), strict=True)}
+        clients, parts = parted(kept)
+        found = self._compared(round, "gram(recall)", clients, [rows[i] for i in clients], True)
+        return replace(found, matrix=centred(found.matrix, parts))
+
+    def _compared(self, round: int, what: str, clients: Clients, rows: Sequence[Vector], origin: bool) -> Gram:
         size = len(rows) * (len(rows) + 1) // 2
-        self._disclose(updates.round, "server", "gram", updates.clients, size, "all inner products and norms of the updates")
+        self._disclose(round, "server", what, clients, size, "all inner products and norms of the updates")
         with self._network.timed(SERVER):
-            matrix = gram_matrix(rows)
-        return Gram(updates.clients, matrix, self._how.tolerance + rounding(self._how.length))
+            matrix = gram_matrix(rows) if origin else centred(gram_matrix(rows))
+        return Gram(clients, matrix, self._how.tolerance + rounding(self._how.length))
 
     def sums(self, updates: Updates, weights: Mapping[str, Weights], /) -> Mapping[str, Sum | BelowFloor]:
         collected = self._collected(updates)
@@ -134,8 +151,18 @@ class UploadView(PersonalSums):
             label = f"{name}@{updates.round}"
             receivers = weights[name].members or updates.members
             answer = self._publish(label, collected.session, row, total, receivers) if name in safe else None
+            if isinstance(answer, Sum):
+                self._open(updates, answer, row)
+                answer = self._with_energy(answer, row, collected) if weights[name].energy else answer
             answered[name] = answer or self._unsummed(label, tuple(row))
         return answered
+
+    def _with_energy(self, answer: Sum | BelowFloor, row: Mapping[int, float], collected: Collected) -> Sum | BelowFloor:
+        if isinstance(answer, BelowFloor):
+            return answer
+        with self._network.timed(SERVER):
+            squares = {i: float(np.square(collected.received[i][0], dtype=np.float64).sum()) for i in row}
+        return replace(answer, energy=math.fsum(a * squares[i] for i, a in row.items()) / answer.weight)
 
     def _survivors(self, updates: Updates) -> Clients:
         return tuple(self._collected(updates).received)
@@ -173,9 +200,11 @@ class UploadView(PersonalSums):
 
     def cosines(self, updates: Updates, remembered: Remembered, /) -> NDArray[np.float64]:
         new, rows = self._lasting(updates, updates.clients), self._recalled(remembered)
+        if of_split(remembered) and rows:
+            new, rows = about(rows, new), about(rows, rows)
         size = len(new) * len(rows)
-        about = tuple(sorted({*updates.clients, *remembered.clients}))
-        self._disclose(updates.round, "server", "gram(remember)", about, size, "inner products with updates of earlier rounds")
+        whom = tuple(sorted({*updates.clients, *remembered.clients}))
+        self._disclose(updates.round, "server", "gram(remember)", whom, size, "inner products with updates of earlier rounds")
         with self._network.timed(SERVER):
             return cosine_block(new, rows)
 

@@ -13,14 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..crypto.orthonormal import Transform
-from .answers import SKETCHES, Work
+from .answers import OFFSET_SKETCHES, SKETCHES, Work
 from .errors import ProtocolError
-from .messages import Envelope, Mean, Ready, Task, Upload
+from .messages import Envelope, Mean, OffsetSketched, Ready, Task, Upload
 from .roles import Deadline, Effect, Event, Learned, Perform, Persist, Received, Send, Worked
 from .session import SERVER, Session
 
 Vector = NDArray[np.float32]
 PROTOCOL = "uploads"
+
+
+OTHER_WAY = {f"{of} sketch": f"{of} offset sketch" for of in SKETCHES.values()}
+OTHER_WAY |= {offset: origin for origin, offset in OTHER_WAY.items()}
+"""Sketches of one work about the origin and behind an offset: both together would tell the offset."""
 
 
 def to_bytes(vector: Vector) -> bytes:
@@ -93,8 +98,11 @@ def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
 
 
-def _answer(state: Working, work: Worked) -> Upload | Ready:
-    if state.session.protocol.removeprefix(f"{PROTOCOL}/") in SKETCHES:
+def _answer(state: Working, work: Worked) -> Upload | OffsetSketched | Ready:
+    kind = state.session.protocol.removeprefix(f"{PROTOCOL}/")
+    if kind in OFFSET_SKETCHES:
+        return OffsetSketched(work.vector.astype("<u8", copy=False).tobytes())
+    if kind in SKETCHES:
         return Upload(to_bytes(work.vector), 1)
     if state.idle.transform is None:
         return Ready()
@@ -110,13 +118,15 @@ def _checked(state: Idle, envelope: Envelope, task: Task) -> Session:
         session = task.session
     except ValueError as error:
         raise ProtocolError(f"a task without a valid session: {error}", envelope.sender) from None
+    sketch = task.work in SKETCHES or task.work in OFFSET_SKETCHES
     problems = {
         "a task that is not the server's": envelope.sender != SERVER,
         "a task under another session's digest": session.digest != envelope.session,
         "a task of another run": task.run != state.run,
         "a task of another protocol": task.protocol != f"{PROTOCOL}/{task.work}",
         "a task of an unknown kind of work": task.work not in get_args(Work),
-        "a sketch of work that is uploaded": task.work in SKETCHES and state.transform is not None,
+        "a sketch of work that is uploaded": sketch and state.transform is not None,
+        "a sketch of work that was sketched the other way": task.round < state.next_round.get(OTHER_WAY.get(task.work, ""), 0),
         "a task for others": state.me not in task.roster,
         "a task for a round already answered": task.round < state.next_round.get(task.work, 0),
         f"a cohort under the policy's {state.policy.min_cohort}": len(task.roster) < state.policy.min_cohort,

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..crypto.entropy import Entropy
 from ..crypto.projection import TwoStage
+from .account import Opened, Sketched
 from .answers import (
     Assignment,
     BelowFloor,
@@ -145,8 +146,13 @@ class ServerView(Protocol):
         """
         ...
 
-    def gram(self, updates: Updates, /) -> Gram:
-        """Inner products of these updates."""
+    def gram(self, updates: Updates, /, *, origin: bool = False) -> Gram:
+        """Inner products of these updates' deviations from their mean; about the origin, of the updates themselves.
+
+        Differences are enough for distances, bipartitions and rules that are shift invariant. Beside a published sum the products
+        of the updates themselves tell each update's component along that sum. Raises Refused for both of one update where
+        the protection hides updates.
+        """
         ...
 
     def coordinates(
@@ -159,14 +165,33 @@ class ServerView(Protocol):
         ...
 
     def remember(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
-        """Keep these clients' updates beyond the round."""
+        """Keep these clients' updates beyond the round, to compare updates of any later round with (gram(remember))."""
+        ...
+
+    def edge(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
+        """Keep these clients' updates, of a cluster that is split, to place later clients by (gram(edge)).
+
+        They are compared about their own mean. A key of their own serves them and nothing else, as long as the handle is kept.
+        """
         ...
 
     def cosines(self, updates: Updates, remembered: Remembered, /) -> NDArray[np.float64]:
         """Cosine similarity of new updates (rows) to remembered ones (columns): float64, 0 where a norm is 0.
 
-        A row is NaN where the client answered nothing that could be compared.
+        To the updates of a split (`edge`): of all these updates' deviations from the mean of those of the split. A row is NaN
+        where the client answered nothing that could be compared.
         """
+        ...
+
+    def keep(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
+        """Have these clients' updates kept for `recall` (gram(recall)).
+
+        Where updates are hidden each client keeps its own, and nothing is sent.
+        """
+        ...
+
+    def recall(self, round: int, kept: Sequence[Remembered], /) -> Gram:
+        """Inner products of kept updates' deviations from their mean, each client in one handle: of those that answer."""
         ...
 
     def accumulate(
@@ -244,6 +269,31 @@ class ServerView(Protocol):
     @property
     def log(self) -> Sequence[Disclosure]:
         """Every answer so far, in order."""
+        ...
+
+    @property
+    def sketched(self) -> Sequence[Sketched]:
+        """Every set of updates that the server has sketches or all inner products of, in order. Not kept by snapshots."""
+        ...
+
+    @property
+    def opened(self) -> Sequence[Opened]:
+        """Every sum that was published, in order. Not kept by snapshots."""
+        ...
+
+    @property
+    def sees_updates(self) -> bool:
+        """Whether the server holds clients' updates as they are."""
+        ...
+
+    @property
+    def holds_transformed(self) -> bool:
+        """Whether the server holds each update transformed by a secret of the clients."""
+        ...
+
+    @property
+    def with_a_client(self) -> str:
+        """What server and one client together learn beyond what the server does, in words; empty for nothing."""
         ...
 
     @property

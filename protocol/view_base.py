@@ -11,6 +11,7 @@ import numpy as np
 
 from ..crypto.projection import TwoStage
 from . import own_models
+from .account import Opened, Sketched
 from .answers import (
     Assignment,
     BelowFloor,
@@ -57,12 +58,18 @@ class ViewBase(ModelKeeping):
     """Whether clients answer questions about pairs under this protection."""
     sees_updates = False
     """Whether the server holds clients' updates as they are."""
+    holds_transformed = False
+    """Whether the server holds each update transformed by a secret of the clients."""
+    with_a_client = ""
+    """What the server learns beyond its own view from one client that gives away the secrets that clients share."""
 
     def __init__(self, setup: Setup, owner: Owner, rules: Rules, clients: ClientSide, network: InProcess) -> None:
         super().__init__(setup, owner, clients, network)
         self.below_floor: list[BelowFloor] = []
         self.log: list[Disclosure] = []
         self._gate = Gate(rules)
+        self.sketched: list[Sketched] = []
+        self.opened: list[Opened] = []
         self._pairs: Pairs | None = None
         holds = None if owner == "server" else (lambda name: name in self.clients.models)
         policy, d = choosing.ChoosingPolicy(), len(setup.initial)
@@ -176,6 +183,12 @@ class ViewBase(ModelKeeping):
         """The names of the rows that the gate admits. Raises Refused if, with what was published, they would show too much."""
         with self._network.timed(SERVER):
             return self._gate.admit(updates.name, rows)
+
+    def _open(self, updates: Updates, answer: Sum, row: Row, times_samples: bool = False) -> None:
+        """Put a published sum on record, with the weights of those that are in it."""
+        kind: Work = "gradient" if updates.name.endswith("/gradient") else "update"
+        there = {i: row[i] for i in answer.clients if i in row}
+        self.opened.append(Opened(updates.round, updates.cluster, kind, there, times_samples, answer.recipient))
 
     def _unsummed(self, name: str, clients: Clients) -> BelowFloor:
         self.below_floor.append(BelowFloor(name, clients, self._least))

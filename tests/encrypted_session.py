@@ -16,7 +16,7 @@ from cloister.protocol.in_process import InProcess
 from cloister.protocol.messages import Envelope, decode, encode
 from cloister.protocol.roles import Party, Worked
 from cloister.protocol.session import SERVER, Session
-from cloister.protocol.sketch_view import SketchSecret
+from cloister.protocol.sketch_keys import SketchSecret
 
 RUN, SEED, D, K = bytes(range(16)), bytes(range(32)), 40, 16
 LIMIT = 1 << 27

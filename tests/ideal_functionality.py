@@ -21,6 +21,7 @@ from cloister.protocol import Plain
 from cloister.protocol.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Updates, Weights
 from cloister.protocol.errors import ProtocolError, Refused
 from cloister.protocol.gate import Rules
+from cloister.protocol.history import apart
 from cloister.protocol.in_process import Frame
 from cloister.protocol.view import LocalJob, LocalWork, Protection, ServerView, Setup
 
@@ -134,6 +135,9 @@ class Drive:
             bool, tuple[Remembered, dict[int, np.ndarray], dict[int, float]]
         ] = {}  # sums, and bounds on their norms
         self.historian = np.random.default_rng([seed, len(clients), 1])
+        self.comparer = np.random.default_rng([seed, len(clients), 2])
+        self.edges: list[tuple[Remembered, int, str]] = []
+        self.kept: list[tuple[Remembered, int, str]] = []
 
     # --- clients and network --------------------------------------------------------------------------------------------
 
@@ -367,12 +371,59 @@ class Drive:
             raise NotIdeal(f"{what} is not in the disclosure log as that client's")
         self._check_value(what, answer, weights, of, asked.kind, receiver)
 
-    def gram(self, asked: Asked) -> None:
+    def by_differences(self, asked: Asked) -> None:
+        """Compare what differs, and nothing else: with one another, with splits, and what is kept; then one sum."""
+        rng = self.comparer
+        self.gram(asked, origin=False)
+        if not asked.compared:
+            return
+        for remembered, round, kind in self.edges[-1:]:
+            self.cosines(asked, (remembered, round, kind), about_the_split=True)
+        chosen = tuple(i for i in asked.compared if rng.random() < 0.7)
+        if len(chosen) > 1 and rng.random() < 0.6:
+            self.edges.append((self.view.edge(asked.updates, chosen), self.round, asked.kind))
+        held = tuple(i for i in asked.compared if rng.random() < 0.8)
+        if held:
+            older = [(replace(h, clients=tuple(i for i in h.clients if i not in held)), *when) for h, *when in self.kept]
+            new = self.view.keep(asked.updates, held)
+            self.kept = [(h, *when) for h, *when in [*older, (new, self.round, asked.kind)] if h.clients]
+        if self.kept and rng.random() < 0.5:
+            self.recall()
+        self.sums(asked, {"one": self.some_weights(asked.updates.clients)})
+
+    def recall(self) -> None:
+        """Compare all that is kept, each set about its own mean, and check that."""
+        faults, logged = self._begin()
+        handles = [handle for handle, *_ in self.kept]
+        parts = apart(handles)
+        roster = tuple(sorted(i for part in parts for i in part))
+        try:
+            gram = self.view.recall(self.round, handles)
+        except ProtocolError as error:
+            if not self._silent(roster, faults):
+                raise NotIdeal(f"{error}: nothing was lost that this needs") from None
+            return
+        self._check_clients("kept updates", gram.clients, roster)
+        if not gram.clients:
+            return
+        vectors = {i: self.vector(i, *when).astype(np.float64) for handle, *when in self.kept for i in handle.clients}
+        rows, scale = np.zeros((len(gram.clients), self.length)), np.zeros(len(gram.clients))
+        for at in ([k for k, i in enumerate(gram.clients) if i in part] for part in parts):
+            if at:
+                inside = np.stack([vectors[gram.clients[k]] for k in at])
+                rows[at], norms = inside - inside.mean(axis=0), np.linalg.norm(inside, axis=1)
+                scale[at] = norms + norms.mean()
+        if (np.abs(gram.matrix - rows @ rows.T) > (gram.tolerance + 1e-6) * np.outer(scale, scale)).any():
+            raise NotIdeal(f"inner products of kept updates of {gram.clients} are off in round {self.round}")
+        if not any(set(gram.clients) <= set(entry.about) for entry in self.view.log[logged:]):
+            raise NotIdeal("inner products of kept updates are not in the disclosure log")
+
+    def gram(self, asked: Asked, origin: bool = True) -> None:
         """Ask for the Gram matrix and check it. Where it needs other parties, their silence is an error with blame."""
         faults, logged = self._begin()
         self.lost |= asked.missed
         try:
-            gram = self.view.gram(asked.updates)
+            gram = self.view.gram(asked.updates, origin=origin)
         except ProtocolError as error:
             if not self._silent(asked.updates.clients, faults):
                 raise NotIdeal(f"{error}: nothing was lost that this needs") from None
@@ -385,8 +436,9 @@ class Drive:
         if not any(set(gram.clients) <= set(entry.about) for entry in self.view.log[logged:]):
             raise NotIdeal("a Gram matrix is not in the disclosure log")
         view, updates = self.plain(gram.clients, self.round, asked.kind)
-        ideal = view.gram(updates)
-        norms = np.sqrt(np.diagonal(ideal.matrix))
+        ideal = view.gram(updates, origin=origin)
+        norms = np.array([np.linalg.norm(self.vector(i, self.round, asked.kind)) for i in gram.clients])
+        norms += 0 if origin else norms.mean()
         if gram.matrix.shape != ideal.matrix.shape or gram.matrix.dtype != np.float64 or (gram.matrix != gram.matrix.T).any():
             raise NotIdeal(f"a Gram matrix of {gram.clients} is no symmetric float64 matrix of their number")
         off = np.abs(gram.matrix - ideal.matrix) / np.outer(norms, norms)
@@ -412,8 +464,8 @@ class Drive:
             raise NotIdeal(f"{chosen} were to be remembered, not {remembered.clients}")
         self.remembered.append((remembered, self.round, asked.kind))
 
-    def cosines(self, asked: Asked, stored: tuple[Remembered, int, str]) -> None:
-        """Compare with updates of an earlier round, and check."""
+    def cosines(self, asked: Asked, stored: tuple[Remembered, int, str], about_the_split: bool = False) -> None:
+        """Compare with updates of an earlier round, and check. Who fell silent has no cosines to a split."""
         remembered, round, kind = stored
         faults, logged = self._begin()
         try:
@@ -428,10 +480,17 @@ class Drive:
             raise NotIdeal(f"{error}: nothing demands this") from None
         rows = np.stack([self.vector(i, self.round, asked.kind) for i in asked.updates.clients]).astype(np.float64)
         columns = np.stack([self.vector(i, round, kind) for i in remembered.clients]).astype(np.float64)
+        if about_the_split:
+            gone = np.isnan(found).all(axis=1)
+            lost = self.lost | (set(asked.updates.clients) - set(asked.compared or ()))
+            if not {i for i, none in zip(asked.updates.clients, gone, strict=True) if none} <= lost:
+                raise NotIdeal(f"{asked.updates.clients} were not all compared with a split, and nothing was lost")
+            found = found[~gone]
+            rows, columns = rows[~gone] - columns.mean(axis=0), columns - columns.mean(axis=0)
         expected = rows @ columns.T / np.outer(np.linalg.norm(rows, axis=1), np.linalg.norm(columns, axis=1))
         if found.shape != expected.shape or (np.abs(found - expected) > self.case.cosine).any():
             raise NotIdeal(f"cosines of {asked.updates.clients} and {remembered.clients} of round {round} are off")
-        about = {*asked.updates.clients, *remembered.clients}
+        about = {*(() if about_the_split else asked.updates.clients), *remembered.clients}
         if not any(about <= set(entry.about) for entry in self.view.log[logged:]):
             raise NotIdeal("cosines are not in the disclosure log")
 
@@ -520,6 +579,9 @@ class Drive:
                 if Functionality.COORDINATES in gives and rng.random() < 0.1:
                     self.median(asked)
                     continue
+                if Functionality.GRAM_EDGE in gives and not self.case.personal and self.comparer.random() < 0.4:
+                    self.by_differences(asked)
+                    continue
                 if Functionality.GRAM in gives and rng.random() < 0.7:
                     self.gram(asked)
                 if Functionality.GRAM_REMEMBER in gives:
@@ -537,7 +599,7 @@ class Drive:
                     self.some_personal_sums(asked)
         self.models = [INIT, *(self.models[1:] + moved)[-3:]]
         self.remembered = [(self.narrowed(handle), *when) for handle, *when in self.remembered[-3:]]
-        history = [handle for handle, *_ in self.history.values()]
+        history = [handle for handle, *_ in (*self.history.values(), *self.edges[-3:], *self.kept)]
         self.view.retire(self.models, [*(remembered for remembered, *_ in self.remembered), *history])
         self.round += 1
 

@@ -43,13 +43,25 @@ from cloister.protocol.masked.gaussian import PAPER_BETA, DistributedGaussian, r
 from cloister.protocol.masked.slots import COUNTING, Slots, Weighted
 from cloister.protocol.masked.sum import Members, Plan
 from cloister.protocol.masked.terms import Policy as SumPolicy
-from cloister.protocol.messages import Advertise, Envelope, Mean, Ready, Roster, SealedSeed, Task, Upload, decode, encode
+from cloister.protocol.messages import (
+    Advertise,
+    Envelope,
+    Mean,
+    OffsetSketched,
+    Ready,
+    Roster,
+    SealedSeed,
+    Task,
+    Upload,
+    decode,
+    encode,
+)
 from cloister.protocol.receiver_opened.run import Cast, members_of, receiver_opened
 from cloister.protocol.receiver_opened.terms import PROTOCOL as OPENED
 from cloister.protocol.receiver_opened.terms import Opening, OpeningPolicy
 from cloister.protocol.roles import Worked
 from cloister.protocol.session import SERVER, Session
-from cloister.protocol.sketch_view import SketchSecret
+from cloister.protocol.sketch_keys import RatchetedKeys, SketchSecret
 from cloister.protocol.two_servers.asking import GramAnswered, SumAnswered
 from cloister.protocol.two_servers.questions import sum_question
 from cloister.protocol.two_servers.run import client_parties, collect, gram, helper_parties, max_bytes, sums
@@ -111,6 +123,7 @@ MESSAGES = {
     "task with a model": Task(*session_fields(SESSION).values(), "update", "init", floats([1.0, -2.5])),
     "task without": Task(*session_fields(SESSION).values(), "update", "root@2", b""),
     "upload": Upload(floats([0.0, 1.0, -1.0]), 300),
+    "offset sketched": OffsetSketched(bytes(range(16))),
     "mean": Mean("root@3", floats([0.5])),
     "advertise": Advertise(bytes(range(32)), bytes(range(64))),
     "roster": Roster((bytes(32), b"\x01" * 32), (bytes(64), b"\x01" * 64)),
@@ -478,7 +491,7 @@ def distributed_gaussian():
                 "label": f"distributed gaussian {place.client} {session.digest.hex()}",
                 "vector": floats(vector),
                 "input": place.encode(vector, ENTROPY).astype(f"<u{ring_bits // 8}").tobytes(),
-                "rho": {str(survivors): p.release(survivors, "zero out").event.rho for survivors in (5, 4)},
+                "rho": {str(survivors): p.release(survivors, "zero out").event.zcdp.rho for survivors in (5, 4)},
             }
         )
     return {"entropy_seed": SEED, "cases": cases}
@@ -625,6 +638,32 @@ def sketches():
     }
 
 
+def offset_sketches():
+    """Offsets of two parts in round 2, and what they hide of the vectors with (k + i)/8 at place k, i their number.
+
+    The sum of the two is exact in its last words only up to the rounding of float64 products, so it is not in here.
+    """
+    seed, d, k, radius = ENTROPY.secret("group seed", 32), 24, 6, 4.0 * 24**0.5
+    keys = RatchetedKeys(seed, SESSION.run, d, k, radius)
+    keys.advance(2)
+    vectors = [(np.arange(d, dtype=np.float32) + i) / 8 for i in range(2)]
+    drawn = [keys.offset(SESSION.digest, part) for part in (0, 1)]
+    return {
+        "entropy_seed": SEED,
+        "label": "group seed",
+        "seed": seed,
+        "run": SESSION.run,
+        "session": SESSION.digest,
+        "round": 2,
+        "d": d,
+        "k": k,
+        "radius": radius,
+        "vectors": [floats(vector) for vector in vectors],
+        "offsets": [one.offset.astype("<u8").tobytes() for one in drawn],
+        "unmasked": [floats(drawn[0].sketch.apply(vector)) for vector in vectors],
+    }
+
+
 FILES = {
     "crypto/v1/keys.json": keys,
     "crypto/v1/transforms.json": transforms,
@@ -635,6 +674,7 @@ FILES = {
     "group_seed/v1/broken.json": broken_exchanges,
     "uploads/v1/rounds.json": rounds,
     "sketch/v1/sketches.json": sketches,
+    "sketch/v1/offset_sketches.json": offset_sketches,
     "two_servers/v1/projections.json": ring_projections,
     "two_servers/v1/rounds.json": two_server_rounds,
     "two_servers/v1/broken.json": broken_two_servers,

@@ -47,6 +47,7 @@ class Small:
     d: int = D
     inputs: int = D
     rows: int = ROWS
+    by_position: bool = True
     broken: tuple[int, ...] = ()
 
     def weights_of(self, model):

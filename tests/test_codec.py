@@ -15,6 +15,7 @@ from cloister.fl.algorithms.algorithm import Cluster, Measured
 from cloister.fl.algorithms.cfl import State
 from cloister.fl.algorithms.fedavg import State as Flat
 from cloister.fl.algorithms.parameter_tree import Node
+from cloister.fl.bipartition import Bipartition
 from cloister.fl.codec import from_plain, to_plain
 from cloister.protocol.answers import Model, Remembered, Traffic
 
@@ -30,7 +31,8 @@ nodes = st.builds(
     st.integers(0, 99),
     st.integers(0, 99),
     st.tuples(names, names),
-    st.lists(remembered, max_size=2).map(tuple),
+    st.tuples(ids, ids),
+    st.none() | remembered,
 )
 states = st.builds(
     State,
@@ -40,6 +42,9 @@ states = st.builds(
     st.dictionaries(st.integers(0, 2**31 - 1), names, max_size=4),
     st.lists(names, max_size=3).map(tuple),
     st.none() | st.floats(allow_nan=False),
+    st.dictionaries(names, st.builds(Bipartition, ids, ids, st.floats(-1, 1)), max_size=2),
+    st.dictionaries(names, st.integers(0, 99), max_size=2),
+    st.booleans(),
 )
 
 
@@ -74,7 +79,7 @@ def test_traffic_returns_as_it_was(traffic: Traffic) -> None:
 
 def test_records_are_left_out() -> None:
     measured = {"0": Measured(0.1, 1.0, (3,), np.eye(1))}
-    state = State(1, {"0": Cluster((3,), Model("m"))}, {}, {}, (), 1.0, measured)
+    state = State(1, {"0": Cluster((3,), Model("m"))}, {}, {}, (), 1.0, measured=measured)
     assert "measured" not in to_plain(state)
     assert round_trip(state).measured == {}
     assert round_trip(state) == replace(state, measured={})

@@ -30,7 +30,7 @@ from cloister.protocol.answers import Cost, Functionality
 from cloister.protocol.dropouts import Dropouts
 from cloister.protocol.errors import Refused
 from cloister.protocol.in_process import Frame, InProcess
-from cloister.protocol.pairs.choices import DISTANCES, ONE_RELEASE, PAPER, PUBLIC, ServerSamples
+from cloister.protocol.pairs.choices import DISTANCES, ONE_RELEASE, PER_PAIR, PUBLIC, ServerSamples
 from cloister.protocol.session import SERVER
 from cloister.protocol.view import LocalJob, LocalWork, Protection, ServerView, Setup
 from cloister.scenario_file import load
@@ -454,14 +454,14 @@ def test_the_data_is_read_only_if_a_number_is_missing() -> None:
 # --- pairs of clients -------------------------------------------------------------------------------------------------
 
 PAIRS = frozenset({Functionality.SUMS, Functionality.PAIRS})
-COMPARED = PairLoad(choice=PAPER, d=20, inputs=30, rows=12, weights=40)
+COMPARED = PairLoad(choice=PER_PAIR, d=20, inputs=30, rows=12, weights=40)
 
 
 def pairs_workload(**changes: Any) -> Workload:
     return workload(PAIRS, **{"clients": 6, "clusters": 2, "parameters": 60, "pairs": COMPARED, **changes})
 
 
-@pytest.mark.parametrize("choice", [PAPER, PUBLIC, ONE_RELEASE, DISTANCES, ServerSamples(embedding="public")], ids=repr)
+@pytest.mark.parametrize("choice", [PER_PAIR, PUBLIC, ONE_RELEASE, DISTANCES, ServerSamples(embedding="public")], ids=repr)
 @pytest.mark.parametrize("protection", [p for p in PROTECTIONS if Functionality.PAIRS in p.gives], ids=brief)
 def test_all_pairs_are_compared_once_and_frames_are_what_is_counted(protection: Protection, choice: Any) -> None:
     frames: list[Frame] = []
@@ -472,9 +472,9 @@ def test_all_pairs_are_compared_once_and_frames_are_what_is_counted(protection: 
     costs = spent(found)
     assert sum(c.bytes_up for i, c in costs.items() if i >= 0) == sum(len(f.data) for f in frames if f.sender >= 0)
     kinds = [f.kind for f in frames]
-    by_pair = choice in (PAPER, PUBLIC, DISTANCES)
+    by_pair = choice in (PER_PAIR, PUBLIC, DISTANCES)
     assert kinds.count("PairDistance" if choice is DISTANCES else "PairClouds") == (30 if by_pair else 6)
-    assert kinds.count("SealedEmbedding") == (60 if choice in (PAPER, DISTANCES) else 0)  # up, and down again
+    assert kinds.count("SealedEmbedding") == (60 if choice in (PER_PAIR, DISTANCES) else 0)  # up, and down again
     assert any(d.what == "pairs" and d.round == 0 for d in found.log)
 
 
@@ -496,7 +496,7 @@ def test_clients_that_fall_silent_leave_pairs_for_later_or_lost() -> None:
 def test_the_load_of_a_scenario_is_that_of_its_run() -> None:
     scenario = replace(
         quickstart(),
-        algorithm=EMDCFL(eps=0.1, choice=PAPER, size=Size(20)),
+        algorithm=EMDCFL(eps=0.1, choice=PER_PAIR, size=Size(20)),
         protection=Plain(),
         validation=0.2,
     )

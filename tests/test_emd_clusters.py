@@ -1,6 +1,7 @@
 """From edges to clusters: known answers, broken cliques among them, and what a tolerance must do."""
 
 import io
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from cloister.fl.emd.calibration import excess, from_distances, from_references, from_replicates
-from cloister.fl.emd.clusters import adjacency, components, neighbourhoods
+from cloister.fl.emd.clusters import adjacency, components, majorities, neighbourhoods
 from cloister.fl.emd.figure import distance_figure
 from cloister.fl.metrics import adjusted_rand_index
 
@@ -41,7 +42,7 @@ def test_a_lost_self_edge_changes_nothing() -> None:
     assert joined.diagonal().all()
     assert neighbourhoods(joined, range(4)) == ((0, 1, 2), (3,))
     # without the forced diagonal the card's cluster of 0 would be torn off
-    joined[0, 0] = False
+    joined[0, 0] = 0
     with pytest.raises(ValueError, match="diagonal"):
         neighbourhoods(joined, range(4))
 
@@ -58,7 +59,7 @@ def test_clients_are_named_by_their_ids() -> None:
     for wrong in ((7, 2, 7), (7, 1)):
         with pytest.raises(ValueError, match=r"twice|listed"):
             adjacency(edges((7, 2)), wrong)
-    with pytest.raises(ValueError, match="bool matrix"):
+    with pytest.raises(ValueError, match="int8 matrix"):
         components(joined, (1, 2))
 
 
@@ -70,8 +71,50 @@ def test_neighbourhoods_refine_components(seed: int, count: int, share: float) -
     fine, coarse = neighbourhoods(joined, range(count)), components(joined, range(count))
     assert sorted(sum(fine, ())) == sorted(sum(coarse, ())) == list(range(count))
     assert all(any(set(cluster) <= set(other) for other in coarse) for cluster in fine)
-    reach = np.linalg.matrix_power(joined.astype(np.int64), count) > 0
+    reach = np.linalg.matrix_power((joined == 1).astype(np.int64), count) > 0
     assert {frozenset(np.flatnonzero(row).tolist()) for row in reach} == {frozenset(cluster) for cluster in coarse}
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 14), st.integers(1, 4), st.floats(0, 1))
+def test_where_no_decided_pair_is_wrong_majorities_are_components(seed: int, count: int, groups: int, known: float) -> None:
+    rng = np.random.default_rng(seed)
+    group = rng.integers(groups, size=count)
+    told = {pair: bool(group[pair[0]] == group[pair[1]]) for pair in combinations(range(count), 2) if rng.random() < known}
+    found = adjacency(told | {pair[::-1]: edge for pair, edge in told.items()}, range(count))
+    assert majorities(found, range(count)) == components(found, range(count))
+
+
+def agreement(found: Array, clusters: tuple[tuple[int, ...], ...]) -> int:
+    """Joined less refused pairs in clusters."""
+    return sum(int(found[i, j]) for cluster in clusters for i, j in combinations(cluster, 2))
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.floats(0, 1), st.floats(0, 1))
+def test_no_client_of_a_majority_would_rather_be_elsewhere(seed: int, count: int, joined: float, known: float) -> None:
+    rng = np.random.default_rng(seed)
+    drawn = {pair: bool(rng.random() < joined) for pair in combinations(range(count), 2) if rng.random() < known}
+    found = adjacency(drawn | {pair[::-1]: edge for pair, edge in drawn.items()}, range(count))
+    clusters = majorities(found, range(count))
+    assert sorted(sum(clusters, ())) == list(range(count))
+    assert agreement(found, clusters) >= 0
+    for cluster in clusters:
+        for client in cluster:
+            rest = {other: tuple(set(other) - {client}) for other in clusters}
+            for target in (*clusters, ()):
+                moved = tuple(rest[c] + ((client,) if c == target else ()) for c in clusters)
+                assert agreement(found, moved) <= agreement(found, clusters)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_wrong_edges_and_a_client_of_two_groups_are_outvoted(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    told = {(i, j): i % 4 == j % 4 for i, j in combinations(range(40), 2) if rng.random() < 0.7}
+    told = {pair: edge != (rng.random() < 0.03) for pair, edge in told.items()}
+    told |= {(0, j): j % 4 < 2 for j in range(1, 40)}  # client 0 is joined with its own group and another
+    found = adjacency(told | {pair[::-1]: edge for pair, edge in told.items()}, range(40))
+    clusters = [tuple(i for i in cluster if i) for cluster in majorities(found, range(40))]
+    assert adjusted_rand_index(clusters, {i: i % 4 for i in range(1, 40)}) >= 0.9
+    assert len(components(found, range(40))) == 1
 
 
 def planted(groups: list[int], far: float, noise: float, seed: int) -> Array:
@@ -136,16 +179,15 @@ def test_a_share_of_the_references_is_the_papers_tolerance_at_the_papers_distanc
     assert from_references([30.0, 20.0], share=0.5) == pytest.approx(12.5)
 
 
-def test_replicates_keep_clients_of_one_distribution_together_as_often_as_they_say() -> None:
+@pytest.mark.parametrize("counts", [(2, 2, 2, 2), (8, 8, 8), (1, 2, 5, 3, 1)])
+def test_replicates_refuse_clients_of_one_distribution_as_often_as_they_say(counts: tuple[int, ...]) -> None:
     rng = np.random.default_rng(4)
-    clients, runs, kept = 6, 400, 0
-    for _ in range(runs):
-        eps = from_replicates(rng.normal(0.1, 0.01, (clients, 8)), error=0.2)
-        differences = rng.normal(0, 0.01, (clients, clients)) - rng.normal(0, 0.01, (clients, 1))  # W - tau, tau shared
-        kept += bool((differences[~np.eye(clients, dtype=bool)] < eps).all())
-    assert kept / runs >= 0.8 - 3 * np.sqrt(0.16 / runs)
-    assert from_replicates(np.full((3, 4), 0.2)) == 0
-    assert from_replicates(np.array([[0.1, 0.2]])) > 0
+    refused = 0
+    for _ in range(runs := 1500):
+        rows = [rng.normal(0.1 * client, 0.01, count) for client, count in enumerate(counts)]
+        refused += rng.normal(0.3, 0.01) - rng.normal(0.3, 0.01) >= from_replicates(rows, error=0.05)  # W - tau
+    assert abs(refused / runs - 0.05) <= 4 * np.sqrt(0.05 * 0.95 / runs)
+    assert from_replicates([[0.2] * 4] * 3) == 0
 
 
 @pytest.mark.parametrize("references", [[], [0.0, 0.0], [np.nan, 0.1]])
@@ -154,8 +196,11 @@ def test_references_that_say_nothing_raise(references: list[float]) -> None:
         from_references(references)
     with pytest.raises(ValueError, match="share"):
         from_references([0.1], share=0)
-    with pytest.raises(ValueError, match="two finite"):
-        from_replicates(np.ones((3, 1)))
+    for wrong in ([[1.0], [2.0]], [], [[1.0, np.nan]]):
+        with pytest.raises(ValueError, match="two finite"):
+            from_replicates(wrong)
+    with pytest.raises(ValueError, match="error"):
+        from_replicates([[1.0, 2.0]], error=0.0)
     with pytest.raises(ValueError, match="square"):
         from_distances(np.ones((2, 3)), [0.1])
 

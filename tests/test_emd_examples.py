@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from cloister import scenario_file
-from cloister.fl.algorithms.emd_cfl import EMDCFL
+from cloister.fl.algorithms.emd_cfl import AS_PUBLISHED, EMDCFL, PRINTED
 from cloister.fl.data import Digits
 from cloister.fl.emd import Size
 from cloister.fl.models import Mlp, Normalised
@@ -16,7 +16,7 @@ from cloister.fl.partition import Rotation, TopicPerClient
 from cloister.fl.population import Examples, Source
 from cloister.fl.scenario import Scenario
 from cloister.fl.training import Job, PlainLoop, Training
-from cloister.protocol.pairs.choices import PAPER
+from cloister.protocol.pairs.choices import PER_PAIR, PerPair
 from cloister.protocol.pairs.noise import Noise, opened, release
 from cloister.scenario_file import with_fitting_settings
 from cloister.threat_models.semantic import CornerPatches, GreenDigits
@@ -76,7 +76,9 @@ def test_scenarios_have_the_papers_numbers(name: str) -> None:
     assert value.training.lr == (0.001 if name == "emd_cfl_pacs" else 0.01)
     assert value.validation == (0.2 if name == "emd_cfl_pacs" else 0.1)
     assert isinstance(value.algorithm, EMDCFL)
-    assert (value.algorithm.eps, value.algorithm.choice) == (0.025, PAPER)
+    assert value.algorithm == PRINTED
+    assert (PRINTED.eps, PRINTED.size, PRINTED.choice) == (0.025, Size(512, 0.1), PerPair(ratio=0.9, reference="plain"))
+    assert getattr(module, "as_published", replace(value, algorithm=AS_PUBLISHED)) == replace(value, algorithm=AS_PUBLISHED)
     assert isinstance(module.quick, Scenario)
     assert module.quick.rounds <= 6
 
@@ -169,7 +171,7 @@ def test_a_sweep_trains_once_and_goes_on_where_it_stopped() -> None:
         partition=Rotation(clients=6, angles=(0, 90)),
         model=Mlp(hidden=(16,)),
         training=Training(epochs=6, batch=10, lr=0.1),
-        algorithm=EMDCFL(eps=0.1, choice=PAPER, size=Size(30)),
+        algorithm=EMDCFL(eps=0.1, choice=PER_PAIR, size=Size(30)),
         execution=counted,
         validation=0.3,
     )

@@ -110,7 +110,7 @@ def test_under_random_dropouts_every_answer_is_that_of_plain_for_the_same_surviv
         if "root" not in answered:
             continue
         updates = answered["root"]
-        gram = view.gram(updates)
+        gram = view.gram(updates, origin=True)
         clear = np.stack([update_of(i, round) for i in gram.clients]).astype(np.float64)
         norms = np.linalg.norm(clear, axis=1)
         assert np.all(np.abs(gram.matrix - clear @ clear.T) <= gram.tolerance * np.outer(norms, norms))
@@ -177,7 +177,7 @@ def test_what_cannot_be_encrypted_sits_out_and_is_recorded():
 def test_inner_products_are_within_their_tolerance_and_norms_nearly_exact(keys, lost):
     view = open_view(Encrypted(keys=keys), tap=losing("EncryptedInput", lost))
     updates = view.train(0, root())["root"]
-    gram = view.gram(updates)
+    gram = view.gram(updates, origin=True)
     assert gram.clients == tuple(i for i in MEMBERS if i not in lost)
     clear = np.stack([update_of(i) for i in gram.clients]).astype(np.float64)
     norms = np.linalg.norm(clear, axis=1)
@@ -185,22 +185,22 @@ def test_inner_products_are_within_their_tolerance_and_norms_nearly_exact(keys, 
     assert np.array_equal(gram.matrix, gram.matrix.T)
     assert np.abs(np.sqrt(np.diag(gram.matrix)) / norms - 1).max() < 0.6e-3
     sent = view.traffic.messages
-    assert np.array_equal(gram.matrix, view.gram(updates).matrix)
+    assert np.array_equal(gram.matrix, view.gram(updates, origin=True).matrix)
     assert view.traffic.messages == sent, "nothing is opened twice"
     gradients = view.train(0, root(), "gradient")["root"]
-    clear = np.stack([update_of(i, 0, "gradient") for i in view.gram(gradients).clients]).astype(np.float64)
+    clear = np.stack([update_of(i, 0, "gradient") for i in view.gram(gradients, origin=True).clients]).astype(np.float64)
     norms = np.linalg.norm(clear, axis=1)
-    assert np.all(np.abs(view.gram(gradients).matrix - clear @ clear.T) <= gram.tolerance * np.outer(norms, norms))
+    assert np.all(np.abs(view.gram(gradients, origin=True).matrix - clear @ clear.T) <= gram.tolerance * np.outer(norms, norms))
 
 
 def test_scores_that_nobody_opens_raise():
     view = open_view(tap=lambda f: [] if f.kind == "RoundedScores" else [f])
     updates = view.train(0, root())["root"]
     with pytest.raises(ProtocolError, match="no client opened"):
-        view.gram(updates)
+        view.gram(updates, origin=True)
     view = open_view(tap=lambda f: [] if f.kind == "OfferedKey" else [f])
     with pytest.raises(ProtocolError, match="no client made the key"):
-        view.gram(view.train(0, root())["root"])
+        view.gram(view.train(0, root())["root"], origin=True)
 
 
 def two_rounds(view, restored=None):
@@ -243,12 +243,12 @@ def test_keys_of_sessions_keep_nothing_across_rounds():
         view.remember(updates, (1,))
     with pytest.raises(Refused, match="several rounds"):
         view.accumulate(updates, {1: 1.0})
-    view.gram(updates)
+    view.gram(updates, origin=True)
     assert {name.round for name in view.server.keys} == {0}
     view.retire([Model("init")], [])
     assert not view.server.keys
     with pytest.raises(Refused, match="are gone"):
-        view.gram(updates)
+        view.gram(updates, origin=True)
 
 
 def arrays_in(thing):
@@ -271,7 +271,7 @@ def test_the_server_holds_no_update_no_model_no_seed_and_no_secret_key():
         return [frame]
 
     view, _, model = two_rounds(open_view(tap=tap))
-    view.gram(view.train(2, root(model=next(iter(view._models))))["root"])
+    view.gram(view.train(2, root(model=next(iter(view._models))))["root"], origin=True)
     secret = [*(update_of(i, r) for i in MEMBERS for r in (0, 1)), model, *view.clients.means.values()]
     assert any(correlated(a, c) for a in arrays_in(view.clients) for c in secret), "the search would find one"
     assert not any(correlated(a, c) for a in arrays_in(view.server) for c in secret)
@@ -289,7 +289,7 @@ def test_the_log_says_what_each_party_learned():
     view = open_view()
     updates = view.train(0, root())["root"]
     assert [(d.what, d.about, d.scalars) for d in view.log] == [("participation", updates.clients, 0)]
-    view.gram(updates)
+    view.gram(updates, origin=True)
     view.sums(updates, {"root": Weights(dict.fromkeys(MEMBERS, 1.0), times_samples=True)})
     learned = {row["what"]: row["scalars"] for row in totals(view.log)["server"]}
     sketched = {"ciphertexts of update sketches": 0, "gram": 15}

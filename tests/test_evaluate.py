@@ -986,10 +986,10 @@ def test_clusters_are_judged_against_loyal_clients_and_members() -> None:
     trial.simulation.state = SimpleNamespace(round=4, clusters=clusters_of((0, 1, 2, 5), (3,), (6, 7)))
     metrics = attacked_metrics(trial, clean, None)
     assert metrics["detection"] == {
-        "by": "outside of the largest cluster",
+        "by": "outside of the loyal clients' cluster",
         "tpr": pytest.approx(2 / 3),
         "fpr": 1 / 4,
-        "auc": pytest.approx((2 * (3 + 0) + 1 * (0 + 0.5 * 3)) / 12),
+        "auc": pytest.approx((2 * (3 + 0.5) + 1 * (0 + 0.5 * 3)) / 12),
         "loyal_lost": [3],
     }
     found = metrics["clusters"]

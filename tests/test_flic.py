@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ from cloister.protocol.in_process import Frame
 from cloister.protocol.view import LocalJob, LocalOffer, LocalWork, Protection, Setup
 
 Answer = Callable[[LocalJob], ArrayLike | None]
+PRINTED = partial(FLIC, similarities="every round")
+"""Algorithm 1 as it is printed; what is asked for by default is in test_flic_once.py."""
 
 
 @dataclass
@@ -127,7 +130,7 @@ def test_the_similarity_is_what_recomputing_all_of_it_would_give(protection: Pro
     d, ids = 2000, (2, 3, 5, 8, 13, 21, 34, 55)
     vectors = np.random.default_rng(3).standard_normal((9, 56, d)).astype(np.float32)
     toy = Toy(ids, lambda job: vectors[job.round, job.client], d, protection)
-    algorithm = FLIC(rounds_before=100, participation=0.4)
+    algorithm = PRINTED(rounds_before=100, participation=0.4)
     state, latest = toy.begin(algorithm), {}
     for t in range(9):
         state = toy.step(algorithm, state)
@@ -149,7 +152,7 @@ def test_only_rows_of_the_rounds_clients_are_asked_for_and_no_pair_twice() -> No
         return cosines(updates, remembered)
 
     toy.view.cosines = watched
-    algorithm = FLIC(rounds_before=100, participation=0.3)
+    algorithm = PRINTED(rounds_before=100, participation=0.3)
     state = toy.begin(algorithm)
     for t in range(8):
         before = state.memory
@@ -167,7 +170,7 @@ def test_only_rows_of_the_rounds_clients_are_asked_for_and_no_pair_twice() -> No
 def test_the_view_keeps_one_update_of_each_client_and_none_after_t() -> None:
     vectors = np.random.default_rng(2).standard_normal((6, 10, 4))
     toy = Toy(range(10), lambda job: vectors[job.round, job.client])
-    algorithm = FLIC(rounds_before=6, participation=0.4)
+    algorithm = PRINTED(rounds_before=6, participation=0.4)
     state = toy.begin(algorithm)
     for _ in range(5):
         state = toy.step(algorithm, state)
@@ -182,7 +185,7 @@ def test_the_view_keeps_one_update_of_each_client_and_none_after_t() -> None:
 def test_what_is_forgotten_leaves_the_rest_as_it_was() -> None:
     vectors = np.random.default_rng(2).standard_normal((3, 6, 4))
     toy = Toy(range(6), lambda job: vectors[job.round, job.client])
-    memory = toy.play(FLIC(rounds_before=9, participation=0.9), 3).memory
+    memory = toy.play(PRINTED(rounds_before=9, participation=0.9), 3).memory
     less = forgotten(memory, (1, 4))
     keep = [k for k, i in enumerate(memory.clients) if i not in (1, 4)]
     assert less.clients == tuple(memory.clients[k] for k in keep)
@@ -195,7 +198,7 @@ def test_what_is_forgotten_leaves_the_rest_as_it_was() -> None:
 def test_until_t_the_run_is_fedavg_bit_for_bit() -> None:
     targets = np.random.default_rng(5).standard_normal((8, 4))
     flic, fedavg = (Toy(range(8), lambda job: (targets[job.client] - job.start) / 3) for _ in range(2))
-    ours, theirs = FLIC(rounds_before=5, participation=0.5), FedAvg(participation=0.5)
+    ours, theirs = PRINTED(rounds_before=5, participation=0.5), FedAvg(participation=0.5)
     state, other = flic.begin(ours), fedavg.begin(theirs)
     for _ in range(5):
         state, other = flic.step(ours, state), fedavg.step(theirs, other)
@@ -210,13 +213,13 @@ def test_until_t_the_run_is_fedavg_bit_for_bit() -> None:
 def test_separated_clients_are_found_with_purity_one(protection: Protection) -> None:
     vectors = groups_of(600, 24, 3)
     toy = Toy(range(24), constant(vectors), 600, protection)
-    state = toy.play(FLIC(rounds_before=4, participation=0.9, least=4), 4)
+    state = toy.play(PRINTED(rounds_before=4, participation=0.9, least=4), 4)
     planted = {i: i % 3 for i in range(24)}
     found = [c.members for c in state.clusters.values()]
     assert len(found) == 3
     assert purity(found, {i: planted[i] for c in found for i in c}) == 1.0
     before = {name: toy.view.observe(c.model).copy() for name, c in state.clusters.items()}
-    state = toy.step(FLIC(rounds_before=4, participation=0.9, least=4), state)
+    state = toy.step(PRINTED(rounds_before=4, participation=0.9, least=4), state)
     for name, cluster in state.clusters.items():  # each goes on in its own direction
         moved = toy.view.observe(cluster.model) - before[name]
         mean = np.mean([vectors[i] for i in cluster.members], axis=0)
@@ -234,7 +237,7 @@ def test_minus_gradient_twins_are_parted_though_their_similarity_is_zero() -> No
         seen.append((similarity.copy(), known.copy()))
         return Louvain()(similarity, known, rng)
 
-    state = toy.play(FLIC(rounds_before=1, detector=spying), 1)
+    state = toy.play(PRINTED(rounds_before=1, detector=spying), 1)
     assert members(state) == {(0, 1, 2, 3, 4), (5, 6, 7, 8, 9)}
     ((similarity, known),) = seen
     assert similarity[0, 5] == 0.0
@@ -261,21 +264,21 @@ def test_the_diagonal_is_no_edge_and_what_is_missing_stays_missing() -> None:
 
 def test_equal_updates_are_compared_like_any_other() -> None:
     toy = Toy((1, 2, 3), constant({1: [1, 0, 0, 0], 2: [1, 0, 0, 0], 3: [0, 1, 0, 0]}))
-    state = toy.play(FLIC(rounds_before=9), 1)
+    state = toy.play(PRINTED(rounds_before=9), 1)
     assert state.memory.cosines[0, 1] == 1.0
     assert one_plus_cosine(state.memory.cosines)[0].tolist() == [2.0, 2.0, 1.0]
 
 
 def test_a_zero_update_is_neither_like_nor_unlike() -> None:
     toy = Toy((1, 2, 3), constant({1: [1, 0, 0, 0], 2: [-1, 0, 0, 0], 3: [0, 0, 0, 0]}))
-    state = toy.play(FLIC(rounds_before=9), 1)
+    state = toy.play(PRINTED(rounds_before=9), 1)
     assert state.memory.known.all()
     assert one_plus_cosine(state.memory.cosines)[2].tolist() == [1.0, 1.0, 2.0]
 
 
 def test_an_update_that_cannot_be_used_is_not_stored() -> None:
     toy = Toy((1, 2, 3), lambda job: [np.nan] * 4 if job.client == 2 else [1, 0, 0, 0])
-    state = toy.play(FLIC(rounds_before=9), 1)
+    state = toy.play(PRINTED(rounds_before=9), 1)
     assert state.memory.clients == (1, 3)
     assert np.isfinite(state.memory.cosines).all()
 
@@ -283,14 +286,14 @@ def test_an_update_that_cannot_be_used_is_not_stored() -> None:
 def test_who_did_not_answer_keeps_the_update_of_before() -> None:
     vectors = np.random.default_rng(4).standard_normal((3, 4, 4))
     toy = Toy(range(4), lambda job: None if (job.round, job.client) == (1, 2) else vectors[job.round, job.client])
-    state = toy.play(FLIC(rounds_before=9), 2)
+    state = toy.play(PRINTED(rounds_before=9), 2)
     latest = {i: vectors[0 if i == 2 else 1, i] for i in range(4)}
     np.testing.assert_allclose(state.memory.cosines, brute(latest, range(4)), atol=1e-6)
 
 
 def test_updates_of_the_warm_up_are_not_compared() -> None:
     toy = Toy(range(6), constant(groups_of(4, 6, 2)))
-    algorithm = FLIC(rounds_before=4, warm_up=2, participation=0.5)
+    algorithm = PRINTED(rounds_before=4, warm_up=2, participation=0.5)
     state = toy.play(algorithm, 2)
     assert state.memory == EMPTY
     state = toy.step(algorithm, state)
@@ -299,7 +302,7 @@ def test_updates_of_the_warm_up_are_not_compared() -> None:
 
 def test_nobody_to_group_means_more_rounds_together() -> None:
     toy = Toy((1, 2), lambda job: None if job.round < 3 else [1, 0, 0, 0])
-    algorithm = FLIC(rounds_before=2)
+    algorithm = PRINTED(rounds_before=2)
     state = toy.play(algorithm, 3)
     assert list(state.clusters) == [ALL]
     state = toy.step(algorithm, state)
@@ -326,7 +329,7 @@ def test_louvain_without_any_edge_gives_singletons() -> None:
 
 def test_another_detector_plugs_in() -> None:
     toy = Toy(range(9), constant(groups_of(200, 9, 3)), 200)
-    assert members(toy.play(FLIC(rounds_before=1, detector=Components(threshold=1.5)), 1)) == {(0, 3, 6), (1, 4, 7), (2, 5, 8)}
+    assert members(toy.play(PRINTED(rounds_before=1, detector=Components(threshold=1.5)), 1)) == {(0, 3, 6), (1, 4, 7), (2, 5, 8)}
 
 
 @pytest.mark.parametrize("partition", [[[0, 1]], [[0, 1], [1, 2]], [[0, 1, 2, 3]], []])
@@ -351,7 +354,7 @@ def test_a_community_trains_one_client_where_its_share_is_below_one_and_the_leas
     vectors[10] = -vectors[0]
     for least, sizes in ((1, (1, 1)), (3, (3, 1))):
         toy = Toy(range(11), constant(vectors), 200)
-        every = FLIC(rounds_before=1, participation=1.0)
+        every = PRINTED(rounds_before=1, participation=1.0)
         state = toy.step(every, toy.begin(every))
         assert members(state) == {tuple(range(10)), (10,)}
         few = replace(every, participation=0.05, least=least)
@@ -362,7 +365,7 @@ def test_a_community_trains_one_client_where_its_share_is_below_one_and_the_leas
 
 def test_after_t_nothing_is_compared() -> None:
     toy = Toy(range(6), constant(groups_of(100, 6, 2)), 100)
-    algorithm = FLIC(rounds_before=1)
+    algorithm = PRINTED(rounds_before=1)
     state = toy.step(algorithm, toy.begin(algorithm))
     known = len(toy.view.log)
     toy.step(algorithm, state)
@@ -379,7 +382,7 @@ def never(clients: Sequence[int]) -> Answer:
 def test_clients_that_were_never_sampled_choose_once_communities_differ() -> None:
     wants = {6: 5 * UNSEEN[0], 7: 5 * UNSEEN[1]}
     toy = Toy(range(8), never((6, 7)), 100, wants=wants)
-    algorithm = FLIC(rounds_before=1, settle=2)
+    algorithm = PRINTED(rounds_before=1, settle=2)
     state = toy.play(algorithm, 1)
     assert members(state) == {(0, 2, 4), (1, 3, 5)}
     assert state.waiting == (6, 7)
@@ -396,7 +399,7 @@ def test_clients_that_were_never_sampled_choose_once_communities_differ() -> Non
 
 def test_who_does_not_choose_is_asked_again() -> None:
     toy = Toy(range(8), never((6, 7)), 100)
-    algorithm = FLIC(rounds_before=1)
+    algorithm = PRINTED(rounds_before=1)
     state = toy.play(algorithm, 1)
     choose = toy.view.choose
     toy.view.choose = lambda round, models, clients: {i: n for i, n in choose(round, models, clients).items() if i != 7}
@@ -410,7 +413,7 @@ def test_who_does_not_choose_is_asked_again() -> None:
 
 def test_newcomers_are_members_before_t_and_choose_after() -> None:
     toy = Toy(range(6), constant(UNSEEN), 100, wants={7: 9 * UNSEEN[1]}, late=(6, 7))
-    algorithm = FLIC(rounds_before=2)
+    algorithm = PRINTED(rounds_before=2)
     state = algorithm.join(toy.play(algorithm, 1), (6,))
     assert members(state) == {(0, 1, 2, 3, 4, 5, 6)}
     state = toy.step(algorithm, state)
@@ -424,7 +427,7 @@ def test_newcomers_are_members_before_t_and_choose_after() -> None:
 def test_a_community_below_the_floor_keeps_its_model_and_another_trains() -> None:
     vectors = groups_of(200, 5, 1) | {5: -groups_of(200, 1, 1)[0], 6: -groups_of(200, 2, 1)[1]}
     toy = Toy(range(7), constant(vectors), 200, Plain(floor=3))
-    algorithm = FLIC(rounds_before=1)
+    algorithm = PRINTED(rounds_before=1)
     state = toy.play(algorithm, 1)
     assert members(state) == {(0, 1, 2, 3, 4), (5, 6)}
     later = toy.step(algorithm, state)
@@ -438,7 +441,7 @@ def test_a_community_below_the_floor_keeps_its_model_and_another_trains() -> Non
 def test_a_trace_looks_for_communities_in_every_round_and_changes_nothing() -> None:
     vectors = groups_of(100, 12, 3)
     one, other = (Toy(range(12), constant(vectors), 100) for _ in range(2))
-    plain, traced = (FLIC(rounds_before=5, participation=0.5, trace=trace) for trace in (False, True))
+    plain, traced = (PRINTED(rounds_before=5, participation=0.5, trace=trace) for trace in (False, True))
     state, watched = one.begin(plain), other.begin(traced)
     for t in range(5):
         state, watched = one.step(plain, state), other.step(traced, watched)
@@ -455,7 +458,7 @@ def test_a_state_that_was_written_and_read_goes_on_bit_for_bit(protection: Prote
     vectors = groups_of(150, 10, 2)
     answer: Answer = lambda job: vectors[job.client] * (1 + 0.1 * job.round) - 0.1 * job.start  # noqa: E731
     first = Toy(range(10), answer, 150, protection)
-    algorithm = FLIC(rounds_before=4, participation=0.7, least=4)
+    algorithm = PRINTED(rounds_before=4, participation=0.7, least=4)
     state = first.play(algorithm, stop)
     second = Toy(range(10), answer, 150, protection)
     read = from_plain(State, to_plain(state))
@@ -470,7 +473,7 @@ def test_a_state_that_was_written_and_read_goes_on_bit_for_bit(protection: Prote
 
 def test_a_round_leaves_the_state_before_it_as_it_was() -> None:
     toy = Toy(range(6), constant(groups_of(4, 6, 2)))
-    algorithm = FLIC(rounds_before=3, participation=0.5)
+    algorithm = PRINTED(rounds_before=3, participation=0.5)
     first = toy.play(algorithm, 1)
     copy = to_plain(first)
     algorithm.round(first, toy.view, np.random.default_rng(0))
@@ -499,7 +502,7 @@ SMALL = Scenario(
     partition=LabelSwap(clients=12, groups=3, pairs=((1, 7), (3, 8), (4, 9)), shared_test=True),
     model=Mlp(hidden=(16,)),
     training=Training(epochs=2, batch=10, lr=0.1),
-    algorithm=FLIC(rounds_before=4, participation=0.6, trace=True),
+    algorithm=PRINTED(rounds_before=4, participation=0.6, trace=True),
     protection=Plain(),
     rounds=6,
     evaluate_every=2,
@@ -523,9 +526,9 @@ def test_a_run_is_resumed_and_records_what_was_found(tmp_path: Path) -> None:
 
 
 def test_what_it_needs_and_what_is_wrong() -> None:
-    assert FLIC(rounds_before=1).needs == {
+    assert PRINTED(rounds_before=1).needs == {
         Functionality.SUMS,
-        Functionality.GRAM,
+        Functionality.GRAM_ORIGIN,
         Functionality.GRAM_REMEMBER,
         Functionality.CHOICE,
     }
@@ -543,7 +546,7 @@ def test_what_it_needs_and_what_is_wrong() -> None:
         ({"detector": "louvain"}, "detector is a callable"),
     ):
         with pytest.raises(ValueError, match=words):
-            FLIC(**{"rounds_before": 5, **wrong})  # type: ignore[arg-type]
+            PRINTED(**{"rounds_before": 5, **wrong})  # type: ignore[arg-type]
     for wrong in ({"resolution": 0.0}, {"resolution": float("inf")}, {"self_loop": -1.0}, {"self_loop": float("nan")}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             Louvain(**wrong)

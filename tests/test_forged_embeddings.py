@@ -8,7 +8,7 @@ import pytest
 
 from cloister.fl.algorithms.emd_cfl import EMDCFL, Gap, Share
 from cloister.fl.data import Digits
-from cloister.fl.emd.clusters import components, neighbourhoods
+from cloister.fl.emd.clusters import components, majorities, neighbourhoods
 from cloister.fl.emd.distances import Euclidean, MeanDistance
 from cloister.fl.emd.subsample import Size
 from cloister.fl.models import Mlp
@@ -16,7 +16,7 @@ from cloister.fl.partition import Rotation
 from cloister.fl.scenario import Scenario
 from cloister.fl.training import Training
 from cloister.protocol import Masked, Permuted, Plain
-from cloister.protocol.pairs.choices import DISTANCES, ONE_RELEASE, PAPER, PUBLIC, Choice, MeanSketch, ServerSamples
+from cloister.protocol.pairs.choices import DISTANCES, ONE_RELEASE, PER_PAIR, PUBLIC, Choice, MeanSketch, ServerSamples
 from cloister.protocol.pairs.noise import Noise
 from cloister.protocol.pairs.question import Rows
 from cloister.threat_models.adversary import Adversary
@@ -33,7 +33,7 @@ DIGITS = Scenario(
     partition=Rotation(clients=8, angles=(0, 90)),
     model=Mlp(hidden=(32,)),
     training=Training(epochs=8, batch=10, lr=0.1),
-    algorithm=EMDCFL(eps=Gap(), choice=PAPER, size=Size(30)),
+    algorithm=EMDCFL(eps=Gap(), choice=PER_PAIR, size=Size(30)),
     protection=Plain(),
     rounds=1,
     validation=0.3,
@@ -51,7 +51,9 @@ def forger(pose: Any, **changes: Any) -> ForgedEmbeddings:
     return ForgedEmbeddings(members=Fixed((0,)), pose=pose, **changes)
 
 
-def attacked(adversary: Any, choice: Choice = PAPER, protection: Any = DIGITS.protection, **changes: Any) -> tuple[Joined, Trial]:
+def attacked(
+    adversary: Any, choice: Choice = PER_PAIR, protection: Any = DIGITS.protection, **changes: Any
+) -> tuple[Joined, Trial]:
     algorithm = replace(DIGITS.algorithm, choice=choice, **changes)
     trial = played(replace(DIGITS, adversary=adversary, algorithm=algorithm, protection=protection), None, None)
     return joined(trial.simulation.state, FORGER, OTHERS, trial.simulation.population.groups), trial
@@ -70,7 +72,7 @@ def shown(value: Any) -> str:
 
 
 @pytest.mark.parametrize("pose", [Copied(7), Disguised(turned)], ids=shown)
-@pytest.mark.parametrize("choice", [PAPER, PUBLIC, ONE_RELEASE, DISTANCES, ServerSamples(embedding="public")], ids=shown)
+@pytest.mark.parametrize("choice", [PER_PAIR, PUBLIC, ONE_RELEASE, DISTANCES, ServerSamples(embedding="public")], ids=shown)
 def test_with_data_like_the_targets_a_client_is_joined_under_every_choice(pose: Any, choice: Choice) -> None:
     found, trial = attacked(forger(pose), choice)
     assert found == INSIDE
@@ -80,11 +82,11 @@ def test_with_data_like_the_targets_a_client_is_joined_under_every_choice(pose: 
 
 @pytest.mark.parametrize("protection", [Permuted(floor=2), Masked(floor=2, clip=8.0)], ids=lambda p: type(p).__name__)
 def test_no_protection_stops_it(protection: Any) -> None:
-    assert attacked(forger(Disguised(turned)), PAPER, protection)[0] == INSIDE
+    assert attacked(forger(Disguised(turned)), PER_PAIR, protection)[0] == INSIDE
 
 
 def test_noise_on_a_mean_that_keeps_the_groups_does_not_stop_it() -> None:
-    noise = Noise(clip=4.0, multiplier=0.1, reference_multiplier=1.0, budget=1e9, delta=1e-5)
+    noise = Noise(clip=4.0, multiplier=0.1, reference_multiplier=1.0, budget=1e9, delta=1e-5, acknowledge=("sums",))
     changes = {"distance": MeanDistance(Euclidean())}
     found, trial = attacked(forger(Disguised(turned)), MeanSketch(noise=noise), **changes)
     assert clusters(attacked(None, MeanSketch(noise=noise), **changes)[1]) == [(0, 1, 2, 3), (4, 5, 6, 7)]
@@ -94,7 +96,7 @@ def test_noise_on_a_mean_that_keeps_the_groups_does_not_stop_it() -> None:
 
 @pytest.mark.parametrize("eps", [Gap(), Share(0.5)], ids=shown)
 @pytest.mark.parametrize("spread", [1.0, 0.5, 0.0])
-@pytest.mark.parametrize("choice", [PAPER, ONE_RELEASE, DISTANCES], ids=shown)
+@pytest.mark.parametrize("choice", [PER_PAIR, ONE_RELEASE, DISTANCES], ids=shown)
 def test_without_such_data_the_others_consent_is_missing(eps: Any, spread: float, choice: Choice) -> None:
     """It accepts everybody, by the largest reference there can be, and nobody accepts it: edges are mutual."""
     found, trial = attacked(forger(Undisguised(), reference="largest", spread=spread), choice, eps=eps)
@@ -112,6 +114,8 @@ RULES: dict[str, tuple[Any, frozenset[int], Joined, list[tuple[int, ...]]]] = {
         Joined(0.5, 0.5, 0.0, 1, 0),
         [(0,), (1, 2, 3), (4, 5), (6, 7)],
     ),
+    "two groups, majorities": (majorities, OTHERS, INSIDE, [(0, 4, 5, 6, 7), (1, 2, 3)]),
+    "half a group, majorities": (majorities, frozenset({4, 5}), Joined(0.5, 0.5, 0.0, 0, 0), [(0, 1, 2, 3), (4, 5, 6, 7)]),
     "half a group, components": (components, frozenset({4, 5}), Joined(0.5, 0.5, 1.0, 0, 1), [tuple(range(8))]),
 }
 
@@ -119,7 +123,7 @@ RULES: dict[str, tuple[Any, frozenset[int], Joined, list[tuple[int, ...]]]] = {
 @pytest.mark.parametrize("name", RULES)
 def test_two_faces_tear_groups_or_merge_them_by_the_rule(name: str) -> None:
     grouping, targets, expected, parts = RULES[name]
-    found, trial = attacked(forger(Disguised(turned), targets=targets), PAPER, grouping=grouping)
+    found, trial = attacked(forger(Disguised(turned), targets=targets), PER_PAIR, grouping=grouping)
     assert (found, clusters(trial)) == (expected, parts)
 
 

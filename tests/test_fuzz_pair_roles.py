@@ -10,7 +10,7 @@ from cloister.protocol import Plain
 from cloister.protocol.errors import ProtocolError
 from cloister.protocol.in_process import InProcess
 from cloister.protocol.messages import decode, encode
-from cloister.protocol.pairs.choices import DISTANCES, ONE_RELEASE, PAPER, PUBLIC
+from cloister.protocol.pairs.choices import DISTANCES, ONE_RELEASE, PER_PAIR, PUBLIC
 from cloister.protocol.pairs.client import peer_step
 from cloister.protocol.pairs.server import Pairing, offer, server_step, tell
 from cloister.protocol.roles import Party, Received
@@ -28,7 +28,7 @@ HEARD = ("PairClouds", "PairDistance")
 def situations():
     """For each frame of good sessions: its receiver's state before it, the receiver's step, and the frame."""
     found = []
-    for choice in (PAPER, PUBLIC, DISTANCES):
+    for choice in (PER_PAIR, PUBLIC, DISTANCES):
         terms, parties, identities = two(choice)
         server = Party(SERVER, Pairing(terms, {i: k.public for i, k in identities.items()}), server_step)
 
@@ -101,7 +101,7 @@ def test_broken_messages_at_live_roles(seed):
         step(state, Received(decode(frame.data, frame.sender, LIMIT)))
 
 
-@pytest.mark.parametrize("choice", [PAPER, PUBLIC, DISTANCES, ONE_RELEASE], ids=repr)
+@pytest.mark.parametrize("choice", [PER_PAIR, PUBLIC, DISTANCES, ONE_RELEASE], ids=repr)
 @pytest.mark.parametrize("seed", range(6))
 def test_pairs_under_fire_are_decided_rightly_or_not_at_all(choice, seed):
     """Every eighth frame is broken, answers excepted."""

@@ -62,7 +62,10 @@ MASKED = [
         length=200,
         cosine=1.0,
     )
-    for protection in (Masked(max_samples=32), Masked(floor=2, keys="session", max_samples=32, ring_bits=64))
+    for protection in (
+        Masked(keys="run", sketch=1024, max_samples=32),
+        Masked(floor=2, max_samples=32, ring_bits=64, sketch=128),
+    )
 ]
 
 
@@ -287,9 +290,9 @@ def test_the_questions_reach_every_outcome():
             seen.add("no handle" if len(result) < len(work) else "handle")
             return result
 
-        def cosines(self, asked, stored):
+        def cosines(self, asked, stored, **how):
             seen.add("cosines")
-            super().cosines(asked, stored)
+            super().cosines(asked, stored, **how)
 
         def median(self, asked):
             seen.add("median")
@@ -413,14 +416,14 @@ class SumsWithoutALogEntry(UploadView):
 
 
 class MixesUpTheGramMatrix(UploadView):
-    def gram(self, updates, /):
-        gram = super().gram(updates)
+    def gram(self, updates, /, *, origin=False):
+        gram = super().gram(updates, origin=origin)
         return replace(gram, matrix=np.roll(gram.matrix, 1, (0, 1)))
 
 
 class RoundsTheGramMatrix(UploadView):
-    def gram(self, updates, /):
-        gram = super().gram(updates)
+    def gram(self, updates, /, *, origin=False):
+        gram = super().gram(updates, origin=origin)
         return replace(gram, matrix=np.round(gram.matrix, 3))
 
 
@@ -583,8 +586,8 @@ class GivesUpAtOnce(MaskedView):
 
 
 class MixesUpSketches(MaskedView):
-    def gram(self, updates, /):
-        gram = super().gram(updates)
+    def gram(self, updates, /, *, origin=False):
+        gram = super().gram(updates, origin=origin)
         return replace(gram, matrix=gram.matrix * 4)
 
 
@@ -623,8 +626,8 @@ class ChecksNoSpan(TwoServerView):
 
 
 class HalvesTheGramMatrix(TwoServerView):
-    def gram(self, updates, /):
-        gram = super().gram(updates)
+    def gram(self, updates, /, *, origin=False):
+        gram = super().gram(updates, origin=origin)
         return replace(gram, matrix=gram.matrix / 2)
 
 

@@ -1,12 +1,12 @@
 """Masked sums with noise in a view: what is added, what it costs each client, what is refused, what it leaves uncovered."""
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import dp_accounting
 import numpy as np
 import pytest
 
@@ -21,6 +21,7 @@ from cloister.fl.training import Training
 from cloister.protocol import Masked
 from cloister.protocol.answers import Assignment, BelowFloor, Functionality, Model, Sum, Weights
 from cloister.protocol.errors import Refused
+from cloister.protocol.gaussian_privacy import gaussian_epsilon
 from cloister.protocol.in_process import Frame
 from cloister.protocol.ledger import Ledger
 from cloister.protocol.masked.gaussian_solver import Target, solve
@@ -216,14 +217,14 @@ def test_sums_that_the_noise_does_not_cover_are_refused() -> None:
 
 
 def test_what_is_disclosed_beside_the_sums_is_named_as_not_covered() -> None:
-    view = open_view()
+    view = open_view(replace(NOISY, noise=replace(NOISE, acknowledge=("gram", "gram(remember)"))))
     summed(view, 0)
     told = view.ledgers[1, "client"].not_covered
     assert told == ("which cluster it was put in, and how many clients that has", "who took part and who survived")
     updates = view.train(1, root())["root"]
     kept = view.remember(updates, MEMBERS)
     view.cosines(updates, kept)
-    view.gram(updates)
+    view.gram(updates, origin=True)
     more = view.ledgers[1, "client"].not_covered[2:]
     assert [words for words in more if "sketch" in words or "secret linear measurements" in words]
     assert {"noisy inner products and norms of the updates", "noisy inner products with updates of earlier rounds"} <= set(more)
@@ -278,9 +279,9 @@ def test_a_run_writes_what_it_spent_and_goes_on_from_its_checkpoint(tmp_path: Pa
     assert whole["client"]["budget"] == 6
     for row in whole["client"]["clients"].values():
         event = row["releases"][0]["event"]
-        accountant = dp_accounting.rdp.RdpAccountant(neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_SPECIAL)
-        accountant.compose(dp_accounting.ZCDpEvent(rho=event["rho"], xi=event["xi"]), row["releases"][0]["times"])
-        assert accountant.get_epsilon(1e-4) == row["epsilon"] == whole["client"]["epsilon_worst"]
+        mu = event["l2"] * math.sqrt(3 / (event["honest"] * event["variance"]))  # of three rounds
+        assert gaussian_epsilon(mu, 1e-4) == pytest.approx(row["epsilon"], rel=1e-5)
+        assert row["epsilon"] == whole["client"]["epsilon_worst"]
         assert row["releases"][0]["times"] == 3
     steps = run(PRIVATE, tmp_path / "broken")
     next(steps)

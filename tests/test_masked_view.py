@@ -35,6 +35,9 @@ def workers(jobs):
         yield job.client, LocalWork(update_of(job.client, job.round, job.work), samples_of(job.client))
 
 
+RUN_KEYS = Masked(keys="run", sketch=1024)
+
+
 def open_view(protection=Masked(), tap=None, seed=1, work=workers):
     return protection.open(Setup(RUN, INITIAL, MEMBERS, work, SimulatedEntropy(seed), tap))
 
@@ -189,18 +192,18 @@ def exact(rows):
 def test_inner_products_are_within_their_tolerance(lost):
     view = open_view(tap=losing("Upload", lost))
     updates = view.train(0, root())["root"]
-    gram = view.gram(updates)
+    gram = view.gram(updates, origin=True)
     assert gram.clients == tuple(i for i in MEMBERS if i not in lost)
     clear, scale = exact([update_of(i) for i in gram.clients])
     assert np.all(np.abs(gram.matrix - clear) <= gram.tolerance * scale)
     assert np.abs(gram.matrix - clear).max() / scale.max() > 1e-3, "45 measurements of 90 coordinates are noisy"
     sent = view.traffic.messages
-    assert np.array_equal(gram.matrix, view.gram(updates).matrix)
+    assert np.array_equal(gram.matrix, view.gram(updates, origin=True).matrix)
     assert view.traffic.messages == sent, "sketches are asked for once"
 
 
 def test_memory_compares_rounds_under_one_secret_and_not_under_many():
-    view = open_view()
+    view = open_view(RUN_KEYS)
     first = view.train(0, root())["root"]
     kept = view.remember(first, (1, 3, 5))
     view.retire([Model("init")], [kept])
@@ -208,8 +211,8 @@ def test_memory_compares_rounds_under_one_secret_and_not_under_many():
     clear = np.stack([update_of(i, 1) for i in MEMBERS] + [update_of(i, 0) for i in (1, 3, 5)]).astype(np.float64)
     expected = np.corrcoef(clear)[:7, 7:]
     assert np.abs(view.cosines(second, kept) - expected).max() < 6 * np.sqrt(2 / 45)
-    view = open_view(Masked(keys="session"))
-    assert Functionality.GRAM_REMEMBER not in Masked(keys="session").gives
+    view = open_view()
+    assert Functionality.GRAM_REMEMBER not in Masked().gives
     with pytest.raises(Refused, match="keys='run'"):
         view.remember(view.train(0, root())["root"], (1,))
     with pytest.raises(Refused, match="keys='run'"):
@@ -225,7 +228,7 @@ def test_the_secret_sketch_is_fresh_where_it_should_be():
         rows = []
         for round in (0, 1):
             updates = view.train(round, root())["root"]
-            view.gram(updates)
+            view.gram(updates, origin=True)
             rows.append(view.server.uploads[updates.name].received[1][0])
         assert np.array_equal(*rows) == equal
 
@@ -265,7 +268,7 @@ def test_neither_the_server_nor_any_frame_to_it_holds_an_update_or_a_count():
 
     view = open_view(tap=tap)
     updates = view.train(0, root())["root"]
-    view.gram(updates)
+    view.gram(updates, origin=True)
     view.sums(updates, {"root": Weights(dict.fromkeys(MEMBERS, 1.0), times_samples=True)})
     clear = [update_of(i) for i in MEMBERS]
     assert any(correlated(a, c) for a in arrays_in(view.clients) for c in clear), "the search would find one"
@@ -288,7 +291,7 @@ def test_the_log_says_what_the_server_learned():
     view = open_view()
     updates = view.train(0, root())["root"]
     assert [(d.what, d.about, d.scalars) for d in view.log] == [("participation", updates.clients, 0)]
-    view.gram(updates)
+    view.gram(updates, origin=True)
     view.sums(updates, {"root": Weights(dict.fromkeys(MEMBERS, 1.0))})
     learned = {row["what"]: row["scalars"] for row in totals(view.log)["server"]}
     assert learned == {"participation": 0, "sketches": 7 * 45, "gram": 28, "sums": D + 1}
@@ -349,7 +352,7 @@ def test_losses_at_two_stages_at_once(pair):
 
 
 def test_a_narrowed_handle_keeps_the_others_no_longer():
-    view = open_view()
+    view = open_view(RUN_KEYS)
     first = view.train(0, root())["root"]
     kept = view.remember(first, (1, 3, 5))
     few = replace(kept, clients=(3,))
@@ -359,14 +362,14 @@ def test_a_narrowed_handle_keeps_the_others_no_longer():
     assert set(view.server.remembered[kept.name]) == {3}
     with pytest.raises(Refused, match="are gone"):
         view.cosines(second, kept)
-    again = open_view()
+    again = open_view(RUN_KEYS)
     again.restore(view.save(), [few])
     assert np.array_equal(again.server.remembered[kept.name][3], view.server.remembered[kept.name][3])
 
 
 def test_a_client_that_trained_and_did_not_sketch_has_no_cosines():
     silent = set()
-    view = open_view(tap=lambda frame: [] if frame.kind == "Upload" and frame.sender in silent else [frame])
+    view = open_view(RUN_KEYS, tap=lambda frame: [] if frame.kind == "Upload" and frame.sender in silent else [frame])
     kept = view.remember(view.train(0, root())["root"], (1, 3, 5))
     silent.add(4)
     cosines = view.cosines(view.train(1, root())["root"], kept)

@@ -21,7 +21,7 @@ from cloister.protocol.pairs.choices import (
     DISTANCES,
     ONE_RELEASE,
     ORTHONORMAL,
-    PAPER,
+    PER_PAIR,
     PUBLIC,
     SERVER_SAMPLES,
     Distances,
@@ -65,7 +65,7 @@ from .pairs_sample import (
 )
 
 PROTECTIONS = [Plain(), Permuted(floor=2), Masked(floor=2, sketch=8)]
-BY_PAIR = [PAPER, ORTHONORMAL, PUBLIC, PerPair(target="validation"), PerPair(reference="plain")]
+BY_PAIR = [PER_PAIR, ORTHONORMAL, PUBLIC, PerPair(target="validation"), PerPair(reference="plain")]
 MEASURED = [DISTANCES, Distances(embedding="public", target="validation")]
 CHOICES = [*BY_PAIR, *MEASURED, ONE_RELEASE, PerClient(target="validation"), ServerSamples(embedding="public")]
 
@@ -139,12 +139,12 @@ def test_what_a_protection_has_no_use_for_is_refused():
         assert Functionality.PAIRS not in protection.gives
     view = Plain().open(Setup(RUN, INITIAL, CLIENTS, lambda jobs: iter(()), SimulatedEntropy(1)))
     with pytest.raises(Refused, match="no way to embed"):
-        view.pairs(0, {}, {}, PairQuestion((), PAPER, TAU, by_distance()))
+        view.pairs(0, {}, {}, PairQuestion((), PER_PAIR, TAU, by_distance()))
     view = opened(Plain())
     with pytest.raises(Refused, match="client 8 did not answer"):
-        ask(view, PAPER, pairs=((1, 8),), clients=(1, 2, 5))
+        ask(view, PER_PAIR, pairs=((1, 8),), clients=(1, 2, 5))
     with pytest.raises(ValueError, match="decides exactly"):
-        ask(opened(Plain()), PAPER, judge=lambda directions: dict.fromkeys(map(id, directions), True))
+        ask(opened(Plain()), PER_PAIR, judge=lambda directions: dict.fromkeys(map(id, directions), True))
 
 
 def test_clients_are_told_mutual_edges_only():
@@ -154,17 +154,17 @@ def test_clients_are_told_mutual_edges_only():
         return {(d.client, d.other): d.client < d.other for d in directions}
 
     view = opened(Plain())
-    ask(view, PAPER, judge=judge)
+    ask(view, PER_PAIR, judge=judge)
     assert all(not any(p.state.edges.values()) for p in view._pairs.parties.values())
     view = opened(Plain())
-    ask(view, PAPER)
+    ask(view, PER_PAIR)
     for i, party in view._pairs.parties.items():
         assert party.state.edges == {j: GROUPS[i] == GROUPS[j] for j in CLIENTS if j != i}
 
 
 def test_disclosures_name_what_was_shown_to_whom():
     view = opened(Masked(floor=2, sketch=8))
-    ask(view, PAPER)
+    ask(view, PER_PAIR)
     entries = [d for d in view.log if d.what == "pairs"]
     p = int(0.9 * D)
     models, clouds, decisions, edges = entries
@@ -182,7 +182,7 @@ def test_disclosures_name_what_was_shown_to_whom():
 
 
 def test_the_server_sees_no_embedding_model_and_no_unprojected_row():
-    state, parties, network = play(PAPER)
+    state, parties, network = play(PER_PAIR)
     assert isinstance(state, Paired)
     weights = [party.state.weights.astype("<f4").tobytes() for party in parties.values()]
     for frame in network.frames:
@@ -210,7 +210,7 @@ def test_one_projection_serves_all_clients_that_answer_once():
 
 
 def test_orthonormal_columns_need_about_half_of_the_noise():
-    terms, _, _ = two(PAPER)
+    terms, _, _ = two(PER_PAIR)
     wide = {name: replace(terms, projection=name, d=128, p=115) for name in ("gaussian rows", "orthonormal")}
     norms = {name: np.linalg.norm(drawn(t, bytes(32)), 2) for name, t in wide.items()}
     assert norms["orthonormal"] == pytest.approx(np.sqrt(128 / 115))
@@ -223,12 +223,12 @@ def test_orthonormal_columns_need_about_half_of_the_noise():
 def test_a_server_that_swaps_keys_is_found_out_by_both():
     mine = AgreementKey(bytes(range(1, 33)))
     forger = Identity.from_secret(bytes(range(32)))
-    _, _, identities = two(PAPER)
-    terms, _, _ = two(PAPER)
+    _, _, identities = two(PER_PAIR)
+    terms, _, _ = two(PER_PAIR)
     forged = forger.sign(KEY, terms.binding, mine.public)
     real = identities[1].sign("another purpose", terms.binding, mine.public)
     for signature in (forged, real, bytes(64)):
-        state, parties, network = play(PAPER, tampered("PairKey", lambda m, to, s=signature: PairKey(mine.public, s)))
+        state, parties, network = play(PER_PAIR, tampered("PairKey", lambda m, to, s=signature: PairKey(mine.public, s)))
         assert isinstance(state, Undecided)
         assert [(f.blame, "not signed" in f.reason) for f in network.faults] == [(SERVER, True)] * 2
         assert not any(party.state.spent for party in parties.values())
@@ -237,11 +237,11 @@ def test_a_server_that_swaps_keys_is_found_out_by_both():
 
 def test_a_key_of_another_pair_or_other_terms_is_not_taken():
     """What client 5 signed for another round, or for terms that client 1 was not shown, is dead here."""
-    terms, _, identities = two(PAPER)
+    terms, _, identities = two(PER_PAIR)
     for foreign in (replace(terms, session=replace(terms.session, round=9)), replace(terms, reference="plain")):
         key = AgreementKey(bytes(range(1, 33)))
         signed = PairKey(key.public, identities[5].sign(KEY, foreign.binding, key.public))
-        state, _, network = play(PAPER, tampered("PairKey", lambda m, to, s=signed: s if to == 1 else m))
+        state, _, network = play(PER_PAIR, tampered("PairKey", lambda m, to, s=signed: s if to == 1 else m))
         assert isinstance(state, Undecided)
         assert network.faults[0].blame == SERVER
 
@@ -252,7 +252,7 @@ def test_showing_the_two_different_terms_breaks_the_pair():
     def change(message, receiver):
         return replace(message, target="validation") if receiver == 5 else message
 
-    state, parties, network = play(PAPER, tampered("PairOffer", change))
+    state, parties, network = play(PER_PAIR, tampered("PairOffer", change))
     assert isinstance(state, Undecided)
     assert not state.begun
     assert not any(p.state.spent for p in parties.values())
@@ -274,7 +274,7 @@ def test_altered_models_do_not_open(damage):
             return SealedEmbedding((chunk, chunk))
         return seen.get(6 - receiver, message)  # its own model comes back to the second of clients 1 and 5
 
-    state, _, network = play(PAPER, tampered("SealedEmbedding", change))
+    state, _, network = play(PER_PAIR, tampered("SealedEmbedding", change))
     assert isinstance(state, Undecided)
     assert network.faults
     assert all(f.blame == SERVER for f in network.faults)
@@ -293,7 +293,7 @@ CHUNKS = {
 @pytest.mark.parametrize("name", CHUNKS)
 def test_chunks_open_in_their_order_and_number_only(name, monkeypatch):
     monkeypatch.setattr(sealing, "CHUNK_BYTES", 40)
-    terms, _, _ = two(PAPER)
+    terms, _, _ = two(PER_PAIR)
     content = np.arange(WEIGHTS, dtype=np.float32)
     chunks = sealed_chunks(bytes(32), terms, MODEL, 1, content.tobytes())
     assert len(chunks) == 3
@@ -329,7 +329,7 @@ OFFERS = {
 @pytest.mark.parametrize("name", OFFERS)
 def test_offers_against_the_policy_are_refused_and_change_nothing(name):
     changes, match = OFFERS[name]
-    terms, parties, _ = two(PAPER)
+    terms, parties, _ = two(PER_PAIR)
     message = replace(terms.offer, **changes)
     before = parties[1].state
     with pytest.raises(ProtocolError, match=match) as failure:
@@ -340,8 +340,8 @@ def test_offers_against_the_policy_are_refused_and_change_nothing(name):
 
 def test_a_client_that_insists_on_noise_or_keeps_its_model_says_no():
     for change in ({"noise": NOISE}, {"exchanges": False}, {"released": frozenset({"mean"})}, {"once": True}, {"rows": ROWS + 1}):
-        policy = replace(policy_of(PAPER, Small()), **change)
-        state, _, network = play(PAPER, policy=policy)
+        policy = replace(policy_of(PER_PAIR, Small()), **change)
+        state, _, network = play(PER_PAIR, policy=policy)
         assert isinstance(state, Undecided)
         assert {f.blame for f in network.faults} == {SERVER}
 
@@ -350,7 +350,7 @@ def test_a_client_that_is_not_the_one_it_says_is_blamed_by_the_server():
     def steal(parties):
         parties[5].state = replace(parties[5].state, identity=parties[8].state.identity)
 
-    state, _, network = play(PAPER, change=steal)
+    state, _, network = play(PER_PAIR, change=steal)
     assert isinstance(state, Undecided)
     assert [(f.blame, "not signed" in f.reason) for f in network.faults] == [(5, True)]
 
@@ -361,7 +361,7 @@ def test_a_model_that_is_not_finite_is_blamed_on_its_sender_and_a_cloud_on_nobod
         weights[3] = np.nan
         parties[5].state = replace(parties[5].state, weights=weights)
 
-    _, _, network = play(PAPER, change=spoil)
+    _, _, network = play(PER_PAIR, change=spoil)
     assert [(f.blame, "not finite" in f.reason) for f in network.faults] == [(5, True)]
     view = opened(Plain(), embedders=Small(broken=(5,)))
     answers = ask(view, PUBLIC)
@@ -379,7 +379,7 @@ def test_a_model_that_makes_the_others_embeddings_infinite_is_blamed_on_its_send
 
     view = opened(Plain(), embedders=Huge())
     with np.errstate(over="ignore", invalid="ignore"):
-        answers = ask(view, PAPER)
+        answers = ask(view, PER_PAIR)
     assert set(answers.lost) == {(1, 5), (2, 5), (5, 8)}
     assert answers.accepts == expected([(1, 2), (1, 8), (2, 8)])
     assert {f.blame for f in view.faults} == {5}
@@ -451,7 +451,7 @@ def test_a_reference_distance_that_cannot_be_is_brought_to_the_nearest_that_can(
 # --- once in a run --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("choice", [PAPER, PUBLIC, DISTANCES, ONE_RELEASE], ids=repr)
+@pytest.mark.parametrize("choice", [PER_PAIR, PUBLIC, DISTANCES, ONE_RELEASE], ids=repr)
 def test_a_client_never_answers_the_same_pair_twice(choice):
     view = opened(Plain())
     ask(view, choice, pairs=((1, 5),))
@@ -468,7 +468,7 @@ def test_a_client_never_answers_the_same_pair_twice(choice):
 
 
 def test_spent_pairs_and_clouds_survive_a_restart():
-    for choice in (PAPER, ONE_RELEASE, replace(DISTANCES, noise=replace(NOISE, reference_multiplier=0.01))):
+    for choice in (PER_PAIR, ONE_RELEASE, replace(DISTANCES, noise=replace(NOISE, reference_multiplier=0.01))):
         view = opened(Plain())
         ask(view, choice, pairs=((1, 5),))
         snapshot = view.save()
@@ -484,7 +484,7 @@ def test_spent_pairs_and_clouds_survive_a_restart():
 
 
 def test_a_second_key_or_second_cloud_is_refused_with_blame():
-    terms, parties, identities = two(PAPER)
+    terms, parties, identities = two(PER_PAIR)
     server = Party(SERVER, Pairing(terms, {i: k.public for i, k in identities.items()}), server_step)
     digest = terms.session.digest
 
@@ -544,12 +544,12 @@ def test_what_was_disclosed_is_in_the_log_although_the_decision_failed():
         raise ValueError("no decision")
 
     with pytest.raises(ValueError, match="no decision"):
-        ask(view, PAPER, judge=judge)
+        ask(view, PER_PAIR, judge=judge)
     entries = [d for d in view.log if d.what == "pairs"]
     assert [(d.recipient, d.about) for d in entries] == [("clients", (1, 2)), ("server", (1, 2))]
 
 
-@pytest.mark.parametrize("choice", [PAPER, DISTANCES, ONE_RELEASE], ids=repr)
+@pytest.mark.parametrize("choice", [PER_PAIR, DISTANCES, ONE_RELEASE], ids=repr)
 def test_messages_that_arrive_twice_change_nothing(choice):
     """Every message of pairs is replayed at once: decisions, what was spent and what was disclosed stay as they were."""
     noise = replace(NOISE, reference_multiplier=0.01)
@@ -568,7 +568,7 @@ def test_messages_that_arrive_twice_change_nothing(choice):
 
 
 @settings(max_examples=20, deadline=None)
-@given(st.sets(st.integers(0, 70), max_size=12), st.sampled_from([PAPER, PUBLIC, DISTANCES, ONE_RELEASE]))
+@given(st.sets(st.integers(0, 70), max_size=12), st.sampled_from([PER_PAIR, PUBLIC, DISTANCES, ONE_RELEASE]))
 def test_whatever_is_lost_leaves_pairs_undecided_and_none_wrong(numbers, choice):
     view = opened(Plain(), tap=None)
     first = view.traffic.messages
@@ -597,7 +597,7 @@ def test_whatever_is_lost_leaves_pairs_undecided_and_none_wrong(numbers, choice)
 @pytest.mark.parametrize("silent", [1, 5])
 def test_a_client_that_falls_silent_at_any_stage_loses_its_pairs_only(kind, silent):
     view = opened(Plain(), tap=lambda f: [] if f.kind == kind and silent in (f.sender, f.receiver) else [f])
-    answers = ask(view, PAPER)
+    answers = ask(view, PER_PAIR)
     others = [pair for pair in all_pairs() if silent not in pair]
     with_it = tuple(pair for pair in all_pairs() if silent in pair)
     if kind == "PairEdge":
@@ -611,33 +611,110 @@ def test_a_client_that_falls_silent_at_any_stage_loses_its_pairs_only(kind, sile
 def test_a_pair_that_was_lost_before_keys_were_shown_can_be_asked_again():
     lossy = {"on": True}
     view = opened(Plain(), tap=lambda f: [] if lossy["on"] and f.kind == "PairKey" and f.sender == 5 else [f])
-    first = ask(view, PAPER, pairs=((1, 5),))
+    first = ask(view, PER_PAIR, pairs=((1, 5),))
     assert (first.accepts, first.lost) == ({}, ())
     lossy["on"] = False
-    assert ask(view, PAPER, pairs=((1, 5),), round=1).accepts == expected([(1, 5)])
+    assert ask(view, PER_PAIR, pairs=((1, 5),), round=1).accepts == expected([(1, 5)])
 
 
 @pytest.mark.parametrize("kind", ["PairOffer", "PairClouds"])
 @pytest.mark.parametrize("choice", [ONE_RELEASE, ServerSamples(embedding="public")], ids=repr)
-def test_a_client_that_answers_once_and_was_silent_is_asked_once_and_nobody_is_blamed(choice, kind):
-    """Whether it had answered (its answer was lost) or not (its offer was): the server cannot tell, and asks it no more."""
-    offers = []
+def test_a_client_that_answers_once_and_was_silent_is_asked_again_and_says_the_same(choice, kind):
+    """Whether it had answered (its answer was lost) or not (its offer was): no answer costs twice, and no two differ."""
+    lossy = {"on": True}
+    answers = []
 
     def tap(frame):
-        offers.extend([frame.receiver] * (frame.kind == "PairOffer"))
-        return [] if frame.kind == kind and 5 in (frame.sender, frame.receiver) else [frame]
+        lost = lossy["on"] and frame.kind == kind and 5 in (frame.sender, frame.receiver)
+        if frame.kind == "PairClouds" and frame.sender == 5:
+            message = decode(frame.data, 5, LIMIT).message
+            answers.append((message.own, message.other, message.reference))
+        return [] if lost else [frame]
 
+    if not isinstance(choice, ServerSamples):
+        choice = replace(choice, noise=NOISE)
     view = opened(Plain(), tap=tap)
     first = ask(view, choice)
-    assert first.accepts == expected([(1, 2), (1, 8), (2, 8)])
-    assert set(first.lost) == {(1, 5), (2, 5), (5, 8)}
+    some = all_pairs((1, 2, 8))
+    assert {tuple(sorted(pair)) for pair in first.accepts} == set(some)
+    assert first.lost == ()
+    spent = {i: ledger.spent for i, ledger in view.pair_ledgers.items()}
     other = opened(Plain(), tap=tap)
     other.restore(view.save(), [])
+    lossy["on"] = False
     for of in (view, other):
         again = ask(of, choice, round=1)
-        assert (again.accepts, set(again.lost)) == (first.accepts, set(first.lost))
+        assert len(again.accepts) == 12
+        assert again.lost == ()
         assert of.faults == []
-    assert sorted(offers) == sorted(CLIENTS)
+        assert {i: of.pair_ledgers[i].spent for i in spent} == spent
+    assert len(answers) == (3 if kind == "PairClouds" else 2)
+    assert len(set(answers)) == 1 or kind == "PairOffer"  # without an answer before the restart each copy has its own noise
+
+
+def test_an_answer_for_all_is_not_given_on_other_terms():
+    """A server that asks again for more than it was told gets nothing."""
+    view = opened(Plain())
+    ask(view, ONE_RELEASE, pairs=((1, 5),))
+    peer = view._pairs.parties[1]
+    peer.handle(Deadline())
+    before = peer.state
+    terms = terms_of(Session("pairs/once", RUN, 7, "client 1", (1,), 1), PerClient(ratio=0.5), Small(), 0)
+    with pytest.raises(ProtocolError, match="other terms than those") as failure:
+        peer.handle(Received(Envelope(terms.session.digest, SERVER, 1, terms.offer)))
+    assert failure.value.blame == SERVER
+    assert peer.state is before
+
+
+@pytest.mark.parametrize("choice", [PER_PAIR, PUBLIC, DISTANCES], ids=repr)
+@pytest.mark.parametrize("noisy", [False, True])
+def test_an_answer_that_was_lost_is_given_again_and_charged_again(choice, noisy):
+    kind = "PairDistance" if choice is DISTANCES else "PairClouds"
+    lossy = {"on": True}
+    view = opened(Plain(), tap=lambda f: [] if lossy["on"] and f.kind == kind and f.sender == 5 else [f])
+    if noisy:
+        choice = replace(choice, noise=replace(NOISE, multiplier=50.0, reference_multiplier=50.0))
+    first = ask(view, choice, pairs=((1, 5),))
+    assert (first.accepts, first.lost) == ({}, ())
+    lossy["on"] = False
+    releases = {i: len(ledger.releases) for i, ledger in view.pair_ledgers.items()}
+    again = ask(view, choice, pairs=((1, 5),), round=1)
+    assert set(again.accepts) == {(1, 5), (5, 1)}
+    assert {i: len(ledger.releases) for i, ledger in view.pair_ledgers.items()} == {i: 2 * n for i, n in releases.items()}
+    assert set(releases) == ({1, 5} if noisy else set())
+    assert view.faults == []
+
+
+@pytest.mark.parametrize("choice", [PER_PAIR, DISTANCES], ids=repr)
+def test_a_server_that_says_again_and_again_that_an_answer_was_lost_gets_three(choice):
+    """And none more after a restart; a pair that was told its edge gives none at all."""
+    kind = "PairDistance" if choice is DISTANCES else "PairClouds"
+    heard = []
+
+    def tap(frame):
+        heard.extend([frame.sender] * (frame.kind == kind))
+        return [] if frame.kind == kind else [frame]
+
+    view = opened(Plain(), tap=tap)
+    lost = [ask(view, choice, pairs=((1, 5),), round=t).lost for t in range(3)]
+    assert lost == [(), (), ((1, 5),)]
+    other = opened(Plain(), tap=tap)
+    other.restore(view.save(), [])
+    for t, of in enumerate((view, other)):
+        assert ask(of, choice, pairs=((1, 5),), round=3 + t).accepts == {}
+        assert {"already answered" in f.reason for f in of.faults} == {True}
+    assert sorted(heard) == [1, 1, 1, 5, 5, 5]
+
+
+def test_the_budget_ends_repeated_answers_before_their_number_does():
+    one = opened(Plain())
+    ask(one, PerPair(embedding="public", noise=NOISE), pairs=((1, 5),))
+    noise = replace(NOISE, budget=one.pair_ledgers[1].spent * 1.01)
+    view = opened(Plain(), tap=lambda f: [] if f.kind == "PairClouds" else [f])
+    for t in range(3):
+        assert ask(view, PerPair(embedding="public", noise=noise), pairs=((1, 5),), round=t).accepts == {}
+    assert all(ledger.spent <= noise.budget for ledger in view.pair_ledgers.values())
+    assert sum("past its budget" in f.reason for f in view.faults) == 4
 
 
 # --- messages -------------------------------------------------------------------------------------------------------------

@@ -108,7 +108,7 @@ def test_fedml_weights_travel_in_the_clear():
         members = (0, 1, 2, 3)
         view = Masked().open(Setup(bytes(16), np.zeros(20, np.float32), members, work, SimulatedEntropy(5), tap))
         updates = view.train(0, {"a": Assignment(Model("init"), members, members)})["a"]
-        view.gram(updates)
+        view.gram(updates, origin=True)
         view.sums(updates, {"a": Weights(dict.fromkeys(members, 1.0), times_samples=True)})
         return [(f.kind, f.data) for f in heard]
 

@@ -159,7 +159,7 @@ def test_the_gram_matrix_of_personal_models_is_of_their_differences_from_the_pub
     run = Run(protection)
     own = run.state(0, {}, dict.fromkeys(CLIENTS, INIT))
     updates = run.train(1, own)
-    gram = run.view.gram(updates)
+    gram = run.view.gram(updates, origin=True)
     models = run.view.own_models(updates)
     drift = np.stack([run.view.observe(models[i]).astype(float) - run.initial for i in CLIENTS])
     for i in CLIENTS:

@@ -25,7 +25,7 @@ from cloister.fl.robust.signs import SignGuard
 from cloister.fl.robust.similarity import FLTrust, FoolsGold
 from cloister.fl.robust.smoothing import CRFL
 from cloister.fl.robust.spectral import CAF, DnC
-from cloister.fl.robust.weiszfeld import CenteredClipping, GeometricMedian
+from cloister.fl.robust.weiszfeld import RFA, CenteredClipping, GeometricMedian
 from cloister.fl.training import Job, Training, train_one
 from cloister.fl.vector import to_vector
 from cloister.protocol import Permuted, Plain
@@ -41,6 +41,7 @@ EVERY: Sequence[Rule] = (
     MDA(2),
     SMEA(2),
     GeometricMedian(),
+    RFA(),
     CenteredClipping(tau=1.0, L=2),
     CAF(2),
     FoolsGold(),
@@ -186,7 +187,7 @@ def test_6_nor_do_they_under_a_view(protection: Protection) -> None:
 
     everybody = tuple(range(60))
     view = protection.open(Setup(bytes(16), np.zeros(100_000, np.float32), everybody, workers, SimulatedEntropy(0)))
-    gram = view.gram(view.train(0, {"a": Assignment(Model("init"), everybody, everybody)})["a"]).matrix
+    gram = view.gram(view.train(0, {"a": Assignment(Model("init"), everybody, everybody)})["a"], origin=True).matrix
     assert np.abs(squared_distances(gram) - distances)[away].max() < 1e-5 * distances[away].min()
     np.testing.assert_allclose(np.diagonal(gram), np.square(updates, dtype=np.float64).sum(axis=1), rtol=1e-5)
     scores = np.sort(np.where(away, distances, np.inf), axis=1)[:, : 60 - 12 - 2].sum(axis=1)

@@ -17,7 +17,7 @@ from cloister.fl.robust.signs import SignGuard
 from cloister.fl.robust.similarity import FLTrust, FoolsGold
 from cloister.fl.robust.smoothing import CRFL
 from cloister.fl.robust.spectral import CAF, DnC
-from cloister.fl.robust.weiszfeld import CenteredClipping, GeometricMedian
+from cloister.fl.robust.weiszfeld import RFA, CenteredClipping, GeometricMedian
 
 N, D, F = 11, 24, 2
 
@@ -30,6 +30,7 @@ RULES: dict[Sight, list[Any]] = {
         MDA(F),
         SMEA(F),
         GeometricMedian(),
+        RFA(),
         CenteredClipping(1.5, L=3),
         CAF(F),
         FoolsGold(),

@@ -77,7 +77,7 @@ def test_every_answer_is_that_of_plain_for_the_survivors(kinds):
     view, plain = open_view(TwoServer(floor=3), tap=tap), open_view(Plain(floor=3), tap=losing(lost))
     updates, clear = (v.train(0, root())["root"] for v in (view, plain))
     assert updates == clear
-    gram, exact = view.gram(updates), plain.gram(clear)
+    gram, exact = view.gram(updates, origin=True), plain.gram(clear, origin=True)
     norms = np.sqrt(np.diagonal(exact.matrix))
     assert gram.clients == exact.clients
     assert np.array_equal(gram.matrix, gram.matrix.T)
@@ -129,7 +129,7 @@ def test_projected_inner_products_and_cosines_are_within_the_tolerance(k):
         kept[v] = v.remember(first, clients[:5])
         v.retire([Model("init")], [kept[v]])
     found, exact = (v.train(1, root(clients=clients))["root"] for v in (view, plain))
-    gram, reference = view.gram(found), plain.gram(exact)
+    gram, reference = view.gram(found, origin=True), plain.gram(exact, origin=True)
     norms = np.sqrt(np.diagonal(reference.matrix))
     error = np.abs(gram.matrix - reference.matrix) / np.outer(norms, norms)
     assert 0.1 * gram.tolerance < error.max() <= gram.tolerance
@@ -137,7 +137,7 @@ def test_projected_inner_products_and_cosines_are_within_the_tolerance(k):
     cosines = view.cosines(found, kept[view])
     assert cosines.shape == (12, 5)
     assert np.abs(cosines - plain.cosines(exact, kept[plain])).max() <= 3 * gram.tolerance
-    assert view.gram(found) is gram  # asked again, the answer is the same one, and nothing more is disclosed
+    assert view.gram(found, origin=True) is gram  # asked again, the answer is the same one, and nothing more is disclosed
 
 
 def test_remembered_updates_are_compared_with_those_of_their_own_round_and_of_several():
@@ -172,7 +172,7 @@ def test_the_cosine_with_a_zero_update_is_zero():
     view = open_view(TwoServer(), work=lambda jobs: ((j.client, LocalWork(np.zeros(37, np.float32), 1)) for j in jobs))
     updates = view.train(0, root())["root"]
     assert not view.cosines(updates, view.remember(updates, MEMBERS)).any()
-    assert not view.gram(updates).matrix.any()
+    assert not view.gram(updates, origin=True).matrix.any()
 
 
 def test_clusters_have_sessions_of_their_own():
@@ -221,7 +221,7 @@ def test_a_client_out_of_range_is_rejected_by_the_gram_matrix_and_stays_out_of_l
     assert updates.clients == MEMBERS
     kept = view.remember(updates, (2, 3))
     honest = (1, 3, 4, 5)
-    gram = view.gram(updates)
+    gram = view.gram(updates, origin=True)
     assert gram.clients == honest
     clear = np.stack([update_of(i, 0, 37) for i in honest]).astype(np.float64)
     assert np.allclose(gram.matrix, clear @ clear.T, rtol=1e-4, atol=1e-4)
@@ -276,7 +276,7 @@ def test_a_network_that_loses_questions_ends_in_refusals_that_name_the_party():
     for kind, blame in (("GramAnswer", SECOND_SERVER), ("TripleRequest", DEALER), ("Coin", SECOND_SERVER)):
         state["lost"] = (kind,)
         with pytest.raises(ProtocolError, match="not answered") as failure:
-            view.gram(updates)
+            view.gram(updates, origin=True)
         assert failure.value.blame == blame
     state["lost"] = ("SumAnswer",)
     weights = {"m": Weights(dict.fromkeys(MEMBERS, 1.0))}
@@ -284,7 +284,7 @@ def test_a_network_that_loses_questions_ends_in_refusals_that_name_the_party():
     assert view.faults[-1].blame == SECOND_SERVER
     state["lost"] = ()
     assert isinstance(view.sums(updates, weights)["m"], Sum)
-    assert view.gram(updates).clients == MEMBERS
+    assert view.gram(updates, origin=True).clients == MEMBERS
     state["lost"] = ("Agreed",)
     assert view.train(1, root()) == {}
     assert "did not say" in view.faults[-1].reason
@@ -341,7 +341,7 @@ def test_parameters_that_cannot_be_are_refused_when_the_scenario_is_built(change
 def test_the_log_says_what_every_party_learned():
     view = open_view(TwoServer(), tap=losing({5}))
     updates = view.train(0, root())["root"]
-    view.gram(updates)
+    view.gram(updates, origin=True)
     view.sums(updates, {"m": Weights(dict.fromkeys((1, 2, 3), 1.0))})
     found = [(e.recipient, e.what, e.about, e.scalars) for e in view.log]
     assert found == [
@@ -447,7 +447,7 @@ def test_whatever_the_network_does_an_answer_is_right_or_refused(fates):
         for updates in view.train(round, root()).values():
             clear = {i: update_of(i, round, 37).astype(np.float64) for i in updates.clients}
             with suppress(ProtocolError):  # not answered
-                gram = view.gram(updates)
+                gram = view.gram(updates, origin=True)
                 rows = np.stack([clear[i] for i in gram.clients])
                 assert gram.clients == updates.clients
                 assert np.allclose(gram.matrix, rows @ rows.T, atol=1e-3)

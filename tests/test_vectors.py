@@ -14,6 +14,7 @@ from scipy.special import ndtri
 
 from cloister.crypto import orthonormal
 from cloister.crypto.entropy import SimulatedEntropy
+from cloister.crypto.offset_sketch import OffsetSketch
 from cloister.crypto.prg import derive_key, keystream
 from cloister.crypto.samplers import discrete_gaussian
 from cloister.protocol.errors import ProtocolError
@@ -107,6 +108,27 @@ def test_a_sketch_is_the_keystream_through_the_normal_quantile():
         omega = ndtri((words.astype(np.float64) + 0.5) * 2.0**-52).reshape(case["k"], case["d"]) / np.sqrt(case["k"])
         vector, sketch = (np.frombuffer(octets(case[name]), "<f4") for name in ("vector", "sketch"))
         np.testing.assert_allclose(sketch, omega @ vector.astype(np.float64), rtol=1e-6, atol=1e-6)
+
+
+def test_an_offset_is_the_keystream_of_a_chain_of_keys():
+    """The same of sketches behind an offset: the chain moved on twice, the session's key, its offsets, and what these hide."""
+    file = read("sketch/v1/offset_sketches.json")
+    chain = derive_key(octets(file["seed"]), "sketch chain", octets(file["run"]))
+    for _ in range(file["round"]):
+        chain = derive_key(chain, "next sketch chain", b"")
+    key, k, d = derive_key(chain, "sketch", octets(file["session"])), file["k"], file["d"]
+    for part, offset in enumerate(file["offsets"]):
+        assert keystream(derive_key(key, "sketch offset", part.to_bytes(4, "big")), 8 * k) == octets(offset)
+    block = derive_key(derive_key(key, "secret sketch", b""), "gaussian projection", bytes(16))
+    words = np.frombuffer(keystream(block, 8 * k * d), "<u8") >> np.uint64(12)
+    omega = ndtri((words.astype(np.float64) + 0.5) * 2.0**-52).reshape(k, d) / np.sqrt(k)
+    step = 16 * file["radius"] / 2**61
+    drawn = OffsetSketch.draw(bytes(32), key, d, k, file["radius"])
+    for vector, unmasked in zip(file["vectors"], file["unmasked"], strict=True):
+        x = np.frombuffer(octets(vector), "<f4")
+        np.testing.assert_allclose(np.frombuffer(octets(unmasked), "<f4"), omega @ x.astype(np.float64), rtol=1e-6, atol=1e-6)
+        hidden = (drawn.apply(x) - np.frombuffer(octets(file["offsets"][0]), "<u8")).view(np.int64)
+        np.testing.assert_allclose(hidden * step, omega @ x.astype(np.float64), rtol=1e-9, atol=1e-9)
 
 
 def test_noisy_inputs_are_the_rotated_vector_and_the_samplers_noise():

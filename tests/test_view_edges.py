@@ -8,7 +8,7 @@ import pytest
 from cloister.crypto.additive import difference
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
-from cloister.protocol.answers import Assignment, BelowFloor, Model, Remembered, Sum, Updates, Weights
+from cloister.protocol.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Updates, Weights
 from cloister.protocol.errors import ProtocolError, Refused
 from cloister.protocol.two_servers import asking as two_server_asking
 from cloister.protocol.two_servers.run import gram
@@ -16,10 +16,13 @@ from cloister.protocol.view import LocalWork, Setup
 
 RUN = bytes(range(16))
 INIT = Model("init")
-PROTECTIONS = (Plain(floor=3), Permuted(floor=3), Masked(), Encrypted(), TwoServer())
-HELD = (Masked(), Encrypted())
+RUN_KEYS = Masked(keys="run", sketch=1024)
+PROTECTIONS = (Plain(floor=3), Permuted(floor=3), Masked(), RUN_KEYS, Encrypted(), TwoServer())
+HELD = (Masked(), RUN_KEYS, Encrypted())
 
-every_protection = pytest.mark.parametrize("protection", PROTECTIONS, ids=lambda p: type(p).__name__)
+every_protection = pytest.mark.parametrize("protection", PROTECTIONS, ids=repr)
+REMEMBERING = [p for p in PROTECTIONS if Functionality.GRAM_REMEMBER in p.gives]
+every_remembering = pytest.mark.parametrize("protection", REMEMBERING, ids=repr)
 
 
 def update_of(client, round, d):
@@ -55,15 +58,16 @@ def moved(view, answer):
 @pytest.mark.parametrize("unknown", [False, True], ids=["retired", "never there"])
 def test_updates_that_are_gone_are_refused_in_one_line(protection, unknown):
     view, updates = opened(protection)
-    view.gram(updates)
+    view.gram(updates, origin=True)
     if unknown:
         updates = Updates("other@0/update", "other", 0, updates.clients, updates.members)
     else:
         view.retire([INIT], [])
     questions = (
         lambda: view.sums(updates, equal(5)),
-        lambda: view.gram(updates),
-        lambda: view.remember(updates, [0, 1]),
+        lambda: view.gram(updates, origin=True),
+        *([lambda: view.remember(updates, [0, 1])] if protection in REMEMBERING else []),
+        *([lambda: view.keep(updates, [0, 1])] if protection in REMEMBERING or protection == Masked() else []),
     )
     for question in questions:
         with pytest.raises(Refused, match="gone; ask in the round") as refusal:
@@ -90,20 +94,20 @@ def test_models_and_means_that_are_gone_are_refused_in_one_line(protection):
         view.advance(model, mean)
 
 
-@every_protection
+@every_remembering
 def test_remembered_updates_that_nobody_knows_are_forgotten_and_refused(protection):
     view, updates = opened(protection)
     kept = view.remember(updates, (0, 1))
     stranger = Remembered("nobody's", (0, 1))
     view.retire([INIT], [stranger, kept, Remembered(kept.name, (0,))])
     again = view.train(1, everyone(5))["root"]
-    view.gram(again)
+    view.gram(again, origin=True)
     for handle in (stranger, Remembered(kept.name, (0, 4))):
         with pytest.raises(Refused, match="are gone"):
             view.cosines(again, handle)
 
 
-@every_protection
+@every_remembering
 def test_a_handle_on_nobodys_updates_is_kept_saved_and_compared(protection):
     view, updates = opened(protection)
     nobody, some = view.remember(updates, ()), view.remember(updates, (0, 1))
@@ -124,7 +128,7 @@ def test_asked_twice_in_a_round_clients_answer_once_and_the_first_handle_stays_g
     expected = np.mean([update_of(i, 0, 20) for i in range(5)], axis=0)
     assert np.allclose(moved(view, answer), expected, atol=1e-5)
     assert view.train(0, {"root": Assignment(INIT, (0, 1), (0, 1))}) == {}
-    assert view.gram(updates).clients == tuple(range(5))
+    assert view.gram(updates, origin=True).clients == tuple(range(5))
 
 
 @pytest.mark.parametrize("protection", HELD, ids=lambda p: type(p).__name__)
@@ -145,7 +149,7 @@ def test_a_handle_that_another_session_took_the_name_of_is_refused(protection):
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_one_two_or_three_clients(protection, n):
     view, updates = opened(protection, n)
-    gram = view.gram(updates)
+    gram = view.gram(updates, origin=True)
     assert gram.clients == tuple(range(n))
     assert gram.matrix.shape == (n, n)
     answer = view.sums(updates, equal(n))["mean"]
@@ -165,13 +169,14 @@ def test_updates_of_one_two_or_three_coordinates(protection, d):
     assert np.allclose(moved(view, answer), rows.mean(axis=0), atol=1e-5)
     if d == 1 and protection in HELD:
         with pytest.raises(Refused, match="a single coordinate"):
-            view.gram(updates)
+            view.gram(updates, origin=True)
         return
-    gram = view.gram(updates)
+    gram = view.gram(updates, origin=True)
     norms = np.linalg.norm(rows, axis=1)
     assert (np.abs(gram.matrix - rows @ rows.T) <= gram.tolerance * np.outer(norms, norms) + 1e-6).all()
-    cosines = view.cosines(updates, view.remember(updates, updates.clients))
-    assert np.allclose(np.diagonal(cosines), 1.0, atol=1e-3)
+    if protection in REMEMBERING:
+        cosines = view.cosines(updates, view.remember(updates, updates.clients))
+        assert np.allclose(np.diagonal(cosines), 1.0, atol=1e-3)
 
 
 # --- weights, and updates of nothing ----------------------------------------------------------------------------------
@@ -211,8 +216,9 @@ def test_updates_of_zero(protection):
         return ((job.client, LocalWork(np.zeros(len(job.start), np.float32), 1)) for job in jobs)
 
     view, updates = opened(protection, workers=zeros)
-    assert not view.gram(updates).matrix.any()
-    assert not view.cosines(updates, view.remember(updates, updates.clients)).any()
+    assert not view.gram(updates, origin=True).matrix.any()
+    if protection in REMEMBERING:
+        assert not view.cosines(updates, view.remember(updates, updates.clients)).any()
     answer = view.sums(updates, equal(5))["mean"]
     assert np.linalg.norm(moved(view, answer)) <= answer.error + 1e-12
 
@@ -229,7 +235,7 @@ def test_updates_that_are_not_finite_are_left_out_and_recorded(protection):
     assert updates.clients == (0, 1, 4)
     assert [(fault.blame, fault.rejected) for fault in view.faults] == [(2, True), (3, True)]
     assert view.sums(updates, equal(5))["mean"].clients == (0, 1, 4)
-    assert np.isfinite(view.gram(updates).matrix).all()
+    assert np.isfinite(view.gram(updates, origin=True).matrix).all()
 
 
 # --- the log is complete also where an answer failed ------------------------------------------------------------------
@@ -263,7 +269,7 @@ def test_two_servers_log_what_the_helpers_learned_of_a_question_without_answer()
     before = len(view.log)
     assert isinstance(view.sums(updates, equal(5))["mean"], BelowFloor)
     with pytest.raises(ProtocolError, match="not answered"):
-        view.gram(updates)
+        view.gram(updates, origin=True)
     assert said(view)[before:] == [
         ("second server", "sums", tuple(range(5))),
         ("second server", "gram", tuple(range(5))),

@@ -108,7 +108,7 @@ def test_every_answer_is_that_of_the_survivors(protection, lost):
     assert (updates.clients, updates.members, updates.round) == (heard, MEMBERS, 0)
     clear = np.stack([update_of(i, 0) for i in heard]).astype(np.float64)
 
-    gram = view.gram(updates)
+    gram = view.gram(updates, origin=True)
     norms = np.linalg.norm(clear, axis=1)
     assert gram.clients == heard
     assert np.array_equal(gram.matrix, gram.matrix.T)
@@ -309,7 +309,7 @@ def test_gradients_and_updates_of_one_round_are_two_things(protection):
     both = {kind: view.train(0, root(), kind)["root"] for kind in ("gradient", "update")}
     for kind, updates in both.items():
         clear = np.stack([update_of(i, 0, kind) for i in MEMBERS]).astype(np.float64)
-        assert np.allclose(view.gram(updates).matrix, clear @ clear.T, atol=1e-3)
+        assert np.allclose(view.gram(updates, origin=True).matrix, clear @ clear.T, atol=1e-3)
     one = view.sums(both["gradient"], {"m": Weights(dict.fromkeys(MEMBERS, 1.0))})["m"]
     two = view.sums(both["update"], {"m": Weights(dict.fromkeys(MEMBERS, 1.0))})["m"]
     assert one.name != two.name  # or the second would open as the first
@@ -395,7 +395,7 @@ def test_updates_that_are_gone_are_refused(protection):
     updates = view.train(0, root())["root"]
     view.train(1, root())
     ask = [
-        lambda: view.gram(updates),
+        lambda: view.gram(updates, origin=True),
         lambda: view.sums(updates, {"m": Weights(dict.fromkeys(MEMBERS, 1.0))}),
     ]
     if Functionality.COORDINATES in protection.gives:
@@ -411,7 +411,7 @@ def test_updates_that_are_gone_are_refused(protection):
     last = view.train(6, root())["root"]
     view.retire([Model("init")], [])
     with pytest.raises(Refused, match="gone"):
-        view.gram(last)
+        view.gram(last, origin=True)
 
 
 def test_session_keys_refuse_memory_and_rotations_refuse_coordinates():
@@ -475,7 +475,7 @@ def two_rounds(protection, tap=None, seed=1, work=workers):
     model = Model("init")
     for round in (0, 1):
         updates = view.train(round, root(model=model.name))["root"]
-        view.gram(updates)
+        view.gram(updates, origin=True)
         if Functionality.GRAM_REMEMBER in protection.gives:
             remembered = view.remember(updates, MEMBERS[:2])
         mean = view.sums(updates, {"m": Weights(dict.fromkeys(MEMBERS, 1.0), True)})["m"]
@@ -586,7 +586,7 @@ def test_another_seed_gives_other_uploads_and_the_same_answers():
 def test_the_disclosure_log_counts_what_each_party_was_given(protection):
     view = open_view(protection, tap=losing({5}))
     updates = view.train(0, root())["root"]
-    view.gram(updates)
+    view.gram(updates, origin=True)
     view.sums(updates, {"m": Weights(dict.fromkeys((1, 2, 3), 1.0))})
     length = view._how.length
     found = [(e.round, e.recipient, e.what, e.about, e.scalars, e.bytes) for e in view.log]
@@ -678,7 +678,7 @@ def test_a_round_that_broke_half_way_is_taken_back_by_restoring(protection):
     view.sums(half, {"m": Weights(dict.fromkeys((1, 2), 1.0))})
     view.restore(snapshot, [])
     with pytest.raises(Refused, match="gone"):
-        view.gram(half)
+        view.gram(half, origin=True)
     state["broken"] = True
     with pytest.raises(RuntimeError, match="out of memory"):
         view.train(0, root())

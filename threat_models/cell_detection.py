@@ -13,9 +13,13 @@ from .trial import Judged, Trial
 def detected(trial: Trial, clusters: Sequence[tuple[int, ...]]) -> dict[str, Any] | None:
     """Flags against members. A vector that the protocol rejected is a flag; so is a weight of 0, in the rounds under attack.
 
-    Of a defence that gives no weights, a client outside of the largest cluster is flagged. None where nobody was judged: no rule
-    had a result and nothing was rejected, everybody or nobody is corrupt, or loyal clients are planted in several groups, which
-    ought to be apart.
+    Of a defence that gives no weights, who is outside of the loyal clients' cluster is flagged: of the one that holds
+    most of them (the one with fewer members if two hold as many), whether members are a minority or the majority there or
+    anywhere. So members are found as far as they are apart from most of the loyal clients, and a loyal client that is apart from
+    those is a false alarm. Which cluster that is only an evaluation knows: where members outnumber the loyal, a server that sees
+    them apart cannot tell which side is which.
+    None where nobody was judged: no rule had a result and nothing was rejected, everybody or nobody is corrupt, or loyal clients
+    are planted in several groups, which ought to be apart.
     """
     members = trial.members
     if not members:
@@ -60,14 +64,20 @@ def _weights(one: Judged) -> Mapping[int, float]:
 
 
 def _by_clusters(trial: Trial, clusters: Sequence[tuple[int, ...]]) -> dict[str, Any]:
-    biggest: tuple[int, ...] = max(clusters, key=len, default=())
-    largest = set(biggest)
+    """The curve is of how many loyal clients a client is with; a cluster with only one of them is as one without, since a client
+    that is alone looks the same whoever it is.
+    """
     rejected = {i for i, _ in trial.rejected}
     placed = {i for c in clusters for i in c} | rejected
-    found = detection((placed - largest) | rejected, trial.members & placed, placed)
-    suspicion = dict.fromkeys(sorted(rejected), 0.0) | {i: -float(len(c)) for c in clusters for i in c if i not in rejected}
+    loyal = [len(set(c) - trial.members) for c in clusters]
+    home = max(range(len(clusters)), key=lambda k: (loyal[k], -len(clusters[k])), default=None)
+    inside = set() if home is None else set(clusters[home])
+    found = detection((placed - inside) | rejected, trial.members & placed, placed)
+    suspicion = dict.fromkeys(sorted(rejected), 1.0)
+    for cluster, count in zip(clusters, loyal, strict=True):
+        suspicion |= {i: -float(count if count > 1 else 0) for i in cluster if i not in rejected}
     return {
-        "by": "outside of the largest cluster" + (" or rejected" if rejected else ""),
+        "by": "outside of the loyal clients' cluster" + (" or rejected" if rejected else ""),
         "tpr": found.true_positive_rate,
         "fpr": found.false_positive_rate,
         "auc": _area([*suspicion.values()], [i in trial.members for i in suspicion]),

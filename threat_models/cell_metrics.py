@@ -129,6 +129,7 @@ def _price(trial: Trial) -> dict[str, Any]:
 
     server_ms: of CPU per round, of servers and rule together, without the clients' work and protocol. peak_mb: that the whole
     process held, data and libraries counted. epsilon: of the client that spent most, None where the protection adds no noise.
+    epsilon_leaves_out: answers about the same data that have no noise, as the scenario acknowledges.
     """
     view, rounds = trial.simulation.view, max(1, trial.simulation.state.round)
     parties = totals(view.log, map(party_of, view.costs))
@@ -136,6 +137,7 @@ def _price(trial: Trial) -> dict[str, Any]:
     privacy = headline(spent(view.ledgers))
     return {
         "epsilon": max((of["epsilon_worst"] for of in privacy.values()), default=None),
+        "epsilon_leaves_out": sorted({name for of in privacy.values() for name in of["acknowledged"]}),
         "privacy": privacy,
         "bytes_up": view.traffic.bytes_up,
         "bytes_down": view.traffic.bytes_down,

@@ -9,7 +9,8 @@ without, it is not.
 
 What a joined member does to clusters depends on the rule. It poisons a cluster's mean from inside (`inner`) where it poses to all
 alike. Posing to some of a group only, it tears the group under `neighbourhoods`, where clients need the same neighbours. Joined
-with two groups at once, it stands alone under `neighbourhoods`, and merges them under `components`.
+with two groups at once, it stands alone under `neighbourhoods`, and merges them under `components`; under `majorities` it is
+outvoted by the pairs of the others, and is in one group, if they are more than it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 from ..fl.algorithms.emd_cfl import State
 from ..fl.corruption import Adversary, Computers, Corrupted, embedders_of
 from ..protocol.answers import Vector
-from ..protocol.pairs.question import Answered, Embedders, Occasion, Released, Reported, Rows
+from ..protocol.pairs.question import Answered, Embedders, Occasion, Released, Reported, Rows, held_out_for
 from ..protocol.pairs.terms import PROTOCOL
 from ..protocol.view import LocalJob, LocalWork
 from .membership import Members
@@ -151,6 +152,10 @@ class Forging:
     def rows(self) -> int:
         return self.honest.rows
 
+    @property
+    def by_position(self) -> bool:
+        return self.honest.by_position
+
     def weights_of(self, model: Vector, /) -> Vector:
         return self.honest.weights_of(model)
 
@@ -175,11 +180,12 @@ class Forging:
 
     def _posed(self, client: int, peer: int | None, occasion: Occasion, honest: Released) -> Released:
         terms = occasion.terms
+        parts = "train", held_out_for(occasion.reference, terms, client)
         if terms.released == "samples":
-            own, held_out = (self.conduct.pose(self.honest, client, peer, part) for part in ("train", "validation"))
+            own, held_out = (self.conduct.pose(self.honest, client, peer, part) for part in parts)
             return Released(own, None if honest.other is None else held_out, honest.reference)
-        source, held_out = (self._embedded(client, peer, part, occasion.own) for part in ("train", "validation"))
-        target = self._embedded(client, peer, terms.target, occasion.others)
+        source, held_out = (self._embedded(client, peer, part, occasion.own) for part in parts)
+        target = self._embedded(client, peer, parts[terms.target != "train"], occasion.others)
         if terms.released == "distances":
             return Released(target, None, honest.reference)
         if terms.released == "mean":

@@ -17,8 +17,8 @@ def kappa_bound(rule: object, n: int, f: int) -> float | None:
 
     Table 1 and the lemma on NNM of Allouah et al. 2023. A rule with a number of its own is judged at that number. Krum's is that
     of the paper's proof for the n - f - 2 neighbours that are taken here: 6 (n - f) / (n - 2 f - 1), where the paper, with
-    n - f - 1 of them, has 6 (n - f) / (n - 2 f) = 6 (1 + f / (n - 2 f)). The geometric median's is that of the exact one, which
-    T steps only approach.
+    n - f - 1 of them, has 6 (n - f) / (n - 2 f) = 6 (1 + f / (n - 2 f)). The geometric median's is that of the exact
+    one, as `GeometricMedian` finds it; RFA's few steps from the mean have none.
     """
     match rule:
         case Krum(f=own) if f <= own and 2 * own + 2 < n:

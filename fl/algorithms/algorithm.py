@@ -36,18 +36,22 @@ class Cluster:
 class Measured:
     """What the server saw of one cluster in one round: norms, cosines in the order of `clients`, and the split it made.
 
+    mean: norm of the mean update; largest: of the longest update; rms: root mean square of the norms. None where it did not see
+    them. similarity: cosines of updates, or, where `centred`, of their deviations from their mean; None where it did not ask.
     communities: what it found among the clients, where it looked. known: bool (m, m), which cosines it has; None for all.
     left_out: clients whose updates were not summed, and why.
     """
 
-    mean: float
-    largest: float
+    mean: float | None
+    largest: float | None
     clients: tuple[int, ...]
-    similarity: NDArray[np.float64] = field(repr=False)
+    similarity: NDArray[np.float64] | None = field(default=None, repr=False)
     split: Bipartition | None = None
     communities: tuple[tuple[int, ...], ...] = ()
     known: NDArray[np.bool_] | None = field(default=None, repr=False)
     left_out: Mapping[int, str] = field(default_factory=dict)
+    rms: float | None = None
+    centred: bool = False
 
 
 class State(Protocol):

@@ -3,6 +3,13 @@
 Every cluster runs federated learning; once it is close to a stationary point of its objective while some member is far from
 its own, the server splits it in two by the cosine similarity of the members' updates. Line numbers are Algorithm 5's.
 
+As printed, the server asks for all inner products in every round, and looks at most of them for the largest norm alone. Here it
+asks for as little as the decision needs (`similarities="when ripe"`): the published sum comes with the mean squared norm, and
+only where these leave a split possible (`split_gate`) is a Gram matrix asked for, of deviations from the mean, which tells
+nothing about the sum. A cut that another look could change is looked at again in the next round. Where a view cannot tell a sum's
+mean squared norm or norm, they are taken from a Gram matrix about the origin, asked for before the sum in every round but the
+first; the decisions are the same. `similarities="every round"` is the algorithm as printed.
+
 Where the paper is silent, this is what happens:
 - Partial participation: a round samples ceil(participation * |c|) members, absent ones contribute nothing. When the sample
   passes the split test, the next round invites every member and the test and the bipartition are made on that round.
@@ -14,26 +21,21 @@ Where the paper is silent, this is what happens:
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...protocol.answers import Assignment, Functionality, Gram, Model, Remembered, Sum, Updates
+from ...protocol.answers import Assignment, Functionality, Model, Remembered, Updates
 from ...protocol.view import ServerView
 from ..bipartition import Bipartition, optimal_bipartition
-from ..separation import accepts, cosine_similarity, norm_of_combination, norms
+from ..separation import accepts, cosine_similarity
+from ..split_gate import Thresholds, mean_of_members, same_cut, worth_asking
 from ..training import Training
-from .algorithm import Cluster, Measured, Start, advanced, check_participation, mean_of, sample
-from .parameter_tree import ROOT, Node, closer_child, names_of_children
-
-
-class Thresholds(Protocol):
-    """When to split: close to a stationary point of the objective (Eq. 32), far from one's own (Eq. 33)."""
-
-    def stationary(self, mean: float, largest: float, /) -> bool: ...
-
-    def incongruent(self, largest: float, first: float, /) -> bool: ...
+from .algorithm import Cluster, Measured, Start, advanced, check_participation, sample
+from .newcomers import descended, placements
+from .parameter_tree import ROOT, Node, names_of_children
+from .sight import Sight, Similarities, Similarity, size, tells
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +45,17 @@ class Absolute:
     eps1: float
     eps2: float
 
-    def stationary(self, mean: float, largest: float, /) -> bool:
+    def stationary(self, mean: float, size: float, /) -> bool:
         return mean < self.eps1
 
-    def incongruent(self, largest: float, first: float, /) -> bool:
-        return largest > self.eps2
+    def incongruent(self, size: float, first: float, /) -> bool:
+        return size > self.eps2
 
 
 @dataclass(frozen=True, slots=True)
 class ScaleFree:
-    """The same tests as ratios, portable between models: eps1 bounds |mean| / max |update| of the round,
-    eps2 the round's max |update| as a share of the run's first.
+    """The same tests as ratios, portable between models: eps1 bounds |mean| / size of the round, eps2 the round's size as a
+    share of the run's first. The size is max |update| as printed, or the root mean square of the norms (`CFL.similarities`).
 
     Clients that have overfitted send nearly orthogonal updates, whose mean has a ratio near 1 / sqrt(|c|) without any
     disagreement. An eps1 below that, or gamma_max above 0.71 (a cross similarity below 0), keeps such clusters whole.
@@ -62,11 +64,11 @@ class ScaleFree:
     eps1: float
     eps2: float
 
-    def stationary(self, mean: float, largest: float, /) -> bool:
-        return mean < self.eps1 * largest
+    def stationary(self, mean: float, size: float, /) -> bool:
+        return mean < self.eps1 * size
 
-    def incongruent(self, largest: float, first: float, /) -> bool:
-        return largest > self.eps2 * first
+    def incongruent(self, size: float, first: float, /) -> bool:
+        return size > self.eps2 * first
 
 
 class Linkage(Protocol):
@@ -78,8 +80,10 @@ class Linkage(Protocol):
 @dataclass(frozen=True, slots=True)
 class State:
     """clusters: the leaves. tree: the inner nodes. waiting: clients to be placed, with the node they stand at.
-    candidates: clusters whose next round invites everybody. first: the first round's largest norm (ScaleFree's unit).
-    measured: the last round's norms and similarities per cluster, for the record; not needed to go on.
+    candidates: clusters whose next round invites everybody. first: the first round's size of updates (ScaleFree's unit).
+    unsure: cuts that another look is taken at. resting: until which round a cluster is not asked for similarities again.
+    blind: whether the view told no mean squared norm with its last sums. measured: the last round's norms and similarities per
+    cluster, for the record; not needed to go on.
     """
 
     round: int
@@ -88,6 +92,9 @@ class State:
     waiting: Mapping[int, str]
     candidates: tuple[str, ...]
     first: float | None
+    unsure: Mapping[str, Bipartition] = field(default_factory=dict)
+    resting: Mapping[str, int] = field(default_factory=dict)
+    blind: bool = False
     measured: Mapping[str, Measured] = field(default_factory=dict, compare=False)
 
     @property
@@ -96,7 +103,7 @@ class State:
 
     @property
     def remembered(self) -> Sequence[Remembered]:
-        return [edge for node in self.tree.values() for edge in node.edges]
+        return [node.edge for node in self.tree.values() if node.edge is not None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,19 +112,25 @@ class CFL:
 
     thresholds: Absolute(eps1, eps2) or ScaleFree(eps1, eps2). gamma_max: bound on the approximation noise (Eq. 39).
     linkage: optimal_bipartition (Algorithm 1), or complete_linkage_bipartition as in the authors' code.
-    similarity: of weight updates (Eq. 44 and 51) or of full gradients (Eq. 50), which cost one more session a round. The
-    thresholds bound norms of the same vectors; without gradients from anybody, a round has no split test.
+    similarities: "when ripe", of deviations from the mean, once sums leave a split possible: the thresholds bound the norm of the
+    mean and the root mean square of norms. Or "every round" about the origin, as printed: they bound the largest norm.
+    similarity: of weight updates (Eq. 44 and 51) or of full gradients (Eq. 50), which cost one more session in every round, or
+    when ripe. In every round the thresholds bound norms of the same vectors, and without gradients there is no split test; when
+    ripe they bound those of the updates, whose sums are published anyway.
     by_samples: means by n_i (Algorithm 2), or uniform (Algorithm 5). patience: rounds that a cluster trains before it may be
-    split. remember: cache pre-split updates in the parameter tree, which Algorithm 4 needs.
+    split. pause: rounds without similarities after a cut that was turned down, when ripe. remember: cache pre-split updates in
+    the parameter tree, which Algorithm 4 needs; newcomers are compared about the mean of a split, or as printed.
     """
 
     thresholds: Thresholds
     gamma_max: float = 0.0
     linkage: Linkage = optimal_bipartition
-    similarity: Literal["update", "gradient"] = "update"
+    similarities: Similarities = "when ripe"
+    similarity: Similarity = "update"
     by_samples: bool = False
     participation: float = 1.0
     patience: int = 0
+    pause: int = 4
     remember: bool = True
 
     def __post_init__(self) -> None:
@@ -126,11 +139,22 @@ class CFL:
             raise ValueError(f"gamma_max is in [0, 1), not {self.gamma_max}")
         if self.similarity not in ("update", "gradient"):
             raise ValueError(f'similarity is "update" or "gradient", not {self.similarity!r}')
+        if self.similarities not in ("when ripe", "every round"):
+            raise ValueError(f'similarities are asked for "when ripe" or in "every round", not {self.similarities!r}')
+        if type(self.pause) is not int or self.pause < 0:
+            raise ValueError(f"pause is a whole number of rounds, 0 or more, not {self.pause!r}")
 
     @property
     def needs(self) -> frozenset[Functionality]:
-        remember = {Functionality.GRAM_REMEMBER} if self.remember else set()
-        return frozenset({Functionality.SUMS, Functionality.GRAM} | remember)
+        if self.similarities == "every round":
+            compared, remembered = Functionality.GRAM_ORIGIN, Functionality.GRAM_REMEMBER
+        else:
+            compared, remembered = Functionality.GRAM, Functionality.GRAM_EDGE
+        return frozenset({Functionality.SUMS, compared} | ({remembered} if self.remember else set()))
+
+    @property
+    def _sight(self) -> Sight:
+        return Sight(self.similarities, self.similarity, self.by_samples)
 
     def local(self, training: Training, /) -> Training:
         return training
@@ -149,42 +173,61 @@ class CFL:
 
     def round(self, state: State, view: ServerView, rng: np.random.Generator, /) -> State:
         """One communication round of Algorithm 5 in every cluster, and one step of Algorithm 4 for whoever waits."""
+        sight = self._sight
         work = {name: self._invited(state, name, rng) for name in sorted(state.clusters)}
-        updates = view.train(state.round, {**work, **_placements(state)})  # lines 6-9
-        gradients = view.train(state.round, work, "gradient") if self.similarity == "gradient" else {}
-        state = _descend(state, view, updates)
-        clusters, tree = dict(state.clusters), dict(state.tree)
-        waiting, candidates = dict(state.waiting), []
+        updates = view.train(state.round, {**work, **placements(state.tree, state.waiting)})  # lines 6-9
+        gradients = view.train(state.round, work, "gradient") if sight.printed and self.similarity == "gradient" else {}
+        clusters, waiting = descended(state.tree, state.clusters, state.waiting, view, updates)
+        tree, first, blind = dict(state.tree), state.first, list[bool]()
+        candidates, unsure, resting = list[str](), dict(state.unsure), dict(state.resting)
         measured: dict[str, Measured] = {}
         for name in sorted(work.keys() & updates.keys()):
             cluster, answered = clusters[name], updates[name]
-            judged = self._judged(view, answered, gradients.get(name))  # first: who is rejected by it is not in the mean
-            mean = view.sums(answered, {name: mean_of(answered.clients, self.by_samples)})[name]  # line 12
+            gram = sight.before_sum(view, answered, gradients.get(name), state.blind)
+            mean = view.sums(answered, {name: sight.weights(answered.clients)})[name]  # line 12
+            gram = sight.after_sum(view, answered, mean, gram)
             clusters[name] = moved = advanced(view, cluster, mean)
-            if judged is None:
+            blind.append(not tells(mean))
+            seen = sight.norms(answered, mean, gram)
+            if seen is None:
                 continue
-            measured[name] = seen = self._measure(judged, mean)
-            first = state.first if state.first is not None else max(m.largest for m in measured.values())
-            state = replace(state, first=first)
-            if not self._ripe(cluster, seen, state):  # line 13
+            measured[name] = seen
+            first = size(seen) if first is None else first
+            ripe = state.round >= resting.get(name, 0) and self._ripe(state.round, cluster, seen, first)
+            if not ripe and name not in unsure:  # line 13
                 continue
-            present = set(seen.clients)
-            if not present >= set(cluster.members) and not (self.remember and name in state.candidates):
+            if not set(seen.clients) >= set(cluster.members) and not (self.remember and name in state.candidates):
                 candidates.append(name)
                 continue
-            cut = self.linkage(seen.similarity, seen.clients)  # lines 14-15
-            measured[name] = replace(seen, split=cut)
-            if not accepts(cut.cross, self.gamma_max):  # lines 16-17
-                measured[name] = seen
+            gram = sight.similarities_of(view, state.round, work[name], answered, gram)
+            if gram is None:
+                resting[name] = state.round + 1 + self.pause
                 continue
-            children = names_of_children(name)
+            if not self.remember and not set(gram.clients) >= set(cluster.members):
+                candidates.append(name)
+                continue
+            measured[name] = seen = sight.shown(seen, gram)
+            cut = sight.of_cut(self.linkage(cosine_similarity(gram.matrix), gram.clients), seen, gram)  # lines 14-15
+            before = unsure.pop(name, None)
+            if not accepts(cut.cross, self.gamma_max) or (before is not None and not same_cut(before, cut)):  # lines 16-17
+                resting[name] = state.round + 1 + (0 if sight.printed else self.pause)
+                continue
+            if before is None and sight.doubtful(cut, seen, gram, self.gamma_max):
+                unsure[name] = cut
+                candidates.append(name)
+                continue
+            measured[name] = replace(seen, split=cut)
+            sides, children = (cut.left, cut.right), names_of_children(name)
+            edge = self._edge(view, answered, seen.clients)
+            tree[name] = Node(cluster.members, cluster.model, cluster.born, state.round, children, sides, edge)
             del clusters[name]
-            for child, members in zip(children, (cut.left, cut.right), strict=True):
+            for child, members in zip(children, sides, strict=True):
                 clusters[child] = Cluster(members, moved.model, state.round + 1)
-            edges = tuple(view.remember(answered, part) for part in (cut.left, cut.right)) if self.remember else ()
-            tree[name] = Node(cluster.members, cluster.model, cluster.born, state.round, children, edges)
-            waiting |= dict.fromkeys(sorted(set(cluster.members) - present), name)
-        return State(state.round + 1, clusters, tree, waiting, tuple(candidates), state.first, measured)
+            waiting |= dict.fromkeys(sorted(set(cluster.members) - set(seen.clients)), name)
+        unheard = state.first is None or state.blind  # what sums tell once they tell always
+        still = unheard and (any(blind) if blind else state.blind)
+        resting = {name: until for name, until in resting.items() if name in clusters and until > state.round + 1}
+        return State(state.round + 1, clusters, tree, waiting, tuple(candidates), first, unsure, resting, still, measured)
 
     def _invited(self, state: State, name: str, rng: np.random.Generator) -> Assignment:
         cluster = state.clusters[name]
@@ -192,59 +235,18 @@ class CFL:
         chosen = cluster.members if everybody else sample(cluster.members, self.participation, rng, least=2)
         return Assignment(cluster.model, chosen, cluster.members)
 
-    def _judged(self, view: ServerView, answered: Updates, gradients: Updates | None) -> Gram | None:
-        """What the split test looks at: the updates, or the gradients of those who sent both; None if there are none."""
-        if self.similarity == "update":
-            seen = view.gram(answered)
-        elif gradients is not None:
-            seen = _restricted(view.gram(gradients), answered.clients)
-        else:
-            return None
-        return seen if seen.clients else None
-
-    def _measure(self, judged: Gram, mean: object) -> Measured:
-        uniform = np.full(len(judged.clients), 1 / len(judged.clients))
-        by_samples = self.by_samples and self.similarity == "update"  # of gradients no mean by n_i is ever published
-        known = mean.norm if by_samples and isinstance(mean, Sum) else None
-        of_mean = known if known is not None else norm_of_combination(judged.matrix, uniform)
-        return Measured(of_mean, float(norms(judged.matrix).max()), judged.clients, cosine_similarity(judged.matrix))
-
-    def _ripe(self, cluster: Cluster, seen: Measured, state: State) -> bool:
+    def _ripe(self, round: int, cluster: Cluster, seen: Measured, first: float) -> bool:
         """Whether the split test is passed (Eq. 32 and 33) by a cluster that can be split at all."""
-        if len(seen.clients) < 2 or state.round - cluster.born < self.patience or state.first is None:
+        if len(seen.clients) < 2 or round - cluster.born < self.patience:
             return False
-        return self.thresholds.stationary(seen.mean, seen.largest) and self.thresholds.incongruent(seen.largest, state.first)
+        mean, single = seen.mean or 0.0, size(seen)
+        if self.similarities == "every round":
+            return self.thresholds.stationary(mean, single) and self.thresholds.incongruent(single, first)
+        of_all = mean_of_members(mean, single**2, len(seen.clients), len(cluster.members))
+        return worth_asking(self.thresholds, of_all, single, first)
 
-
-def _restricted(gram: Gram, clients: Sequence[int]) -> Gram:
-    """The part of a Gram matrix about these clients: who sent a gradient but no update cannot be split by it."""
-    kept = [k for k, i in enumerate(gram.clients) if i in set(clients)]
-    return Gram(tuple(gram.clients[k] for k in kept), gram.matrix[np.ix_(kept, kept)], gram.tolerance)
-
-
-def _placements(state: State) -> dict[str, Assignment]:
-    """Sessions in which waiting clients train from the node that they stand at (Algorithm 4, line 5)."""
-    standing: dict[str, list[int]] = {}
-    for client, node in sorted(state.waiting.items()):
-        standing.setdefault(node, []).append(client)
-    return {f"{node}?": Assignment(state.tree[node].model, tuple(c), tuple(c)) for node, c in standing.items()}
-
-
-def _descend(state: State, view: ServerView, updates: Mapping[str, Updates]) -> State:
-    """Algorithm 4, lines 6-12, for every waiting client that answered: one level down, into a cluster if it is a leaf."""
-    clusters, waiting = dict(state.clusters), dict(state.waiting)
-    for name, node in state.tree.items():
-        answered = updates.get(f"{name}?")
-        if answered is None:
-            continue
-        cosines = [view.cosines(answered, edge) for edge in node.edges]
-        for row, client in enumerate(answered.clients):
-            if any(np.isnan(c[row]).any() for c in cosines):
-                continue  # it trained, but did not answer what it was compared by; it waits where it stands
-            child = closer_child(node, [c[row] for c in cosines])
-            if child in clusters:
-                del waiting[client]
-                clusters[child] = replace(clusters[child], members=tuple(sorted({*clusters[child].members, client})))
-            else:
-                waiting[client] = child
-    return replace(state, clusters=clusters, waiting=waiting)
+    def _edge(self, view: ServerView, updates: Updates, clients: Sequence[int]) -> Remembered | None:
+        """What later clients are placed by: updates about the mean of the split, or, as printed, by themselves."""
+        if not self.remember:
+            return None
+        return view.remember(updates, clients) if self.similarities == "every round" else view.edge(updates, clients)

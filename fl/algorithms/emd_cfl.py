@@ -6,7 +6,11 @@ Algorithm 1's.
 
 Where paper and authors' code differ, this is what happens:
 - The other's *training* data are embedded (as printed); `choice.target = "validation"` is the code's.
-- Each pair is compared once, in the first round in which both take part (line 11); the code compares again in every round.
+- Each pair is decided once, in the first round in which both take part and answer (line 11); the code compares again in every
+  round, and also clients that take no part, by the last model that they had.
+- A pair that is not decided yet, as its clients have not met or an answer was lost on the way, is asked again when they meet, as
+  often as the choice and the clients' ledgers allow. It is not taken for refused: clusters are those that most of the decided
+  pairs agree with (`majorities`); `neighbourhoods` is line 20 as printed, which parts clients that have not met.
 - The diagonal of M is 1 from the start (line 3); the code may lose it.
 - A mean is over the clients that share a neighbourhood, S_k (line 21); `over="neighbourhood"` is the code's mean over the
   neighbourhood itself, in which clients may be in several clusters' means.
@@ -17,7 +21,8 @@ Where the paper is silent:
 - Clients of one cluster that trained from different models are averaged as models, weighted by their samples. Of clients that
   trained from one model, fewer than the protection's floor are left out of the mean. A cluster without any published mean keeps
   the model that most of its members had.
-- A pair that is lost on the way (a client fell silent after it may have answered) stays undecided: not joined.
+
+`PRINTED` and `AS_PUBLISHED` are the two forms, as far as they go here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,35 +34,51 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...protocol.answers import Assignment, Functionality, Model, Remembered, Sum, Updates, Weights
-from ...protocol.pairs.choices import ORTHONORMAL, Choice, MeanSketch
+from ...protocol.pairs import choices
+from ...protocol.pairs.choices import ORTHONORMAL, Choice, Distances, MeanSketch, PerPair
 from ...protocol.pairs.question import PairQuestion
 from ...protocol.view import ServerView
-from ..emd.clusters import adjacency, neighbourhoods
+from ..emd.clusters import JOINED, Edges, adjacency, majorities, neighbourhoods
 from ..emd.distances import COSINE, Distance, ExactEmd
 from ..emd.embedding import LAST_LINEAR, Embedding
-from ..emd.judging import Gap, Judging, Pair, Share, Tau, Tolerance, in_euclidean_units, tau_of
+from ..emd.judging import Gap, Judging, Pair, Replicates, Share, Tau, Tolerance, in_euclidean_units, tau_of
 from ..emd.pairs import Cores
 from ..emd.subsample import Size
 from ..training import Training
 from .algorithm import Cluster, Measured, Start, check_participation, sample
 from .parameter_tree import Node
 
-__all__ = ["EMDCFL", "EXACT", "LIMIT", "Gap", "Grouping", "PublicEmbedding", "Share", "State", "Tau", "Tolerance"]
+__all__ = [
+    "AS_PUBLISHED",
+    "EMDCFL",
+    "EXACT",
+    "LIMIT",
+    "PRINTED",
+    "Gap",
+    "Grouping",
+    "PublicEmbedding",
+    "Replicates",
+    "Share",
+    "State",
+    "Tau",
+    "Tolerance",
+]
 
 EXACT = ExactEmd(COSINE)
 LIMIT = Size(512)
-GAP = Gap()
+NOISE = Replicates()
 
 
 class Grouping(Protocol):
-    """Clusters of an adjacency, rows in the order of the clients: `neighbourhoods` (the paper's) or `components`."""
+    """Clusters of a matrix of edges: `majorities`, `neighbourhoods` (as printed) or `components`."""
 
-    def __call__(self, joined: NDArray[np.bool_], clients: Sequence[int], /) -> tuple[tuple[int, ...], ...]: ...
+    def __call__(self, edges: Edges, clients: Sequence[int], /) -> tuple[tuple[int, ...], ...]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class State:
     """clusters: by their least member. accepts: who accepts whom, of the pairs that are decided. lost: pairs that never will be.
+    Others may still be.
 
     distances: W - tau where it was computed; a fixed eps is decided without. references: the last tau of each client. eps: the
     tolerance, once known. start: the initial model.
@@ -106,18 +127,18 @@ class State:
 class EMDCFL:
     """One-shot clustering by the earth mover's distance of embeddings.
 
-    eps: the paper's tolerance as a number (its 0.025 goes with its model and data), or how it is calibrated: `Share` or `Gap`.
-    choice: what clients release to be compared, `protocol.pairs.choices`; PAPER is the printed form. distance: W1 with the cosine
-    cost of the authors' code. grouping: `neighbourhoods`, as printed, or `components`. size: of the subsamples; the text says
-    "the lesser of 10% and 512". embedding: where the model is cut. over: see above. by_samples: weights n_i, as printed.
+    eps: the paper's tolerance as a number (its 0.025 goes with its model and data), or how it is calibrated: by the noise of the
+    references (`Replicates`), a share of them (`Share`), or the widest gap of the distances (`Gap`). choice: what clients release
+    to be compared, `protocol.pairs.choices`. distance: W1 with the cosine cost of the authors' code. grouping: see above. size:
+    of the subsamples. embedding: where the model is cut. over: see above. by_samples: weights n_i, as printed.
     public: builds the public embedding, for choices that have one, from the shape of inputs; None for the initial model's.
     measured: solves every distance exactly and keeps it, as for `emd.figure`, although eps is a number and bounds would decide.
     """
 
-    eps: Tolerance = GAP
+    eps: Tolerance = NOISE
     choice: Choice = ORTHONORMAL
     distance: Distance = EXACT
-    grouping: Grouping = neighbourhoods
+    grouping: Grouping = majorities
     participation: float = 1.0
     by_samples: bool = True
     size: Size = LIMIT
@@ -131,6 +152,9 @@ class EMDCFL:
         check_participation(self.participation)
         if self.over not in ("members", "neighbourhood"):
             raise ValueError(f'over is "members" or "neighbourhood", not {self.over!r}')
+        self.size.by_position(getattr(self.choice, "noise", None) is not None)  # refused here rather than when data are there
+        if self.over == "neighbourhood" and self.grouping is not neighbourhoods:
+            raise ValueError("means over a neighbourhood go with clusters of equal ones; set grouping=neighbourhoods")
         if isinstance(self.eps, float | int) and not np.isfinite(self.eps):
             raise ValueError(f"eps is a finite number, not {self.eps}")
         if isinstance(self.choice, MeanSketch):
@@ -138,6 +162,8 @@ class EMDCFL:
                 raise ValueError("mean sketches are compared by Euclidean distance; set distance=MeanDistance(Euclidean())")
         elif getattr(self.choice, "noise", None) is not None:
             tau_of(self.distance).moved(1)
+        if isinstance(self.eps, Replicates) and not isinstance(self.choice, PerPair | Distances):
+            raise ValueError("noise is seen in references that clients measure for each other client: take PerPair or Distances")
 
     @property
     def needs(self) -> frozenset[Functionality]:
@@ -170,7 +196,7 @@ class EMDCFL:
         pairs = tuple(pair for pair in combinations(present, 2) if pair not in known)  # line 11
         if pairs:
             judging = Judging(self.distance, self.eps, self.cores, state.eps, self.measured)
-            question = PairQuestion(pairs, self.choice, tau_of(self.distance), judging)
+            question = PairQuestion(pairs, self.choice, tau_of(self.distance, self.eps), judging)
             found = view.pairs(state.round, work, updates, question)  # lines 12-17
             state = replace(
                 state,
@@ -201,13 +227,13 @@ class EMDCFL:
         self, state: State, view: ServerView, work: Mapping[str, Assignment], updates: Mapping[str, Updates]
     ) -> dict[str, Cluster]:
         clients = state.clients
-        joined = adjacency(state.accepts, clients)
-        groups = self.grouping(joined, clients)  # line 20
+        edges = adjacency(state.accepts, clients)
+        groups = self.grouping(edges, clients)  # line 20
         row = {client: at for at, client in enumerate(clients)}
         before = {i: cluster for cluster in state.clusters.values() for i in cluster.members}
         asked: dict[str, dict[str, Weights]] = {name: {} for name in updates}
         for members in groups:
-            over = members if self.over == "members" else tuple(i for i in clients if joined[row[members[0]], row[i]])
+            over = members if self.over == "members" else tuple(i for i in clients if edges[row[members[0]], row[i]] == JOINED)
             for name, handle in updates.items():
                 part = [i for i in handle.clients if i in over]
                 if part:
@@ -226,6 +252,17 @@ class EMDCFL:
             born = same[0].born if same else state.round + 1
             clusters[name] = Cluster(members, _model(view, parts, [before[i].model for i in members]), born)
         return clusters
+
+
+PRINTED = EMDCFL(eps=0.025, choice=choices.PRINTED, grouping=neighbourhoods, size=Size(512, 0.1))
+"""The paper as printed: training data as targets, tau of embeddings without projection, "the lesser of 10% and 512" examples,
+identical neighbourhoods. Not printed, and ours: subsamples are stratified, of one size for all, and one a client."""
+
+AS_PUBLISHED = EMDCFL(eps=0.025, choice=choices.AS_PUBLISHED, grouping=neighbourhoods, over="neighbourhood")
+"""The authors' code with the paper's tolerance (its configuration has 0.1): validation data as targets, tau under a projection of
+its own, up to 512 examples, means over neighbourhoods. What is left of it: it draws a fresh random subsample for every distance,
+of as many examples as each set has; embeds in training mode; rounds W - tau to four digits; compares all pairs of clients that
+ever took part again in every round, with stale models; and can lose a client's edge to itself."""
 
 
 class PublicEmbedding(Protocol):

@@ -1,11 +1,16 @@
 """FLIC: federated learning with incremental clustering (Espinoza Castellon et al., IJCNN 2022). Line numbers are Algorithm 1's.
 
-The server trains one model for T rounds and keeps the similarity of the most recent updates of all clients that it has sampled.
-Then it finds communities in their graph, and each community goes on with a model of its own.
+The server trains one model for T rounds. Then it finds communities in the graph of the similarities of all clients' most recent
+updates, and each community goes on with a model of its own.
+
+As printed, the server fills the matrix of similarities round by round, for which it must be able to compare updates of different
+rounds all the time. Here it asks once, at T (`similarities="once"`): clients keep their last update until then, and show the
+inner products of what they kept, less the mean. Who does not answer then is like a client that was never sampled.
 
 Where paper and authors' code differ or are silent, this is what happens:
 - The graph has no self loops, and what is not known is no edge. A similarity of exactly 0 (a minus-gradient twin) stays 0.
-- An update of norm 0 has cosine 0, so similarity 1, to all others. An update that the view rejects is not stored.
+- An update of norm 0 has cosine 0, so similarity 1, to all others; asked once, one that is the mean of all does. An update that
+  the view rejects is not stored.
 - A client whose cosine to another is exactly 1 is compared like any other.
 - A sample is ceil(participation * |c|) clients of a community, `least` at least, and so one of a community of one.
 - After T, updates are neither compared nor stored (Algorithm 1); what was stored is forgotten.
@@ -17,16 +22,17 @@ Where paper and authors' code differ or are silent, this is what happens:
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 
 from ...protocol.answers import Assignment, Functionality, Gram, Model, Remembered, Sum
 from ...protocol.view import ServerView
 from ..communities import Detector, Louvain, Similarity, check_callables, detect, one_plus_cosine
-from ..separation import norm_of_combination, norms
+from ..separation import cosine_similarity, norm_of_combination, norms
 from ..training import Training
 from .algorithm import Cluster, Measured, Start, advanced, check_counts, check_participation, mean_of, sample
-from .incremental_similarity import EMPTY, Memory, refreshed
+from .incremental_similarity import EMPTY, Memory, newest, refreshed
 from .parameter_tree import Node
 
 ALL = "0"
@@ -35,7 +41,9 @@ ALL = "0"
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """memory: the updates that are compared, and their cosines; empty after T. waiting: clients that no community has yet.
+    """memory: the updates that are compared, and their cosines, where they are asked for in every round; empty after T.
+    kept: handles on the last updates that are asked for at T, each client in one; empty after it.
+    waiting: clients that no community has yet.
 
     measured: the last round's norms, cosines and communities, for the record; not needed to go on.
     """
@@ -44,6 +52,7 @@ class State:
     clusters: Mapping[str, Cluster]
     memory: Memory = EMPTY
     waiting: tuple[int, ...] = ()
+    kept: tuple[Remembered, ...] = ()
     measured: Mapping[str, Measured] = field(default_factory=dict, compare=False)
 
     @property
@@ -56,21 +65,24 @@ class State:
 
     @property
     def remembered(self) -> Sequence[Remembered]:
-        return self.memory.handles
+        return [*self.memory.handles, *self.kept]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FLIC:
     """Communities of clients by the similarity of their most recent updates.
 
-    rounds_before: T. participation: C, share sampled a round. similarity: s of a cosine (Eq. 7). detector: finds communities, by
-    default Louvain. by_samples: means by n_i, as printed, or uniform. warm_up: first rounds whose updates are not compared (the
-    paper's advice in IV-B). least: fewest clients sampled in a community: a protection's floor. settle: rounds that communities
-    train before clients choose among their models. trace: look for communities in every round, for the record (Fig. 5).
+    rounds_before: T. participation: C, share sampled a round. similarities: asked for "once", at T, of deviations from the mean
+    of the last updates; or in "every round", of the updates themselves, as printed. similarity: s of a cosine (Eq. 7). detector:
+    finds communities, by default Louvain. by_samples: means by n_i, as printed, or uniform. warm_up: first rounds whose updates
+    are not compared (the paper's advice in IV-B). least: fewest clients sampled in a community: a protection's floor. settle:
+    rounds that communities train before clients choose among their models. trace: look for communities in every round, for the
+    record (Fig. 5).
     """
 
     rounds_before: int
     participation: float = 1.0
+    similarities: Literal["once", "every round"] = "once"
     similarity: Similarity = one_plus_cosine
     detector: Detector = field(default_factory=Louvain)
     by_samples: bool = True
@@ -85,10 +97,16 @@ class FLIC:
         check_callables(similarity=self.similarity, detector=self.detector)
         if type(self.warm_up) is not int or not 0 <= self.warm_up < self.rounds_before:
             raise ValueError(f"warm_up is whole, from 0 to below rounds_before, {self.rounds_before}, not {self.warm_up!r}")
+        if self.similarities not in ("once", "every round"):
+            raise ValueError(f'similarities are asked for "once" or in "every round", not {self.similarities!r}')
+        if self.trace and self.similarities == "once":
+            raise ValueError('a trace looks for communities in every round; set similarities="every round"')
 
     @property
     def needs(self) -> frozenset[Functionality]:
-        return frozenset({Functionality.SUMS, Functionality.GRAM, Functionality.GRAM_REMEMBER, Functionality.CHOICE})
+        every = {Functionality.GRAM_ORIGIN, Functionality.GRAM_REMEMBER}
+        compared = {Functionality.GRAM_RECALL} if self.similarities == "once" else every
+        return frozenset({Functionality.SUMS, Functionality.CHOICE} | compared)
 
     def local(self, training: Training, /) -> Training:
         return training
@@ -115,11 +133,18 @@ class FLIC:
         if updates is not None:
             mean = view.sums(updates, {ALL: mean_of(updates.clients, self.by_samples)})[ALL]
             following = replace(following, clusters={ALL: advanced(view, cluster, mean)})  # line 9
-            if state.round >= self.warm_up:
-                gram = view.gram(updates)
+            if state.round >= self.warm_up and self.similarities == "once":
+                following = replace(following, kept=newest(state.kept, view, updates))
+            elif state.round >= self.warm_up:
+                gram = view.gram(updates, origin=True)
                 memory = refreshed(state.memory, view, updates, gram, gram.clients)  # lines 7 and 11
                 following = replace(following, memory=memory, measured=_measured(gram, mean, memory))
-        ripe = following.round >= self.rounds_before and bool(following.memory.clients)
+        ripe = following.round >= self.rounds_before
+        if ripe and following.kept:
+            gram = view.recall(state.round, following.kept)
+            recalled = _known(gram)
+            following = replace(following, memory=recalled, measured=_recalled(recalled))
+        ripe = ripe and bool(following.memory.clients)
         return self._grouped(following, ripe, rng) if ripe or (self.trace and following.measured) else following
 
     def _grouped(self, state: State, ripe: bool, rng: np.random.Generator) -> State:
@@ -132,7 +157,7 @@ class FLIC:
         before = state.clusters[ALL]
         clusters = {name: Cluster(c, before.model, state.round) for name, c in named(found).items()}  # line 16
         waiting = tuple(sorted(set(before.members) - set(seen.clients)))
-        return replace(state, clusters=clusters, memory=EMPTY, waiting=waiting)
+        return replace(state, clusters=clusters, memory=EMPTY, kept=(), waiting=waiting)
 
     def _apart(self, state: State, view: ServerView, rng: np.random.Generator) -> State:
         clusters = dict(state.clusters)
@@ -143,7 +168,7 @@ class FLIC:
         weights = {name: mean_of(a.participants, self.by_samples) for name, a in work.items()}
         means = view.train_and_sum(state.round, work, weights)  # lines 18-21
         clusters = {name: advanced(view, cluster, means.get(name)) for name, cluster in clusters.items()}  # line 22
-        following = State(state.round + 1, clusters, EMPTY, state.waiting)
+        following = State(state.round + 1, clusters, waiting=state.waiting)
         trained = following.round - max(c.born for c in clusters.values())
         return placed(following, view) if state.waiting and trained >= self.settle else following
 
@@ -161,6 +186,16 @@ def placed(state: State, view: ServerView) -> State:
         for name, c in state.clusters.items()
     }
     return replace(state, clusters=clusters, waiting=tuple(i for i in state.waiting if i not in chosen))
+
+
+def _known(gram: Gram) -> Memory:
+    """The cosines of a Gram matrix, all of them known."""
+    return Memory((), gram.clients, cosine_similarity(gram.matrix), np.ones(gram.matrix.shape, np.bool_))
+
+
+def _recalled(memory: Memory) -> dict[str, Measured]:
+    """Cosines of the last updates about their mean. Of their norms nothing is known."""
+    return {ALL: Measured(None, None, memory.clients, memory.cosines, centred=True)} if memory.clients else {}
 
 
 def _measured(gram: Gram, mean: object, memory: Memory) -> dict[str, Measured]:

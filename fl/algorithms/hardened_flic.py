@@ -148,7 +148,7 @@ class HardenedFLIC:
     # --- one cluster's round ------------------------------------------------------------------------------------------
 
     def _averaged(self, state: State, view: ServerView, name: str, updates: Updates, rng: np.random.Generator) -> State:
-        cluster, gram = state.clusters[name], view.gram(updates)
+        cluster, gram = state.clusters[name], view.gram(updates, origin=True)
         if not gram.clients:
             return state
         of = dict(zip(gram.clients, (float(norm) for norm in norms(gram.matrix)), strict=True))

@@ -68,6 +68,12 @@ def refreshed(memory: Memory, view: ServerView, updates: Updates, gram: Gram, cl
     return Memory((*older, view.remember(updates, chosen)), ids, cosines, known)
 
 
+def newest(kept: Sequence[Remembered], view: ServerView, updates: Updates) -> tuple[Remembered, ...]:
+    """Handles on the last update of every client, once these updates are the last ones of their clients."""
+    older = [_without(handle, updates.clients) for handle in kept]
+    return (*(handle for handle in older if handle.clients), view.keep(updates, updates.clients))
+
+
 def forgotten(memory: Memory, clients: Sequence[int]) -> Memory:
     """The memory without these clients."""
     gone = set(clients)

@@ -16,7 +16,8 @@ class Node:
     """An inner node: a cluster that was split, and the model theta* at which its members' updates were compared.
 
     members: those of the cluster when it was split. round: of the split. children: names of the two parts; a child is
-    another node or a current cluster. edges: per child, the handle on its members' pre-split updates (Eq. 47), if cached.
+    another node or a current cluster. sides: per child, the members that were parted. edge: the handle on their pre-split
+    updates (Eq. 47), if cached.
     """
 
     members: tuple[int, ...]
@@ -24,7 +25,8 @@ class Node:
     born: int
     round: int
     children: tuple[str, str]
-    edges: tuple[Remembered, ...]
+    sides: tuple[tuple[int, ...], tuple[int, ...]]
+    edge: Remembered | None = None
 
 
 Tree = Mapping[str, Node]
@@ -40,12 +42,12 @@ def path_to(name: str) -> list[str]:
     return [name[:k] for k in range(len(ROOT), len(name) + 1)]
 
 
-def closer_child(node: Node, cosines: Sequence[NDArray[np.float64]]) -> str:
+def closer_child(node: Node, clients: Sequence[int], cosines: NDArray[np.float64]) -> str:
     """Algorithm 4, lines 6-12: the child whose cached updates contain the most similar one; the second on a tie.
 
-    cosines: per child, the newcomer's similarity to each cached update of that edge, shape (members of the child,).
+    cosines: the newcomer's similarity to each cached update, float64 (m,), in the order of the m clients.
     """
-    first, second = (float(c.max()) for c in cosines)
+    first, second = (float(cosines[np.isin(clients, side)].max()) for side in node.sides)
     return node.children[0] if first > second else node.children[1]
 
 

@@ -140,7 +140,7 @@ def _by_gram(
     looks_back: bool,
     past: Remembered | None,
 ) -> RobustSum:
-    gram = view.gram(updates) if rule.sees > Sight.SUM else None
+    gram = view.gram(updates, origin=True) if rule.sees > Sight.SUM else None
     clients = updates.clients if gram is None else gram.clients  # who cannot be compared is not in the sum
     if not clients:
         return RobustSum(None, 0.0, Outcome({}, "no client's update could be compared"), gram, past=past)

@@ -6,12 +6,12 @@ validation data. `decisions` answers that for many pairs as the exact solver wou
 
 from .bounds import Couplings, Gelbrich, Interval, Moments, Pair, Projections, Relaxed, Stage
 from .calibration import Calibration, excess, from_distances, from_references, from_replicates
-from .clusters import adjacency, components, neighbourhoods
+from .clusters import adjacency, components, majorities, neighbourhoods
 from .decision import LADDER, Decision, decide
 from .distances import Cosine, Distance, Euclidean, ExactEmd, Ground, MeanDistance, Sinkhorn, transport
 from .embedding import Embedding, embed
 from .pairs import Cores, Problem, decisions, distances
-from .subsample import Size, stratified, subsample
+from .subsample import Size, positions, stratified, subsample
 
 __all__ = [
     "LADDER",
@@ -46,7 +46,9 @@ __all__ = [
     "from_distances",
     "from_references",
     "from_replicates",
+    "majorities",
     "neighbourhoods",
+    "positions",
     "stratified",
     "subsample",
     "transport",

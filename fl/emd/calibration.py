@@ -20,6 +20,9 @@ SHARE = 0.25
 INDIFFERENT = 0.05
 """Share of the median reference distance that is taken for noise though nothing shows it."""
 
+ERROR = 0.02
+"""How often a client may refuse another of its own distribution, where eps comes from noise."""
+
 ODD = 3.0
 """A client's lowest excess over the median client's, above which it is not taken for noise."""
 
@@ -48,20 +51,25 @@ def from_references(references: Sequence[float], share: float = SHARE) -> float:
     return share * middle
 
 
-def from_replicates(replicates: Excess, error: float = 0.01) -> float:
-    """eps from several reference distances a client: float64, shape (clients, replicates), at least two replicates.
+def from_replicates(replicates: Sequence[Sequence[float]], error: float = ERROR) -> float:
+    """eps from several reference distances a client: each of its source against another, disjoint sample of its validation data.
 
-    Each row is one client's source against disjoint samples of its own validation data. Under one distribution W - tau is the
-    difference of two such numbers; eps is the quantile of Student's t with its pooled standard deviation at which, if they are
-    normal, all pairs of these clients keep both edges with probability 1 - error at least (union bound).
+    Under one distribution W - tau is the difference of two such numbers. eps is the quantile of Student's t with its pooled
+    standard deviation at which, if they are normal, a client refuses another of its own distribution with probability `error`; so
+    a pair loses its edge with at most twice that, which `majorities` outvote. For a rule that forgives no missing edge divide
+    `error` by the number of directed pairs. Clients with a single distance do not count; ValueError if no client has two.
+
+    It asks what is more than noise, whatever lies farther away: groups of two scales are found where `from_distances` joins the
+    nearer ones. Clients of one group whose data differ a little are parted too, once samples are large enough to show it.
     """
-    if replicates.ndim != 2 or replicates.shape[0] < 1 or replicates.shape[1] < 2 or not np.isfinite(replicates).all():
-        raise ValueError(f"give each client at least two finite reference distances, not shape {replicates.shape}")
+    rows = [np.asarray(row, dtype=np.float64) for row in replicates if len(row) > 1]
+    if not rows or not all(np.isfinite(row).all() for row in rows):
+        raise ValueError("give at least one client two finite reference distances")
     if not 0 < error < 1:
         raise ValueError(f"the error must be in (0, 1), not {error}")
-    clients, count = replicates.shape
-    deviation = sqrt(2 * float(replicates.var(axis=1, ddof=1).mean()))
-    return deviation * float(student.isf(error / max(1, clients * (clients - 1)), clients * (count - 1)))
+    freedom = sum(len(row) - 1 for row in rows)
+    squares = sum(float(((row - row.mean()) ** 2).sum()) for row in rows)
+    return sqrt(2 * squares / freedom) * float(student.isf(error, freedom))
 
 
 def excess(distances: Mapping[tuple[int, int], float], references: Mapping[int, float], clients: Sequence[int]) -> Excess:
@@ -85,6 +93,9 @@ def from_distances(matrix: Excess, references: Sequence[float]) -> Calibration:
     is the geometric middle of the widest gap, by ratio, between neighbouring excesses above the noise, or between the noise
     and the least of them; if all are noise, it is one and a half times that, and all clients are joined. With fewer than
     about five clients a group the lowest excess says little; prefer `from_references`.
+
+    It fails where groups lie apart at two scales: if two are much nearer to each other than to a third, the widest gap by ratio
+    is beyond the nearer two, and they are joined. `from_replicates` does not look for a gap.
 
     A client that reports a reference that is too large makes its own excesses low: clients whose lowest is more than `ODD` times
     the median client's are not believed about the noise. But where the widest gap is, every client has a say: one that reports

@@ -1,7 +1,9 @@
-"""Stratified subsamples of one size, so that distances are compared like with like.
+"""Subsamples of one size, so that distances are compared like with like: stratified, or by position where noise is claimed.
 
 The distance of two samples of one distribution is not 0 and grows as samples get smaller, so tau and W need samples of the
-same size; and most of what is left of their noise is the luck of the labels, which stratification removes.
+same size; and most of what is left of their noise is the luck of the labels, which stratification removes. But a stratified
+subsample is drawn by all labels together: relabel one record, and others come and go in every stratum, so that noise for one
+record covers less than it says. Differential privacy therefore takes rows by position, whatever is in them.
 """
 
 from collections.abc import Iterable
@@ -11,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ...protocol.errors import Refused
 from ..population import Examples
 
 
@@ -18,15 +21,26 @@ from ..population import Examples
 class Size:
     """How many examples a subsample has: at most `limit` and, where a share is given, at most that share of every set.
 
-    EMD-CFL (section 3) takes "the lesser of 10% and 512 instances": Size(512, 0.1).
+    EMD-CFL (section 3) takes "the lesser of 10% and 512 instances": Size(512, 0.1). stratified: by labels, or else by position;
+    None for stratified exactly where what it is for has no noise. Noise and stratification do not go together.
     """
 
     limit: int = 512
     share: float | None = None
+    stratified: bool | None = None
 
     def __post_init__(self) -> None:
         if self.limit < 1 or (self.share is not None and not 0 < self.share <= 1):
             raise ValueError(f"a subsample needs a limit of at least 1 and a share in (0, 1], not {self.limit} and {self.share}")
+
+    def by_position(self, noisy: bool) -> bool:
+        """Whether rows are drawn by position. Raises Refused for a stratified subsample under noise."""
+        if noisy and self.stratified:
+            raise Refused(
+                "a stratified subsample and noise for one record do not go together: one label redraws other records;"
+                " leave stratified out of size"
+            )
+        return noisy if self.stratified is None else not self.stratified
 
     def common(self, sizes: Iterable[int]) -> int:
         """The one size for all sets of these sizes. Raises ValueError if there is no set, or one too small."""
@@ -54,6 +68,18 @@ def stratified(labels: NDArray[np.int64], count: int, rng: np.random.Generator) 
     return np.sort(np.concatenate(parts))
 
 
-def subsample(examples: Examples, count: int, rng: np.random.Generator) -> Examples:
-    """A stratified subsample of labelled examples. Draw it once a client and use it for tau and for every W."""
-    return examples.take(torch.from_numpy(stratified(examples.y.numpy(), count, rng)))
+def positions(rows: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Ascending positions of the `count` of so many rows with the least priorities, one random number a position.
+
+    They depend on nothing but `rng`: two sets that differ in one row give subsamples that differ in that row, or not at all.
+    Raises ValueError for more than there are.
+    """
+    if not 1 <= count <= rows:
+        raise ValueError(f"{count} examples cannot be drawn from {rows} rows")
+    return np.sort(np.argsort(rng.random(rows), kind="stable")[:count])
+
+
+def subsample(examples: Examples, count: int, rng: np.random.Generator, by_position: bool = False) -> Examples:
+    """A subsample of labelled examples, stratified or by position. Draw it once a client and use it for tau and for every W."""
+    rows = positions(len(examples), count, rng) if by_position else stratified(examples.y.numpy(), count, rng)
+    return examples.take(torch.from_numpy(rows))

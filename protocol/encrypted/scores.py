@@ -71,6 +71,12 @@ class Compared:
     norms: NDArray[np.float64]
     cosines: NDArray[np.float64]
 
+    @property
+    def matrix(self) -> NDArray[np.float64]:
+        """Inner products of the rows, where there are no columns: float64 (rows, rows)."""
+        found: NDArray[np.float64] = self.cosines * np.outer(self.norms, self.norms)
+        return found
+
 
 def invite(state: Collecting) -> tuple[Effect, ...]:
     """The server's first move: every client of the roster is asked for its sketch."""

@@ -20,7 +20,7 @@ from ..messages import HEAD_BYTES, Task
 from ..roles import Effect, Learned, Party, Worked
 from ..session import SERVER, Session
 from ..sides import ServerSide
-from ..sketch_view import SketchSecret
+from ..sketch_keys import SketchSecret
 from ..uploads import from_bytes
 from ..view import Setup
 from ..view_base import Clients
@@ -44,6 +44,7 @@ class EncryptedServer(ServerSide):
         self.sketches: dict[str, Mapping[int, Ciphertexts]] = {}
         self.kept: dict[str, Mapping[int, Ciphertexts]] = {}
         self.scores: dict[str, encrypted_scores.Compared] = {}
+        self.splits: dict[str, NDArray[np.float64]] = {}  # the Gram matrix of a split's updates, by their handle
         self.shown: dict[str, list[Row]] = {}  # what members have been sent sums of, by the updates' handle: of the survivors
 
 

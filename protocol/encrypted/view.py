@@ -22,7 +22,7 @@ from ..messages import Task
 from ..personal import PersonalQuestion
 from ..roles import Party, Worked
 from ..session import SERVER, Session
-from ..sketch_view import Keys
+from ..sketch_keys import Keys
 from ..view import LocalWork, Setup
 from ..view_base import unused
 from . import sum as encrypted_sum
@@ -71,8 +71,10 @@ class Encrypted:
 
     @property
     def gives(self) -> frozenset[Functionality]:
-        given = {Functionality.SUMS, Functionality.GRAM, Functionality.CHOICE, Functionality.SLOTS, Functionality.PERSONAL_SUMS}
-        return frozenset(given | {Functionality.GRAM_REMEMBER} if self.keys == "run" else given)
+        given = {Functionality.SUMS, Functionality.GRAM, Functionality.GRAM_ORIGIN}
+        given |= {Functionality.CHOICE, Functionality.SLOTS, Functionality.PERSONAL_SUMS}
+        across = {Functionality.GRAM_EDGE, Functionality.GRAM_RECALL, Functionality.GRAM_REMEMBER}
+        return frozenset(given | across if self.keys == "run" else given)
 
     def open(self, setup: Setup, /) -> "EncryptedView":
         return EncryptedView(setup, self)

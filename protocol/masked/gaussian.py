@@ -23,7 +23,8 @@ from ...crypto.orthonormal import HadamardRotation
 from ...crypto.prg import derive_key
 from ...crypto.samplers import discrete_gaussian, discrete_gaussian_reach
 from ..errors import Refused
-from ..ledger import Adjacency, Ledger, Release, rounded_l2, summed_discrete_gaussians
+from ..gaussian_privacy import SummedDiscreteGaussians, rounded_l2
+from ..ledger import Adjacency, Ledger, Release
 from ..session import Session
 from .server import Summed
 from .terms import Ring
@@ -133,10 +134,10 @@ class DistributedGaussian:
     def release(self, survivors: int, adjacency: Adjacency) -> Release:
         """What opening a sum of this many survivors discloses about one of them, as the ledger takes it.
 
-        Formal guarantee: zCDP for one client's whole vector ("user level"), by the noise of the survivors that are not corrupt,
-        against the server, the corrupt clients and everybody who sees the sum. The sampler's distance from the exact
-        distribution adds at most survivors * padded * 2^-190 to delta. adjacency: "zero out" (its vector is replaced by zeros)
-        or "replace" (by any other). Raises Refused for "add or remove", and if nobody honest is left to add noise.
+        Formal guarantee: differential privacy for one client's whole vector ("user level"), by the noise of the survivors that
+        are not corrupt, against the server, the corrupt clients and everybody who sees the sum. The sampler's distance from the
+        exact distribution adds at most survivors * padded * 2^-190 to delta. adjacency: "zero out" (its vector is replaced by
+        zeros) or "replace" (by any other). Raises Refused for "add or remove", and if nobody honest is left to add noise.
         """
         if adjacency == "add or remove":
             raise Refused('who takes part in a masked sum is public: account under "zero out" or "replace"')
@@ -144,7 +145,7 @@ class DistributedGaussian:
         if honest < 1:
             raise Refused(f"of {survivors} survivors {self.corrupt} may have added no noise, so the sum may have none")
         l2 = self.sensitivity * (2 if adjacency == "replace" else 1)
-        event = summed_discrete_gaussians(variance=self.variance, honest=honest, dimension=self.padded, l2=l2)
+        event = SummedDiscreteGaussians(self.variance, honest, self.padded, l2)
         deviation = self.grid.step * math.sqrt(self.variance * honest)
         return Release(
             event,

@@ -3,11 +3,13 @@
 import math
 from dataclasses import dataclass
 
-import dp_accounting
+from dp_accounting import dp_event
 
 from ...crypto.samplers import GAUSSIAN_LARGEST_DEVIATION, GAUSSIAN_TABLE_DEVIATION
+from ..accountant import spent
 from ..errors import Refused
-from ..ledger import Adjacency, Ledger, Release, rounded_l2
+from ..gaussian_privacy import gaussian_mu, rounded_l2
+from ..ledger import Adjacency, Release
 from .gaussian import PAPER_BETA, DistributedGaussian
 
 MOST_INFLATION = 2.0
@@ -49,9 +51,7 @@ class Target:
 
     def spent(self, release: Release) -> float:
         """Epsilon of all rounds with this release in each."""
-        composed = dp_accounting.SelfComposedDpEvent(release.event, self.rounds)
-        whole = Release(composed, release.sensitivity, self.adjacency, "client", release.noise, release.covers)
-        return Ledger(0, "client", self.adjacency, math.inf, self.delta, releases=(whole,)).spent
+        return spent([dp_event.SelfComposedDpEvent(release.event, self.rounds)], self.adjacency, self.delta).epsilon
 
 
 def solve(target: Target) -> DistributedGaussian:
@@ -85,21 +85,11 @@ _LIMITS = (GAUSSIAN_TABLE_DEVIATION, GAUSSIAN_LARGEST_DEVIATION - 1)
 
 def _multiplier(target: Target) -> float:
     """The noise multiplier, total deviation over sensitivity, of a continuous Gaussian at the target, 2^-20 above the least."""
-
-    def spent(multiplier: float) -> float:
-        event = dp_accounting.ZCDpEvent(rho=1 / (2 * multiplier**2), xi=0.0)
-        return target.spent(Release(event, 1.0, target.adjacency, "client", "", ""))
-
-    high = 2.0**-10
-    while spent(high) > target.epsilon:
-        high *= 2
-        if high > 2.0**30:
-            raise Refused(f"no noise reaches epsilon {target.epsilon:.3g} at delta {target.delta:.3g}")
-    low = high / 2
-    while high / low > 1 + 2.0**-20:
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if spent(middle) > target.epsilon else (low, middle)
-    return high
+    mu = gaussian_mu(target.epsilon, target.delta)
+    multiplier = math.sqrt(target.rounds) / mu * (1 + 2.0**-20) if mu > 0 else math.inf
+    if multiplier > 2.0**30:
+        raise Refused(f"no noise reaches epsilon {target.epsilon:.3g} at delta {target.delta:.3g}")
+    return multiplier
 
 
 def _finest(target: Target, multiplier: float, deviation: float) -> DistributedGaussian | None:

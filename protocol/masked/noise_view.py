@@ -11,10 +11,12 @@ from functools import lru_cache
 from typing import Any
 
 from ...crypto.entropy import Entropy
+from ..answers import Functionality
 from ..errors import Refused
 from ..gate import Rules
 from ..ledger import Adjacency, BudgetExceeded, Ledger, Unit
 from ..leverage import Row
+from ..noise_free import check_acknowledged, check_names
 from ..session import Session
 from ..uploads import usable
 from ..view import LocalWork
@@ -43,6 +45,7 @@ class Noise:
     l2: float
     adjacency: Adjacency = "zero out"
     overflow: float = 1e-6
+    acknowledge: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.adjacency not in ("zero out", "replace"):
@@ -50,6 +53,7 @@ class Noise:
         self.target(2, 0, 0, 1, 32)
         if not (0 < self.l2 < math.inf and 0 < self.overflow < 1):
             raise ValueError("l2 is above 0 and finite, overflow within 0 and 1")
+        check_names(self.acknowledge)
 
     def target(self, clients: int, corrupt: int, dropouts: int, d: int, ring_bits: int) -> Target:
         """The same for one cohort."""
@@ -58,7 +62,13 @@ class Noise:
 
     def ledger(self, client: int) -> Ledger:
         """A client's ledger before the first sum."""
-        return Ledger(client, "client", self.adjacency, self.epsilon, self.delta, not_covered=ALWAYS)
+        of = "the sums of its updates"
+        return Ledger(client, "client", self.adjacency, self.epsilon, self.delta, of, self.acknowledge, not_covered=ALWAYS)
+
+    def check(self, *either: Functionality) -> None:
+        """Raises Refused for an answer without noise that is acknowledged by none of these names."""
+        if not {name.value for name in either} & {*self.acknowledge}:
+            check_acknowledged(either[:1], self.acknowledge, "protection.noise", "the sums under noise")
 
 
 @dataclass(frozen=True, slots=True)

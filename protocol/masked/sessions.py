@@ -14,9 +14,10 @@ from ..gate import Rules
 from ..in_process import Fault, InProcess
 from ..leverage import Row
 from ..messages import Task
+from ..offset_view import OffsetSketches
 from ..roles import Deadline, Party, Worked
 from ..session import SERVER, Session
-from ..sketch_view import SketchSecret, SketchView
+from ..sketch_keys import SketchKeys
 from ..uploads import to_bytes
 from ..view import LocalWork, Setup
 from ..view_base import Clients
@@ -57,11 +58,11 @@ class Masking:
     input: Input
 
 
-class MaskingView(SketchView):
+class MaskingView(OffsetSketches):
     """The clients' and the server's parts in masked sums. rules: also what clients insist on. dropped: largest share
     of a sum's clients that drops out."""
 
-    def __init__(self, setup: Setup, rules: Rules, secret: SketchSecret, network: InProcess, dropped: float) -> None:
+    def __init__(self, setup: Setup, rules: Rules, secret: SketchKeys, network: InProcess, dropped: float) -> None:
         before = Traffic(network.messages, network.bytes_up, network.bytes_down)
         super().__init__(setup, "server", rules, secret, before)
         self.add_costs(network)

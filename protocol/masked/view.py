@@ -1,18 +1,20 @@
-"""Secure aggregation: the server learns sums, by the masked sum, and a noisy Gram matrix, by the two-stage secret sketch.
+"""Secure aggregation: the server learns sums, by the masked sum, and noisy inner products of differences, by secret sketches.
 
 Clients hold their updates. A sum is one session of the masked sum (specs/masked_sum.md) among the clients that it is about,
 with their sample counts inside. Inner products come from sketches (sketches.py), uploaded when they are asked for. The server
 owns the models: it knows the sums.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...crypto.fixed_point import FixedPoint
-from ..answers import Assignment, BelowFloor, Functionality, Remembered, Snapshot, Sum, Updates, Weights
+from ..answers import Assignment, BelowFloor, Functionality, Gram, Model, Remembered, Snapshot, Sum, Updates, Weights
 from ..disclosure import Party as Recipient
 from ..errors import Refused
 from ..gate import Rules
@@ -21,10 +23,11 @@ from ..group_seed import agree
 from ..held_view import Question
 from ..ledger import Ledger, Unit
 from ..leverage import Row
+from ..pairs.question import PairAnswers, PairQuestion
 from ..personal import PersonalQuestion
 from ..receiver_opened.view import OpenedTerms, ReceiverOpenedSums
 from ..session import SERVER, Session
-from ..sketch_view import Keys, SketchSecret
+from ..sketch_keys import Keys, RatchetedKeys, SketchSecret
 from ..view import LocalWork, Setup
 from ..view_base import Clients, unused
 from .input import InputTerms, Total, beyond
@@ -40,22 +43,24 @@ from .weights_view import Weighed
 class Masked:
     """Clients add masks that cancel in the sum; similarities come from secret sketches.
 
-    sketch: measurements of an update that a sketch has, at most half of its coordinates (fewer are taken then). keys: "run"
-    for one secret sketch, so that updates of different rounds compare; "session" for one per (round, cluster). floor: fewest
+    sketch: measurements of an update that a sketch has, at most half of its coordinates (fewer are taken then). keys: "session"
+    for sketches of differences under keys that are forgotten with their round; "run" for one secret sketch about the origin, so
+    that updates of all rounds compare: beside published sums it tells the server most of every update. floor: fewest
     clients in a sum, held by clients too. clip: largest absolute coordinate of an update; a client whose update exceeds it
     sits out and says so. max_samples: likewise for its number of samples, in sums that count them. ring_bits: 32 or 64.
     corrupt: clients of the run, at most, that collude with the server and tell it all they know; 0: the server alone. A sum then
     needs floor + corrupt clients. dropped: largest share of a sum's clients that drops out. noise: what the
     clients add to every sum, so that all sums of a run together are differentially private for a client; a client is in one
-    sum a round then, with uniform weights. Updates are scaled down to noise.l2 and not held against clip. Sketches have no noise.
+    sum a round then, with uniform weights. Updates are scaled down to noise.l2 and not held against clip. Sketches and choices
+    have no noise, and are not given beside it unless noise.acknowledge names them.
     slot_spare: clients that may drop out between the counts and the sums of slots. A slot is opened if as many clients chose it
     as the floor, these, and the corrupt together. colluding: groups of clients that may put their personal sums together, which
     are then refused where they would show too much, with the share dropped of a sum's clients left out at most; receivers in no
     group must not collude.
     """
 
-    sketch: int = 1024
-    keys: Keys = "run"
+    sketch: int = 64
+    keys: Keys = "session"
     floor: int = 3
     clip: float = 4.0
     max_samples: int = 10_000
@@ -83,6 +88,7 @@ class Masked:
     def gives(self) -> frozenset[Functionality]:
         given = {Functionality.SUMS, Functionality.GRAM, Functionality.CHOICE, Functionality.PAIRS, Functionality.REVISION}
         given |= set() if self.noise else {Functionality.SLOTS, Functionality.PERSONAL_SUMS}
+        given |= {Functionality.GRAM_ORIGIN, Functionality.GRAM_EDGE, Functionality.GRAM_RECALL}
         across = {Functionality.GRAM_REMEMBER, Functionality.GRAM_HISTORY}
         return frozenset(given | across if self.keys == "run" else given)
 
@@ -104,7 +110,9 @@ class MaskedView(ReceiverOpenedSums):
             cohorts.parameters(len(session.roster))  # refused here rather than in the first round
             self._noisy = NoisySums(cohorts, session.roster)
         seed, network = agree(session, setup.entropy, setup.tap)
-        secret = SketchSecret(seed, setup.run, how.keys, d, min(how.sketch, max(d // 2, 1)))
+        k = min(how.sketch, max(d // 2, 1))
+        keys = RatchetedKeys(seed, setup.run, d, k, how.clip * math.sqrt(d))
+        secret = keys if how.keys == "session" else SketchSecret(seed, setup.run, how.keys, d, k)
         terms = OpenedTerms(how.ring_bits, how.clip, how.colluding)
         super().__init__(setup, how.rules, secret, network, how.dropped, terms)
         self._how = how
@@ -112,7 +120,14 @@ class MaskedView(ReceiverOpenedSums):
     @property
     def ledgers(self) -> Mapping[tuple[int, Unit], Ledger]:
         """Of every client, for all of its updates together, and for what it released to be compared; empty without noise."""
-        return {**super().ledgers, **({} if self._noisy is None else self._noisy.ledgers)}
+        if self._noisy is None:
+            return super().ledgers
+        beside = "the sums of its updates, by an epsilon of their own"
+        return {key: ledger.without(beside) for key, ledger in super().ledgers.items()} | self._noisy.ledgers
+
+    def _check_noise(self, *either: Functionality) -> None:
+        if self._how.noise is not None:
+            self._how.noise.check(*either)
 
     def _disclose(
         self, round: int, to: Recipient, what: str, about: Clients, scalars: int, words: str, client: int | None = None
@@ -199,7 +214,7 @@ class MaskedView(ReceiverOpenedSums):
         how = self._how
         largest = max(abs(a) for a in question.row.values())
         counted = how.max_samples if question.times_samples else 0
-        return InputTerms(how.ring_bits, how.clip, len(question.row), largest, counted)
+        return InputTerms(how.ring_bits, how.clip, len(question.row), largest, counted, question.energy)
 
     def _shape(self, question: Question, inputs: InputTerms, first: Weighed | None) -> Shape:
         size = (self._how.ring_bits, inputs.length(len(self._setup.initial)), inputs.fixed.bits, self._how.clip, 1)
@@ -211,6 +226,7 @@ class MaskedView(ReceiverOpenedSums):
     def _read(self, question: Question, ended: Summed, decode: Callable[[Summed], Total | None]) -> Sum | None:
         """The answer in the end of a masked sum; None, and a fault on record, if there is none."""
         words = "the sum of the updates" + (", and of the sample counts" if question.times_samples else "")
+        words += ", and of their squared norms" if question.energy and self._noisy is None else ""
         words += ", with the noise that its clients added" if self._how.noise is not None else ""
         self._disclose(question.updates.round, "server", "sums", ended.clients, len(ended.total), words)
         try:
@@ -227,7 +243,8 @@ class MaskedView(ReceiverOpenedSums):
         name = unused(question.label, self._means)
         self._means[name] = total.mean
         norm = float(np.linalg.norm(total.mean.astype(np.float64)))
-        return Sum(name, "server", ended.clients, total.weight, total.relative, norm, total.error, total.noise)
+        of_sum = (ended.clients, total.weight, total.relative, norm, total.error, total.noise, total.energy)
+        return Sum(name, "server", *of_sum)
 
     def slots(self, round: int, name: str, work: Assignment, most: int = 1, /) -> Sequence[Sum | BelowFloor]:
         if self._noisy is not None:
@@ -239,6 +256,55 @@ class MaskedView(ReceiverOpenedSums):
         if self._noisy is not None:
             raise Refused("noise covers one sum of each client a round, not its personal ones; leave protection.noise out")
         return super()._personal(updates, questions)
+
+    # --- without noise --------------------------------------------------------------------------------------------------
+
+    def gram(self, updates: Updates, /, *, origin: bool = False) -> Gram:
+        self._check_noise(Functionality.GRAM_ORIGIN if origin else Functionality.GRAM)
+        return super().gram(updates, origin=origin)
+
+    def edge(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
+        self._check_noise(Functionality.GRAM_EDGE)
+        return super().edge(updates, clients)
+
+    def keep(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
+        self._check_noise(Functionality.GRAM_RECALL)
+        return super().keep(updates, clients)
+
+    def remember(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
+        self._check_noise(Functionality.GRAM_REMEMBER, Functionality.GRAM_HISTORY)
+        return super().remember(updates, clients)
+
+    def accumulate(
+        self,
+        updates: Updates,
+        weights: Mapping[int, float],
+        earlier: Remembered | None = None,
+        /,
+        *,
+        decay: float = 1.0,
+        together: bool = False,
+    ) -> Remembered:
+        self._check_noise(Functionality.GRAM_HISTORY)
+        return super().accumulate(updates, weights, earlier, decay=decay, together=together)
+
+    def cosines(self, updates: Updates, remembered: Remembered, /) -> NDArray[np.float64]:
+        self._check_noise(Functionality.GRAM_REMEMBER, Functionality.GRAM_EDGE)
+        return super().cosines(updates, remembered)
+
+    def gram_with(self, updates: Updates, remembered: Remembered, /) -> NDArray[np.float64]:
+        self._check_noise(Functionality.GRAM_HISTORY)
+        return super().gram_with(updates, remembered)
+
+    def choose(self, round: int, models: Mapping[str, Model], clients: Sequence[int], /) -> Mapping[int, str]:
+        self._check_noise(Functionality.CHOICE)
+        return super().choose(round, models, clients)
+
+    def pairs(
+        self, round: int, work: Mapping[str, Assignment], updates: Mapping[str, Updates], question: PairQuestion, /
+    ) -> PairAnswers:
+        self._check_noise(Functionality.PAIRS)
+        return super().pairs(round, work, updates, question)
 
     # --- keeping ------------------------------------------------------------------------------------------------------
 

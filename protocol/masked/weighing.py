@@ -26,6 +26,7 @@ WEIGHED = "masked sum/by"
 COARSEST = 1e-5
 """Largest share of the sum of squares that rounding may be; a leverage is above its bound by so much at most."""
 _BITS = 31
+_MOST: int = (1 << _BITS) - 1
 LENGTH = 3
 """Ring elements of an input to the first session: a weight, its square, and the count of clients."""
 
@@ -47,14 +48,12 @@ class Weighing:
     @property
     def size(self) -> tuple[int, int, int, float, int]:
         """ring_bits, length, bits, clip and max_weight of the first session's terms."""
-        most: int = (2**64 - 1) // (self.clients * (2**_BITS - 1))
-        return 64, LENGTH, _BITS, 1.0, most
+        return 64, LENGTH, _BITS, 1.0, (2**64 - 1) // (self.clients * _MOST)
 
     @property
     def one(self) -> int:
         """What a weight of 1 is as a ring element: so large that no sum of them wraps around."""
-        found: int = (2**_BITS - 1) * self.size[4]
-        return found
+        return _MOST * self.size[4]
 
     @property
     def error(self) -> float:

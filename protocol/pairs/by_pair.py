@@ -1,5 +1,6 @@
 """One release a pair: the pairs of a question, played one after another."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from ..session import Session
@@ -16,10 +17,15 @@ def by_pair(
     round: int,
     question: PairQuestion,
     trained: Trained,
+    begun: Counter[tuple[int, int]],
     met: list[PairTerms],
     lost: list[tuple[int, int]],
 ) -> Iterator[Direction | Told]:
-    """Both directions of every pair that can be decided, as it is played. Fills met, with the terms of those, and lost."""
+    """Both directions of every pair that can be decided, as it is played. Fills met, with the terms of those, and lost.
+
+    begun: how many sessions of a pair came so far that a client may have answered; counted on. After `answers` of them, or with
+    an answer that cannot be used, the pair is lost.
+    """
     choice, released, shown, clouds = question.choice, 0, 0, 0
     exchanged = getattr(choice, "embedding", "") == "exchanged"
     about: set[int] = set()
@@ -39,7 +45,9 @@ def by_pair(
             if isinstance(ended, Undecided):
                 sessions.reject(ended.rejected)
                 if ended.begun:
-                    lost.append((a, b))
+                    begun[a, b] += 1
+                    if ended.rejected or begun[a, b] >= getattr(choice, "answers", 1):
+                        lost.append((a, b))
                     about |= set(ended.answered)
                     released += len(ended.answered) * terms.scalars
             if isinstance(ended, Paired) or ended.begun:

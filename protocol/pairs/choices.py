@@ -14,7 +14,7 @@ from .noise import Noise
 Projection = Literal["gaussian rows", "orthonormal", "none"]
 Embeds = Literal["exchanged", "public"]
 Target = Literal["train", "validation"]
-Referenced = Literal["projected", "plain"]
+Referenced = Literal["projected", "plain", "apart"]
 
 
 def _check(projection: str, ratio: float) -> None:
@@ -22,6 +22,11 @@ def _check(projection: str, ratio: float) -> None:
         raise ValueError(f'projection is "gaussian rows", "orthonormal" or "none", not {projection!r}')
     if not 0 < ratio <= 1:
         raise ValueError(f"ratio is a share of the embedding's dimensions, above 0 and at most 1, not {ratio}")
+
+
+def _check_answers(answers: int) -> None:
+    if type(answers) is not int or answers < 1:
+        raise ValueError(f"a client answers for a pair once or more often, not {answers!r} times")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,13 +37,15 @@ class PerPair:
     sqrt(d / p), of the least spectral norm, so that the same claim needs about half of the noise; or "none" (only where
     nothing is hidden anyway). ratio: p / d. embedding: "exchanged": each embeds the other's way too, by a model that it is
     sent, or "public": a model that everybody knew beforehand. target: what the other's model embeds: "train" data, as printed,
-    or "validation" data, as in the authors' code. reference: tau of "projected" samples, under the pair's own projection, or of
-    the samples as they are ("plain", as printed).
+    or "validation" data, as in the authors' code. reference: tau of "projected" samples, under the pair's own projection, of the
+    samples as they are ("plain", as printed), or under a Gaussian of all dimensions that the client draws for it ("apart", as in
+    the authors' code). answers: how often a client answers for one pair, if what it answered does not arrive.
 
     Server alone: sizes, all distances within and between clouds up to the projection's error, tau. Server and one client of the
     pair: at ratio 0.9 the other's embeddings, nearly exactly. The pair's clients, with "exchanged": each other's embedding model,
     which was trained on data without noise. A client can send any model: one that copies its input makes the other release
-    projected inputs. Server that swaps keys: found out. A client takes part in 2 (C - 1) releases about the same records.
+    projected inputs. Server that swaps keys: found out. A client takes part in 2 (C - 1) releases about the same records, and in
+    `answers` times as many if the server claims that they were lost: each is in its ledger.
     """
 
     projection: Projection = "gaussian rows"
@@ -47,9 +54,11 @@ class PerPair:
     target: Target = "train"
     reference: Referenced = "projected"
     noise: Noise | None = None
+    answers: int = 3
 
     def __post_init__(self) -> None:
         _check(self.projection, self.ratio)
+        _check_answers(self.answers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +96,8 @@ class ServerSamples:
 class Distances:
     """Clients measure each other: the two of a pair show each other embeddings, sealed, and report the distance and tau.
 
-    embedding, target: as in `PerPair`. noise: on both numbers; its clip and multiplier are not used, as nothing else is released.
+    embedding, target, answers: as in `PerPair`. noise: on both numbers; its clip and multiplier are not used, as nothing else is
+    released.
 
     Server alone: two numbers a pair and client. The pair's clients: each other's embeddings as they are, under a model of their
     own ("exchanged") or the public one, and the models. Server and one client: the same. So trust moves from the server to the
@@ -98,6 +108,10 @@ class Distances:
     embedding: Embeds = "exchanged"
     target: Target = "train"
     noise: Noise | None = None
+    answers: int = 3
+
+    def __post_init__(self) -> None:
+        _check_answers(self.answers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,8 +132,13 @@ class MeanSketch:
 
 Choice = PerPair | PerClient | ServerSamples | Distances | MeanSketch
 
-PAPER = PerPair()
-"""(a) The paper's: a secret Gaussian per pair, rows of length 1, nine tenths of the dimensions."""
+PRINTED = PerPair(reference="plain")
+"""The paper as it is printed (section 3): a secret projection per pair, training data as targets, tau of the embeddings as they
+are. The paper prints no distribution of the projection; this is its authors'. W has the projection's error, tau has not."""
+AS_PUBLISHED = PerPair(target="validation", reference="apart")
+"""The authors' code: targets are the other's validation data, and tau has a Gaussian of its own, of all dimensions."""
+PER_PAIR = PerPair()
+"""(a) A secret Gaussian per pair, rows of length 1, nine tenths of the dimensions; tau under the same one: errors cancel."""
 ORTHONORMAL = PerPair(projection="orthonormal")
 """(b) Orthonormal columns: the spectral norm is sqrt(d / p), 1.05 in place of about 2."""
 PUBLIC = PerPair(projection="orthonormal", embedding="public")

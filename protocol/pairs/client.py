@@ -2,8 +2,10 @@
 
 Spec: specs/pairs.md. A client is in many such sessions at once. Phases of one: Offered -> Meeting -> Answered, without Meeting
 where embedding models are public, and with Showing before Answered where the clients measure distances themselves; a Deadline
-ends all of them. A pair is stored as spent before anything about data leaves the client, and it answers for a pair once, however
-many sessions the server opened for it.
+ends all of them. An answer for a pair is counted and stored before anything about data leaves the client. A server that says that
+it did not arrive gets another, of a later session: under a projection of its own, and charged again, so only as often as the
+policy and the ledger allow, one at a time, and none once the client was told the edge. An answer for all is stored itself, and
+sent again as it was.
 """
 
 import struct
@@ -21,7 +23,7 @@ from ...crypto.sealing import InvalidSeal
 from ..answers import Vector
 from ..errors import ProtocolError
 from ..ledger import BudgetExceeded
-from ..messages import Envelope
+from ..messages import Envelope, encode
 from ..roles import Deadline, Effect, Event, Persist, Received, Send
 from ..session import SERVER
 from ..uploads import to_bytes, usable
@@ -92,8 +94,8 @@ class Peer:
     """A client and its sessions by digest. enrolled: the identities of all clients, known beforehand.
 
     weights: its own embedding model of this round, None for the public one. group: a secret that all clients of the run share, or
-    None. spent: the clients that it has answered for, itself among them if it has answered for all; as persisted.
-    edges: what it was told.
+    None. spent: how often it has answered for each other client, as persisted. said: the one answer for all, and the projection
+    that it is under. edges: what it was told.
     """
 
     me: int
@@ -105,7 +107,8 @@ class Peer:
     computer: Computer = field(repr=False)
     weights: Vector | None = field(default=None, repr=False)
     group: bytes | None = field(default=None, repr=False)
-    spent: frozenset[int] = frozenset()
+    spent: Mapping[int, int] = field(default_factory=dict)
+    said: tuple[bytes, PairClouds] | None = field(default=None, repr=False)
     edges: Mapping[int, bool] = field(default_factory=dict)
     phases: Mapping[bytes, Phase] = field(default_factory=dict)
 
@@ -160,10 +163,11 @@ def _take(state: Peer, digest: bytes, offer: PairOffer) -> tuple[Peer, tuple[Eff
     reason = next((reason for reason, found in problems.items() if found), None) or state.policy.refusal(terms)
     if reason is not None:
         raise ProtocolError(reason, SERVER)
-    if (state.me if once else terms.peer(state.me)) in state.spent:
-        raise ProtocolError("an offer for a pair already answered", SERVER)
+    if once and state.said is not None:
+        return _repeated(state, terms, state.said)
     if once:
         return _release(state, terms, state.group or bytes(32), None)
+    _check_open(state, terms)
     if terms.weights > 0 and (state.weights is None or len(state.weights) != terms.weights):
         raise ProtocolError("an embedding model of another size is asked for", SERVER)
     secret = state.entropy.secret(f"pair key {state.me} {terms.binding.hex()}", 32)
@@ -171,6 +175,27 @@ def _take(state: Peer, digest: bytes, offer: PairOffer) -> tuple[Peer, tuple[Eff
     shown = PairKey(key.public, state.identity.sign(KEY, terms.binding, key.public))
     phases = {**state.phases, digest: Offered(terms, key)}
     return replace(state, phases=phases), (Send(Envelope(digest, state.me, SERVER, shown)),)
+
+
+def _check_open(state: Peer, terms: PairTerms) -> None:
+    """Raises ProtocolError where the client has answered for this pair as often as it will, for now or for good."""
+    peer = terms.peer(state.me)
+    open_sessions = (phase.terms for phase in state.phases.values() if isinstance(phase, Answered | Showing))
+    if (
+        peer in state.edges
+        or state.spent.get(peer, 0) >= state.policy.answers
+        or any(t.session.roster == terms.session.roster for t in open_sessions)
+    ):
+        raise ProtocolError("an offer for a pair already answered", SERVER)
+
+
+def _repeated(state: Peer, terms: PairTerms, said: tuple[bytes, PairClouds]) -> tuple[Peer, tuple[Effect, ...]]:
+    """The answer for all once more, to the byte: it tells nobody anything new, and costs nothing."""
+    context, message = said
+    if context != terms.projection_context:
+        raise ProtocolError("an offer of other terms than those that were answered", SERVER)
+    digest = terms.session.digest
+    return replace(state, phases={**state.phases, digest: Answered(terms)}), (Send(Envelope(digest, state.me, SERVER, message)),)
 
 
 def _meet(state: Peer, phase: Offered, shown: PairKey) -> tuple[Peer, tuple[Effect, ...]]:
@@ -212,11 +237,11 @@ def _unsealed(secret: bytes, terms: PairTerms, label: str, me: int, chunks: tupl
 
 
 def _release(state: Peer, terms: PairTerms, secret: bytes, others: Vector | None) -> tuple[Peer, tuple[Effect, ...]]:
-    """Step 3: spend the pair, then release, or show the other. A client whose budget does not allow it is silent."""
+    """Step 3: count the answer, then release, or show the other. A client whose budget does not allow it is silent."""
     digest, me = terms.session.digest, state.me
-    partner = me if terms.session.protocol == ONCE else terms.peer(me)
-    if partner in state.spent:  # in another session that was open at the same time
-        raise ProtocolError("an offer for a pair already answered", SERVER)
+    once = terms.session.protocol == ONCE
+    if not once:
+        _check_open(state, terms)  # another session may have been open at the same time
     own = state.weights if terms.embedding == "exchanged" else None
     message: PairClouds | SealedCloud
     phase: Phase = Answered(terms)
@@ -232,8 +257,14 @@ def _release(state: Peer, terms: PairTerms, secret: bytes, others: Vector | None
         return replace(state, phases=_without(state, digest)), ()
     except Unusable:
         raise ProtocolError("an embedding model that embeds to what is not finite", terms.peer(me)) from None
-    after = replace(state, spent=state.spent | {partner}, phases={**state.phases, digest: phase})
-    return after, (Persist(f"pair {partner} spent", b"\1"), Send(Envelope(digest, me, SERVER, message)))
+    phases, send = {**state.phases, digest: phase}, Send(Envelope(digest, me, SERVER, message))
+    if once and isinstance(message, PairClouds):
+        stored = encode(send.envelope)
+        return replace(state, said=(terms.projection_context, message), phases=phases), (Persist("pairs said", stored), send)
+    peer = terms.peer(me)
+    count = state.spent.get(peer, 0) + 1
+    stored = count.to_bytes(4, "big")
+    return replace(state, spent={**state.spent, peer: count}, phases=phases), (Persist(f"pair {peer} spent", stored), send)
 
 
 def _report(state: Peer, phase: Showing, shown: SealedCloud) -> tuple[Peer, tuple[Effect, ...]]:

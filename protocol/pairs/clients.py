@@ -12,9 +12,11 @@ from ..in_process import Fault
 from ..ledger import BudgetExceeded, Ledger
 from ..masked.sum import Members
 from ..roles import Deadline, Party
+from ..uploads import from_bytes, to_bytes
 from ..view import Setup
 from .client import Peer, peer_step
 from .compute import Answer, Asked, answer_of, report_of, showing_of
+from .messages import PairClouds
 from .noise import Noise, opened
 from .policy import PairPolicy, policy_of
 from .question import Embedders, PairQuestion, Released, Reported, Rows
@@ -93,19 +95,33 @@ class Clients:
 
     # --- keeping ------------------------------------------------------------------------------------------------------
 
-    def save(self) -> dict[str, Any]:
-        """Plain JSON of what was spent, told and charged."""
-        return {
-            "spent": {str(i): sorted(p.state.spent) for i, p in self.parties.items() if p.state.spent},
-            "edges": {str(i): {str(j): e for j, e in p.state.edges.items()} for i, p in self.parties.items() if p.state.edges},
+    def save(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Plain JSON of what was spent, told and charged, and what was said to all, by name."""
+        peers: dict[int, Peer] = {i: party.state for i, party in self.parties.items()}
+        said = {i: peer.said for i, peer in peers.items() if peer.said is not None}
+        plain = {
+            "spent": {str(i): {str(j): n for j, n in p.spent.items()} for i, p in peers.items() if p.spent},
+            "edges": {str(i): {str(j): e for j, e in p.edges.items()} for i, p in peers.items() if p.edges},
+            "said": {str(i): [context.hex(), clouds.reference.hex()] for i, (context, clouds) in said.items()},
             "ledgers": [ledger.as_dict() for _, ledger in sorted(self.ledgers.items())],
         }
+        kept: dict[str, NDArray[Any]] = {}
+        for i, (_, clouds) in said.items():
+            kept |= {f"pairs said {i}": from_bytes(clouds.own)}
+            kept |= {f"pairs said other {i}": from_bytes(clouds.other)} if clouds.other else {}
+        return plain, kept
 
-    def restore(self, plain: Mapping[str, Any]) -> None:
+    def restore(self, plain: Mapping[str, Any], kept: Mapping[str, NDArray[Any]]) -> None:
         for i, party in self.parties.items():
-            spent = frozenset(plain["spent"].get(str(i), ()))
+            spent = {int(j): int(n) for j, n in plain["spent"].get(str(i), {}).items()}
             edges = {int(j): bool(e) for j, e in plain["edges"].get(str(i), {}).items()}
-            party.state = replace(party.state, spent=spent, edges=edges, phases={})
+            said = None
+            if str(i) in plain["said"]:
+                context, reference = map(bytes.fromhex, plain["said"][str(i)])
+                other = kept.get(f"pairs said other {i}")
+                sent = to_bytes(kept[f"pairs said {i}"]), b"" if other is None else to_bytes(other), reference
+                said = context, PairClouds(*sent)
+            party.state = replace(party.state, spent=spent, said=said, edges=edges, phases={})
         ledgers = [Ledger.from_dict(ledger) for ledger in plain["ledgers"]]
         self.ledgers = {ledger.client: ledger for ledger in ledgers}
 

@@ -6,7 +6,7 @@ Everything here happens on the client's own computer. The order is: `answer_of` 
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from ..answers import Vector
 from ..ledger import Ledger, Release
 from .noise import Noise, caveat, noised, release
 from .projection import drawn
-from .question import Answered, Embedders, Matrix, Occasion, Reference, Released, Reported, Rows, Unusable
+from .question import Answered, Embedders, Matrix, Occasion, Reference, Released, Reported, Rows, Unusable, held_out_for
 from .terms import ONCE, PairTerms
 
 Embedded = Callable[[str], Rows]
@@ -45,9 +45,14 @@ class Asked:
         """The embeddings that the other client compares itself to, if they are not the client's own again."""
         return self.target() if self.terms.both else None
 
+    @property
+    def held_out(self) -> str:
+        """The part of its own data that the client measures itself on, before this other client."""
+        return held_out_for(self.reference, self.terms, self.client)
+
     def target(self) -> Rows:
         """The client's data under the other's model. Raises Unusable where that is not finite and no clipping mends it."""
-        part = self.terms.target
+        part = "train" if self.terms.target == "train" else self.held_out
         found = self.embedded(part) if self.others is None else self.embedders.embed(self.client, part, self.others)
         if self.others is not None and self.noise is None and not np.isfinite(found).all():
             raise Unusable("an embedding model that embeds to what is not finite")
@@ -102,8 +107,8 @@ def _sent(asked: Asked, projection: Matrix | None, honest: Answered) -> Answered
 
 def _samples(asked: Asked) -> Released:
     examples, embedded = asked.embedders.examples, asked.embedded
-    other = examples(asked.client, "validation") if asked.terms.both else None
-    return Released(examples(asked.client, "train"), other, asked.tau(embedded("train"), embedded("validation")))
+    other = examples(asked.client, asked.held_out) if asked.terms.both else None
+    return Released(examples(asked.client, "train"), other, asked.tau(embedded("train"), embedded(asked.held_out)))
 
 
 def _exact(asked: Asked, projection: Matrix) -> Released:
@@ -112,9 +117,17 @@ def _exact(asked: Asked, projection: Matrix) -> Released:
             return np.full((len(rows), asked.terms.p), np.nan, np.float32)  # the server rejects it, and says so
         return (rows.astype(np.float64) @ projection).astype(np.float32)
 
-    source, held_out = asked.embedded("train"), asked.embedded("validation")
+    source, held_out = asked.embedded("train"), asked.embedded(asked.held_out)
     own, second = projected(source), asked.second()
-    pair = (own, projected(held_out)) if asked.terms.reference == "projected" else (source, held_out)
+    pair: tuple[NDArray[Any], NDArray[Any]]
+    match asked.terms.reference:
+        case "projected":
+            pair = own, projected(held_out)
+        case "apart":
+            square = drawn(replace(asked.terms, projection="gaussian rows", p=asked.terms.d), asked.deviate("apart"))
+            pair = source @ square, held_out @ square
+        case _:
+            pair = source, held_out
     return Released(own, None if second is None else projected(second), asked.tau(*pair))
 
 
@@ -135,7 +148,7 @@ def _noisy(asked: Asked, projection: Matrix, noise: Noise) -> Answer:
             return noised(values, noise.multiplier * sensitivity, asked.deviate(label)).astype(np.float32)
 
         own, second = projected(asked.embedded("train"), "own"), asked.second()
-        exact = reference(own, projected(asked.embedded("validation"), "held out"))
+        exact = reference(own, projected(asked.embedded(asked.held_out), "held out"))
         said = _scalar(asked, noise, exact, "reference")
         return _sent(asked, projection, Released(own, None if second is None else projected(second, "other"), said))
 
@@ -183,7 +196,7 @@ def showing_of(asked: Asked) -> Answer:
 
 def report_of(asked: Asked, theirs: Rows) -> Reported:
     """The distance of the client's embeddings to those it was shown, and tau, each with noise where there is some."""
-    noise, rows = asked.noise, [asked.embedded("train"), theirs, asked.embedded("validation")]
+    noise, rows = asked.noise, [asked.embedded("train"), theirs, asked.embedded(asked.held_out)]
     source, target, held_out = rows if noise is None else [noise.clipped(found) for found in rows]
     pair = [asked.tau(source, target), asked.tau(source, held_out)]
     if noise is not None:

@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...crypto.samplers import discrete_gaussian
-from ..ledger import Ledger, Release, summed_discrete_gaussians
+from ..gaussian_privacy import SummedDiscreteGaussians
+from ..ledger import Ledger, Release
+from ..noise_free import check_names
 
 Matrix = NDArray[np.float64]
 
@@ -36,6 +38,8 @@ class Noise:
     budget, delta: every client refuses releases that together exceed epsilon = budget at delta.
     trained_privately: whether the embedding model was itself released with differential privacy for the same unit (a claim of
     whoever builds the run: it is not checked, and its epsilon is not in this ledger).
+    acknowledge: answers without noise about the same records that are given all the same (`noise_free.NOISE_FREE`; "sums" where a
+    run trains on them): nothing bounds what they tell, and their names stand beside every epsilon of this noise.
     """
 
     clip: float
@@ -46,11 +50,13 @@ class Noise:
     unit: Literal["record", "attribute"] = "record"
     nonnegative: bool = False
     trained_privately: bool = False
+    acknowledge: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         positive = (self.clip, self.multiplier, self.reference_multiplier, self.budget)
         if not all(0 < value < math.inf for value in positive) or not 0 < self.delta < 1:
             raise ValueError("clip, multipliers and budget are finite and above 0, delta between 0 and 1")
+        check_names(self.acknowledge)
 
     def clipped(self, rows: NDArray[Any]) -> Matrix:
         """The rows within the clip, float64 (n, d); 0 in place of what is not finite."""
@@ -60,7 +66,7 @@ class Noise:
         if self.unit == "attribute":
             return np.asarray(np.clip(found, -self.clip, self.clip))
         norms = np.linalg.norm(found, axis=1, keepdims=True)
-        return np.asarray(found * np.minimum(1.0, self.clip / np.maximum(norms, np.finfo(np.float64).tiny)))
+        return np.asarray(found * (self.clip / np.maximum(norms, self.clip)))
 
     def sensitivity(self, projection: Matrix) -> float:
         """l2, of a cloud Z R under replacement of one unit, exactly: largest singular value, or row norm, of R (d, p)."""
@@ -89,7 +95,7 @@ def release(noise: Noise, multiplier: float, sensitivity: float, changed: int, c
     changed: coordinates that replacing one unit can change; each may be rounded the other way.
     """
     l2 = STEPS / multiplier + math.sqrt(changed)
-    event = summed_discrete_gaussians(variance=STEPS**2, honest=1, dimension=changed, l2=l2)
+    event = SummedDiscreteGaussians(STEPS**2, 1, changed, l2)
     exact = sensitivity * (1 + multiplier * math.sqrt(changed) / STEPS)
     words = f"discrete Gaussian, standard deviation {multiplier * sensitivity:.6g}"
     if noise.unit == "attribute":
@@ -99,7 +105,8 @@ def release(noise: Noise, multiplier: float, sensitivity: float, changed: int, c
 
 def opened(noise: Noise, client: int) -> Ledger:
     """A client's ledger before its first release."""
-    return Ledger(client, noise.unit, "replace", noise.budget, noise.delta)
+    of = "what it released to be compared"
+    return Ledger(client, noise.unit, "replace", noise.budget, noise.delta, of, noise.acknowledge)
 
 
 def caveat(noise: Noise, public: bool) -> tuple[str, ...]:

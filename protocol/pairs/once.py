@@ -18,16 +18,14 @@ UNDER_THE_OTHERS = "samples under the embedding model of the other of a pair tha
 
 
 class Kept:
-    """clouds: of clients that have answered. unusable: clients that have answered what cannot be compared.
+    """clouds: of clients that have answered. unusable: clients that have answered what cannot be compared: their pairs are lost.
 
-    silent: clients that were asked and from which nothing came. They may have answered, and would refuse to do so again, so none
-    of the three is asked twice, and pairs of the last two are lost.
+    Neither is asked again. A client from which nothing came is: if it had answered, it sends the same once more.
     """
 
     def __init__(self) -> None:
         self.clouds: dict[int, Released] = {}
         self.unusable: set[int] = set()
-        self.silent: set[int] = set()
 
     def directions(
         self, sessions: Sessions, round: int, question: PairQuestion, trained: Trained, lost: list[tuple[int, int]]
@@ -37,7 +35,7 @@ class Kept:
         samples = isinstance(choice, ServerSamples)
         trains = isinstance(choice, ServerSamples) and choice.embedding == "exchanged"
         scalars, new = 0, []
-        for i in sorted({i for pair in question.pairs for i in pair} - self.clouds.keys() - self.unusable - self.silent):
+        for i in sorted({i for pair in question.pairs for i in pair} - self.clouds.keys() - self.unusable):
             sessions.clients.hold(i, sessions.embedders.weights_of(trained(i)) if trains else None)
             terms = terms_of(Session(ONCE, sessions.run_id, round, f"client {i}", (i,), 1), choice, sessions.embedders, 0)
             ended = sessions.play(terms, Collecting(terms))
@@ -48,11 +46,9 @@ class Kept:
                 self.clouds[i] = ended.clouds[i]
                 new.append(i)
                 scalars += terms.scalars
-            elif i not in self.unusable:
-                self.silent.add(i)
         if new:
             sessions.disclose(round, "server", new, scalars, answers_in_words(choice))
-        lost += [pair for pair in question.pairs if (self.unusable | self.silent) & set(pair)]
+        lost += [pair for pair in question.pairs if self.unusable & set(pair)]
         for a, b in question.pairs:
             if a in self.clouds and b in self.clouds:
                 found = [direction(i, j, self.clouds[i], self.clouds[j], question.reference) for i, j in ((a, b), (b, a))]
@@ -74,7 +70,6 @@ class Kept:
         plain = {
             "references": {str(i): cloud.reference for i, cloud in self.clouds.items()},
             "unusable": sorted(self.unusable),
-            "silent": sorted(self.silent),
         }
         kept: dict[str, NDArray[Any]] = {}
         for i, cloud in self.clouds.items():
@@ -87,7 +82,6 @@ class Kept:
             for i, reference in plain["references"].items()
         }
         self.unusable = set(plain.get("unusable", ()))
-        self.silent = set(plain.get("silent", ()))
 
 
 def _seen(sessions: Sessions, of: Direction, trained: Trained | None) -> Direction:

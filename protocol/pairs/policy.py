@@ -15,7 +15,7 @@ class PairPolicy:
     released: what it is willing to release, as terms name it. once: whether one release for all, in place of one a pair.
     projected: embeddings never leave it as they are. exchanges: whether it shows its embedding model to other clients, and
     embeds by theirs. max_ratio: most of p / d. max_weights: largest model that it takes. noise: the noise that it adds to every
-    release; terms must say the same, so that everybody knows what the numbers are.
+    release; terms must say the same, so that everybody knows what the numbers are. answers: how often it answers for one pair.
     """
 
     d: int
@@ -28,6 +28,7 @@ class PairPolicy:
     max_ratio: float = 0.9
     max_weights: int = 1 << 28
     noise: Noise | None = None
+    answers: int = 1
 
     def refusal(self, terms: PairTerms) -> str | None:
         """Why these terms are refused, or None."""
@@ -64,4 +65,5 @@ def policy_of(choice: Choice, sizes: Sizes) -> PairPolicy:
         exchanges=getattr(choice, "embedding", "public") == "exchanged",
         max_ratio=max(0.9, getattr(choice, "ratio", 0.0)),
         noise=getattr(choice, "noise", None),
+        answers=getattr(choice, "answers", 1),
     )

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..answers import Vector
 from .choices import Choice
-from .terms import PairTerms
+from .terms import ONCE, PairTerms
 
 Rows = NDArray[np.float32]
 Matrix = NDArray[np.float64]
@@ -71,6 +71,11 @@ class Reference(Protocol):
         """Largest distance that there can be; infinite if it has no bound."""
         ...
 
+    @property
+    def samples(self) -> int:
+        """How many samples of validation data a client has for it: it takes number j mod samples for client j."""
+        ...
+
     def moved(self, rows: int, /) -> float:
         """How far the distance of two samples of so many rows moves, at most, if one row of one of them is replaced.
 
@@ -79,6 +84,13 @@ class Reference(Protocol):
         ...
 
     def __call__(self, source: NDArray[Any], target: NDArray[Any], /) -> float: ...
+
+
+def held_out_for(reference: Reference, terms: PairTerms, client: int) -> str:
+    """The part of its data on which a client measures its reference distance for this other client, as `Embedders` names it."""
+    if reference.samples == 1:
+        return "validation"
+    return f"validation {0 if terms.session.protocol == ONCE else terms.peer(client) % reference.samples}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +106,8 @@ class PairQuestion:
 @dataclass(frozen=True, slots=True)
 class PairAnswers:
     """accepts: of (client, other), of pairs of which both answered. lost: pairs that stay undecided for the rest of the run, as
-    one of the two may have answered, or answered what cannot be used, and no client answers twice. Pairs that are in neither
-    may be asked again.
+    one of the two answered what cannot be used, or may have answered as often as it will. Pairs that are in neither may be asked
+    again.
     """
 
     accepts: Mapping[tuple[int, int], bool]
@@ -139,12 +151,23 @@ class Embedders(Protocol):
         """Examples in a sample."""
         ...
 
+    @property
+    def by_position(self) -> bool:
+        """Whether a sample's examples were drawn by their positions alone, so that replacing one record changes one row at most.
+
+        Labels, contents and other records have no say then. Without it no release has noise: its epsilon would be false.
+        """
+        ...
+
     def weights_of(self, model: Vector, /) -> Vector:
         """The part of a model, float32 (d,), that embeds."""
         ...
 
     def embed(self, client: int, part: str, weights: Vector | None, /) -> Rows:
-        """The client's sample of its "train" or "validation" data: float32 (rows, d). The same examples every time."""
+        """The client's sample of its "train" or "validation" data: float32 (rows, d). The same examples every time.
+
+        Of several samples of validation data the parts are "validation 0", "validation 1" and so on.
+        """
         ...
 
     def examples(self, client: int, part: str, /) -> Rows:

@@ -21,7 +21,7 @@ _WORDS = {
     "projection": ("gaussian rows", "orthonormal", "none"),
     "embedding": ("exchanged", "public"),
     "target": ("train", "validation"),
-    "reference": ("projected", "plain"),
+    "reference": ("projected", "plain", "apart"),
     "unit": ("none", "record", "attribute"),
 }
 _RELEASES = {PROTOCOL: ("clouds", "distances"), ONCE: ("clouds", "samples", "mean")}

@@ -5,6 +5,7 @@ models and clouds of one pair at a time are in memory.
 """
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -38,10 +39,12 @@ class Pairs:
         self._setup = setup
         self._network = network
         self._clear = clear
+        self._by_position = setup.embedders.by_position
         self._group: bytes | None = None
         self._clients = Clients(setup, setup.embedders, network.faults.append)
         self._sessions = Sessions(setup.run, network, self._clients, setup.embedders, log)
         self._kept = Kept()
+        self._begun: Counter[tuple[int, int]] = Counter()
 
     @property
     def parties(self) -> Mapping[int, Party]:
@@ -62,7 +65,7 @@ class Pairs:
         met: list[PairTerms] = []
         try:
             if isinstance(choice, PerPair | Distances):
-                directions = by_pair(self._sessions, round, question, trained, met, lost)
+                directions = by_pair(self._sessions, round, question, trained, self._begun, met, lost)
             else:
                 if not isinstance(choice, ServerSamples):
                     self._agree(count=True)
@@ -85,6 +88,8 @@ class Pairs:
             raise Refused("the server could not embed samples by models that this protection hides; use embedding='public'")
         if getattr(choice, "projection", "") == "none" and not self._clear:
             raise Refused("clients show no embedding as it is under this protection; choose a projection")
+        if getattr(choice, "noise", None) is not None and not self._by_position:
+            raise Refused("noise covers one record, but samples were drawn by all records together; draw them by position")
 
     def _judged(self, question: PairQuestion, directions: Iterable[Direction | Told]) -> Mapping[tuple[int, int], bool]:
         """The server's decisions. Its CPU time is what was spent while no client was at work."""
@@ -121,10 +126,13 @@ class Pairs:
     def save(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Plain JSON of what clients and server must not forget, and the clouds that the server keeps, by name."""
         plain, clouds = self._kept.save()
-        return {**self._clients.save(), **plain, "group": self._group is not None}, clouds
+        told, said = self._clients.save()
+        begun = [[a, b, count] for (a, b), count in sorted(self._begun.items())]
+        return {**told, **plain, "begun": begun, "group": self._group is not None}, {**clouds, **said}
 
     def restore(self, plain: Mapping[str, Any], kept: Mapping[str, NDArray[Any]]) -> None:
-        self._clients.restore(plain)
+        self._clients.restore(plain, kept)
         self._kept.restore(plain, kept)
+        self._begun = Counter({(a, b): count for a, b, count in plain["begun"]})
         if plain["group"]:
             self._agree(count=False)

@@ -25,7 +25,7 @@ from ..messages import HEAD_BYTES, Task
 from ..personal import PersonalQuestion
 from ..roles import Deadline, Effect, Learned, Party, Worked
 from ..session import SERVER, Session
-from ..sketch_view import SketchSecret
+from ..sketch_keys import SketchKeys
 from ..uploads import from_bytes
 from ..view import LocalWork, Setup
 from ..view_base import unused
@@ -51,7 +51,7 @@ class ReceiverOpenedSums(MaskedSlots):
     """Answers personal sums."""
 
     def __init__(
-        self, setup: Setup, rules: Rules, secret: SketchSecret, network: InProcess, dropped: float, terms: OpenedTerms
+        self, setup: Setup, rules: Rules, secret: SketchKeys, network: InProcess, dropped: float, terms: OpenedTerms
     ) -> None:
         super().__init__(setup, rules, secret, network, dropped)
         self._opened_terms = terms

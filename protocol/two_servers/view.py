@@ -11,8 +11,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ..account import Sketched, source_of
 from ..answers import Assignment, BelowFloor, Functionality, Gram, Model, Remembered, Snapshot, Sum, Updates, Weights, Work
 from ..errors import ProtocolError, Refused
+from ..gram import centred, cosines_about
+from ..history import EDGE, KEPT, of_split, parted
 from ..in_process import Fault, InProcess
 from ..messages import Task
 from ..roles import Party, Worked
@@ -53,8 +56,9 @@ class TwoServer:
 
     @property
     def gives(self) -> frozenset[Functionality]:
-        given = {Functionality.SUMS, Functionality.GRAM, Functionality.GRAM_REMEMBER, Functionality.CHOICE, Functionality.SLOTS}
-        return frozenset(given | {Functionality.REVISION})
+        given = {Functionality.SUMS, Functionality.CHOICE, Functionality.SLOTS, Functionality.REVISION}
+        compared = {Functionality.GRAM, Functionality.GRAM_ORIGIN, Functionality.GRAM_EDGE, Functionality.GRAM_RECALL}
+        return frozenset(given | compared | {Functionality.GRAM_REMEMBER})
 
     def open(self, setup: Setup, /) -> "TwoServerView":
         return TwoServerView(setup, Terms(len(setup.initial), self.k, self.max_norm, self.floor, self.corrupt))
@@ -64,6 +68,7 @@ class TwoServerView(TwoServerSlots):
     """Answers everything by questions to the second server. Implements `ServerView`. helpers: the second server, the dealer."""
 
     server: FirstServer
+    with_a_client = "that client's own update, and nothing of the others; both servers together read every update"
 
     def __init__(self, setup: Setup, terms: Terms) -> None:
         policy = Policy(min_cohort=1)
@@ -76,6 +81,7 @@ class TwoServerView(TwoServerSlots):
         self._terms = terms
         self._questions = 0
         self._products: dict[Row, int] = {}
+        self._sources: dict[bytes, tuple[str, int, Work]] = {}  # by session: cluster, round and kind of what it collected
         self._grams: dict[str, Gram] = {}
         self._rejected: dict[str, set[int]] = {}
 
@@ -110,6 +116,7 @@ class TwoServerView(TwoServerSlots):
             updates = Updates(f"{cluster}@{round}/{kind}", cluster, round, survivors, work[cluster].members)
             self.server.shares[updates.name] = collected
             self._gate.begin(updates.name)
+            self._sources[collected.session.digest] = cluster, round, kind
             answered[cluster] = updates
         return answered
 
@@ -152,6 +159,8 @@ class TwoServerView(TwoServerSlots):
             label = f"{name}@{updates.round}"
             found = self._sum(updates, label, row, *weighed[name]) if name in safe else None
             answered[name] = found or self._unsummed(label, tuple(row))
+            if found is not None:
+                self._open(updates, found, row)
         return answered
 
     def _sum(self, updates: Updates, label: str, row: Mapping[int, float], whole: Mapping[int, int], unit: float) -> Sum | None:
@@ -189,25 +198,59 @@ class TwoServerView(TwoServerSlots):
 
     # --- inner products -----------------------------------------------------------------------------------------------
 
-    def gram(self, updates: Updates, /) -> Gram:
+    def gram(self, updates: Updates, /, *, origin: bool = False) -> Gram:
         """Of the survivors whose rows are in range; the others are rejected, and stay out of later sums."""
+        found = self._about_the_origin(updates)
+        return found if origin else replace(found, matrix=centred(found.matrix))
+
+    def _about_the_origin(self, updates: Updates) -> Gram:
         if updates.name not in self._grams:
             source = self._collected(updates).session.digest
             rows = {(source, i): self._collected(updates).received[i][0] for i in updates.clients}
-            matrix, good = self._inner(updates, rows, "gram", "all inner products and norms of the updates")
+            matrix, good = self._inner(updates.round, rows, "gram", "all inner products and norms of the updates")
             self._reject_rows(updates, [i for i, kept in zip(updates.clients, good, strict=True) if not kept])
             clients = tuple(i for i, kept in zip(updates.clients, good, strict=True) if kept)
             matrix = matrix[np.ix_(good, good)]
             self._grams[updates.name] = Gram(clients, matrix, self._terms.gram_tolerance(np.diagonal(matrix)))
         return self._grams[updates.name]
 
+    def edge(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
+        return self._kept(updates, clients, EDGE)
+
     def remember(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
+        return self._kept(updates, clients, KEPT)
+
+    def _kept(self, updates: Updates, clients: Sequence[int], purpose: str) -> Remembered:
         collected, chosen = self._collected(updates), tuple(sorted(clients))
         if missing := [i for i in chosen if i not in collected.received]:
             raise Refused(f"no update of client {missing[0]} in {updates.name}; ask about its survivors")
-        name = unused(f"{updates.name}/{len(self.server.kept)}", self.server.kept)
+        name = unused(f"{updates.name}{purpose}", self.server.kept)
         self.server.kept[name] = Shared(collected.session.digest, {i: collected.received[i][0] for i in chosen})
-        return Remembered(name, chosen)
+        return Remembered(name, chosen, of=len(updates.clients))
+
+    def keep(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
+        return self.remember(updates, clients)
+
+    def recall(self, round: int, kept: Sequence[Remembered], /) -> Gram:
+        """One Gram question about all of them; who is out of range is left out."""
+        shares: dict[int, tuple[Row, Words]] = {}
+        for handle in kept:
+            found = self._shares_of(handle)
+            if not set(handle.clients) <= found.keys():
+                raise Refused(f"the kept updates {handle.name} are gone; keep their handle when retiring")
+            shares |= {i: ((self.server.kept[handle.name].session, i), found[i]) for i in handle.clients}
+        clients, parts = parted(kept)
+        if not clients:
+            return Gram((), np.zeros((0, 0)), 0.0)
+        rows = dict(sorted(shares[i] for i in clients))
+        matrix, good = self._inner(round, rows, "gram(recall)", "all inner products and norms of the updates")
+        at = {i: k for k, (_, i) in enumerate(rows)}
+        fit = [k for k, i in enumerate(clients) if good[at[i]]]
+        order = [at[clients[k]] for k in fit]
+        matrix = matrix[np.ix_(order, order)]
+        parts = [[fit.index(k) for k in part if k in fit] for part in parts]
+        tolerance = self._terms.gram_tolerance(np.diagonal(matrix))
+        return Gram(tuple(clients[k] for k in fit), centred(matrix, [part for part in parts if part]), tolerance)
 
     def cosines(self, updates: Updates, remembered: Remembered, /) -> NDArray[np.float64]:
         """All rows enter one Gram question: the inner products among the new and among the old are disclosed as well.
@@ -224,9 +267,16 @@ class TwoServerView(TwoServerSlots):
         old = {(kept.session, i): kept.shares[i] for i in remembered.clients}
         rows = dict(sorted((new | old).items()))
         words = "all inner products and norms of the updates and of those of earlier rounds that they are compared with"
-        matrix, good = self._inner(updates, rows, "gram(remember)", words)
+        matrix, good = self._inner(updates.round, rows, "gram(remember)", words)
         place = {row: at for at, row in enumerate(rows)}
         self._reject_rows(updates, [i for source, i in new if not good[place[source, i]]])
+        if of_split(remembered):
+            fit = [k for k, row in enumerate(old) if good[place[row]]]
+            order = [*(place[row] for row in new), *(place[row] for k, row in enumerate(old) if k in fit)]
+            found = np.full((len(new), len(old)), np.nan)
+            found[:, fit] = cosines_about(matrix[np.ix_(order, order)], len(new))
+            found[[k for k, row in enumerate(new) if not good[place[row]]]] = np.nan
+            return found
         norms = np.sqrt(np.where(good, np.diagonal(matrix), 0.0))
         scale = np.outer(norms, norms)
         cosines = np.clip(np.divide(matrix, scale, out=np.zeros_like(matrix), where=scale > 0), -1.0, 1.0)
@@ -239,7 +289,7 @@ class TwoServerView(TwoServerSlots):
         return kept.shares if kept is not None else {}
 
     def _inner(
-        self, updates: Updates, rows: Mapping[Row, Words], what: str, words: str
+        self, round: int, rows: Mapping[Row, Words], what: str, words: str
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """The Gram matrix of the rows, in the updates' units, and which rows are in range. Raises Refused or ProtocolError."""
         terms, count = self._terms, len(rows)
@@ -256,12 +306,21 @@ class TwoServerView(TwoServerSlots):
             self._products[row] = self._products.get(row, 0) + count
         about = tuple(sorted({client for _, client in rows}))
         if not isinstance(ended, Unanswered):
-            self._disclose(updates.round, "server", what, about, count * (count + 1) // 2, words)
-        self._disclose(updates.round, "second server", what, about, 0, "whose inner products were asked for, and none of them")
-        self._disclose(updates.round, "dealer", what, (), 1, "how many updates were compared, and nothing of them")
+            self._disclose(round, "server", what, about, count * (count + 1) // 2, words)
+            self._put_on_record(number, list(rows))
+        self._disclose(round, "second server", what, about, 0, "whose inner products were asked for, and none of them")
+        self._disclose(round, "dealer", what, (), 1, "how many updates were compared, and nothing of them")
         if isinstance(ended, Unanswered):
-            raise ProtocolError(f"the Gram matrix of {updates.name} was not answered", ended.waited_for)
+            raise ProtocolError(f"{what} of round {round} was not answered", ended.waited_for)
         return ended.gram.astype(np.float64) * terms.gram_unit, consistent(terms, ended.gram)
+
+    def _put_on_record(self, question: int, rows: Sequence[Row]) -> None:
+        """All inner products among these rows were told, and none with others: a key of their own."""
+        for session in dict.fromkeys(session for session, _ in rows):
+            cluster, round, kind = self._sources[session]
+            clients = tuple(sorted(client for source, client in rows if source == session))
+            key = f"Gram question {question}".encode()
+            self.sketched.append(Sketched(key, "raw", kind, round, cluster, clients))
 
     # --- keeping and forgetting ---------------------------------------------------------------------------------------
 
@@ -272,6 +331,7 @@ class TwoServerView(TwoServerSlots):
         shares = {r.name: {i: n for i, n in self._shares_of(r).items() if i in r.clients} for r in handles}
         self.server.kept = {r.name: replace(self.server.kept[r.name], shares=shares[r.name]) for r in handles if shares[r.name]}
         rows = sorted({(shared.session, client) for shared in self.server.kept.values() for client in shared.shares})
+        self._sources = {session: self._sources[session] for session in {session for session, _ in rows}}
         self._products = {row: self._products[row] for row in rows if row in self._products}
         forget(self._network, self.helpers, self._setup.run, self._next_question(), rows)
 
@@ -294,6 +354,7 @@ class TwoServerView(TwoServerSlots):
         super().restore(snapshot, ())
         self.server.kept, self._products = unpacked(snapshot, remembered, self.helpers)
         self._questions = snapshot.next_round[SERVER][QUESTION]
+        self._sources = {kept.session: source_of(name) for name, kept in self.server.kept.items()}
 
     # --- inside -------------------------------------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ from cloister.fl.robust.rule import Rule
 from cloister.fl.robust.signs import SignGuard
 from cloister.fl.robust.similarity import FoolsGold
 from cloister.fl.robust.spectral import CAF, DnC
-from cloister.fl.robust.weiszfeld import CenteredClipping, GeometricMedian
+from cloister.fl.robust.weiszfeld import RFA, CenteredClipping, GeometricMedian
 from cloister.fl.run_folder import machine, versions
 
 Call = Callable[[np.ndarray], Any]
@@ -43,7 +43,8 @@ def rules(f: int, d: int) -> dict[str, tuple[Rule, str]]:
         "norm bound": (NormBound(0.5 * d**0.5), ""),
         "Krum": (Krum(f), "Krum"),
         "Multi-Krum": (MultiKrum(f), "MultiKrum"),
-        "geometric median, T=3": (GeometricMedian(), "GeometricMedian"),
+        "RFA, T=3": (RFA(), "GeometricMedian"),
+        "geometric median": (GeometricMedian(), ""),
         "centred clipping": (CenteredClipping(tau=0.5 * d**0.5), "CenteredClipping"),
         "NNM + Multi-Krum": (Mixed((NNM(f),), MultiKrum(f)), "NNM+MultiKrum"),
         "NNM + trimmed mean": (Mixed((NNM(f),), TrimmedMean(f)), ""),

@@ -60,7 +60,7 @@ def one_round(protection: Protection, updates: NDArray[np.float32]) -> Callable[
         model = Model("init")
         work = {"0": Assignment(model, everyone, everyone)}
         trained = view.train(next(rounds), work)["0"]
-        view.gram(trained)
+        view.gram(trained, origin=True)
         view.sums(trained, {"0": Weights(dict.fromkeys(everyone, 1.0))})
         view.retire([model], [])
 

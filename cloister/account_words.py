@@ -1,0 +1,83 @@
+"""What the account of a run says, in words: how much the server pieces together from all answers, over all rounds."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .run_data import DASH, number
+
+
+@dataclass(frozen=True, slots=True)
+class Meter:
+    """One meter: what it is about, its largest value with whose it is, its mean, and what the numbers mean."""
+
+    label: str
+    largest: str
+    client: str
+    mean: str
+    words: str
+
+
+def account_meters(account: Mapping[str, Any]) -> list[Meter]:
+    """The meters of a summary's account, as far as it has them."""
+    found = []
+    if account.get("span") is not None:
+        words = "of what sets a client's update apart from its cluster's mean, the share that the server knows"
+        words += f"; {_pairs(account)}"
+        found.append(_meter("single updates", account["span"], words))
+    if account.get("temporal") is not None:
+        words = "how well the server estimates what a client does in every round: squared cosine of its estimate and the truth"
+        found.append(_meter("habits over rounds", account["temporal"], words))
+    if isinstance(account.get("leverage"), Mapping):
+        by = opener(account)
+        crowd = 1 / worst if (worst := number(account["leverage"].get("largest"))) > 0 else 0.0
+        words = f"how far the sums that {by} opened, all rounds together, isolate a client that never changes"
+        words += f"; the most exposed hides as in a group of {crowd:.3g}" if crowd else "; no sum was opened"
+        found.append(_meter("taking part", account["leverage"], words))
+        measured = "measured" if account.get("rho_measured") else "assumed"
+        words = "the same for clients that change, beyond what all have in common: the share of a client's own that sums tell"
+        words += f" (correlation between rounds {number(account.get('rho')):.2f}, {measured})"
+        found.append(_meter("taking part, told apart", account.get("information") or {}, words))
+    return found
+
+
+def opener(account: Mapping[str, Any]) -> str:
+    """Who opened the sums."""
+    names = {"server": "the server", "clients": "the clients of a cluster", "client": "single clients, each its own,"}
+    return " and ".join(names.get(str(who), str(who)) for who in account.get("opened_by") or []) or "nobody"
+
+
+def account_notes(account: Mapping[str, Any]) -> list[str]:
+    """What goes with the meters: comparisons, who else could join the server, and how they were measured."""
+    grams = int(number(account.get("grams")) or 0)
+    notes = [f"A client's updates entered {grams} comparison{'s' * (grams != 1)} (Gram matrices) at most."]
+    if with_one := account.get("with_a_client"):
+        numbers = int(number(account.get("numbers")) or 0)
+        counted = f" Here: {numbers} numbers for each update in a Gram matrix." if numbers and grams else ""
+        notes.append(f"The server and one client together also learn {with_one}.{counted}")
+    if account.get("span") is None:
+        notes.append("The server holds every update, transformed by a secret of the clients; no meter covers what that leaks.")
+    elif account.get("exact") is False:
+        notes.append(f"Updates were measured on a public sketch of {account.get('width')} numbers.")
+    if account.get("missing"):
+        notes.append(f"{account['missing']} sketched updates were not kept for measuring and are in no figure.")
+    return notes
+
+
+def _pairs(account: Mapping[str, Any]) -> str:
+    pairs = int(number(account.get("pairs")) or 0)
+    sums = f"{pairs} published sum{'s' * (pairs != 1)} whose sketch it also knows"
+    return f"it has {sums}" if pairs else "there is no published sum whose sketch it also knows"
+
+
+def _meter(label: str, values: Mapping[str, Any], words: str) -> Meter:
+    largest, mean = number(values.get("largest")), number(values.get("mean"))
+    client = f"client {values['client']}" if largest > mean + 1e-9 else ""
+    return Meter(label, _share(largest), client, _share(mean), words)
+
+
+def _share(value: float) -> str:
+    """A share from 0 to 1 as people read it."""
+    if value != value:
+        return DASH
+    return "0" if value < 1e-12 else "< 0.001" if value < 0.001 else f"{value:.3f}"

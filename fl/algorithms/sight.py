@@ -1,0 +1,120 @@
+"""What CFL looks at: norms of a cluster's round, and similarities, in every round or once norms leave a split possible."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import sqrt
+from typing import Literal
+
+import numpy as np
+
+from ...protocol.answers import Assignment, BelowFloor, Gram, Sum, Updates, Weights
+from ...protocol.gram import centred
+from ...protocol.view import ServerView
+from ..bipartition import Bipartition
+from ..separation import cosine_similarity, norm_of_combination, norms
+from ..split_gate import DOUBT, cross_about_origin, in_doubt
+from .algorithm import Measured, mean_of
+
+Similarities = Literal["when ripe", "every round"]
+Similarity = Literal["update", "gradient"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """similarities: when they are asked for. similarity: of updates or of gradients. by_samples: how means are weighted."""
+
+    similarities: Similarities
+    similarity: Similarity
+    by_samples: bool
+
+    @property
+    def printed(self) -> bool:
+        """Whether Algorithm 5 is played as printed."""
+        return self.similarities == "every round"
+
+    def weights(self, clients: Sequence[int]) -> Weights:
+        return replace(mean_of(clients, self.by_samples), energy=not self.printed)
+
+    def before_sum(self, view: ServerView, updates: Updates, gradients: Updates | None, blind: bool) -> Gram | None:
+        """The Gram matrix about the origin, where it is asked for before the sum: who is rejected by it is not in the mean.
+
+        blind: whether sums tell no energy. As printed, of gradients where those are compared, None if there are none.
+        """
+        if self.printed and self.similarity == "gradient":
+            return None if gradients is None else _restricted(view.gram(gradients, origin=True), updates.clients)
+        return view.gram(updates, origin=True) if self.printed or blind else None
+
+    def after_sum(self, view: ServerView, updates: Updates, mean: Sum | BelowFloor, gram: Gram | None) -> Gram | None:
+        """That Gram matrix; asked for now where the sum could not tell what is needed, and nobody knew before."""
+        late = gram is None and not self.printed and isinstance(mean, Sum) and not tells(mean)
+        return view.gram(updates, origin=True) if late else gram
+
+    def norms(self, updates: Updates, mean: Sum | BelowFloor, gram: Gram | None) -> Measured | None:
+        """The norms of the round, from the sum or a Gram matrix about the origin, and as printed its similarities."""
+        if gram is None:
+            if self.printed or not isinstance(mean, Sum) or mean.norm is None or mean.energy is None:
+                return None
+            return Measured(mean.norm, None, updates.clients, rms=sqrt(max(mean.energy, 0.0)))
+        if not gram.clients:
+            return None
+        published = self.by_samples and isinstance(mean, Sum) and not (self.printed and self.similarity == "gradient")
+        known = mean.norm if published and isinstance(mean, Sum) else None  # of gradients no mean by n_i is ever published
+        uniform = np.full(len(gram.clients), 1 / len(gram.clients))
+        of_mean = norm_of_combination(gram.matrix, uniform) if known is None else known
+        if self.printed:
+            return Measured(of_mean, float(norms(gram.matrix).max()), gram.clients, cosine_similarity(gram.matrix))
+        return Measured(of_mean, None, gram.clients, rms=float(np.sqrt(np.square(norms(gram.matrix)).mean())))
+
+    def similarities_of(self, view: ServerView, round: int, work: Assignment, updates: Updates, gram: Gram | None) -> Gram | None:
+        """What a cluster that may be split is cut by: as printed what there is, else the Gram matrix about the mean.
+
+        None where fewer than two clients can be compared.
+        """
+        found = gram
+        if not self.printed and self.similarity == "gradient":
+            gradients = view.train(round, {updates.cluster: work}, "gradient").get(updates.cluster)
+            found = None if gradients is None else _restricted(view.gram(gradients), updates.clients)
+        elif not self.printed and found is None:
+            found = view.gram(updates)
+        if found is None or len(found.clients) < 2:
+            return None
+        return found if self.printed else Gram(found.clients, centred(found.matrix), found.tolerance)
+
+    def shown(self, seen: Measured, gram: Gram) -> Measured:
+        """The record of the round with the similarities that a cut is made by."""
+        if self.printed:
+            return seen
+        return replace(seen, clients=gram.clients, similarity=cosine_similarity(gram.matrix), centred=True)
+
+    def of_cut(self, cut: Bipartition, seen: Measured, gram: Gram) -> Bipartition:
+        """The cut with the cross similarity that gamma_max bounds: about the origin, where its mean is known."""
+        if self.printed or self.similarity == "gradient":
+            return cut
+        return replace(cut, cross=cross_about_origin(gram.matrix, seen.mean or 0.0, gram.clients, cut))
+
+    def doubtful(self, cut: Bipartition, seen: Measured, gram: Gram, gamma_max: float) -> bool:
+        """Whether another look could show another cut. As printed the first one counts."""
+        if self.printed or seen.similarity is None:
+            return False
+        return in_doubt(seen.similarity, gram.clients, cut, gamma_max, DOUBT * gram.tolerance)
+
+
+def tells(mean: Sum | BelowFloor) -> bool:
+    """Whether the view can tell the norm and the mean squared norm of sums, as far as this answer shows.
+
+    It shows that it cannot, too, where enough clients answered and there is no sum: some update may be in the way.
+    """
+    if isinstance(mean, BelowFloor):
+        return len(mean.clients) < mean.floor
+    return mean.norm is not None and mean.energy is not None
+
+
+def size(seen: Measured) -> float:
+    """The size of single updates: the largest norm as printed, else the root mean square."""
+    return (seen.rms if seen.largest is None else seen.largest) or 0.0
+
+
+def _restricted(gram: Gram, clients: Sequence[int]) -> Gram:
+    """The part of a Gram matrix about these clients: who sent a gradient but no update cannot be split by it."""
+    kept = [k for k, i in enumerate(gram.clients) if i in set(clients)]
+    return Gram(tuple(gram.clients[k] for k in kept), gram.matrix[np.ix_(kept, kept)], gram.tolerance)

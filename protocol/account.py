@@ -1,0 +1,63 @@
+"""What a view says of what can be pieced together: which updates were sketched under which key, and which sums were opened.
+
+Both are facts that the server of the protocol knows. What they add up to, over all rounds, is for whoever measures a run.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from .answers import Owner, Work
+
+Form = Literal["raw", "offset"]
+"""Of the updates themselves, or of each plus a secret that all of one set have in common, so that differences alone are known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sketched:
+    """One set of updates of which the server can compare sketches, or was told all inner products.
+
+    key: names the sketch; sets under one key can be compared with each other, in the offset form by differences inside of each
+    set. kind: "update" or "gradient". clients: ascending. rounds: of each client's update, where not all were made in `round`.
+    numbers: linear measurements of each update that whoever has the clients' secret opens; 0 where that opens none, or all.
+    """
+
+    key: bytes
+    form: Form
+    kind: Work
+    round: int
+    cluster: str
+    clients: tuple[int, ...]
+    rounds: tuple[int, ...] = ()
+    numbers: int = 0
+
+    def __post_init__(self) -> None:
+        if self.rounds and len(self.rounds) != len(self.clients):
+            raise ValueError("the rounds of sketched updates are one for each client")
+
+    @property
+    def made(self) -> tuple[int, ...]:
+        """The round in which each client's update was made."""
+        return self.rounds or (self.round,) * len(self.clients)
+
+
+def source_of(handle: str) -> tuple[str, int, Work]:
+    """Cluster, round and kind of the updates that a handle's name begins with, `cluster@round/kind`."""
+    cluster, _, rest = handle.rpartition("@")
+    round, _, kind = rest.partition("/")
+    return cluster, int(round), "gradient" if kind.startswith("gradient") else "update"
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """One published sum. row: its weights other than 0, of the clients that are in it; times their samples if `times_samples`.
+
+    to: who can open it: the server, the clients of the cluster, or of a personal sum the one client.
+    """
+
+    round: int
+    cluster: str
+    kind: Work
+    row: Mapping[int, float]
+    times_samples: bool = False
+    to: Owner | int = "server"

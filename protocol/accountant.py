@@ -1,0 +1,169 @@
+"""Epsilon of releases together: the least of the bounds that hold for all of them.
+
+- "Gaussian": exact, where all noise is Gaussian, or a sum of discrete Gaussians (`gaussian_privacy`).
+- "PLD": privacy loss distributions (dp_accounting, connect-the-dots, which rounds losses up), with all that is Gaussian as one.
+- "RDP": Renyi divergences, of events that nothing else here knows, such as zCDP.
+
+Each is a valid bound of the whole, so the least is. What no bound knows is refused.
+"""
+
+import math
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+import dp_accounting
+from dp_accounting import dp_event
+from dp_accounting.pld import PLDAccountant
+from dp_accounting.rdp import RdpAccountant
+
+from .gaussian_privacy import SummedDiscreteGaussians, gaussian_epsilon
+
+Adjacency = Literal["add or remove", "replace", "zero out"]
+Bound = Literal["Gaussian", "PLD", "RDP"]
+Counted = tuple[tuple[Any, int], ...]
+"""Events, none of them composed, and how often each happened."""
+
+LEAST_DELTA = 1e-12
+"""Below it PLD is not asked: rounding in its Fourier transforms is as large."""
+_EXACT = 1e-6
+_RELATIONS = {
+    "add or remove": dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE,
+    "replace": dp_accounting.NeighboringRelation.REPLACE_ONE,
+    "zero out": dp_accounting.NeighboringRelation.REPLACE_SPECIAL,
+}
+
+
+class UnknownEvent(ValueError):
+    """No accountant here can account for this event under this adjacency."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """epsilon at the delta that was asked for, and the bound that it is."""
+
+    epsilon: float
+    bound: Bound
+
+
+def spent(events: Sequence[dp_accounting.DpEvent], adjacency: Adjacency, delta: float) -> Spent:
+    """Epsilon of all events together. Noise multipliers are relative to the sensitivity under `adjacency`. Raises UnknownEvent.
+
+    Formal guarantee: none of the bounds is below the truth, of adaptive composition, up to the Fourier transforms' rounding.
+    """
+    counted = tuple(_counted(events))
+    try:
+        hash(counted)
+    except TypeError:  # an event with a list in it
+        return _spent(counted, adjacency, delta)
+    return _cached(counted, adjacency, delta)
+
+
+def _counted(events: Sequence[dp_accounting.DpEvent]) -> list[tuple[Any, int]]:
+    """Equal events once, as many are composed at once much faster."""
+    found: list[tuple[Any, int]] = []
+    place: dict[Hashable, int] = {}
+    for event, times in (atom for whole in events for atom in _atoms(whole, 1)):
+        key = (type(event), repr(event))
+        at = place.setdefault(key, len(found))
+        if at == len(found):
+            found.append((event, times))
+        elif found[at][0] == event:
+            found[at] = (event, found[at][1] + times)
+        else:
+            found.append((event, times))  # alike in words alone
+    return found
+
+
+def _atoms(event: dp_accounting.DpEvent, times: int) -> Iterator[tuple[Any, int]]:
+    match event:
+        case dp_event.NoOpDpEvent():
+            return
+        case dp_event.SelfComposedDpEvent(event=inner, count=count):
+            yield from _atoms(inner, times * count)
+        case dp_event.ComposedDpEvent(events=inner):
+            for each in inner:
+                yield from _atoms(each, times)
+        case _:
+            yield event, times
+
+
+def _spent(counted: Counted, adjacency: Adjacency, delta: float) -> Spent:
+    if any(isinstance(event, dp_event.NonPrivateDpEvent) for event, _ in counted):
+        return Spent(math.inf, "Gaussian")
+    mu, xi, others = _gaussian(counted)
+    found: list[Spent] = []
+    if not others:
+        found.append(Spent(xi + gaussian_epsilon(mu, delta * math.exp(-xi / 2)), "Gaussian"))
+    elif math.isfinite(mu) and delta * math.exp(-xi / 2) >= LEAST_DELTA:
+        found += _pld(others, mu, xi, adjacency, delta)
+    if others or xi > _EXACT or not math.isfinite(mu):
+        found += _rdp(counted, adjacency, delta)
+    if not found:
+        event = next((e for e, _ in others if not _known(e, adjacency)), others[0][0])
+        raise UnknownEvent(f"no accountant knows {_name(event)} with what else was released under '{adjacency}'")
+    return min(found, key=lambda each: each.epsilon)
+
+
+_cached = lru_cache(maxsize=1024)(_spent)
+
+
+def _gaussian(counted: Counted) -> tuple[float, float, Counted]:
+    """mu and xi of all that is Gaussian, as of `SummedDiscreteGaussians.gaussian`, and the rest."""
+    squares, xi, others = 0.0, 0.0, []
+    for event, times in counted:
+        match event:
+            case dp_event.GaussianDpEvent(noise_multiplier=noise):
+                squares += times / noise**2 if noise > 0 else math.inf
+            case SummedDiscreteGaussians():
+                one = event.gaussian
+                squares, xi = squares + times * one[0] ** 2, xi + times * one[1]
+            case _:
+                others.append((event, times))
+    return math.sqrt(squares), xi, tuple(others)
+
+
+def _pld(others: Counted, mu: float, xi: float, adjacency: Adjacency, delta: float) -> list[Spent]:
+    account = PLDAccountant(_RELATIONS[adjacency])
+    gaussian = ((dp_event.GaussianDpEvent(1 / mu), 1),) if mu > 0 else ()
+    for event, times in (*others, *gaussian):
+        read = _relative_to_norm(event) if adjacency == "replace" else event
+        if not account.supports(read):
+            return []
+        account.compose(read, times)
+    return [Spent(xi + float(account.get_epsilon(delta * math.exp(-xi / 2))), "PLD")]
+
+
+def _rdp(counted: Counted, adjacency: Adjacency, delta: float) -> list[Spent]:
+    account = RdpAccountant(neighboring_relation=_RELATIONS[adjacency])
+    for event, times in counted:
+        read = event.zcdp if isinstance(event, SummedDiscreteGaussians) else event
+        if not account.supports(read):
+            return []
+        account.compose(read, times)
+    return [Spent(float(account.get_epsilon(delta)), "RDP")]
+
+
+def _known(event: dp_accounting.DpEvent, adjacency: Adjacency) -> bool:
+    relation = _RELATIONS[adjacency]
+    read = _relative_to_norm(event) if adjacency == "replace" else event
+    return bool(RdpAccountant(neighboring_relation=relation).supports(event) or PLDAccountant(relation).supports(read))
+
+
+def _name(event: dp_accounting.DpEvent) -> str:
+    return type(event).__name__
+
+
+def _relative_to_norm(event: dp_accounting.DpEvent) -> dp_accounting.DpEvent:
+    """The event with noise relative to one record's norm C instead of to the sensitivity 2C of replacing it.
+
+    The PLD accountant of dp_accounting reads events so under replacement, where the RDP accountant reads them as they are: the
+    same `GaussianDpEvent` costs twice the noise in one of them. Events that are not known to follow this are refused.
+    """
+    match event:
+        case dp_event.GaussianDpEvent(noise_multiplier=noise):
+            return dp_event.GaussianDpEvent(2 * noise)
+        case dp_event.PoissonSampledDpEvent(sampling_probability=probability, event=inner):
+            return dp_event.PoissonSampledDpEvent(probability, _relative_to_norm(inner))
+    return dp_event.UnsupportedDpEvent()
