@@ -147,7 +147,7 @@ def test_sums_that_overlap_are_of_one_kind_and_over_the_same_clients():
             continue
         with pytest.raises(Refused, match="counts samples"):
             view.sums(updates, {"b": Weights(other, second)})
-    with pytest.raises(Refused, match="over other clients"):
+    with pytest.raises(Refused, match="second one that counts samples"):
         view.sums(updates, {"b": Weights({1: 1.0, 2: 2.0, 3: 3.0}, times_samples=True)})
 
 
