@@ -72,12 +72,12 @@ class State:
 class FLIC:
     """Communities of clients by the similarity of their most recent updates.
 
-    rounds_before: T. participation: C, share sampled a round. similarities: asked for "once", at T, of deviations from the mean
-    of the last updates; or in "every round", of the updates themselves, as printed. similarity: s of a cosine (Eq. 7). detector:
-    finds communities, by default Louvain. by_samples: means by n_i, as printed, or uniform. warm_up: first rounds whose updates
-    are not compared (the paper's advice in IV-B). least: fewest clients sampled in a community: a protection's floor. settle:
-    rounds that communities train before clients choose among their models. trace: look for communities in every round, for the
-    record (Fig. 5).
+    rounds_before: T. participation: C, share sampled a round. similarities: asked for "once", at T, of the last updates'
+    deviations from their mean; or in "every round", of the updates themselves, as printed. similarity: s of a cosine (Eq. 7).
+    detector: finds communities, by default Louvain. by_samples: means by n_i, as printed, or uniform. warm_up: first rounds whose
+    updates are not compared (the paper's advice in IV-B). least: fewest clients sampled in a community: a protection's floor.
+    settle: rounds that communities train before clients choose among their models. trace: look for communities in every round,
+    for the record (Fig. 5).
     """
 
     rounds_before: int
