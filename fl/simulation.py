@@ -112,7 +112,7 @@ class Simulation:
         if isinstance(self._execution, Fast) and self._execution.device == "cpu":
             self._execution = replace(self._execution, device=scenario.device)
         present = tuple(i for i in clients if scenario.arrivals.get(i, 0) <= 0)
-        self.state: Any = scenario.algorithm.init(Start(present, population.groups, INITIAL))
+        self.state: Any = scenario.algorithm.init(Start(present, population.groups, INITIAL, seed_of(seed, "cohorts")))
         self.lost = ""  # why nothing was learned in the last round; empty if something was
         self.in_vain = 0  # lost rounds in a row
 

@@ -17,7 +17,7 @@ from ..robust.smoothing import CRFL
 from ..robust.weiszfeld import CenteredClipping
 from ..separation import cosine_similarity, norm_of_combination, norms
 from ..training import Training
-from .algorithm import Cluster, Measured, Start, check_participation, sample
+from .algorithm import Cluster, Measured, Sampling, Start, check_participation, check_sampling, invited
 from .parameter_tree import Node
 from .robust_sum import Outcome, RobustSum, check_answerable, functionalities, robust_sum
 from .rule_history import Past, carries
@@ -69,12 +69,14 @@ class RobustFedAvg:
 
     rule: Rule
     participation: float = 1.0
+    sampling: Sampling = "cohorts"
     root: int | None = None
     memory: bool = True
     smoothing: CRFL | None = None
 
     def __post_init__(self) -> None:
         check_participation(self.participation)
+        check_sampling(self.sampling)
         check_answerable(self.rule, self.root)
         if self.smoothing is not None and self._looks_back and isinstance(self.rule, CenteredClipping):
             raise ValueError("CRFL changes what centred clipping carries to the next round; use memory=False")
@@ -94,16 +96,16 @@ class RobustFedAvg:
     def init(self, start: Start, /) -> State:
         if self.root is not None and self.root not in start.clients:
             raise ValueError(f"the root data are held by client {self.root}, who is not in the run")
-        return State(0, {ALL: Cluster(start.clients, start.model)})
+        return State(0, {ALL: Cluster(start.clients, start.model, seed=start.seed)})
 
     def round(self, state: State, view: ServerView, rng: np.random.Generator, /) -> State:
         """Clients train; the view answers what the rule must see; the model moves by what the rule made of it."""
         cluster = state.clusters[ALL]
-        invited = sample(cluster.members, self.participation, rng)
+        there = invited(cluster, state.round, self.participation, self.sampling, rng)
         if self.root is not None:
-            invited = tuple(sorted({*invited, self.root}))
+            there = tuple(sorted({*there, self.root}))
         faults = len(view.faults)
-        updates = view.train(state.round, {ALL: Assignment(cluster.model, invited, cluster.members)}).get(ALL)
+        updates = view.train(state.round, {ALL: Assignment(cluster.model, there, cluster.members)}).get(ALL)
         following = replace(state, round=state.round + 1, measured={})
         if updates is None:
             return replace(following, outcome=Outcome({}, "no client's update could be used"))

@@ -116,7 +116,7 @@ class EncryptedView(EncryptedScores):
         keys = self._new_keys({names[q.label]: tuple(sorted(q.row)) for q in questions})
         plans: dict[str, tuple[Question, encrypted_sum.SumPlan]] = {}
         for q in (q for q in questions if names[q.label] in keys):
-            least = self._least + (q.alone in q.row)
+            least = max(self._least + (q.alone in q.row), q.fewest)
             session = Session(SUM, run, q.updates.round, named[q.label], tuple(sorted(q.row)), least)
             weighting = Weighting(q.row, q.times_samples)
             shown = () if q.alone is not None else tuple(self.server.shown.get(q.updates.name, ()))
