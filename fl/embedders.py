@@ -26,13 +26,11 @@ Seed = Callable[[int, str], int]
 """The seed of a client's subsample of a part of its data."""
 
 
-def parted(
-    held_out: Mapping[int, Client], samples: int, seed: Seed, noisy: bool = False
-) -> dict[str, Mapping[int, Client]]:
+def parted(held_out: Mapping[int, Client], samples: int, seed: Seed, noisy: bool = False) -> dict[str, Mapping[int, Client]]:
     """Validation data as `pairs.question.Embedders` names it: whole, or dealt at random into as many disjoint samples.
 
-    Every label is dealt evenly, as the luck of the labels would else be most of what samples differ by; where what is made of them
-    has noise, examples are dealt by position alone. Raises ValueError for a client with fewer examples than samples.
+    Every label is dealt evenly, as the luck of the labels would else be most of what samples differ by; where what is made of
+    them has noise, examples are dealt by position alone. Raises ValueError for a client with fewer examples than samples.
     """
     if samples == 1:
         return {"validation": held_out}
