@@ -36,8 +36,10 @@ GRAM = "/gram"
 class EncryptedScores(EncryptedSlotSums):
     """Answers inner products by scores, once for each question, and keeps encrypted sketches for later ones."""
 
-    def __init__(self, setup: Setup, policy: Policy, k: int) -> None:
-        super().__init__(setup, policy, k)
+    with_a_client = "every update in full: any one client holds the key that all updates are encrypted under"
+
+    def __init__(self, setup: Setup, policy: Policy, rules: Rules, k: int) -> None:
+        super().__init__(setup, policy, rules, k)
         self._remembered: dict[str, dict[int, NDArray[np.float32]]] = {}  # at the clients: what they encrypted, to do it again
 
     def gram(self, updates: Updates, /, *, origin: bool = False) -> Gram:
