@@ -13,6 +13,7 @@ from ...crypto.ckks import Encrypted as Ciphertexts
 from ...crypto.projection import TwoStage
 from ..answers import Gram, Model, Remembered, Snapshot, Updates, Work
 from ..errors import ProtocolError, Refused
+from ..gate import Rules
 from ..gram import centred, cosines_about
 from ..history import EDGE, KEPT, of_split, parted
 from ..messages import HEAD_BYTES, Task
