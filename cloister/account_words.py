@@ -49,10 +49,10 @@ def opener(account: Mapping[str, Any]) -> str:
 
 def account_notes(account: Mapping[str, Any]) -> list[str]:
     """What goes with the meters: comparisons, who else could join the server, and how they were measured."""
-    grams = int(number(account.get("grams")) or 0)
+    grams = _count(account.get("grams"))
     notes = [f"A client's updates entered {grams} comparison{'s' * (grams != 1)} (Gram matrices) at most."]
     if with_one := account.get("with_a_client"):
-        numbers = int(number(account.get("numbers")) or 0)
+        numbers = _count(account.get("numbers"))
         counted = f" Here: {numbers} numbers for each update in a Gram matrix." if numbers and grams else ""
         notes.append(f"The server and one client together also learn {with_one}.{counted}")
     if account.get("span") is None:
@@ -65,9 +65,14 @@ def account_notes(account: Mapping[str, Any]) -> list[str]:
 
 
 def _pairs(account: Mapping[str, Any]) -> str:
-    pairs = int(number(account.get("pairs")) or 0)
+    pairs = _count(account.get("pairs"))
     sums = f"{pairs} published sum{'s' * (pairs != 1)} whose sketch it also knows"
     return f"it has {sums}" if pairs else "there is no published sum whose sketch it also knows"
+
+
+def _count(value: object) -> int:
+    """A whole number as it was recorded; 0 where none was."""
+    return int(found) if (found := number(value)) == found else 0
 
 
 def _meter(label: str, values: Mapping[str, Any], words: str) -> Meter:

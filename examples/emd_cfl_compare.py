@@ -41,9 +41,9 @@ def methods(value: Scenario, participation: float) -> dict[str, Algorithm]:
     """The scenario's algorithm, and two that know more and less."""
     own: Any = value.algorithm
     return {
-        "EMD-CFL": replace(own, participation=participation),
-        "Oracle": Oracle(participation=participation),
-        "FedAvg": FedAvg(participation=participation),
+        "EMD-CFL": replace(own, participation=participation, sampling="random"),
+        "Oracle": Oracle(participation=participation, sampling="random"),
+        "FedAvg": FedAvg(participation=participation, sampling="random"),
     }
 
 

@@ -45,7 +45,7 @@ scenario = Scenario(
     partition=Rotation(clients=100, angles=(0, 90, 180, 270)),
     model=FlicCnn(),
     training=Training(epochs=5, batch=10, lr=0.01),
-    algorithm=FLIC(rounds_before=50, participation=0.1, similarities="every round", trace=True),
+    algorithm=FLIC(rounds_before=50, participation=0.1, sampling="random", similarities="every round", trace=True),
     protection=Plain(),
     rounds=50,
     evaluate_every=10,

@@ -45,7 +45,7 @@ scenario = Scenario(
     partition=LabelSwap(clients=100, groups=GROUPS),
     model=FlicCnn(),
     training=Training(epochs=3, batch=50, lr=0.01),
-    algorithm=FLIC(rounds_before=100, participation=0.1, similarities="every round", trace=True),
+    algorithm=FLIC(rounds_before=100, participation=0.1, sampling="random", similarities="every round", trace=True),
     protection=Plain(),
     rounds=100,
     evaluate_every=5,
@@ -58,7 +58,7 @@ quick = replace(
     partition=LabelSwap(clients=50, groups=GROUPS),
     model=Mlp(hidden=(32,)),
     training=Training(epochs=3, batch=5, lr=0.1),
-    algorithm=FLIC(rounds_before=60, participation=0.2, similarities="every round", trace=True),
+    algorithm=FLIC(rounds_before=60, participation=0.2, sampling="random", similarities="every round", trace=True),
     rounds=60,
 )
 SCALES = {"paper": scenario, "reduced": reduced, "quick": quick}

@@ -52,7 +52,7 @@ scenario = Scenario(
     partition=LabelSwap(clients=100, groups=5),
     model=FlicCnn(),
     training=Training(epochs=5, batch=10, lr=0.01),
-    algorithm=FLIC(rounds_before=200, participation=0.1, similarities="every round"),
+    algorithm=FLIC(rounds_before=200, participation=0.1, sampling="random", similarities="every round"),
     protection=Plain(),
     rounds=205,
     evaluate_every=10,
@@ -65,7 +65,7 @@ quick = replace(
     partition=LabelSwap(clients=50, groups=5),
     model=Mlp(hidden=(32,)),
     training=Training(epochs=5, batch=5, lr=0.1),
-    algorithm=FLIC(rounds_before=25, participation=0.2, similarities="every round"),
+    algorithm=FLIC(rounds_before=25, participation=0.2, sampling="random", similarities="every round"),
     rounds=35,
 )
 SCALES = {"paper": scenario, "reduced": reduced, "quick": quick}
@@ -81,7 +81,7 @@ def case(scale: str, name: str, seed: int) -> Scenario:
         "rotation": Rotation(clients=clients, angles=(0, 90, 180, 270)),
     }
     flic: Any = base.algorithm
-    algorithm: Algorithm = FedAvg(participation=flic.participation) if name == "iid" else flic
+    algorithm: Algorithm = FedAvg(participation=flic.participation, sampling="random") if name == "iid" else flic
     return replace(base, name=f"FLIC table I, {scale}, {name}", partition=partitions[name], algorithm=algorithm, seed=seed)
 
 

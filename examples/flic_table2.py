@@ -70,7 +70,7 @@ scenario = Scenario(
     partition=Iid(clients=100, shared_test=True),
     model=Mlp(hidden=(64,)),
     training=Training(epochs=1, batch=50, lr=0.05),
-    algorithm=FLIC(rounds_before=200, participation=0.1, similarities="every round"),
+    algorithm=FLIC(rounds_before=200, participation=0.1, sampling="random", similarities="every round"),
     protection=Plain(),
     rounds=300,
     evaluate_every=5,
@@ -95,10 +95,10 @@ def cell(scale: str, row: str, attackers: int, seed: int) -> Scenario:
     base = SCALES[scale]
     share = base.rounds / 300
     before = round((50 if attackers >= 60 else 200) * share)
-    printed = FLIC(rounds_before=before, participation=0.1, similarities="every round")
+    printed = FLIC(rounds_before=before, participation=0.1, sampling="random", similarities="every round")
     algorithm: Any = {
-        "fedavg": FedAvg(participation=0.1),
-        "median": RobustFedAvg(rule=Median(), participation=0.1),
+        "fedavg": FedAvg(participation=0.1, sampling="random"),
+        "median": RobustFedAvg(rule=Median(), participation=0.1, sampling="random"),
         "flic": printed,
         "loops": replace(printed, detector=Louvain(self_loop=2)),
         "hardened": HardenedFLIC(rounds_before=10, every=REGROUP[scale], participation=0.1),

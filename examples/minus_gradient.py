@@ -40,9 +40,9 @@ from cloister.threat_models.membership import Pool
 from cloister.threat_models.simple_attacks import MinusGradient
 
 ALGORITHMS: dict[str, Algorithm] = {
-    "FedAvg": FedAvg(participation=0.25),
-    "median": RobustFedAvg(rule=Median(), participation=0.25),
-    "geometric median": RobustFedAvg(rule=GeometricMedian(), participation=0.25),
+    "FedAvg": FedAvg(participation=0.25, sampling="random"),
+    "median": RobustFedAvg(rule=Median(), participation=0.25, sampling="random"),
+    "geometric median": RobustFedAvg(rule=GeometricMedian(), participation=0.25, sampling="random"),
     "hardened FLIC": HardenedFLIC(rounds_before=4, every=8, participation=0.25, least=5),
 }
 PROTECTIONS: dict[str, Protection] = {"updates in clear": Plain(), "secure aggregation": Masked()}

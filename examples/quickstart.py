@@ -19,6 +19,6 @@ scenario = Scenario(
     model=Mlp(hidden=(64,)),
     training=Training(epochs=3, batch=10, lr=0.1),
     algorithm=CFL(thresholds=ScaleFree(eps1=0.4, eps2=0.74), patience=8),
-    protection=Masked(),
+    protection=Masked(corrupt=2),
     rounds=60,
 )

@@ -277,7 +277,7 @@ def _messages_of_a_round(protection: Protection, load: Workload) -> int:
 
     More clients are taken where the protection does not sum over so few.
     """
-    few = max(16, getattr(protection, "floor", 1))
+    few = max(16, getattr(protection, "floor", 1) + getattr(protection, "corrupt", 0))
     while True:
         small = replace(load, clients=min(few, load.clients), clusters=1, rounds=1, drop=0.0)
         small = replace(small, parameters=min(_REHEARSED, load.parameters))

@@ -26,10 +26,11 @@ Seed = Callable[[int, str], int]
 """The seed of a client's subsample of a part of its data."""
 
 
-def parted(held_out: Mapping[int, Client], samples: int, seed: Seed) -> dict[str, Mapping[int, Client]]:
+def parted(held_out: Mapping[int, Client], samples: int, seed: Seed, noisy: bool = False) -> dict[str, Mapping[int, Client]]:
     """Validation data as `pairs.question.Embedders` names it: whole, or dealt at random into as many disjoint samples.
 
-    Raises ValueError for a client with fewer examples than samples.
+    Every label is dealt evenly, as the luck of the labels would else be most of what samples differ by; where what is made of
+    them has noise, examples are dealt by position alone. Raises ValueError for a client with fewer examples than samples.
     """
     if samples == 1:
         return {"validation": held_out}
@@ -38,8 +39,10 @@ def parted(held_out: Mapping[int, Client], samples: int, seed: Seed) -> dict[str
         if len(client.train) < samples:
             raise ValueError(f"client {i} holds out {len(client.train)} examples, too few for {samples} samples")
         order = np.random.default_rng(seed(i, "parted")).permutation(len(client.train))
-        for part, index in zip(parts.values(), np.array_split(order, samples), strict=True):
-            part[i] = replace(client, train=client.train.take(torch.from_numpy(index)))
+        if not noisy:
+            order = order[np.argsort(client.train.y.numpy()[order], kind="stable")]
+        for k, part in enumerate(parts.values()):
+            part[i] = replace(client, train=client.train.take(torch.from_numpy(order[k::samples].copy())))
     return dict(parts)
 
 

@@ -10,6 +10,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from ..crypto.orthonormal import HadamardRotation, SignedPermutation
 from ..protocol.encrypted.view import Encrypted
+from ..protocol.errors import Refused
 from ..protocol.in_process import Tap
 from ..protocol.masked.view import Masked
 from ..protocol.permuted import Permuted
@@ -75,6 +76,11 @@ class Scenario:
             raise ValueError(f"validation is a share from 0 to below 1, not {self.validation}")
         if any(round > 0 for round in self.arrivals.values()) and not hasattr(self.algorithm, "join"):
             raise ValueError(f"{type(self.algorithm).__name__} cannot take clients in later; leave arrivals empty")
+        if isinstance(self.protection, Encrypted) and getattr(self.algorithm, "by_samples", False):
+            raise Refused(
+                f"{type(self.algorithm).__name__} weighs clients by their samples, which Encrypted cannot hold against its floor;"
+                " set algorithm.by_samples=False, or use Masked or TwoServer"
+            )
         check_composition(type(self.algorithm).__name__, self.algorithm.needs, self.protection, PROTECTIONS)
         check_noise(self.algorithm, self.protection)
 

@@ -112,7 +112,7 @@ class Simulation:
         if isinstance(self._execution, Fast) and self._execution.device == "cpu":
             self._execution = replace(self._execution, device=scenario.device)
         present = tuple(i for i in clients if scenario.arrivals.get(i, 0) <= 0)
-        self.state: Any = scenario.algorithm.init(Start(present, population.groups, INITIAL))
+        self.state: Any = scenario.algorithm.init(Start(present, population.groups, INITIAL, seed_of(seed, "cohorts")))
         self.lost = ""  # why nothing was learned in the last round; empty if something was
         self.in_vain = 0  # lost rounds in a row
 
@@ -187,11 +187,12 @@ class Simulation:
         if not self.validation:
             raise ValueError("clients measure a reference distance on what they hold out; set validation, to 0.1 for the paper's")
         samples = tau_of(algorithm.distance, algorithm.eps).samples
+        noisy = getattr(algorithm.choice, "noise", None) is not None
 
         def seed(client: int, part: str) -> int:
             return seed_of(self.scenario.seed, "subsample", part, client)
 
-        parts = {"train": self.population.clients, **parted(self.validation, samples, seed)}
+        parts = {"train": self.population.clients, **parted(self.validation, samples, seed, noisy)}
         public = None if algorithm.public is None else algorithm.public(self.population.shape)
         return SimulatedEmbedders(
             self.module,

@@ -18,7 +18,7 @@ class Sketched:
     """One set of updates of which the server can compare sketches, or was told all inner products.
 
     key: names the sketch; sets under one key can be compared with each other, in the offset form by differences inside of each
-    set. kind: "update" or "gradient". clients: ascending. rounds: of each client's update, where not all were made in `round`.
+    set. kind: "update" or "gradient". clients: whose. rounds: of each one's update, where not all were made in `round`.
     numbers: linear measurements of each update that whoever has the clients' secret opens; 0 where that opens none, or all.
     """
 

@@ -113,6 +113,7 @@ class Weights:
 
     The largest is 0 or within 1 / MOST_WEIGHT and MOST_WEIGHT: then totals of them are numbers that every protocol can hold.
     energy: also publish the sum of a_i |delta_i|^2, one number, where the protection can; of weights that are not negative.
+    complete: publish only if everybody with a weight is in it; else it ends below the floor.
     """
 
     of: Mapping[int, float]
@@ -120,6 +121,7 @@ class Weights:
     members: tuple[int, ...] = ()
     """Who receives the sum; empty for all members of the updates' cluster."""
     energy: bool = False
+    complete: bool = False
 
     def __post_init__(self) -> None:
         if not all(isfinite(a) for a in self.of.values()):
@@ -129,6 +131,11 @@ class Weights:
             raise ValueError(f"the largest weight of a sum is within {1 / MOST_WEIGHT:.1e} and {MOST_WEIGHT:.1e}, not {largest}")
         if self.energy and min(self.of.values(), default=0.0) < 0:
             raise ValueError("a sum with its energy has weights of 0 or more")
+
+    @property
+    def fewest(self) -> int:
+        """Clients that the sum must have, beside what the floor asks for."""
+        return sum(a != 0 for a in self.of.values()) if self.complete else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ class Made:
 class Question:
     """One sum to be answered. number: its own among all that were asked about these updates. row: its non-zero weights, over
     as many clients that hold work as there must be. alone: the one receiver of a personal sum, which does not count towards them.
-    energy: whether the sum of squared norms is asked for with it.
+    energy: whether the sum of squared norms is asked for with it. fewest: clients that must be in it, beside the floor.
     """
 
     label: str
@@ -52,6 +52,7 @@ class Question:
     receivers: Clients
     alone: int | None = None
     energy: bool = False
+    fewest: int = 0
 
 
 class HeldView(PersonalSums):
@@ -179,15 +180,16 @@ class HeldView(PersonalSums):
             for updates, name, weights, receivers in asked:
                 row = {i: weights.of[i] for i in updates.clients if weights.of.get(i, 0.0) != 0}
                 label = f"{name}@{updates.round}"
-                if row and not weights.times_samples and math.fsum(row.values()) == 0:
-                    nothing[name] = self._unsummed(label, tuple(sorted(row)))
+                without = bool(row) and not weights.times_samples and math.fsum(row.values()) == 0
+                if without or len(row) < weights.fewest:
+                    nothing[name] = self._unsummed(label, tuple(sorted(row)), weights.fewest)
                     continue
                 rows[name] = row
                 self._countable(updates, rows, name, weights)
                 number = self._numbered[updates.name]
                 self._numbered[updates.name] += 1
-                counts, energy = weights.times_samples, weights.energy
-                questions[name] = Question(label, updates, number, rows[name], counts, receivers, energy=energy)
+                counts, energy, fewest = weights.times_samples, weights.energy, weights.fewest
+                questions[name] = Question(label, updates, number, rows[name], counts, receivers, None, energy, fewest)
             for handle in {q.updates.name: q.updates for q in questions.values()}.values():
                 safe += self._safe(handle, {n: rows[n] for n, q in questions.items() if q.updates.name == handle.name})
         finally:  # a question that is refused, or rests on too few clients, stands in nobody's way
@@ -207,7 +209,7 @@ class HeldView(PersonalSums):
                 if question.label in found:
                     self._open(question.updates, found[question.label], question.row, question.times_samples)
             answered |= {name: found[q.label] for name, q in questions.items() if q in batch and q.label in found}
-        none = {n: self._unsummed(q.label, tuple(sorted(q.row))) for n, q in questions.items() if n not in answered}
+        none = {n: self._unsummed(q.label, tuple(sorted(q.row)), q.fewest) for n, q in questions.items() if n not in answered}
         return {name: (nothing | none | answered)[name] for _, name, *_ in asked}
 
     def _countable(self, updates: Updates, rows: Mapping[str, Row], name: str, weights: Weights) -> None:

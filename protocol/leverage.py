@@ -117,8 +117,7 @@ def _of_block(rows: Sequence[Sequence[float]]) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class _Scaled:
-    """A row whose largest weight is from 2^(top - 1) to 2^top. unit: of norm 1; what is smaller by 1e308 is 0. norm: over 2^top.
-    """
+    """A row whose largest weight is from 2^(top - 1) to 2^top. unit: of norm 1, below 1e-308 is 0. norm: over 2^top."""
 
     row: Sequence[float]
     top: int

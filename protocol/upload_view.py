@@ -89,7 +89,8 @@ class UploadView(PersonalSums):
                 )
             row = {i: a for i, a in summed.row.items() if a != 0}
             receivers = weights[cluster].members or work[cluster].members
-            answer = self._publish(f"{cluster}@{round}", summed.session, row, summed.total, receivers)
+            fewest = weights[cluster].fewest
+            answer = self._publish(f"{cluster}@{round}", summed.session, row, summed.total, receivers, fewest=fewest)
             if isinstance(answer, Sum):
                 updates = Updates(f"{cluster}@{round}/update", cluster, round, summed.clients, work[cluster].members)
                 self._open(updates, answer, weights[cluster].of, weights[cluster].times_samples)
@@ -141,7 +142,8 @@ class UploadView(PersonalSums):
     def sums(self, updates: Updates, weights: Mapping[str, Weights], /) -> Mapping[str, Sum | BelowFloor]:
         collected = self._collected(updates)
         rows = asked(weights, {i: n for i, (_, n) in collected.received.items()})
-        safe = self._safe(updates, {name: row for name, row in rows.items() if sum(row.values()) != 0})
+        enough = {name: row for name, row in rows.items() if len(row) >= weights[name].fewest}
+        safe = self._safe(updates, {name: row for name, row in enough.items() if sum(row.values()) != 0})
         answered: dict[str, Sum | BelowFloor] = {}
         for name, row in rows.items():
             total = np.zeros(self._how.length)
@@ -154,7 +156,7 @@ class UploadView(PersonalSums):
             if isinstance(answer, Sum):
                 self._open(updates, answer, row)
                 answer = self._with_energy(answer, row, collected) if weights[name].energy else answer
-            answered[name] = answer or self._unsummed(label, tuple(row))
+            answered[name] = answer or self._unsummed(label, tuple(row), weights[name].fewest)
         return answered
 
     def _with_energy(self, answer: Sum | BelowFloor, row: Mapping[int, float], collected: Collected) -> Sum | BelowFloor:
@@ -268,12 +270,19 @@ class UploadView(PersonalSums):
         return self._rows(updates, clients)
 
     def _publish(
-        self, name: str, session: Session, row: Row, total: NDArray[np.float64], to: Clients, weight: float | None = None
+        self,
+        name: str,
+        session: Session,
+        row: Row,
+        total: NDArray[np.float64],
+        to: Clients,
+        weight: float | None = None,
+        fewest: int = 0,
     ) -> Sum | BelowFloor:
         """total over weight, that of the row if none is given, to these clients."""
         counted, weight = tuple(row), sum(row.values()) if weight is None else weight
-        if not self._gate.rules.fit(row) or weight == 0:
-            return self._unsummed(name, counted)
+        if not self._gate.rules.fit(row) or weight == 0 or len(row) < fewest:
+            return self._unsummed(name, counted, fewest)
         name = unused(name, self._means)
         with self._network.timed(SERVER):
             mean = (total / weight).astype(np.float32)

@@ -190,8 +190,9 @@ class ViewBase(ModelKeeping):
         there = {i: row[i] for i in answer.clients if i in row}
         self.opened.append(Opened(updates.round, updates.cluster, kind, there, times_samples, answer.recipient))
 
-    def _unsummed(self, name: str, clients: Clients) -> BelowFloor:
-        self.below_floor.append(BelowFloor(name, clients, self._least))
+    def _unsummed(self, name: str, clients: Clients, fewest: int = 0) -> BelowFloor:
+        """fewest: clients that this sum had to have, where that is more than any has."""
+        self.below_floor.append(BelowFloor(name, clients, max(self._least, fewest)))
         return self.below_floor[-1]
 
     # --- choices ------------------------------------------------------------------------------------------------------

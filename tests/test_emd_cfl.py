@@ -14,6 +14,7 @@ from cloister.fl.algorithms.emd_cfl import AS_PUBLISHED, EMDCFL, PRINTED, Gap, R
 from cloister.fl.algorithms.fedavg import Oracle
 from cloister.fl.codec import from_plain, to_plain
 from cloister.fl.data import Digits
+from cloister.fl.embedders import parted
 from cloister.fl.emd.clusters import components, majorities, neighbourhoods
 from cloister.fl.emd.distances import Euclidean, ExactEmd, MeanDistance, Sinkhorn
 from cloister.fl.emd.figure import distance_figure
@@ -232,6 +233,10 @@ def test_tau_is_measured_on_a_half_of_the_validation_data_that_goes_with_the_oth
     assert {row.tobytes() for half in halves for row in half} <= {row.tobytes() for row in held}
     with pytest.raises(KeyError):
         embedders.examples(3, "validation")
+    for noisy, apart in ((False, 1), (True, 54)):  # dealt by labels, or, where noise covers single records, by position
+        dealt = parted(simulation.validation, 2, lambda client, part: client, noisy)
+        counts = [np.bincount(dealt[f"validation {k}"][3].train.y.numpy(), minlength=10) for k in (0, 1)]
+        assert np.abs(counts[0] - counts[1]).max() <= apart
 
 
 def test_before_the_noise_is_known_a_share_of_the_references_decides_and_is_not_kept() -> None:

@@ -36,7 +36,7 @@ STAGES = ("SenderKey", *KINDS)
 def opening_of(receiver, clients=(1, 2, 3, 4, 5), threshold=3, round=0, weights=None, **changes):
     senders = tuple(i for i in clients if i != receiver)
     session = Session(PROTOCOL, RUN, round, f"for {receiver}", senders, threshold)
-    weights = weights or tuple(1 + (3 * i + receiver) % 7 for i in senders)
+    weights = weights or tuple(40 + (3 * i + receiver) % 7 for i in senders)
     size = {"ring_bits": 32, "d": D, "bits": 12, "clip": 1.0, "model": MODEL} | changes
     return Opening(session, receiver, weights, **size)
 
@@ -102,7 +102,7 @@ def test_every_receiver_gets_its_own_weighted_sum(ring_bits):
 @pytest.mark.parametrize("threshold", [2, 3])
 def test_every_pattern_of_dropouts_gives_the_survivors_mean_or_nothing(threshold):
     """Three senders, each silent from one of six stages on, or never: 7^3 patterns, for threshold 3 up to their order."""
-    opening = opening_of(9, (1, 2, 3, 9), threshold)
+    opening = opening_of(9, (1, 2, 3, 9), threshold, weights=(2.0, -2.0, 2.0))
     outcomes = set()
     for pattern in product(range(7), repeat=3) if threshold == 2 else combinations_with_replacement(range(7), 3):
         fates = {i: stage for i, stage in zip((1, 2, 3), pattern, strict=True) if stage < 6}
@@ -138,10 +138,17 @@ def test_the_largest_inputs_do_not_wrap():
         opening_of(9, (1, 2, 3, 4, 9), bits=31, ring_bits=64)
 
 
-@pytest.mark.parametrize("weights", [(1e-3, 2.5, -7.25, 1e-9), (-1.0,) * 4, (2.0**199, 1.0, -(2.0**190), 3.0)])
+@pytest.mark.parametrize("weights", [(1.75, 2.5, -2.25, 2.0), (-1.0,) * 4, (2.0**199, 1.1 * 2.0**199, -(2.0**199), 2.0**199)])
 def test_weights_are_real_numbers_of_either_sign(weights):
-    play = Play([opening_of(9, (1, 2, 3, 4, 9), weights=weights, ring_bits=64, bits=30)])
+    play = Play([opening_of(9, (1, 2, 3, 4, 9), 4, weights=weights, ring_bits=64, bits=30)])
     assert set(play.check()) == {9}
+
+
+@pytest.mark.parametrize("weights", [(1e-3, 2.5, -7.25, 1e-9), (2.0**199, 1.0, -(2.0**190), 3.0), (1.0, 1e-12, 1e-12, 1e-12)])
+def test_a_row_in_which_one_outweighs_the_others_is_refused_by_everybody(weights):
+    for me in (1, 9):
+        with pytest.raises(ProtocolError, match="could show client 9"):
+            offered(member(me), opening_of(9, (1, 2, 3, 4, 9), 4, weights=weights))
 
 
 def test_rows_that_cannot_be_are_refused():
@@ -368,7 +375,7 @@ def test_the_threshold_holds_the_floor():
         for me in (1, 9):
             state = member(me, OpeningPolicy(floor))
             if fine:
-                offered(state, opening_of(9, ALL, threshold))
+                offered(state, opening_of(9, ALL, threshold, weights=(1,) * 6))
             else:
                 with pytest.raises(ProtocolError, match=f"fewer than {floor}"):
                     offered(state, opening_of(9, ALL, threshold))
@@ -411,8 +418,9 @@ def test_rows_of_receivers_that_collude_are_held_against_the_floor_together():
             with pytest.raises(ProtocolError, match="could show client 10 what fewer than 2"):
                 offered(state, second)
     state, _ = offered(member(1, together), one)
+    offered(state, opening_of(10, ALL, 6, weights=(1,) * 6))
     with pytest.raises(ProtocolError, match="could show"):  # equal rows tell nothing, until somebody drops out of one sum
-        offered(state, opening_of(10, ALL, 6, weights=(1,) * 6))
+        offered(state, opening_of(10, ALL, 5, weights=(1,) * 6))
     for threshold, fine in ((6, True), (5, False)):  # alone the rows leave 5/12 to a client, without two clients more than half
         state, _ = offered(member(1, together), opening_of(9, ALL, threshold, weights=(1,) * 6))
         if fine:
@@ -436,7 +444,9 @@ def test_a_colluding_sender_does_not_count_towards_the_floor():
     policy = OpeningPolicy(3, colluding=(frozenset({9, 1, 2}),))
     with pytest.raises(ProtocolError, match="fewer than 3"):
         offered(member(3, policy), opening_of(9, ALL, 4))
-    offered(member(3, policy), opening_of(9, ALL, 5))
+    with pytest.raises(ProtocolError, match="fewer than 3"):
+        offered(member(3, policy), opening_of(9, ALL, 4, weights=(1,) * 6))
+    offered(member(3, policy), opening_of(9, ALL, 5, weights=(1,) * 6))
 
 
 def test_the_margin_for_dropouts_is_sound():

@@ -362,6 +362,6 @@ def test_members_are_not_sent_a_sum_that_shows_single_clients_because_another_wa
     second = view.sums(updates, {"second": Weights({0: 1.0, 1: 2.0, 2: 2.0})})["second"]
     assert isinstance(second, BelowFloor)
     assert sent.count("EncryptedSum") == sums
-    assert [f.reason for f in view.faults][-1] == "the encrypted sum second@0 failed at stage span: 2 of 3 were there"
+    assert [f.reason for f in view.faults][-1] == "the encrypted sum second@0 failed at stage leverage: 2 of 3 were there"
     again = view.sums(updates, {"again": Weights({0: 2.0, 1: 2.0})})["again"]  # tells nothing new
     assert again.clients == (0, 1)

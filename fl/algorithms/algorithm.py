@@ -1,8 +1,8 @@
 """What an algorithm is: hyper-parameters with `init` and `round`, and a state that names clusters and their models."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,20 +16,22 @@ from .parameter_tree import Node
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What a run begins with. groups: the planted truth, for Oracle alone."""
+    """What a run begins with. groups: the planted truth, for Oracle alone. seed: what cohorts are drawn by."""
 
     clients: tuple[int, ...]
     groups: Mapping[int, int]
     model: Model
+    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Clients that share a model. members: ascending ids. born: the round from which the cluster trains."""
+    """Clients that share a model. members: ascending ids. born: the round from which the cluster trains. seed: as in `Start`."""
 
     members: tuple[int, ...]
     model: Model
     born: int = 0
+    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,9 +105,41 @@ class Algorithm(Protocol):
     def round(self, state: Any, view: ServerView, rng: np.random.Generator, /) -> Any: ...
 
 
+Sampling = Literal["cohorts", "random"]
+"""Who takes part where not all do: one of fixed cohorts, in turn, or a new uniform sample in every round.
+
+Sums over random samples tell, round by round, what each client does: so cohorts are the default.
+"""
+
+
+def invited(
+    cluster: Cluster, round: int, participation: float, sampling: Sampling, rng: np.random.Generator, least: int = 1
+) -> tuple[int, ...]:
+    """Who of a cluster takes part in this round, ascending: ceil(participation * members), at least `least`, or a few more."""
+    if sampling == "random":
+        return sample(cluster.members, participation, rng, least)
+    parts = cohorts(cluster, participation, least)
+    return parts[(round - cluster.born) % len(parts)]
+
+
+def cohorts(cluster: Cluster, participation: float, least: int = 1) -> tuple[tuple[int, ...], ...]:
+    """The members in cohorts that always take part together, drawn anew for other members alone: each ascending.
+
+    As many as can have ceil(participation * members) members each, at least `least`; who is left over joins one of them.
+    """
+    members = sorted(cluster.members)
+    order = np.random.default_rng([cluster.seed, cluster.born, *members]).permutation(np.array(members, np.int64))
+    parts = np.array_split(order, max(1, len(members) // max(1, _count(members, participation, least))))
+    return tuple(tuple(sorted(part.tolist())) for part in parts)
+
+
+def _count(members: Sequence[int], participation: float, least: int) -> int:
+    return min(len(members), max(least, int(np.ceil(participation * len(members)))))
+
+
 def sample(members: Sequence[int], participation: float, rng: np.random.Generator, least: int = 1) -> tuple[int, ...]:
     """A uniform sample of ceil(participation * members), at least `least` of them, ascending."""
-    count = min(len(members), max(least, int(np.ceil(participation * len(members)))))
+    count = _count(members, participation, least)
     if count == len(members):
         return tuple(sorted(members))
     return tuple(sorted(int(i) for i in rng.choice(np.array(sorted(members)), size=count, replace=False)))
@@ -119,7 +153,7 @@ def mean_of(members: Sequence[int], by_samples: bool) -> Weights:
 def advanced(view: ServerView, cluster: Cluster, answer: object) -> Cluster:
     """The cluster with its model moved by the answered mean; unchanged where nothing was published."""
     if isinstance(answer, Sum):
-        return Cluster(cluster.members, view.advance(cluster.model, answer), cluster.born)
+        return replace(cluster, model=view.advance(cluster.model, answer))
     return cluster
 
 
@@ -127,6 +161,12 @@ def check_participation(participation: float) -> None:
     """Raise ValueError unless 0 < participation <= 1."""
     if not 0 < participation <= 1:
         raise ValueError(f"participation is a share above 0 and at most 1, not {participation}")
+
+
+def check_sampling(sampling: str) -> None:
+    """Raise ValueError for a kind of sampling that there is not."""
+    if sampling not in get_args(Sampling):
+        raise ValueError(f"sampling is {' or '.join(map(repr, get_args(Sampling)))}, not {sampling!r}")
 
 
 def check_counts(**counts: object) -> None:

@@ -11,7 +11,8 @@ mean squared norm or norm, they are taken from a Gram matrix about the origin, a
 first; the decisions are the same. `similarities="every round"` is the algorithm as printed.
 
 Where the paper is silent, this is what happens:
-- Partial participation: a round samples ceil(participation * |c|) members, absent ones contribute nothing. When the sample
+- Partial participation: a round invites ceil(participation * |c|) members, of fixed cohorts in turn unless sampling="random",
+  which the paper's word "subset" also covers; absent ones contribute nothing. When the sample
   passes the split test, the next round invites every member and the test and the bipartition are made on that round.
 - A member that does not answer in the round of a split is placed later like a new client (Algorithm 4) if updates are
   cached; without the cache the split waits for a round in which all answer.
@@ -32,7 +33,7 @@ from ..bipartition import Bipartition, optimal_bipartition
 from ..separation import accepts, cosine_similarity
 from ..split_gate import Thresholds, mean_of_members, same_cut, worth_asking
 from ..training import Training
-from .algorithm import Cluster, Measured, Start, advanced, check_participation, sample
+from .algorithm import Cluster, Measured, Sampling, Start, advanced, check_participation, check_sampling, invited
 from .newcomers import descended, placements
 from .parameter_tree import ROOT, Node, names_of_children
 from .sight import Sight, Similarities, Similarity, size, tells
@@ -129,12 +130,14 @@ class CFL:
     similarity: Similarity = "update"
     by_samples: bool = False
     participation: float = 1.0
+    sampling: Sampling = "cohorts"
     patience: int = 0
     pause: int = 4
     remember: bool = True
 
     def __post_init__(self) -> None:
         check_participation(self.participation)
+        check_sampling(self.sampling)
         if not 0 <= self.gamma_max < 1:
             raise ValueError(f"gamma_max is in [0, 1), not {self.gamma_max}")
         if self.similarity not in ("update", "gradient"):
@@ -160,7 +163,7 @@ class CFL:
         return training
 
     def init(self, start: Start, /) -> State:
-        return State(0, {ROOT: Cluster(start.clients, start.model)}, {}, {}, (), None)
+        return State(0, {ROOT: Cluster(start.clients, start.model, seed=start.seed)}, {}, {}, (), None)
 
     def join(self, state: State, newcomers: Sequence[int], /) -> State:
         """New clients enter: at the root of the tree, to be placed by Algorithm 4, or in the one cluster there still is."""
@@ -222,7 +225,7 @@ class CFL:
             tree[name] = Node(cluster.members, cluster.model, cluster.born, state.round, children, sides, edge)
             del clusters[name]
             for child, members in zip(children, sides, strict=True):
-                clusters[child] = Cluster(members, moved.model, state.round + 1)
+                clusters[child] = Cluster(members, moved.model, state.round + 1, cluster.seed)
             waiting |= dict.fromkeys(sorted(set(cluster.members) - set(seen.clients)), name)
         unheard = state.first is None or state.blind  # what sums tell once they tell always
         still = unheard and (any(blind) if blind else state.blind)
@@ -232,7 +235,9 @@ class CFL:
     def _invited(self, state: State, name: str, rng: np.random.Generator) -> Assignment:
         cluster = state.clusters[name]
         everybody = name in state.candidates
-        chosen = cluster.members if everybody else sample(cluster.members, self.participation, rng, least=2)
+        if everybody:
+            return Assignment(cluster.model, cluster.members, cluster.members)
+        chosen = invited(cluster, state.round, self.participation, self.sampling, rng, least=2)
         return Assignment(cluster.model, chosen, cluster.members)
 
     def _ripe(self, round: int, cluster: Cluster, seen: Measured, first: float) -> bool:

@@ -45,7 +45,7 @@ from ..emd.judging import Gap, Judging, Pair, Replicates, Share, Tau, Tolerance,
 from ..emd.pairs import Cores
 from ..emd.subsample import Size
 from ..training import Training
-from .algorithm import Cluster, Measured, Start, check_participation, sample
+from .algorithm import Cluster, Measured, Sampling, Start, check_participation, check_sampling, cohorts, sample
 from .parameter_tree import Node
 
 __all__ = [
@@ -81,7 +81,7 @@ class State:
     Others may still be.
 
     distances: W - tau where it was computed; a fixed eps is decided without. references: the last tau of each client. eps: the
-    tolerance, once known. start: the initial model.
+    tolerance, once known. start: the initial model. seed: what cohorts are drawn by.
     """
 
     round: int
@@ -92,6 +92,7 @@ class State:
     references: Mapping[int, float]
     eps: float | None
     start: Model
+    seed: int = 0
 
     @property
     def tree(self) -> Mapping[str, Node]:
@@ -140,6 +141,7 @@ class EMDCFL:
     distance: Distance = EXACT
     grouping: Grouping = majorities
     participation: float = 1.0
+    sampling: Sampling = "cohorts"
     by_samples: bool = True
     size: Size = LIMIT
     embedding: Embedding = LAST_LINEAR
@@ -150,6 +152,7 @@ class EMDCFL:
 
     def __post_init__(self) -> None:
         check_participation(self.participation)
+        check_sampling(self.sampling)
         if self.over not in ("members", "neighbourhood"):
             raise ValueError(f'over is "members" or "neighbourhood", not {self.over!r}')
         self.size.by_position(getattr(self.choice, "noise", None) is not None)  # refused here rather than when data are there
@@ -176,7 +179,7 @@ class EMDCFL:
         """Lines 1-3: everybody at the initial model, joined with nobody."""
         eps = float(self.eps) if isinstance(self.eps, float | int) else None
         alone = {_name((i,)): Cluster((i,), start.model) for i in start.clients}
-        return State(0, alone, {}, (), {}, {}, eps, start.model)
+        return State(0, alone, {}, (), {}, {}, eps, start.model, start.seed)
 
     def join(self, state: State, newcomers: Sequence[int], /) -> State:
         """New clients enter as everybody did: at the initial model, joined with nobody until they are compared."""
@@ -185,7 +188,7 @@ class EMDCFL:
 
     def round(self, state: State, view: ServerView, rng: np.random.Generator, /) -> State:
         """One pass of the loop of line 4."""
-        chosen = set(sample(state.clients, self.participation, rng, least=2))  # line 5
+        chosen = set(self._chosen(state, rng))  # line 5
         sessions = _sessions(state, chosen)
         work = {name: Assignment(s.model, tuple(i for i in s.members if i in chosen), s.members) for name, s in sessions.items()}
         known = {*state.lost, *(pair for pair in state.accepts if pair[0] < pair[1])}
@@ -208,6 +211,25 @@ class EMDCFL:
             )
         clusters = self._aggregated(state, view, work, updates)  # lines 20-21
         return replace(state, round=state.round + 1, clusters=clusters)
+
+    def _chosen(self, state: State, rng: np.random.Generator) -> tuple[int, ...]:
+        """Who takes part: a random sample, or two of fixed cohorts of half its size.
+
+        Every two cohorts meet, in turn, until all pairs are decided; then the same always come together.
+        """
+        clients = state.clients
+        if self.sampling == "random":
+            return sample(clients, self.participation, rng, least=2)
+        halves = cohorts(Cluster(clients, state.start, 0, state.seed), self.participation / 2)
+        if len(halves) < 3:
+            return clients
+        decided = {*state.lost, *state.accepts}
+        meetings = list(combinations(halves, 2))
+        waiting = [two for two in meetings if any(pair not in decided for pair in combinations(sorted(two[0] + two[1]), 2))]
+        last = len(halves) - len(halves) % 2 - 2
+        together = [halves[k : k + 2] if k < last else halves[k:] for k in range(0, last + 1, 2)]
+        parts = waiting[state.round % len(waiting)] if waiting else together[state.round % len(together)]
+        return tuple(sorted(i for part in parts for i in part))
 
     def _settled(self, state: State, work: Mapping[str, Assignment]) -> bool:
         """Whether every session is one cluster, so that its sum is the cluster's."""

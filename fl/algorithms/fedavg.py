@@ -8,7 +8,17 @@ import numpy as np
 from ...protocol.answers import Assignment, Functionality, Model, Remembered
 from ...protocol.view import ServerView
 from ..training import Training
-from .algorithm import Cluster, Measured, Start, advanced, check_participation, mean_of, sample
+from .algorithm import (
+    Cluster,
+    Measured,
+    Sampling,
+    Start,
+    advanced,
+    check_participation,
+    check_sampling,
+    invited,
+    mean_of,
+)
 from .parameter_tree import Node
 
 
@@ -36,25 +46,22 @@ class State:
         return []
 
 
-def _average_round(state: State, view: ServerView, rng: np.random.Generator, participation: float, by_samples: bool) -> State:
-    """One round of federated averaging inside every cluster. Updates are added as they arrive, none is kept."""
-    work = {
-        name: Assignment(c.model, sample(c.members, participation, rng), c.members) for name, c in sorted(state.clusters.items())
-    }
-    means = view.train_and_sum(state.round, work, {name: mean_of(a.participants, by_samples) for name, a in work.items()})
-    clusters = {name: advanced(view, cluster, means.get(name)) for name, cluster in state.clusters.items()}
-    return State(state.round + 1, clusters)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FedAvg:
-    """One model for all. by_samples: weights n_i, as printed; else uniform. participation: share sampled a round."""
+    """One model for all. by_samples: weights n_i, as printed; else uniform. participation: share that takes part in a round.
+
+    sampling: which share, fixed cohorts in turn or, as printed, a new random sample each round. complete: a round's mean is
+    published only if everybody who was invited is in it, so that dropouts tell nobody apart; the model stays otherwise.
+    """
 
     participation: float = 1.0
     by_samples: bool = True
+    sampling: Sampling = "cohorts"
+    complete: bool = False
 
     def __post_init__(self) -> None:
         check_participation(self.participation)
+        check_sampling(self.sampling)
 
     @property
     def needs(self) -> frozenset[Functionality]:
@@ -64,10 +71,18 @@ class FedAvg:
         return training
 
     def init(self, start: Start, /) -> State:
-        return State(0, {"0": Cluster(start.clients, start.model)})
+        return State(0, {"0": Cluster(start.clients, start.model, seed=start.seed)})
 
     def round(self, state: State, view: ServerView, rng: np.random.Generator, /) -> State:
-        return _average_round(state, view, rng, self.participation, self.by_samples)
+        """One round of federated averaging inside every cluster. Updates are added as they arrive, none is kept."""
+        work = {}
+        for name, c in sorted(state.clusters.items()):
+            who = invited(c, state.round, self.participation, self.sampling, rng)
+            work[name] = Assignment(c.model, who, c.members)
+        weights = {name: replace(mean_of(a.participants, self.by_samples), complete=self.complete) for name, a in work.items()}
+        means = view.train_and_sum(state.round, work, weights)
+        clusters = {name: advanced(view, cluster, means.get(name)) for name, cluster in state.clusters.items()}
+        return State(state.round + 1, clusters)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +107,7 @@ class Oracle(FedAvg):
     def init(self, start: Start, /) -> State:
         groups = sorted({start.groups[i] for i in start.clients})
         members = {g: tuple(sorted(i for i in start.clients if start.groups[i] == g)) for g in groups}
-        return State(0, {f"group {g}": Cluster(members[g], start.model) for g in groups})
+        return State(0, {f"group {g}": Cluster(members[g], start.model, seed=start.seed) for g in groups})
 
 
 @dataclass(frozen=True, slots=True)

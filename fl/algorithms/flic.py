@@ -12,7 +12,8 @@ Where paper and authors' code differ or are silent, this is what happens:
 - An update of norm 0 has cosine 0, so similarity 1, to all others; asked once, one that is the mean of all does. An update that
   the view rejects is not stored.
 - A client whose cosine to another is exactly 1 is compared like any other.
-- A sample is ceil(participation * |c|) clients of a community, `least` at least, and so one of a community of one.
+- A sample is ceil(participation * |c|) clients of a community, `least` at least, and so one of a community of one. By default
+  it is one of fixed cohorts, in turn, so that sums of many rounds tell no client from its cohort; the paper's is random.
 - After T, updates are neither compared nor stored (Algorithm 1); what was stored is forgotten.
 - Right after T all communities have one model, and nobody could choose among them: clients that were never sampled wait until
   each community has trained for `settle` rounds. They judge on their own training or validation examples, not on test images.
@@ -31,7 +32,18 @@ from ...protocol.view import ServerView
 from ..communities import Detector, Louvain, Similarity, check_callables, detect, one_plus_cosine
 from ..separation import cosine_similarity, norm_of_combination, norms
 from ..training import Training
-from .algorithm import Cluster, Measured, Start, advanced, check_counts, check_participation, mean_of, sample
+from .algorithm import (
+    Cluster,
+    Measured,
+    Sampling,
+    Start,
+    advanced,
+    check_counts,
+    check_participation,
+    check_sampling,
+    invited,
+    mean_of,
+)
 from .incremental_similarity import EMPTY, Memory, newest, refreshed
 from .parameter_tree import Node
 
@@ -72,16 +84,17 @@ class State:
 class FLIC:
     """Communities of clients by the similarity of their most recent updates.
 
-    rounds_before: T. participation: C, share sampled a round. similarities: asked for "once", at T, of deviations from the mean
-    of the last updates; or in "every round", of the updates themselves, as printed. similarity: s of a cosine (Eq. 7). detector:
-    finds communities, by default Louvain. by_samples: means by n_i, as printed, or uniform. warm_up: first rounds whose updates
-    are not compared (the paper's advice in IV-B). least: fewest clients sampled in a community: a protection's floor. settle:
-    rounds that communities train before clients choose among their models. trace: look for communities in every round, for the
-    record (Fig. 5).
+    rounds_before: T. participation: C, share sampled a round. similarities: asked for "once", at T, of the last updates'
+    deviations from their mean; or in "every round", of the updates themselves, as printed. similarity: s of a cosine (Eq. 7).
+    detector: finds communities, by default Louvain. by_samples: means by n_i, as printed, or uniform. warm_up: first rounds whose
+    updates are not compared (the paper's advice in IV-B). least: fewest clients sampled in a community: a protection's floor.
+    settle: rounds that communities train before clients choose among their models. trace: look for communities in every round,
+    for the record (Fig. 5).
     """
 
     rounds_before: int
     participation: float = 1.0
+    sampling: Sampling = "cohorts"
     similarities: Literal["once", "every round"] = "once"
     similarity: Similarity = one_plus_cosine
     detector: Detector = field(default_factory=Louvain)
@@ -93,6 +106,7 @@ class FLIC:
 
     def __post_init__(self) -> None:
         check_participation(self.participation)
+        check_sampling(self.sampling)
         check_counts(rounds_before=self.rounds_before, least=self.least, settle=self.settle)
         check_callables(similarity=self.similarity, detector=self.detector)
         if type(self.warm_up) is not int or not 0 <= self.warm_up < self.rounds_before:
@@ -112,7 +126,7 @@ class FLIC:
         return training
 
     def init(self, start: Start, /) -> State:
-        return State(0, {ALL: Cluster(start.clients, start.model)})
+        return State(0, {ALL: Cluster(start.clients, start.model, seed=start.seed)})
 
     def join(self, state: State, newcomers: Sequence[int], /) -> State:
         """New clients enter: as members before T, and as clients that choose a community afterwards."""
@@ -127,8 +141,8 @@ class FLIC:
 
     def _together(self, state: State, view: ServerView, rng: np.random.Generator) -> State:
         cluster = state.clusters[ALL]
-        invited = sample(cluster.members, self.participation, rng, self.least)  # line 4
-        updates = view.train(state.round, {ALL: Assignment(cluster.model, invited, cluster.members)}).get(ALL)  # lines 5-6
+        there = invited(cluster, state.round, self.participation, self.sampling, rng, self.least)  # line 4
+        updates = view.train(state.round, {ALL: Assignment(cluster.model, there, cluster.members)}).get(ALL)  # lines 5-6
         following = replace(state, round=state.round + 1, measured={})
         if updates is not None:
             mean = view.sums(updates, {ALL: mean_of(updates.clients, self.by_samples)})[ALL]
@@ -155,14 +169,14 @@ class FLIC:
         if not ripe:
             return state
         before = state.clusters[ALL]
-        clusters = {name: Cluster(c, before.model, state.round) for name, c in named(found).items()}  # line 16
+        clusters = {name: Cluster(c, before.model, state.round, before.seed) for name, c in named(found).items()}  # line 16
         waiting = tuple(sorted(set(before.members) - set(seen.clients)))
         return replace(state, clusters=clusters, memory=EMPTY, kept=(), waiting=waiting)
 
     def _apart(self, state: State, view: ServerView, rng: np.random.Generator) -> State:
         clusters = dict(state.clusters)
         work = {
-            name: Assignment(c.model, sample(c.members, self.participation, rng, self.least), c.members)
+            name: Assignment(c.model, invited(c, state.round, self.participation, self.sampling, rng, self.least), c.members)
             for name, c in sorted(clusters.items())
         }
         weights = {name: mean_of(a.participants, self.by_samples) for name, a in work.items()}

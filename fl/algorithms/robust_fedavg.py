@@ -17,10 +17,10 @@ from ..robust.smoothing import CRFL
 from ..robust.weiszfeld import CenteredClipping
 from ..separation import cosine_similarity, norm_of_combination, norms
 from ..training import Training
-from .algorithm import Cluster, Measured, Start, check_participation, sample
+from .algorithm import Cluster, Measured, Sampling, Start, check_participation, check_sampling, invited
 from .parameter_tree import Node
-from .robust_sum import Outcome, check_answerable, functionalities, robust_sum
-from .rule_history import carries
+from .robust_sum import Outcome, RobustSum, check_answerable, functionalities, robust_sum
+from .rule_history import Past, carries
 
 ALL = "0"
 
@@ -29,14 +29,14 @@ ALL = "0"
 class State:
     """What the next round needs.
 
-    history: norms that ClippedClustering has seen. past: what FoolsGold or centred clipping keeps of updates; before: of the
-    latter, the model before its last movement. outcome, measured: of the last round, for the record.
+    history: norms that ClippedClustering has seen. past: what FoolsGold or centred clipping carries; before: of the latter, the
+    model before its last movement. outcome, measured: of the last round, for the record.
     """
 
     round: int
     clusters: Mapping[str, Cluster]
     history: tuple[float, ...] = ()
-    past: Remembered | None = None
+    past: Past = field(default_factory=Past)
     before: Model | None = None
     outcome: Outcome | None = field(default=None, compare=False)
     measured: Mapping[str, Measured] = field(default_factory=dict, compare=False)
@@ -52,7 +52,7 @@ class State:
 
     @property
     def remembered(self) -> Sequence[Remembered]:
-        return [] if self.past is None else [self.past]
+        return [] if self.past.kept is None else [self.past.kept]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,21 +60,23 @@ class RobustFedAvg:
     """One model for all, moved by the rule's result in every round; where there is none it stays, and `outcome` says why.
 
     rule: any rule of cloister.fl.robust. participation: share sampled a round. root: the client whose update FLTrust trusts.
-    memory: FoolsGold judges clients by the sum of all their updates so far, of which the server keeps one vector per client, and
-    centred clipping starts from the last result. That takes a protection that compares updates of different rounds; without
-    memory they look at the round alone. smoothing: CRFL clips the model after every round and blurs it; its T is the number of
+    memory: FoolsGold judges clients by their mean cosines over the rounds so far, and centred clipping starts from the last
+    result, which takes a protection that compares updates of different rounds; without memory they look at the round alone.
+    smoothing: CRFL clips the model after every round and blurs it; its T is the number of
     rounds. Clients are scored on the model itself; `CRFL.vote` gives the votes of blurred copies and `CRFL.certified_radius`
     what they certify.
     """
 
     rule: Rule
     participation: float = 1.0
+    sampling: Sampling = "cohorts"
     root: int | None = None
     memory: bool = True
     smoothing: CRFL | None = None
 
     def __post_init__(self) -> None:
         check_participation(self.participation)
+        check_sampling(self.sampling)
         check_answerable(self.rule, self.root)
         if self.smoothing is not None and self._looks_back and isinstance(self.rule, CenteredClipping):
             raise ValueError("CRFL changes what centred clipping carries to the next round; use memory=False")
@@ -94,16 +96,16 @@ class RobustFedAvg:
     def init(self, start: Start, /) -> State:
         if self.root is not None and self.root not in start.clients:
             raise ValueError(f"the root data are held by client {self.root}, who is not in the run")
-        return State(0, {ALL: Cluster(start.clients, start.model)})
+        return State(0, {ALL: Cluster(start.clients, start.model, seed=start.seed)})
 
     def round(self, state: State, view: ServerView, rng: np.random.Generator, /) -> State:
         """Clients train; the view answers what the rule must see; the model moves by what the rule made of it."""
         cluster = state.clusters[ALL]
-        invited = sample(cluster.members, self.participation, rng)
+        there = invited(cluster, state.round, self.participation, self.sampling, rng)
         if self.root is not None:
-            invited = tuple(sorted({*invited, self.root}))
+            there = tuple(sorted({*there, self.root}))
         faults = len(view.faults)
-        updates = view.train(state.round, {ALL: Assignment(cluster.model, invited, cluster.members)}).get(ALL)
+        updates = view.train(state.round, {ALL: Assignment(cluster.model, there, cluster.members)}).get(ALL)
         following = replace(state, round=state.round + 1, measured={})
         if updates is None:
             return replace(following, outcome=Outcome({}, "no client's update could be used"))
@@ -118,7 +120,7 @@ class RobustFedAvg:
             past=found.past,
             before=cluster.model if steps_on else state.before,
             outcome=found.outcome,
-            measured=self._measured(found.gram, found.outcome),
+            measured=self._measured(found),
         )
 
     def _smoothed(self, model: Model, view: ServerView, t: int, rng: np.random.Generator) -> Model:
@@ -135,10 +137,14 @@ class RobustFedAvg:
             return ClippedClustering().after(gram.matrix).history
         return ()
 
-    def _measured(self, gram: Gram | None, outcome: Outcome) -> dict[str, Measured]:
-        """Norms and cosines of the round, if the rule sees cosines."""
+    def _measured(self, found: RobustSum) -> dict[str, Measured]:
+        """Norms and cosines of the round, if the rule sees cosines; without norms of updates if it sees differences alone."""
+        gram = found.gram
         if gram is None or not gram.clients or self.rule.sees < Sight.GRAM:
             return {}
-        weights = [outcome.weights.get(i, 0.0) for i in gram.clients]
-        largest = float(norms(gram.matrix).max())
-        return {ALL: Measured(norm_of_combination(gram.matrix, weights), largest, gram.clients, cosine_similarity(gram.matrix))}
+        cosines = cosine_similarity(gram.matrix)
+        if found.centred:
+            mean = None if found.answer is None else found.answer.norm
+            return {ALL: Measured(mean, None, gram.clients, cosines, centred=True)}
+        weights = [found.outcome.weights.get(i, 0.0) for i in gram.clients]
+        return {ALL: Measured(norm_of_combination(gram.matrix, weights), float(norms(gram.matrix).max()), gram.clients, cosines)}

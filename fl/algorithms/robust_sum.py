@@ -1,12 +1,12 @@
 """A robust rule answered by a view: asked for no more than the rule must see, then one published sum.
 
-A rule of the Gram matrix is one Gram matrix and one weighted sum; a rule of coordinates is one order statistic. The rule
-trusts the Gram matrix that the view gives: who can lie about it (a protection says so) can pass a rule of the Gram matrix.
+A rule of the Gram matrix is one Gram matrix and one weighted sum; a rule of coordinates is one order statistic. A rule that is
+shift invariant is given inner products of deviations from the mean, which tell nothing about the sum; others those of the
+updates. The rule trusts the Gram matrix that the view gives: who can lie about it (a protection says so) can pass it.
 
 What a view cannot do today sets the limits:
-- FoolsGold and centred clipping look back (`rule_history`) only where sums of updates of several rounds are kept and
-  compared. Elsewhere they are refused unless they do without: then FoolsGold judges the round's updates alone, the paper's
-  variant without memory, and centred clipping starts from zero.
+- Centred clipping looks back (`rule_history`) only where sums of updates of several rounds are kept and compared. Elsewhere it
+  is refused unless it does without, and starts from zero. FoolsGold looks back by numbers that the server keeps.
 - FLTrust's root update is that of a client: whoever holds the root data takes part as client `root`, in every round. Who
   controls that client learns the component of every update along what it sends.
 - Noise (weak DP, FLAME) is added to the model by its owner, the server: such rules are refused where clients own the models.
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ...protocol.answers import BelowFloor, Functionality, Gram, Model, Remembered, Sum, Updates, Vector, Weights
+from ...protocol.answers import BelowFloor, Functionality, Gram, Model, Sum, Updates, Vector, Weights
 from ...protocol.errors import Refused
 from ...protocol.view import ServerView
 from ..robust.aggregate import aggregate
@@ -27,7 +27,7 @@ from ..robust.rejection import after_rejecting
 from ..robust.rows import one_thread
 from ..robust.rule import Block, ExtraRowRule, GramRule, Matrix, Noisy, Rule, Sight
 from ..robust.smoothing import blurred
-from .rule_history import Weighed, after_publishing, before_weighing, carries, weighed
+from .rule_history import Past, Weighed, after_publishing, before_weighing, carries, keeps, weighed
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,9 @@ class Outcome:
 class RobustSum:
     """The rule's result as a handle. answer: the published mean, None if there is none. step: the sum of the weights.
 
-    gram: what the server saw, where the rule asked for it. noise: standard deviation that the rule adds to each coordinate.
-    past: what a rule that looks back keeps. carried: how much of the last result is in this one, beside the published mean.
+    gram: what the server saw, where the rule asked for it; centred: of deviations from the mean. noise: standard deviation that
+    the rule adds to each coordinate. past: what a rule that looks back carries. carried: how much of the last result is in this
+    one, beside the published mean.
     """
 
     answer: Sum | None
@@ -54,8 +55,9 @@ class RobustSum:
     outcome: Outcome
     gram: Gram | None = field(default=None, repr=False)
     noise: float = 0.0
-    past: Remembered | None = None
+    past: Past = field(default_factory=Past)
     carried: float = 0.0
+    centred: bool = False
 
     def moved(self, view: ServerView, model: Model, rng: np.random.Generator, before: Model | None = None) -> Model:
         """The model moved by the rule's result, with its noise; the model itself where there is none.
@@ -77,9 +79,15 @@ def functionalities(rule: Rule, looks_back: bool = False) -> frozenset[Functiona
     """What a view must give for the rule. looks_back: whether it carries something from round to round, if it is one that can."""
     if not of_gram(rule):
         return frozenset({Functionality.COORDINATES})
-    needs = {Functionality.SUMS} if rule.sees == Sight.SUM else {Functionality.SUMS, Functionality.GRAM}
-    needs |= {Functionality.GRAM_HISTORY} if looks_back and carries(rule) else set()
+    compared = Functionality.GRAM if differences_are_enough(rule) else Functionality.GRAM_ORIGIN
+    needs = {Functionality.SUMS} if rule.sees == Sight.SUM else {Functionality.SUMS, compared}
+    needs |= {Functionality.GRAM_HISTORY} if looks_back and keeps(rule) else set()
     return frozenset(needs | {Functionality.REVISION} if noise_of(rule, np.eye(1)) > 0 else needs)
+
+
+def differences_are_enough(rule: Rule) -> bool:
+    """Whether the rule needs inner products of deviations from the mean alone."""
+    return isinstance(rule, GramRule) and rule.shift_invariant
 
 
 def check_answerable(rule: Rule, root: int | None) -> None:
@@ -113,11 +121,11 @@ def robust_sum(
     faults: int,
     root: int | None = None,
     looks_back: bool = False,
-    past: Remembered | None = None,
+    past: Past = Past(),
 ) -> RobustSum:
     """The rule's result on these updates, published under the name of their cluster.
 
-    looks_back, past: whether a rule that can looks back beyond the round, and what it kept of the rounds before.
+    looks_back, past: whether a rule that can looks back beyond the round, and what it carries from the rounds before.
 
     faults: how many the view had on record before these updates were asked for. A client whose vector was rejected since counts
     among the f faulty ones that the rule stands (`after_rejecting`); one that did not answer may be honest, and does not.
@@ -138,17 +146,32 @@ def _by_gram(
     faults: int,
     root: int | None,
     looks_back: bool,
-    past: Remembered | None,
+    past: Past,
 ) -> RobustSum:
-    gram = view.gram(updates, origin=True) if rule.sees > Sight.SUM else None
+    found = _weighed_sum(view, updates, rule, rng, faults, root, looks_back, past)
+    return replace(found, centred=differences_are_enough(rule))
+
+
+def _weighed_sum(
+    view: ServerView,
+    updates: Updates,
+    rule: Rule,
+    rng: np.random.Generator,
+    faults: int,
+    root: int | None,
+    looks_back: bool,
+    past: Past,
+) -> RobustSum:
+    origin = not differences_are_enough(rule)
+    gram = view.gram(updates, origin=origin) if rule.sees > Sight.SUM else None
     clients = updates.clients if gram is None else gram.clients  # who cannot be compared is not in the sum
     if not clients:
         return RobustSum(None, 0.0, Outcome({}, "no client's update could be compared"), gram, past=past)
     n = len(clients)
     rule = after_rejecting(rule, _rejected(view, faults, updates, clients), n)
     these = replace(updates, clients=clients)
-    past = before_weighing(rule, view, these, past) if looks_back else past
     try:
+        past = before_weighing(rule, gram, past) if looks_back and gram is not None else past
         with one_thread():
             if looks_back and gram is not None:
                 found = weighed(rule, view, these, gram, past, rng)

@@ -33,7 +33,7 @@ class Key:
     @cached_property
     def grounded(self) -> Mapping[Instance, bool]:
         """Every update under this key, and whether its own sketch is known."""
-        return {instance: part.grounded for part in self.parts for instance in part.instances}
+        return {instance: part.grounded for part in self.parts for instance in sorted(part.instances)}
 
     def knows(self, made: Made, block: Block, row: Matrix) -> bool:
         """Whether the sketch of this sum is known: float64 (clients,), of unit norm."""

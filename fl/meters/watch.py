@@ -66,12 +66,13 @@ class Watch:
     @property
     def account(self) -> Account:
         others = len(self.watched) < len(self._clients)
-        return Account(self.d, self.width, self.watched, others, self._blocks, self.sketched, self.opened)
+        blocks = dict(sorted(self._blocks.items()))
+        return Account(self.d, self.width, self.watched, others, blocks, self.sketched, self.opened)
 
     @property
     def rho(self) -> float | None:
         """Mean cosine of a client's deviations in two rounds, .01 to .99; None where no client was seen twice."""
-        drifts = [(float(np.square(v, dtype=np.float64).sum()), n) for v, n in self._drift.values() if n > 1]
+        drifts = [(float(np.square(v, dtype=np.float64).sum()), n) for _, (v, n) in sorted(self._drift.items()) if n > 1]
         found = [(squared - n) / (n * (n - 1)) for squared, n in drifts]
         return float(np.clip(np.mean(found), 0.01, 0.99)) if found else None
 

@@ -33,8 +33,9 @@ class FLTrust:
 class FoolsGold:
     """Less weight for clients whose updates resemble each other (Fung et al. 2020, algorithm 1).
 
-    The Gram matrix is of updates *accumulated* over the rounds (`RobustFedAvg` does so; give them to `aggregate` as `judged`);
-    on those of one round it is the paper's variant without memory. kappa: confidence. The paper adds up alpha_i x_i; here the
+    The Gram matrix is of updates *accumulated* over the rounds (give them to `aggregate` as `judged`; `RobustFedAvg` gives mean
+    cosines over the rounds instead, see `algorithms.rule_history`); on those of one round it is the paper's variant without
+    memory. kappa: confidence. The paper adds up alpha_i x_i; here the
     alphas are divided by their sum, so that equal trust is the mean. A client with no similarity above 0 is never scaled down.
     If all are the same, nobody is trusted and all weights are 0.
     """

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from ...crypto.ckks import PRODUCTS
 from ...crypto.ckks import Encrypted as Ciphertexts
 from ...crypto.projection import TwoStage
-from ..account import Sketched
 from ..answers import Gram, Model, Remembered, Snapshot, Updates, Work
 from ..errors import ProtocolError, Refused
 from ..gate import Rules
@@ -118,8 +117,6 @@ class EncryptedScores(EncryptedSlotSums):
         received: Mapping[int, Ciphertexts] = server.state.received
         self._disclose(updates.round, "server", f"ciphertexts of {made.kind} sketches", tuple(received), 0, OF_ALL)
         self.server.sketches[updates.name] = received
-        under = self._setup.run if self._policy.keys == "run" else session.digest
-        self.sketched.append(Sketched(under, "raw", made.kind, updates.round, updates.cluster, tuple(received)))
         return received
 
     def keep(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
@@ -162,7 +159,9 @@ class EncryptedScores(EncryptedSlotSums):
         self._disclose(updates.round, "server", "gram(remember)", about, found.cosines.size, words)
         return self._about_the_split(updates, found.cosines, remembered) if of_split(remembered) else found.cosines
 
-    def _about_the_split(self, updates: Updates, cosines: NDArray[np.float64], remembered: Remembered) -> NDArray[np.float64]:
+    def _about_the_split(
+        self, updates: Updates, cosines: NDArray[np.float64], remembered: Remembered
+    ) -> NDArray[np.float64]:
         """The cosines about the mean of the split's updates, by the Gram matrices that the server was told of both."""
         new = self.gram(replace(updates, clients=tuple(self._sketches(updates))), origin=True)
         at = [new.clients.index(i) for i in updates.clients]

@@ -116,7 +116,7 @@ def _send_sum(state: Adding) -> tuple[Opening | Failed, tuple[Effect, ...]]:
     if state.total is None or len(alive) < s.threshold:
         return Failed(s, "add", len(alive), s.threshold), ()
     if plan.rules.reveals([*plan.shown, {i: plan.weighting.of[i] for i in alive if i != plan.receiver}]):
-        return Failed(s, "span", len(alive), len(s.roster)), ()
+        return Failed(s, "leverage", len(alive), len(s.roster)), ()
     terms = (plan.weights, int(plan.weighting.times_samples), plan.length, alive)
     message = EncryptedSum(*s.fields, *terms, key.holder, key.hash, key.sealed, state.total.to_bytes())
     sends = (Send(Envelope(s.digest, SERVER, client, message)) for client in plan.members)

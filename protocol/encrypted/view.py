@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...crypto.ckks import MOST_DIGITS
-from ..answers import Functionality, Owner, Sum, Updates
+from ..answers import Functionality, Owner, Sum, Updates, Weights
 from ..errors import Refused
 from ..gate import Rules
 from ..held_view import Question
@@ -89,6 +89,12 @@ class EncryptedView(EncryptedScores):
     def _unfit(self, work: LocalWork) -> str | None:
         return super()._unfit(work) or unsummable(work.vector, 1) or unsketchable(work.sketched)
 
+    def _countable(self, updates: Updates, rows: Mapping[str, Row], name: str, weights: Weights) -> None:
+        """Nobody can hold sums with sample counts against the floor here: clients have no way to sum their weights first."""
+        if weights.times_samples:
+            raise Refused(f"sum {name} counts samples, which Encrypted cannot hold against its floor; set by_samples=False")
+        super()._countable(updates, rows, name, weights)
+
     def _sum(self, questions: Sequence[Question]) -> Mapping[str, Sum]:
         """The sums of updates that nothing was shown of in one pass, then the others one by one.
 
@@ -110,7 +116,7 @@ class EncryptedView(EncryptedScores):
         keys = self._new_keys({names[q.label]: tuple(sorted(q.row)) for q in questions})
         plans: dict[str, tuple[Question, encrypted_sum.SumPlan]] = {}
         for q in (q for q in questions if names[q.label] in keys):
-            least = self._least + (q.alone in q.row)
+            least = max(self._least + (q.alone in q.row), q.fewest)
             session = Session(SUM, run, q.updates.round, named[q.label], tuple(sorted(q.row)), least)
             weighting = Weighting(q.row, q.times_samples)
             shown = () if q.alone is not None else tuple(self.server.shown.get(q.updates.name, ()))

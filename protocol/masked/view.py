@@ -155,7 +155,7 @@ class MaskedView(ReceiverOpenedSums):
 
     def _sum_of(self, questions: Sequence[Question], weighed: Mapping[str, Weighed]) -> Mapping[str, Sum]:
         """weighed: of those that count samples, what was opened before; without it there is no such sum."""
-        questions = [q for q in questions if q.label in weighed or not q.times_samples]
+        questions = [q for q in questions if (q.label in weighed or not q.times_samples) and len(q.row) >= q.fewest]
         inputs = {q.label: self._inputs(q) for q in questions}
         with self._network.timed(SERVER):
             shapes = {q.label: self._shape(q, inputs[q.label], weighed.get(q.label)) for q in questions}
@@ -178,6 +178,8 @@ class MaskedView(ReceiverOpenedSums):
 
     def _noisy_sums(self, noisy: NoisySums, questions: Sequence[Question]) -> Mapping[str, Sum]:
         """The same, with noise. Every client's ledger is charged for the fewest survivors before anything is sent."""
+        if any(q.fewest for q in questions):
+            raise Refused("sums with noise are of whoever answers, which their noise covers; leave complete out")
         with self._network.timed(SERVER):
             able = {q.label: noisy.paying(tuple(sorted(q.row))) for q in questions}
             shapes = {q.label: noisy.shape(q.label, able[q.label][0]) for q in questions}
@@ -219,9 +221,9 @@ class MaskedView(ReceiverOpenedSums):
     def _shape(self, question: Question, inputs: InputTerms, first: Weighed | None) -> Shape:
         size = (self._how.ring_bits, inputs.length(len(self._setup.initial)), inputs.fixed.bits, self._how.clip, 1)
         if first is not None:
-            return Shape(question.label, first.protocol, first.threshold, size, question.row, True)
+            return Shape(question.label, first.protocol, max(first.threshold, question.fewest), size, question.row, True)
         protocol = f"{PROTOCOL}/{self._known(question.updates).kind}/{question.number}"
-        return Shape(question.label, protocol, self._least, size, question.row)
+        return Shape(question.label, protocol, max(self._least, question.fewest), size, question.row)
 
     def _read(self, question: Question, ended: Summed, decode: Callable[[Summed], Total | None]) -> Sum | None:
         """The answer in the end of a masked sum; None, and a fault on record, if there is none."""

@@ -1,4 +1,4 @@
-"""The second server of the two-server protocol: it holds keys, and answers only what the floor and the span allow.
+"""The second server of the two-server protocol: it holds keys, and answers only what the floor allows.
 
 Spec: specs/two_servers.md. It keeps 32 bytes per update and expands one share at a time. What it is asked is checked against
 everything it answered about the same updates: a lone first server gets no sum under the floor and no two that differ in few.

@@ -143,7 +143,8 @@ class Terms:
     def binding(self, session: Session) -> bytes:
         """32 bytes that name the session and these terms; shares of other terms do not fit."""
         norm = struct.pack(">d", self.max_norm)
-        fields = cbor2.dumps([self.length, self.width, norm, self.floor, self.corrupt], canonical=True)
+        rules = [self.floor, self.corrupt] if self.corrupt else [self.floor]
+        fields = cbor2.dumps([self.length, self.width, norm, *rules], canonical=True)
         return hashlib.sha256(b"cloister/v1/two servers" + session.digest + hashlib.sha256(fields).digest()).digest()
 
     def encode(self, update: NDArray[np.float32]) -> Integers:

@@ -152,13 +152,14 @@ class TwoServerView(TwoServerSlots):
         samples = {i: n for i, (_, n) in sorted(collected.received.items()) if i not in rejected}
         rows = asked(weights, samples)
         with self._network.timed(SERVER):
-            weighed = {name: self._terms.weigh(row) for name, row in rows.items() if math.fsum(row.values()) != 0}
+            enough = {name: row for name, row in rows.items() if len(row) >= weights[name].fewest}
+            weighed = {name: self._terms.weigh(row) for name, row in enough.items() if math.fsum(row.values()) != 0}
         safe = self._safe(updates, {name: whole for name, (whole, _) in weighed.items()})
         answered: dict[str, Sum | BelowFloor] = {}
         for name, row in rows.items():
             label = f"{name}@{updates.round}"
             found = self._sum(updates, label, row, *weighed[name]) if name in safe else None
-            answered[name] = found or self._unsummed(label, tuple(row))
+            answered[name] = found or self._unsummed(label, tuple(row), weights[name].fewest)
             if found is not None:
                 self._open(updates, found, row)
         return answered
