@@ -160,7 +160,8 @@ def measure(protection: Protection, load: Workload, tell: Callable[[float], None
         groups = {i: k for k, members in enumerate(load.members.values()) for i in members}
         embedders = RandomEmbedders(load.pairs, groups, load.parameters, load.seed)
     everybody = tuple(range(load.clients))
-    setup = Setup(entropy.secret("run", RUN_BYTES), zero, everybody, workers, entropy, tap, embedders=embedders)
+    run = entropy.secret("run", RUN_BYTES)
+    setup = Setup(run, zero, everybody, workers, entropy, tap, embedders=embedders, checks_once=False)
     view = protection.open(setup)
     opened = Phase(view.costs, time.perf_counter() - started)
     clusters = {name: Cluster(members, INITIAL) for name, members in load.members.items()}
