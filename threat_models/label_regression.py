@@ -145,4 +145,5 @@ def total_variation(estimated: Features, true: Features) -> Features:
 
 def top_label(estimated: Features, true: Features) -> NDArray[np.bool_]:
     """Whether the most frequent label of each client is found: (n,). Of equal ones any counts."""
-    return true[np.arange(len(true)), estimated.argmax(axis=1)] == true.max(axis=1)
+    found: NDArray[np.bool_] = true[np.arange(len(true)), estimated.argmax(axis=1)] == true.max(axis=1)
+    return found
