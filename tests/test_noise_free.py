@@ -77,7 +77,7 @@ def test_every_functionality_that_tells_of_data_can_be_named() -> None:
         (sketch("sums"), masked(), ("pairs",), "protection.noise"),
         (sketch(), Plain(), ("sums",), "algorithm.choice.noise"),
         (sketch(), Masked(), ("sums",), "algorithm.choice.noise"),
-        (EMDCFL(choice=PerClient(noise=PAIRS)), Plain(), ("sums",), "algorithm.choice.noise"),
+        (EMDCFL(eps=0.2, choice=PerClient(noise=PAIRS)), Plain(), ("sums",), "algorithm.choice.noise"),
         (EMDCFL(choice=PerPair(noise=PAIRS)), Plain(), ("sums", "embedding model"), "algorithm.choice.noise"),
         (EMDCFL(choice=Distances(noise=PAIRS)), Masked(), ("sums", "embedding model"), "algorithm.choice.noise"),
         (EMDCFL(choice=PerPair(embedding="public", noise=PAIRS)), Plain(), ("sums",), "algorithm.choice.noise"),
@@ -114,9 +114,9 @@ def test_what_is_acknowledged_by_name_is_allowed_and_nothing_else() -> None:
 def test_a_view_under_noise_answers_nothing_noise_free_that_is_not_acknowledged() -> None:
     """Without a scenario too: each answer by its own name."""
 
-    def opened(*acknowledged: str) -> Any:
+    def opened(keys: Any, *acknowledged: str) -> Any:
         setup = Setup(RUN, INITIAL, CLIENTS, workers, SimulatedEntropy(3))
-        how = Masked(floor=2, sketch=8, dropped=0.0, noise=replace(SUMS, acknowledge=acknowledged))
+        how = Masked(keys=keys, floor=2, sketch=8, dropped=0.0, noise=replace(SUMS, acknowledge=acknowledged))
         return how.open(replace(setup, judge=lambda offer: 0, embedders=Small()))
 
     def asks(view: Any, round: int) -> dict[str, Any]:
@@ -125,6 +125,9 @@ def test_a_view_under_noise_answers_nothing_noise_free_that_is_not_acknowledged(
         nothing = Remembered("nothing", ())
         return {
             "gram": lambda: view.gram(updates),
+            "gram(origin)": lambda: view.gram(updates, origin=True),
+            "gram(edge)": lambda: view.edge(updates, CLIENTS),
+            "gram(recall)": lambda: view.keep(updates, CLIENTS),
             "gram(remember)": lambda: view.cosines(updates, view.remember(updates, CLIENTS)),
             "gram(history)": lambda: view.gram_with(updates, view.accumulate(updates, dict.fromkeys(CLIENTS, 1.0))),
             "remember": lambda: view.remember(updates, CLIENTS),
@@ -135,17 +138,19 @@ def test_a_view_under_noise_answers_nothing_noise_free_that_is_not_acknowledged(
             "pairs": lambda: ask(view, PerClient(), round=round + 1),
         }
 
-    for ask_it in asks(opened(), 0):
-        view = opened()
+    lasting = ("gram(remember)", "gram(history)", "remember", "cosines", "accumulate", "gram_with")
+    for ask_it in asks(opened("session"), 0):
+        view = opened("run" if ask_it in lasting else "session")
         with pytest.raises(Refused, match="would be void"):
             asks(view, 0)[ask_it]()
         assert {entry.what for entry in view.log} <= {"participation"}
-    for name in ("gram", "gram(remember)", "gram(history)", "choice", "pairs"):
-        view = opened(name)
+    for name in ("gram", "gram(origin)", "gram(edge)", "gram(recall)", "gram(remember)", "gram(history)", "choice", "pairs"):
+        view = opened("run" if name in lasting else "session", name)
         asks(view, 0)[name]()
         assert all(ledger.acknowledged == (name,) for ledger in view._noisy.ledgers.values())
 
 
+@pytest.mark.trains
 def test_the_acknowledgement_stands_wherever_the_epsilon_stands(tmp_path: Path) -> None:
     cases: dict[str, tuple[Scenario, str, str]] = {
         "sums": (
