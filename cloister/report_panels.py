@@ -119,9 +119,7 @@ def why_no_split(run: Run) -> str:
     if turned_down := len(run.summary.get("below_floor") or []):
         return f"{start} {turned_down} time(s) a part would have had fewer members than the floor allows."
     norms = [
-        (number(n.get("mean")), *_single(n), line.get("round"))
-        for line in run.rounds
-        for n in (line.get("norms") or {}).values()
+        (number(n.get("mean")), *_single(n), line.get("round")) for line in run.rounds for n in (line.get("norms") or {}).values()
     ]
     seen = [entry for entry in norms if math.isfinite(entry[0])]
     if not seen:
