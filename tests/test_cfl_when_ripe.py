@@ -143,7 +143,7 @@ def test_who_is_silent_in_the_round_of_a_split_is_placed_about_its_mean() -> Non
 
 
 def test_newcomers_descend_by_what_they_have_in_common_with_a_side_about_the_mean() -> None:
-    shifted = {i: np.asarray(v) + [0, 0, 3.0] for i, v in {**FOUR, **NEW}.items()}  # what all share tells nothing
+    shifted = {i: np.add(v, [0, 0, 3.0]) for i, v in {**FOUR, **NEW}.items()}  # what all share tells nothing
     toy = Toy(tuple(FOUR), constant(shifted), 3, late=tuple(NEW))
     algorithm = CFL(thresholds=ALWAYS, patience=0)
     state = toy.play(algorithm, 1)
