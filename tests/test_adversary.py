@@ -351,7 +351,7 @@ def test_a_lie_beyond_what_secure_aggregation_admits_is_recorded() -> None:
 
 
 def test_what_replaces_updates_replaces_gradients_too() -> None:
-    algorithm = CFL(thresholds=ScaleFree(0.01, 0.1), similarity="gradient")
+    algorithm = CFL(thresholds=ScaleFree(0.01, 0.1), similarities="every round", similarity="gradient")
     seen = []
     for adversary in (None, Adversary(members=Fixed((0, 1)), upload=MinusGradient())):
         simulation = Simulation(replace(SMALL, algorithm=algorithm, adversary=adversary), None)

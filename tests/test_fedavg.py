@@ -189,7 +189,7 @@ def test_what_a_protection_cannot_give_is_refused_when_the_scenario_is_made() ->
     message = str(caught.value)
     assert "\n" not in message
     assert "CFL" in message
-    assert "gram(remember)" in message
+    assert "gram(edge)" in message
     assert "keys='session'" in message
     assert "Plain" in message.split("would")[1]  # what would fit
     replace(SMALL, algorithm=replace(cfl, remember=False), protection=Permuted(keys="session"))

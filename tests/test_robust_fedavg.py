@@ -643,7 +643,6 @@ def test_what_is_carried_outlives_rounds_that_rest_on_too_few(rule: Rule) -> Non
         np.testing.assert_allclose(models[4], straight[2], atol=1e-5)
     else:
         seen = [{i: x for i, x in updates.items() if np.isfinite(x).all()} for updates in sent]
-        known = mean_cosines([s for s in seen if len(s) > 1], IDS)
-        weights = rule.weights(known, np.random.default_rng(4))  # type: ignore[attr-defined]
+        weights = FoolsGold().weights(mean_cosines(seen, IDS), np.random.default_rng(4))
         moved = sum(w * sent[4][i] for w, i in zip(weights, IDS, strict=True))
         np.testing.assert_allclose(models[4] - models[3], moved, atol=1e-3)

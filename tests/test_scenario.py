@@ -96,7 +96,7 @@ def test_set_reads_text_as_the_declared_type(path: str, text: str, value: object
         ("model.hidden", "64.5", "Mlp.hidden cannot be set"),
         ("partition.pairs", "((1,), (3, 4))", "LabelSwap.pairs cannot be set"),
         ("partition.pairs", "(1, 2)", "LabelSwap.pairs cannot be set"),
-        ("protection.keys", "session", "CFL needs gram(remember)"),
+        ("protection.keys", "session", "CFL needs gram(edge)"),
     ],
 )
 def test_set_says_in_one_line_what_is_wrong(path: str, text: str, words: str) -> None:
