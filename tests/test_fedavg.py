@@ -85,7 +85,7 @@ def test_oracle_of_one_group_is_fedavg() -> None:
 
 def test_participation_samples_afresh_each_round_and_uses_the_sample_alone() -> None:
     updates = {i: [float(i), 0.0] for i in range(10)}
-    _, models, asked = play(FedAvg(participation=0.25), rounds=6, updates=updates)
+    _, models, asked = play(FedAvg(participation=0.25, sampling="random"), rounds=6, updates=updates)
     assert [len(round) for round in asked] == [3] * 6
     assert len({tuple(round) for round in asked}) > 1
     assert models[0][0] == pytest.approx(sum(np.mean(round) for round in asked))
