@@ -216,6 +216,7 @@ def test_a_fixed_tolerance_decides_by_bounds_and_keeps_distances_where_asked() -
     assert len(figure.axes) == 3
 
 
+@pytest.mark.trains
 def test_the_noise_of_the_references_sets_a_tolerance_that_finds_the_groups() -> None:
     """In the groups W - tau was at most 0.03 over eight seeds, across them at least 0.12."""
     for seed in (0, 5):
@@ -239,6 +240,7 @@ def test_tau_is_measured_on_a_half_of_the_validation_data_that_goes_with_the_oth
         assert np.abs(counts[0] - counts[1]).max() <= apart
 
 
+@pytest.mark.trains
 def test_before_the_noise_is_known_a_share_of_the_references_decides_and_is_not_kept() -> None:
     """Two clients a round, so the first pair is all that there is."""
     algorithm = replace(DIGITS.algorithm, eps=Replicates(), participation=0.25, sampling="random")
@@ -248,6 +250,7 @@ def test_before_the_noise_is_known_a_share_of_the_references_decides_and_is_not_
     assert simulation.state.eps is None
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("form", [PRINTED, AS_PUBLISHED], ids=["printed", "as published"])
 def test_the_two_published_forms_run(form: EMDCFL) -> None:
     """Groups need more data than digits leave of ten per cent; the forms are told apart by what they release."""
@@ -260,6 +263,7 @@ def test_the_two_published_forms_run(form: EMDCFL) -> None:
     assert form.grouping is neighbourhoods
 
 
+@pytest.mark.trains
 def test_answers_that_are_lost_are_asked_for_again_until_all_pairs_are_decided(tmp_path: Path) -> None:
     """A tenth of all answers is lost on the way: some pairs stay open, and none after a few rounds."""
     rng = np.random.default_rng(0)
