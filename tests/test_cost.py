@@ -123,7 +123,8 @@ def test_a_run_that_trains_costs_the_same_bytes(protection: Protection, remember
     """Rounds without a split: sample counts aside, every message of a real run has the size that was measured."""
     if remember and isinstance(protection, Encrypted):
         pytest.skip("comparing rounds costs messages here, and a run without a split never does")
-    cfl = CFL(thresholds=ScaleFree(eps1=0.4, eps2=0.74), patience=9, remember=bool(remember))
+    thresholds = ScaleFree(eps1=0.4, eps2=0.74)
+    cfl = CFL(thresholds=thresholds, similarities="every round", patience=9, remember=bool(remember))
     algorithm: Any = FedAvg(by_samples=False) if remember is None else cfl
     scenario = quickstart(protection=protection, algorithm=algorithm)
     scenario = replace(scenario, partition=replace(scenario.partition, clients=6), training=replace(scenario.training, epochs=1))
@@ -239,6 +240,20 @@ def test_sums_of_several_rounds_are_compared_where_an_algorithm_needs_them(prote
     assert [entry.what for entry in alone.log].count("gram(history)") == 1
     without = measure(protection, workload(load.needs - {Functionality.GRAM_HISTORY}, rounds=3), SILENT)
     assert found.rounds[0].costs[1].bytes_up == without.rounds[0].costs[1].bytes_up
+
+
+@pytest.mark.parametrize(
+    ("needs", "asked"),
+    [
+        ({Functionality.GRAM, Functionality.GRAM_EDGE}, ["gram", "gram", "gram(remember)"]),
+        ({Functionality.GRAM_RECALL}, ["gram(recall)"]),
+        ({Functionality.GRAM}, ["gram", "gram"]),
+    ],
+)
+def test_similarities_are_asked_for_as_an_algorithm_needs_them(needs: set[Functionality], asked: list[str]) -> None:
+    found = measure(Plain(), workload(frozenset({Functionality.SUMS} | needs)), SILENT)
+    assert [entry.what for entry in found.log if entry.what.startswith("gram")] == asked
+    assert found.rounds[-1].compared == 9
 
 
 def test_a_cluster_below_the_floor_is_told() -> None:
