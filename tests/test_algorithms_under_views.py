@@ -27,6 +27,7 @@ from cloister.fl.training import Training
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.answers import Model
 from cloister.protocol.dropouts import Dropouts
+from cloister.protocol.errors import Refused
 from cloister.protocol.in_process import Frame
 from cloister.protocol.messages import decode, encode
 from cloister.protocol.view import LocalWork, Protection, Setup
@@ -89,6 +90,10 @@ def test_cfl_finds_the_clusters_and_models_of_plain(name: str) -> None:
 @pytest.mark.parametrize("name", PROTECTIONS)
 def test_fedavg_has_the_models_of_plain(name: str, by_samples: bool) -> None:
     algorithm = FedAvg(by_samples=by_samples)
+    if by_samples and name == "Encrypted":
+        with pytest.raises(Refused, match="by_samples=False"):
+            replace(SMALL, protection=PROTECTIONS[name], algorithm=algorithm)
+        return
     ours, plain = (played(protection, algorithm, 2) for protection in (PROTECTIONS[name], Plain(floor=2)))
     assert farthest(ours, plain) < TOLERANCE[name]
     start = ours.view.observe(Model("init")) if Model("init") in ours.state.models else ours.vectors()[0] * 0
@@ -102,7 +107,8 @@ def attacked(protection: Protection, algorithm: Algorithm, members: tuple[int, .
 
 @pytest.mark.parametrize("algorithm", [FLIC(rounds_before=1), HardenedFLIC(rounds_before=1, every=1)], ids=["FLIC", "hardened"])
 @pytest.mark.parametrize("name", PROTECTIONS)
-def test_flic_finds_the_communities_and_models_of_plain(name: str, algorithm: Algorithm) -> None:
+def test_flic_finds_the_communities_and_models_of_plain(name: str, algorithm: FLIC | HardenedFLIC) -> None:
+    algorithm = replace(algorithm, by_samples=name != "Encrypted")
     ours, plain = (attacked(protection, algorithm, (0, 2, 5)) for protection in (PROTECTIONS[name], Plain(floor=2)))
     for simulation in (ours, plain):
         simulation.step()
