@@ -16,7 +16,6 @@ from cloister.fl.run_folder import RunFolder
 from cloister.fl.separation import cosine_similarity
 from cloister.protocol import Masked, Permuted, Plain
 from cloister.protocol.answers import Functionality
-from cloister.protocol.gram import centred
 from cloister.protocol.view import Protection
 
 from .test_flic import SMALL, Toy, constant, groups_of, members, never
@@ -57,7 +56,7 @@ def test_separated_clients_are_found_from_one_gram_matrix(protection: Protection
     assert state.remembered == []
 
 
-def test_what_is_compared_is_the_last_update_of_each_about_the_mean_of_all() -> None:
+def test_what_is_compared_is_the_last_update_of_each_about_the_mean_of_its_cohort() -> None:
     vectors = np.random.default_rng(3).standard_normal((5, 10, 40)).astype(np.float32)
     toy = Toy(range(10), lambda job: vectors[job.round, job.client], 40)
     algorithm = FLIC(rounds_before=5, participation=0.4)
@@ -69,8 +68,11 @@ def test_what_is_compared_is_the_last_update_of_each_about_the_mean_of_all() -> 
         last |= {i: vectors[t, i].astype(np.float64) for i in toy.asked_in(t)}
     seen, ids = state.measured[ALL], tuple(sorted(last))
     assert seen.clients == ids
-    rows = np.stack([last[i] for i in ids])
-    np.testing.assert_allclose(seen.similarity, cosine_similarity(centred(rows @ rows.T)), atol=1e-5)
+    cohorts = toy.asked_in(3), toy.asked_in(4)
+    assert sorted([*cohorts[0], *cohorts[1]]) == list(ids)
+    means = {i: np.mean([last[j] for j in cohort], axis=0) for cohort in cohorts for i in cohort}
+    rows = np.stack([last[i] - means[i] for i in ids])
+    np.testing.assert_allclose(seen.similarity, cosine_similarity(rows @ rows.T), atol=1e-5)
     assert set(state.waiting) == set(range(10)) - set(ids)
     assert toy.view.server.remembered == {}
 
@@ -122,6 +124,7 @@ def test_a_state_that_was_written_and_read_goes_on_bit_for_bit(protection: Prote
         assert to_plain(state) == to_plain(read)
 
 
+@pytest.mark.trains
 def test_a_run_records_what_was_found_at_t(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run")
     list(run(replace(SMALL, algorithm=FLIC(rounds_before=4, participation=0.6), rounds=5), folder.path))

@@ -164,6 +164,7 @@ def test_members_are_told_the_sketch_that_clients_share_where_they_share_one(pro
     assert (rows[0, 1] == rows[1, 1]) == (known == "run")
 
 
+@pytest.mark.trains
 def test_what_members_are_told_is_what_the_server_receives() -> None:
     """Under Masked the Gram matrix of a round is that of the told sketches of the uploads, less their mean for differences."""
     told: list[Any] = []

@@ -5,7 +5,8 @@ updates, and each community goes on with a model of its own.
 
 As printed, the server fills the matrix of similarities round by round, for which it must be able to compare updates of different
 rounds all the time. Here it asks once, at T (`similarities="once"`): clients keep their last update until then, and show the
-inner products of what they kept, less the mean. Who does not answer then is like a client that was never sampled.
+inner products of what they kept, less the mean of those that were summed with them. Who does not answer then is like a client
+that was never sampled.
 
 Where paper and authors' code differ or are silent, this is what happens:
 - The graph has no self loops, and what is not known is no edge. A similarity of exactly 0 (a minus-gradient twin) stays 0.
