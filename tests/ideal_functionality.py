@@ -2,7 +2,8 @@
 
 A `Case` is a protection and what a network can do to its sessions. `Drive` opens its view and asks for everything it gives;
 every typed answer is held against what `Plain` answers about exactly the clients that the answer names, and a refusal or a
-missing answer against the floor, the span check and what was lost. It raises NotIdeal, which names the answer.
+missing answer against the rules (gate.py) for the weights as they are, times sample counts where these count, and what was lost.
+It raises NotIdeal, which names the answer.
 
 To put another protection through it, add a `Case`: its stages (kinds of frames, in order), who must survive, and, where the
 protocol is particular about them, the weights that it takes and how far cosines may be off. An answer's own bounds are used:
@@ -20,9 +21,10 @@ from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol import Plain
 from cloister.protocol.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Updates, Weights
 from cloister.protocol.errors import ProtocolError, Refused
-from cloister.protocol.gate import Rules
+from cloister.protocol.gate import TOLERANCE, Rules
 from cloister.protocol.history import apart
 from cloister.protocol.in_process import Frame
+from cloister.protocol.leverage import Row, largest
 from cloister.protocol.view import LocalJob, LocalWork, Protection, ServerView, Setup
 
 RUN = bytes(range(16))
@@ -31,6 +33,9 @@ MARK = 0.5
 FLOAT32 = 2.0**-23
 
 Clients = tuple[int, ...]
+
+APART = (0, 1, 2, 4, 7, 13)
+"""What so many counts are below the most: counts that lie together, and of which no two sets have one sum (Conway and Guy)."""
 
 
 class NotIdeal(AssertionError):
@@ -42,9 +47,9 @@ def quarters(rng: np.random.Generator) -> float:
     return float(rng.integers(-6, 13)) / 4 * float(rng.random() < 0.95)
 
 
-def counts(rng: np.random.Generator) -> float:
-    """A weight for protocols whose weights are small natural numbers."""
-    return float(rng.integers(0, 4))
+def holds(row: Row, weights: Weights, rules: Rules) -> bool:
+    """Whether a sum of these weights, times counts in `row` as they are, is to be answered: by whoever knows them all."""
+    return rules.fit(row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +59,11 @@ class Case:
     stages: kinds of frames, stage by stage; a client that falls silent at a stage loses its frames of that and all later ones,
     of either direction. exact: whoever lost a frame has dropped out, and nobody else; otherwise whoever lost none is in the
     answer, and for others only the protocol knows. survives: (clients of a session, of whom so many lost frames) -> whether it
-    must still answer. may_refuse: what else than floor and span allows to refuse these sums. draw: of a weight. samples: most
-    samples of a client. length: coordinates of an update beside one for each client; all are within -0.9 and 0.9. cosine:
-    bound on the error of a cosine. personal: how often clients are asked for personal sums.
+    must still answer. may_refuse: what else than the rules allows to refuse these sums. counts: whether sums may count samples;
+    otherwise each that does is refused. holds: (the weights of those who are left, times counts where these count; the question;
+    the rules) -> whether it must still be answered. doubt: by how much of it a leverage may be above its bound where sums count
+    samples. draw: of a weight. samples: most samples of a client. length: coordinates of an update beside one for each client;
+    all are within -0.9 and 0.9. cosine: bound on the error of a cosine. personal: how often clients are asked for personal sums.
     """
 
     protection: Protection
@@ -64,6 +71,9 @@ class Case:
     exact: bool = True
     survives: Callable[[int, int], bool] = lambda clients, lost: lost < clients or not clients
     may_refuse: Callable[["Asked", Mapping[str, Weights]], bool] = lambda asked, weights: False
+    counts: bool = True
+    holds: Callable[[Row, Weights, Rules], bool] = holds
+    doubt: float = 0.0
     draw: Callable[[np.random.Generator], float] = quarters
     samples: int = 32
     length: int = 24
@@ -71,8 +81,13 @@ class Case:
     personal: float = 0.0
 
     @property
-    def floor(self) -> int:
-        return int(self.protection.floor)  # type: ignore[attr-defined]
+    def rules(self) -> Rules:
+        return Rules(self.protection.floor, getattr(self.protection, "corrupt", 0))  # type: ignore[attr-defined]
+
+    def shows(self, rows: Sequence[Row], counted: bool) -> bool:
+        """Whether published rows, as they are, show more than the rules allow."""
+        doubt = self.doubt if counted else 0.0
+        return self.rules.floor > 1 and largest(rows) > (1 + doubt) / self.rules.least + TOLERANCE
 
     def __str__(self) -> str:
         return repr(self.protection)
@@ -99,13 +114,16 @@ class Asked:
 
 
 def overlaps(asked: Asked, weights: Mapping[str, Weights]) -> bool:
-    """Whether two sums of one handle have clients in common, but not all, or only one of them counts samples.
+    """Whether two sums of one handle have clients in common, but not all, or one of them counts samples and the other differs.
 
-    Where the server lacks the counts, nobody can check the span of the latter; clients that check for themselves give one update
-    to sums among the same clients only.
+    Where the server lacks the counts, nobody can hold these two against the rules; clients that check for themselves give one
+    update to sums among the same clients only.
     """
-    rows = [(w.times_samples, {i for i, a in w.of.items() if a}) for w in (*asked.weights, *weights.values())]
-    return any((a != b or one != other) and not one.isdisjoint(other) for (a, one), (b, other) in combinations(rows, 2))
+    rows = [(w.times_samples, {i: w.of[i] for i in asked.updates.clients if w.of.get(i)}) for w in (*asked.weights, *weights.values())]
+    return any(
+        (a != b or one.keys() != other.keys() or (a and one != other)) and not one.keys().isdisjoint(other)
+        for (a, one), (b, other) in combinations(rows, 2)
+    )
 
 
 class Drive:
@@ -120,8 +138,8 @@ class Drive:
         self.rng = np.random.default_rng([seed, len(clients)])
         self.seed, self.round = seed, 0
         self.places = {client: place for place, client in enumerate(clients)}
-        few = 1 << len(clients) - 1 <= case.samples
-        self.samples = {i: 1 << p if few else int(self.rng.integers(1, case.samples)) for i, p in self.places.items()}
+        few, most = len(clients) <= len(APART), case.samples
+        self.samples = {i: most - APART[p] if few else int(self.rng.integers(most // 3, most + 1)) for i, p in self.places.items()}
         self.fates: Mapping[int, int] = {}
         self.frame_fate: Callable[[], str] = lambda: "pass"
         self.lost: set[int] = set()
@@ -195,11 +213,22 @@ class Drive:
         on_record = not self.case.exact and self.disturbed and len(self.view.faults) > faults
         return not self.case.survives(len(participants), lost) or on_record
 
-    def _without_mean(self, of: Mapping[int, float]) -> bool:
-        """Whether the weights may have added up to 0: of all, or of those that a protocol may have been left with."""
+    def _counting(self, weights: Weights, clients: Iterable[int]) -> dict[int, float]:
+        """The weights as they are, times sample counts where these count."""
+        return {i: weights.of[i] * (self.samples[i] if weights.times_samples else 1) for i in clients if weights.of.get(i)}
+
+    def _may_be_withheld(self, weights: Weights, of: Row, receiver: int | None = None) -> bool:
+        """Whether the rules, or a total weight of 0, leave no sum: of all, or of those that a protocol may have been left with.
+
+        receiver: the only one of the sum, who is counted in its total and not by the rules.
+        """
         gone = [i for i in of if i in self.lost]
-        left = [set(some) for n in range(len(gone) + 1) for some in combinations(gone, n)]
-        return any(math.fsum(w for i, w in of.items() if i not in some) == 0 for some in left)
+        for some in (set(some) for n in range(len(gone) + 1) for some in combinations(gone, n)):
+            left = {i: w for i, w in of.items() if i not in some}
+            others = {i: w for i, w in left.items() if i != receiver}
+            if math.fsum(left.values()) == 0 or not self.case.holds(others, weights, self.case.rules):
+                return True
+        return False
 
     def _check_clients(self, what: str, named: Clients, participants: Clients) -> None:
         if tuple(sorted(set(named))) != tuple(named) or not set(named) <= set(participants):
@@ -222,13 +251,19 @@ class Drive:
             self._check_clients(f"the handle on {cluster}", updates.clients, assignment.participants)
             if (updates.cluster, updates.round, updates.members) != (cluster, self.round, assignment.members):
                 raise NotIdeal(f"the handle on {cluster} is about something else")
-            result[cluster] = Asked(updates, kind, *self.plain(updates.clients, self.round, kind, self.case.floor))
+            result[cluster] = Asked(updates, kind, *self.plain(updates.clients, self.round, kind, self.case.rules.least))
         return result
 
     def train_and_sum(self, work: Mapping[str, Assignment], weights: Mapping[str, Weights]) -> dict[str, Sum]:
         """Train and sum at once, and check the sums."""
         faults, logged = self._begin(work)
-        answered = self.view.train_and_sum(self.round, work, weights)
+        try:
+            answered = self.view.train_and_sum(self.round, work, weights)
+        except Refused as error:
+            if self._countless(weights):
+                return {}
+            raise NotIdeal(f"{error}: nothing demands this of one sum for each cluster") from None
+        self._none_counted(weights)
         if set(answered) != set(work):
             raise NotIdeal(f"{set(work)} were to be summed, {set(answered)} answered")
         for cluster, assignment in work.items():
@@ -239,6 +274,14 @@ class Drive:
 
     # --- answers -------------------------------------------------------------------------------------------------------------
 
+    def _countless(self, weights: Mapping[str, Weights]) -> bool:
+        """Whether some of these sums count samples, where none may."""
+        return not self.case.counts and any(w.times_samples for w in weights.values())
+
+    def _none_counted(self, weights: Mapping[str, Weights]) -> None:
+        if self._countless(weights):
+            raise NotIdeal(f"sums {set(weights)} were answered, of which some count samples: nobody holds these against the floor")
+
     def check_sum(
         self, answer: Sum | BelowFloor, weights: Weights, counted: Clients, kind: str, silent: bool, logged: int
     ) -> None:
@@ -248,15 +291,17 @@ class Drive:
             raise NotIdeal(f"{what} is no answer to a sum")
         if not silent:
             self._check_clients(what, answer.clients, counted)
-        of = {i: weights.of[i] * (self.samples[i] if weights.times_samples else 1) for i in answer.clients if i in weights.of}
+        of, least = self._counting(weights, answer.clients), self.case.rules.least
         if isinstance(answer, BelowFloor):
-            if answer not in self.view.below_floor or answer.floor != self.case.floor:
-                raise NotIdeal(f"{what} is not on record, or under another floor than {self.case.floor}")
-            if not silent and len(answer.clients) >= max(self.case.floor, 1) and not self._without_mean(of):
-                raise NotIdeal(f"{what} was withheld for no reason: it rests on enough clients")
+            if answer not in self.view.below_floor or answer.floor != least:
+                raise NotIdeal(f"{what} is not on record, or under another floor than {least}")
+            if not silent and not self._may_be_withheld(weights, of):
+                raise NotIdeal(f"{what} was withheld for no reason: it rests on enough clients, of whom none weighs too much")
             return
-        if len(answer.clients) < max(self.case.floor, 1):
-            raise NotIdeal(f"{what} rests on fewer than {self.case.floor} clients")
+        if len(answer.clients) < least:
+            raise NotIdeal(f"{what} rests on fewer than {least} clients")
+        if self.case.shows([of], weights.times_samples):
+            raise NotIdeal(f"{what} shows too much of one client: their weights are {of}")
         if not any(set(answer.clients) <= set(entry.about) for entry in self.view.log[logged:]):
             raise NotIdeal(f"{what} is not in the disclosure log")
         self._check_value(what, answer, weights, of, kind)
@@ -293,7 +338,7 @@ class Drive:
 
     def sums(self, asked: Asked, weights: Mapping[str, Weights]) -> dict[str, Sum]:
         """Ask for sums; check each of them, and what they tell together with what was published before."""
-        (faults, logged), floor = self._begin(), self.case.floor
+        (faults, logged), least = self._begin(), self.case.rules.least
         try:
             asked.reference.sums(asked.there, weights)
             refused = False
@@ -303,11 +348,13 @@ class Drive:
             answered = self.view.sums(asked.updates, weights)
         except Refused as error:
             excused = self.case.may_refuse(asked, weights) or (asked.personal and any(w.times_samples for w in weights.values()))
+            excused |= self._countless(weights)
             if not (refused or excused or self._silent(asked.updates.clients, faults)):
                 raise NotIdeal(f"{error}: nothing demands this, with {asked.rows} published and {dict(weights)} asked") from None
             if len(self.view.log) != logged:
                 raise NotIdeal("something was disclosed in spite of a refusal") from None
             return {}
+        self._none_counted(weights)
         if set(answered) != set(weights):
             raise NotIdeal(f"{set(weights)} were asked for, {set(answered)} answered")
         asked.weights += weights.values()
@@ -316,9 +363,10 @@ class Drive:
             counted = tuple(i for i in asked.updates.clients if of.get(i, 0.0))
             self.check_sum(answer, weights[name], counted, asked.kind, self._silent(counted, faults), logged)
             if isinstance(answer, Sum):
-                asked.rows.append({i: of[i] * (self.samples[i] if weights[name].times_samples else 1) for i in answer.clients})
-        if Rules(floor).reveals(asked.rows) or (refused and self.case.exact):
-            raise NotIdeal(f"sums {set(answered)} were published, which with {asked.rows} show fewer than {floor} clients")
+                asked.rows.append(self._counting(weights[name], answer.clients))
+        counting = any(w.times_samples for w in asked.weights)
+        if self.case.shows(asked.rows, counting) or (refused and self.case.exact):
+            raise NotIdeal(f"sums {set(answered)} were published, which with {asked.rows} show fewer than {least} clients")
         return {name: answer for name, answer in answered.items() if isinstance(answer, Sum)}
 
     def personal_sums(self, asked: Asked, weights: Mapping[int, Weights]) -> dict[int, Sum]:
@@ -356,16 +404,15 @@ class Drive:
         silent = self._silent(others, faults) or (not self.case.exact and receiver in self.lost)
         if not silent:
             self._check_clients(what, answer.clients, counted)
-        of = {i: weights.of[i] for i in answer.clients}
-        enough = len(answer.clients) - (receiver in answer.clients) >= max(self.case.floor, 1)
+        of, least = {i: weights.of[i] for i in answer.clients}, self.case.rules.least
         if isinstance(answer, BelowFloor):
-            if answer not in self.view.below_floor or answer.floor != self.case.floor:
-                raise NotIdeal(f"{what} is not on record, or under another floor than {self.case.floor}")
-            if not silent and enough and not self._without_mean(of):
-                raise NotIdeal(f"{what} was withheld for no reason: it rests on enough other clients")
+            if answer not in self.view.below_floor or answer.floor != least:
+                raise NotIdeal(f"{what} is not on record, or under another floor than {least}")
+            if not silent and not self._may_be_withheld(weights, of, receiver):
+                raise NotIdeal(f"{what} was withheld for no reason: it rests on enough other clients, of whom none weighs too much")
             return
-        if not enough:
-            raise NotIdeal(f"{what} rests on fewer than {self.case.floor} clients beside its receiver")
+        if not self.case.rules.fit({i: a for i, a in of.items() if i != receiver}):
+            raise NotIdeal(f"{what} rests on fewer than {least} clients beside its receiver, or shows too much of one")
         told = [entry for entry in self.view.log[logged:] if entry.client == receiver]
         if not any(set(answer.clients) - {receiver} <= set(entry.about) for entry in told):
             raise NotIdeal(f"{what} is not in the disclosure log as that client's")
@@ -453,8 +500,8 @@ class Drive:
 
         answer = self.view.coordinates(asked.updates, "median", rule)
         expected = rule(np.stack([self.vector(i, self.round, asked.kind) for i in asked.updates.clients]))
-        if isinstance(answer, BelowFloor) != (len(asked.updates.clients) < self.case.floor):
-            raise NotIdeal(f"{answer!r} is not what the floor of {self.case.floor} demands")
+        if isinstance(answer, BelowFloor) != (len(asked.updates.clients) < self.case.rules.least):
+            raise NotIdeal(f"{answer!r} is not what the floor of {self.case.rules.least} demands")
         if isinstance(answer, Sum) and not np.array_equal(self.view.observe(self.view.advance(INIT, answer)), expected):
             raise NotIdeal(f"{answer!r} is not the median of {asked.updates.clients}")
 
@@ -537,7 +584,17 @@ class Drive:
     # --- whole rounds ---------------------------------------------------------------------------------------------------------
 
     def some_weights(self, clients: Clients) -> Weights:
-        return Weights({i: self.case.draw(self.rng) for i in clients}, bool(self.rng.random() < 0.5))
+        return Weights(self.some_row(clients), bool(self.rng.random() < (0.5 if self.case.counts else 0.1)))
+
+    def some_row(self, clients: Iterable[int]) -> dict[int, float]:
+        """Weights that the rules admit more often than not: all the same, or nearly so, with the signs of the draw; or any."""
+        drawn = {i: self.case.draw(self.rng) for i in clients}
+        kind = self.rng.choice(["even", "near", "any"], p=[0.35, 0.45, 0.2])
+        if kind == "any":
+            return drawn
+        if kind == "even":
+            return dict.fromkeys(drawn, 1.0 + max(drawn.values(), default=0.0))
+        return {i: math.copysign(float(self.rng.integers(3, 6)) / 4, a) if a else 0.0 for i, a in drawn.items()}
 
     def some_rows(self, clients: Clients) -> dict[str, Weights]:
         """One to three rows: of everybody, of disjoint groups, of overlapping groups, or of one client."""
@@ -608,7 +665,7 @@ class Drive:
         for _ in range(1 + int(self.rng.random() < 0.3)):
             receivers = [i for i in asked.updates.members if self.rng.random() < 0.5]
             rows = {r: [i for i in asked.updates.clients if self.rng.random() < 0.9] for r in receivers}
-            self.personal_sums(asked, {r: Weights({i: self.case.draw(self.rng) for i in row}) for r, row in rows.items()})
+            self.personal_sums(asked, {r: Weights(self.some_row(row)) for r, row in rows.items()})
 
     def narrowed(self, remembered: Remembered) -> Remembered:
         """The handle, or sometimes one on fewer of its clients: the others are then forgotten."""
@@ -650,7 +707,7 @@ class Drive:
         done = 0
         for pattern in patterns or product(range(stages + 1), repeat=len(self.clients)):
             self.fates = {i: s for i, s in zip(self.clients, pattern, strict=True) if s < stages}
-            self.train_and_sum(everyone, {"root": Weights(dict.fromkeys(self.clients, 1.0), times_samples=True)})
+            self.train_and_sum(everyone, {"root": Weights(dict.fromkeys(self.clients, 1.0), times_samples=self.case.counts)})
             self.round += 1
             for asked in self.train(everyone).values():
                 if Functionality.GRAM in self.case.protection.gives:

@@ -15,9 +15,11 @@ from cloister.protocol.answers import Assignment, BelowFloor, Model, Sum, Weight
 from cloister.protocol.encrypted.keys import TRIES
 from cloister.protocol.encrypted.view import EncryptedView
 from cloister.protocol.errors import ProtocolError, Refused
+from cloister.protocol.gate import Rules
 from cloister.protocol.in_process import Fault
 from cloister.protocol.masked.graph import solve
 from cloister.protocol.masked.view import MaskedView
+from cloister.protocol.masked.weighing import COARSEST
 from cloister.protocol.two_servers.view import TwoServerView
 from cloister.protocol.upload_view import UploadView
 
@@ -52,6 +54,11 @@ def unmasked(protection):
     return survives
 
 
+def in_public_and_as_it_is(row, weights, rules):
+    """Who knows no counts holds the public weights against the rules, and clients what they are told of the weights with counts."""
+    return rules.fit(row) and rules.fit({i: weights.of[i] for i in row})
+
+
 MASKED = [
     Case(
         protection,
@@ -59,6 +66,8 @@ MASKED = [
         exact=False,
         survives=unmasked(protection),
         may_refuse=overlaps,
+        holds=in_public_and_as_it_is,
+        doubt=COARSEST,
         length=200,
         cosine=1.0,
     )
@@ -97,6 +106,7 @@ ENCRYPTED = [
         exact=False,
         survives=openable(protection),
         may_refuse=overlaps,
+        counts=False,
         length=200,
         cosine=1.0,
     )
@@ -383,15 +393,24 @@ class StreamsWithoutSamples(UploadView):
         return super().train_and_sum(round, work, {n: replace(w, times_samples=False) for n, w in weights.items()})
 
 
+class Counts(Rules):
+    """Clients are counted, and a sum alone never shows too much of one of them."""
+
+    def reveals(self, rows):
+        return len(rows) > 1 and super().reveals(rows)
+
+
 class SkipsTheFloor(UploadView):
     """It publishes a sum of two clients, but of one only under the span check's eyes."""
 
+    lower = Rules(2)
+
     def _lowered(self, answer):
-        self._floor = 2
+        self._gate.rules = self.lower
         try:
             return answer()
         finally:
-            self._floor = 3
+            self._gate.rules = Rules(3)
 
     def train_and_sum(self, *asked):
         return self._lowered(lambda: super(SkipsTheFloor, self).train_and_sum(*asked))
@@ -400,11 +419,17 @@ class SkipsTheFloor(UploadView):
         return self._lowered(lambda: super(SkipsTheFloor, self).sums(*asked))
 
 
+class LetsOneOutweighTheOthers(SkipsTheFloor):
+    """It only counts the clients of a sum."""
+
+    lower = Counts(3)
+
+
 class SkipsTheSpanCheck(UploadView):
     def sums(self, updates, weights, /):
         answers = {}
         for name, row in weights.items():
-            self.server.published[updates.name].clear()
+            self._gate.published[updates.name].clear()
             answers |= super().sums(updates, {name: row})
         return answers
 
@@ -519,6 +544,7 @@ WRONG = {
     with_received(swaps_two): "client . counts",
     StreamsWithoutSamples: "has not the weight",
     SkipsTheFloor: "not on record, or under another floor|fewer than 3 clients",
+    LetsOneOutweighTheOthers: "shows too much of one client",
     SkipsTheSpanCheck: "show fewer than 3 clients",
     SumsWithoutALogEntry: "not in the disclosure log",
     MixesUpTheGramMatrix: "a Gram matrix of .* is off by",

@@ -146,7 +146,7 @@ def of_all_survivors(view, answers, updates, weights):
 def withheld(view, answers, updates, weights):
     for r, a in answers.items():
         if isinstance(a, Sum):
-            answers[r] = BelowFloor(a.name, a.clients, view._floor)
+            answers[r] = BelowFloor(a.name, a.clients, view._least)
             view.below_floor.append(answers[r])
     return answers
 
@@ -169,11 +169,11 @@ class AnswersTwice(UploadView):
 
 class AnswersBoth(UploadView):
     def personal_sums(self, updates, weights, /):
-        rows, self.server.published[updates.name] = self.server.published[updates.name], []
+        rows, self._gate.published[updates.name] = self._gate.published[updates.name], []
         try:
             return super().personal_sums(updates, weights)
         finally:
-            self.server.published[updates.name] = rows
+            self._gate.published[updates.name] = rows
 
 
 class LogsNobody(UploadView):
