@@ -220,7 +220,7 @@ def test_help_teaches_by_example(cloister: Command, command: tuple[str, ...], wo
         (["scenario.py", "--set", "training.rate=1"], ["'rate'", "epochs, batch, lr, momentum"]),
         (["scenario.py", "--set", "training.lr=fast"], ["Training.lr", "'fast'"]),
         (["scenario.py", "--set", "training.lr"], ["PATH=VALUE"]),
-        (["scenario.py", "--set", "protection.keys=session"], ["CFL", "gram(remember)", "keys='session'"]),
+        (["scenario.py", "--set", "protection.keys=session"], ["CFL", "gram(edge)", "keys='session'"]),
         (["scenario.py", "--device", "meta"], ["no device 'meta'", "--device cpu"]),
         (["scenario.py", "--device", "nonsense"], ["no device 'nonsense'"]),
         (["scenario.py", "--out", "nowhere", "--resume"], ["nowhere holds no run", "leave out --resume"]),

@@ -118,6 +118,7 @@ def test_messages_and_bytes_are_those_of_the_frames(protection: Protection, drop
     assert all(c.cpu_seconds > 0 for c in found.values())
 
 
+@pytest.mark.trains
 @each_protection
 @pytest.mark.parametrize("remember", [None, False, True])
 def test_a_run_that_trains_costs_the_same_bytes(protection: Protection, remember: bool | None) -> None:

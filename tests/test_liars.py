@@ -104,6 +104,7 @@ def played(adversary: Adversary | None) -> tuple[Any, Any]:
     return simulation.state.measured["0"].similarity, simulation.vectors()[0]
 
 
+@pytest.mark.trains
 def test_two_faced_clients_show_honest_similarities_and_sum_a_poison_under_masked() -> None:
     members = Fixed((0, 1, 2, 3))
     honest, clean = played(None)
@@ -115,6 +116,7 @@ def test_two_faced_clients_show_honest_similarities_and_sum_a_poison_under_maske
     assert np.linalg.norm(poisoned - clean) > 0.01
 
 
+@pytest.mark.trains
 def test_a_member_that_knows_the_seed_hides_its_poison_in_the_kernel_under_masked() -> None:
     hidden, poisoned = played(Adversary(members=Fixed((0, 1, 2, 3)), upload=KernelPoison(MinusGradient(10))))
     honest, clean = played(None)
@@ -124,6 +126,7 @@ def test_a_member_that_knows_the_seed_hides_its_poison_in_the_kernel_under_maske
     assert moved @ (openly - clean) > 0.5 * np.sum((openly - clean) ** 2)  # 1 - 256 / 610 of it
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize(
     ("protection", "known"),
     [
@@ -200,6 +203,7 @@ def test_what_members_are_told_is_what_the_server_receives() -> None:
         assert np.allclose(found.matrix, shown @ shown.T, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.trains
 def test_without_sketches_there_is_one_face() -> None:
     adversary = Adversary(members=Fixed((0, 1)), upload=MinusGradient(), shown=Honest())
     one, two = (

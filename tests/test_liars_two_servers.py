@@ -69,6 +69,7 @@ def open_model(adversary: Adversary | None) -> np.ndarray[Any, Any]:
     return simulation.vectors()[0]
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize(
     "protection", [Plain(), TwoServer(k=K), TwoServer(), Masked(sketch=K)], ids=["plain", "k", "all", "masked"]
 )
@@ -78,6 +79,7 @@ def test_an_open_poison_is_left_out_everywhere(protection: Protection) -> None:
     assert found.isdisjoint(LIARS)
 
 
+@pytest.mark.trains
 def test_a_two_faced_client_gets_its_poison_summed_under_masked_and_has_one_face_under_two_servers() -> None:
     two_faced = liars(MinusGradient(STRENGTH), Honest())
     honest, clean = played(Masked(sketch=K), None)
@@ -93,6 +95,7 @@ def test_a_two_faced_client_gets_its_poison_summed_under_masked_and_has_one_face
     assert abs((model - plain) @ along) < 0.05 * (along @ along)
 
 
+@pytest.mark.trains
 def test_a_poison_in_the_kernel_is_summed_under_masked() -> None:
     found, poisoned = played(Masked(sketch=K), liars(KernelPoison(MinusGradient(STRENGTH))))
     honest, clean = played(Masked(sketch=K), None)
@@ -103,6 +106,7 @@ def test_a_poison_in_the_kernel_is_summed_under_masked() -> None:
     assert moved @ along > 0.2 * (along @ along)  # 1 - 256 / 610 of it, from those that were chosen
 
 
+@pytest.mark.trains
 def test_under_two_servers_there_is_no_kernel_to_hide_in() -> None:
     """No client is told a projection before it uploads: what is left of the attack is an open poison."""
     hidden, openly = (liars(a) for a in (KernelPoison(MinusGradient(STRENGTH)), MinusGradient(STRENGTH)))
@@ -113,6 +117,7 @@ def test_under_two_servers_there_is_no_kernel_to_hide_in() -> None:
     assert np.array_equal(model, also)
 
 
+@pytest.mark.trains
 def test_under_two_servers_a_guessed_kernel_hides_nothing() -> None:
     guess = TwoStage.draw(b"g" * 32, b"h" * 32, 610, K)
     found, model = played(TwoServer(k=K), knowing([guess]))
@@ -122,6 +127,7 @@ def test_under_two_servers_a_guessed_kernel_hides_nothing() -> None:
     assert np.linalg.norm(model - plain) < 0.05 * np.linalg.norm(direction())
 
 
+@pytest.mark.trains
 def test_the_projection_of_the_last_round_is_of_no_use_either() -> None:
     """Told by the server, after the round, what it was projected with, the liars aim at it in the next."""
     seen: dict[str, list[tuple[bytes, Any]]] = {"Coin": [], "Opening": []}
@@ -151,6 +157,7 @@ def test_the_projection_of_the_last_round_is_of_no_use_either() -> None:
     assert chosen(simulation).isdisjoint(LIARS)
 
 
+@pytest.mark.trains
 def test_under_encryption_a_two_faced_client_is_not_seen_either() -> None:
     """Robustness under Encrypted is claimed against open poisons alone."""
     algorithm = RobustFedAvg(rule=MultiKrum(1, m=3))

@@ -38,6 +38,7 @@ from cloister.fl.training import Training
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.answers import Functionality, Model
 from cloister.protocol.errors import Refused
+from cloister.protocol.sketch_keys import Keys
 from cloister.protocol.view import LocalJob, LocalWork, Protection, ServerView, Setup
 
 D, N = 30, 11
@@ -375,12 +376,16 @@ def test_noise_of_single_rounds_averages_out_of_what_tells_clients_apart() -> No
     assert spread[True] < 0.5 * spread[False]
 
 
-@pytest.mark.parametrize("rule", [FoolsGold(), CenteredClipping(tau=60.0)], ids=["FoolsGold", "centred clipping"])
-def test_a_rule_that_looks_back_works_from_sketches_under_masks(rule: Rule) -> None:
+@pytest.mark.parametrize(
+    ("rule", "keys"),
+    [(FoolsGold(), "run"), (FoolsGold(), "session"), (CenteredClipping(tau=60.0), "run")],
+    ids=["FoolsGold, one key", "FoolsGold", "centred clipping"],
+)
+def test_a_rule_that_looks_back_works_from_sketches_under_masks(rule: Rule, keys: Keys) -> None:
     """Sketches give its weights within their errors; what the weights then do to the model is exact."""
     sent, d = rounds_of(2, 4, 3000), 3000
     exact, _ = play_rounds(RobustFedAvg(rule=rule), Plain(), sent)
-    masked, states = play_rounds(RobustFedAvg(rule=rule), Masked(sketch=1500, clip=64.0, floor=3), sent)
+    masked, states = play_rounds(RobustFedAvg(rule=rule), Masked(sketch=1500, clip=64.0, floor=3, keys=keys), sent)
     assert np.linalg.norm(masked[-1] - exact[-1]) < 0.1 * np.linalg.norm(exact[-1])
     models = [np.zeros(d), *masked]
     for t, state in enumerate(states):
@@ -598,8 +603,12 @@ def test_a_rules_parameters_are_described_and_set_from_text() -> None:
 # --- lost on the way ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rule", [FoolsGold(), CenteredClipping(tau=10.0)], ids=["FoolsGold", "centred clipping"])
-def test_what_is_carried_is_what_happened_whoever_is_lost_on_the_way(rule: Rule) -> None:
+@pytest.mark.parametrize(
+    ("rule", "keys"),
+    [(FoolsGold(), "run"), (FoolsGold(), "session"), (CenteredClipping(tau=10.0), "run")],
+    ids=["FoolsGold, one key", "FoolsGold", "centred clipping"],
+)
+def test_what_is_carried_is_what_happened_whoever_is_lost_on_the_way(rule: Rule, keys: Keys) -> None:
     """Round 1 loses a sketch, 2 two masked inputs, 3 too many of them, 4 all sketches: what is kept sketches what it should."""
     sent, d = rounds_of(5, 6, 400), 400
     lost = {1: ("Upload", IDS[2:3]), 2: ("MaskedInput", IDS[1:4:2]), 3: ("MaskedInput", IDS[:8]), 4: ("Upload", IDS)}
@@ -614,7 +623,7 @@ def test_what_is_carried_is_what_happened_whoever_is_lost_on_the_way(rule: Rule)
             yield job.client, LocalWork(sent[job.round][job.client], 1)
 
     setup = Setup(bytes(16), np.zeros(d, np.float32), IDS, workers, SimulatedEntropy(0), tap)
-    view: Any = Masked(sketch=200, clip=64.0, floor=3).open(setup)
+    view: Any = Masked(sketch=200, clip=64.0, floor=3, keys=keys).open(setup)
     algorithm = RobustFedAvg(rule=rule)
     state = algorithm.init(Start(IDS, dict.fromkeys(IDS, 0), Model("init")))
     together = np.zeros((N, N))
