@@ -119,7 +119,8 @@ def overlaps(asked: Asked, weights: Mapping[str, Weights]) -> bool:
     Where the server lacks the counts, nobody can hold these two against the rules; clients that check for themselves give one
     update to sums among the same clients only.
     """
-    rows = [(w.times_samples, {i: w.of[i] for i in asked.updates.clients if w.of.get(i)}) for w in (*asked.weights, *weights.values())]
+    there, all_of_them = asked.updates.clients, (*asked.weights, *weights.values())
+    rows = [(w.times_samples, {i: w.of[i] for i in there if w.of.get(i)}) for w in all_of_them]
     return any(
         (a != b or one.keys() != other.keys() or (a and one != other)) and not one.keys().isdisjoint(other)
         for (a, one), (b, other) in combinations(rows, 2)
@@ -139,7 +140,8 @@ class Drive:
         self.seed, self.round = seed, 0
         self.places = {client: place for place, client in enumerate(clients)}
         few, most = len(clients) <= len(APART), case.samples
-        self.samples = {i: most - APART[p] if few else int(self.rng.integers(most // 3, most + 1)) for i, p in self.places.items()}
+        drawn = {i: int(self.rng.integers(most // 3, most + 1)) for i in ([] if few else self.places)}
+        self.samples = {i: most - APART[p] if few else drawn[i] for i, p in self.places.items()}
         self.fates: Mapping[int, int] = {}
         self.frame_fate: Callable[[], str] = lambda: "pass"
         self.lost: set[int] = set()
@@ -280,7 +282,7 @@ class Drive:
 
     def _none_counted(self, weights: Mapping[str, Weights]) -> None:
         if self._countless(weights):
-            raise NotIdeal(f"sums {set(weights)} were answered, of which some count samples: nobody holds these against the floor")
+            raise NotIdeal(f"sums {set(weights)} were answered, some with sample counts: nobody holds these against the floor")
 
     def check_sum(
         self, answer: Sum | BelowFloor, weights: Weights, counted: Clients, kind: str, silent: bool, logged: int
@@ -409,7 +411,7 @@ class Drive:
             if answer not in self.view.below_floor or answer.floor != least:
                 raise NotIdeal(f"{what} is not on record, or under another floor than {least}")
             if not silent and not self._may_be_withheld(weights, of, receiver):
-                raise NotIdeal(f"{what} was withheld for no reason: it rests on enough other clients, of whom none weighs too much")
+                raise NotIdeal(f"{what} was withheld for no reason: it rests on enough others, of whom none weighs too much")
             return
         if not self.case.rules.fit({i: a for i, a in of.items() if i != receiver}):
             raise NotIdeal(f"{what} rests on fewer than {least} clients beside its receiver, or shows too much of one")

@@ -16,7 +16,7 @@ RNG = np.random.default_rng(0)
 STATE = State(
     round=4,
     clusters={"00": Cluster((3, 42), Model("0@3"), 4), "01": Cluster((10,), Model("0@3"), 4)},
-    tree={"0": Node((3, 10, 42, 77), Model("0@2"), 0, 3, ("00", "01"), (Remembered("a", (3, 42)), Remembered("b", (10,))))},
+    tree={"0": Node((3, 10, 42, 77), Model("0@2"), 0, 3, ("00", "01"), ((3, 42), (10,)), Remembered("a", (3, 10, 42), of=3))},
     waiting={77: "0"},
     candidates=("00",),
     first=0.1 + 0.2,

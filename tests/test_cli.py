@@ -367,7 +367,7 @@ def test_the_command_as_a_process() -> None:
 def test_a_single_client_below_the_floor_is_one_line(cloister: Command) -> None:
     result = cloister("run", QUICKSTART, "--set", "partition.clients=1", "--set", "partition.groups=1", "--out", "alone")
     assert result.code == 1
-    assert "below the floor of 3" in result.complaint
+    assert "below the floor of 5" in result.complaint, "three honest clients, and two that may collude"
     assert "protection.floor" in result.complaint
 
 

@@ -158,7 +158,7 @@ def test_bad_parameters_are_refused() -> None:
         with pytest.raises(ValueError):
             EMDCFL(**bad)
     with pytest.raises(Refused, match="pairs"):
-        replace(DIGITS, protection=Encrypted())
+        replace(DIGITS, protection=Encrypted(), algorithm=replace(DIGITS.algorithm, by_samples=False))
     with pytest.raises(ValueError, match="validation"):
         Simulation(replace(DIGITS, validation=0.0), None)
     assert EMDCFL().needs == {Functionality.SUMS, Functionality.PAIRS}

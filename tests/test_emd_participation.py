@@ -40,7 +40,7 @@ def expectations(share: float, seeds: int = 12, lost: float = 0.0) -> tuple[floa
     found = []
     for seed in range(seeds):
         rng = np.random.default_rng([seed, 1])
-        state = played(seed, share, loses=lambda *_, rng=rng: bool(rng.random() < lost))
+        state = played(seed, share, loses=lambda *_, rng=rng: bool(rng.random() < lost), sampling="random")
         printed = neighbourhoods(adjacency(state.accepts, state.clients), state.clients)
         found.append((ari(state), adjusted_rand_index(printed, TRUTH)))
     own, as_printed = np.mean(found, axis=0).tolist()

@@ -123,7 +123,7 @@ def brute(latest: Mapping[int, ArrayLike], clients: Sequence[int]) -> NDArray[np
 
 @pytest.mark.parametrize(
     ("protection", "tolerance"),
-    [(Plain(), 1e-6), (Permuted(), 1e-6), (Permuted(HadamardRotation), 1e-5), (Masked(sketch=1000), 0.25)],
+    [(Plain(), 1e-6), (Permuted(), 1e-6), (Permuted(HadamardRotation), 1e-5), (Masked(sketch=1000, keys="run"), 0.25)],
     ids=repr,
 )
 def test_the_similarity_is_what_recomputing_all_of_it_would_give(protection: Protection, tolerance: float) -> None:
@@ -209,7 +209,7 @@ def test_until_t_the_run_is_fedavg_bit_for_bit() -> None:
 # --- communities ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("protection", [Plain(), Permuted(), Masked(sketch=256)], ids=repr)
+@pytest.mark.parametrize("protection", [Plain(), Permuted(), Masked(sketch=256, keys="run")], ids=repr)
 def test_separated_clients_are_found_with_purity_one(protection: Protection) -> None:
     vectors = groups_of(600, 24, 3)
     toy = Toy(range(24), constant(vectors), 600, protection)
@@ -452,7 +452,7 @@ def test_a_trace_looks_for_communities_in_every_round_and_changes_nothing() -> N
     assert set(watched.measured[ALL].communities) == members(watched) == members(state)
 
 
-@pytest.mark.parametrize("protection", [Plain(), Permuted(), Masked(sketch=64)], ids=repr)
+@pytest.mark.parametrize("protection", [Plain(), Permuted(), Masked(sketch=64, keys="run")], ids=repr)
 @pytest.mark.parametrize("stop", [2, 4, 5])
 def test_a_state_that_was_written_and_read_goes_on_bit_for_bit(protection: Protection, stop: int) -> None:
     vectors = groups_of(150, 10, 2)

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from ..protocol.answers import Functionality
 from .attack_metrics import area_under_curve, detection
 from .trial import Judged, Trial
 
@@ -24,7 +23,7 @@ def detected(trial: Trial, clusters: Sequence[tuple[int, ...]]) -> dict[str, Any
     members = trial.members
     if not members:
         return None
-    compares = Functionality.GRAM in trial.simulation.scenario.algorithm.needs
+    compares = any(need.value.startswith("gram") for need in trial.simulation.scenario.algorithm.needs)
     if not hasattr(trial.simulation.state, "outcome") and (compares or len(clusters) > 1):
         groups = {g for i, g in trial.simulation.population.groups.items() if i not in members}
         return _by_clusters(trial, clusters) if len(groups) == 1 else None
