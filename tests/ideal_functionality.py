@@ -140,7 +140,8 @@ class Drive:
         self.seed, self.round = seed, 0
         self.places = {client: place for place, client in enumerate(clients)}
         few, most = len(clients) <= len(APART), case.samples
-        self.samples = {i: most - APART[p] if few else int(self.rng.integers(most // 3, most + 1)) for i, p in self.places.items()}
+        of = (most - (APART[p] if few else int(self.rng.integers(most - most // 3 + 1))) for p in self.places.values())
+        self.samples = dict(zip(clients, of, strict=True))
         self.fates: Mapping[int, int] = {}
         self.frame_fate: Callable[[], str] = lambda: "pass"
         self.lost: set[int] = set()
@@ -281,7 +282,7 @@ class Drive:
 
     def _none_counted(self, weights: Mapping[str, Weights]) -> None:
         if self._countless(weights):
-            raise NotIdeal(f"sums {set(weights)} were answered, of which some count samples: nobody holds these against the floor")
+            raise NotIdeal(f"sums {set(weights)} were answered, some of which count samples: nobody holds these to the floor")
 
     def check_sum(
         self, answer: Sum | BelowFloor, weights: Weights, counted: Clients, kind: str, silent: bool, logged: int
@@ -410,7 +411,7 @@ class Drive:
             if answer not in self.view.below_floor or answer.floor != least:
                 raise NotIdeal(f"{what} is not on record, or under another floor than {least}")
             if not silent and not self._may_be_withheld(weights, of, receiver):
-                raise NotIdeal(f"{what} was withheld for no reason: it rests on enough other clients, of whom none weighs too much")
+                raise NotIdeal(f"{what} was withheld for no reason: it rests on enough others, of whom none weighs too much")
             return
         if not self.case.rules.fit({i: a for i, a in of.items() if i != receiver}):
             raise NotIdeal(f"{what} rests on fewer than {least} clients beside its receiver, or shows too much of one")
