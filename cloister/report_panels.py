@@ -223,6 +223,7 @@ def epsilons(run: Run) -> list[dict[str, Any]]:
         numbers = {key: number(of.get(key)) for key in ("budget", "delta", "epsilon_worst", "epsilon_mean")}
         share = min(numbers["epsilon_worst"] / numbers["budget"], 1.0) if numbers["budget"] > 0 else math.nan
         words = {key: str(of.get(key, "?")) for key in ("adjacency", "accountant", "worst_client")}
+        words |= {key: str(of.get(key, "")) for key in ("of", "beside")}
         rows = Counter(f"{number(row.get('epsilon')):.4g}" for row in clients.values()) if len({*values}) <= VALUES_SHOWN else {}
         spent = sorted(rows.items(), key=lambda item: -float(item[0]))
         uncovered = [str(words) for words in of.get("not_covered") or []]

@@ -4,7 +4,8 @@ A signature covers a purpose and a context as well as the content, so a signatur
 """
 
 from dataclasses import dataclass, field
-from typing import Self
+from functools import lru_cache
+from typing import Protocol, Self
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -23,24 +24,35 @@ class Identity:
     """A party's signing key. Its 32-byte public half is what others enrol."""
 
     secret: bytes = field(repr=False)
+    _private: Ed25519PrivateKey = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_private", Ed25519PrivateKey.from_private_bytes(self.secret))  # a base point multiplication
 
     @classmethod
     def from_secret(cls, secret: bytes) -> Self:
         """From 32 secret bytes. Raises ValueError for another length."""
-        Ed25519PrivateKey.from_private_bytes(secret)
         return cls(secret)
 
     @property
     def public(self) -> bytes:
-        return Ed25519PrivateKey.from_private_bytes(self.secret).public_key().public_bytes_raw()
+        return self._private.public_key().public_bytes_raw()
 
     def sign(self, purpose: str, context: bytes, content: bytes) -> bytes:
         """A 64-byte signature on (purpose, context, content)."""
-        return Ed25519PrivateKey.from_private_bytes(self.secret).sign(_signed(purpose, context, content))
+        return self._private.sign(_signed(purpose, context, content))
 
 
 class BadSignature(ValueError):
     """The signature is not this identity's on this content."""
+
+
+class Verify(Protocol):
+    """`verify`, or what stands for it."""
+
+    def __call__(self, public: bytes, signature: bytes, purpose: str, context: bytes, content: bytes, /) -> None:
+        """Raises BadSignature."""
+        ...
 
 
 def verify(public: bytes, signature: bytes, purpose: str, context: bytes, content: bytes) -> None:
@@ -49,3 +61,8 @@ def verify(public: bytes, signature: bytes, purpose: str, context: bytes, conten
         Ed25519PublicKey.from_public_bytes(public).verify(signature, _signed(purpose, context, content))
     except (InvalidSignature, ValueError):
         raise BadSignature("a signature does not verify") from None
+
+
+def verifying_once(kept: int = 1 << 14) -> Verify:
+    """`verify` that remembers what was right: for a process in which many parties check one signature, each for itself."""
+    return lru_cache(maxsize=kept)(verify)

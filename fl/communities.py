@@ -33,6 +33,11 @@ def one_plus_cosine(cosines: Matrix) -> Matrix:
     return similarity
 
 
+def one_plus_cosine_squared(cosines: Matrix) -> Matrix:
+    """s = (1 + cos)^2, in [0, 4]: for cosines about the mean, which lie around 0 and not around 1 among clients of one kind."""
+    return one_plus_cosine(cosines) ** 2
+
+
 def check_callables(**callables: object) -> None:
     """Raise ValueError unless these can be called, as a similarity and a detector are."""
     for name, value in callables.items():

@@ -1,7 +1,9 @@
 """What a protection costs, measured: its protocol is played on random vectors, in place of updates that clients train.
 
 What is played is what an algorithm needs: per round and cluster a session of work, one mean and, where it compares updates,
-one Gram matrix; updates of the first round are remembered, and those of later rounds compared with them, where it needs that.
+one Gram matrix, about the origin where it needs that; updates of the first round are remembered, or kept as those of a split,
+and those of later rounds compared with them, where it needs that; those of the first round are recalled in the last one, where
+it needs that. An algorithm that asks for similarities in some rounds alone costs less than that in the others.
 Where it needs slots, one session of slots for each cluster instead, in which every client chooses one; where it needs
 personal sums, one for every client of the cluster in place of the mean. Where it compares pairs of clients, all of them once
 (`cost_pairs`).
@@ -160,7 +162,8 @@ def measure(protection: Protection, load: Workload, tell: Callable[[float], None
         groups = {i: k for k, members in enumerate(load.members.values()) for i in members}
         embedders = RandomEmbedders(load.pairs, groups, load.parameters, load.seed)
     everybody = tuple(range(load.clients))
-    setup = Setup(entropy.secret("run", RUN_BYTES), zero, everybody, workers, entropy, tap, embedders=embedders)
+    run = entropy.secret("run", RUN_BYTES)
+    setup = Setup(run, zero, everybody, workers, entropy, tap, embedders=embedders, checks_once=False)
     view = protection.open(setup)
     opened = Phase(view.costs, time.perf_counter() - started)
     clusters = {name: Cluster(members, INITIAL) for name, members in load.members.items()}
@@ -216,12 +219,17 @@ def _round(
             personal = [answer for handle in updates.values() for answer in _personal(view, handle)]
         else:
             answers = {name: _mean(view, load, handle) for name, handle in updates.items()}
-        if load.needs & {Functionality.GRAM, Functionality.GRAM_HISTORY}:
-            grams = {name: view.gram(handle, origin=True) for name, handle in gradients.items()}
+        origin = bool(load.needs & {Functionality.GRAM_ORIGIN, Functionality.GRAM_HISTORY})
+        if origin or Functionality.GRAM in load.needs:
+            grams = {name: view.gram(handle, origin=origin) for name, handle in gradients.items()}
             compared = sum(len(gram.clients) for gram in grams.values())
-        for name, handle in updates.items() if Functionality.GRAM_REMEMBER in load.needs else ():
-            known = grams[name] if load.compared == "update" else view.gram(handle, origin=True)  # who is in it can be compared
-            _remember(view, name, replace(handle, clients=known.clients), remembered)
+        across = load.needs & {Functionality.GRAM_REMEMBER, Functionality.GRAM_EDGE}
+        for name, handle in updates.items() if across else ():
+            known = grams.get(name) if load.compared == "update" else None
+            known = view.gram(handle, origin=origin) if known is None else known  # who is in it can be compared
+            _remember(view, load, name, replace(handle, clients=known.clients), remembered)
+        if Functionality.GRAM_RECALL in load.needs:
+            compared += _recall(view, load, t, updates, remembered)
         for name in updates if Functionality.GRAM_HISTORY in load.needs else ():
             _accumulate(view, name, replace(gradients[name], clients=grams[name].clients), remembered)
     clusters = {name: advanced(view, c, answers.get(name)) for name, c in clusters.items()}
@@ -257,12 +265,22 @@ def _personal(view: ServerView, updates: Updates) -> list[Sum | BelowFloor]:
     return list(view.personal_sums(updates, rows).values())
 
 
-def _remember(view: ServerView, name: str, updates: Updates, remembered: dict[str, Remembered]) -> None:
+def _remember(view: ServerView, load: Workload, name: str, updates: Updates, remembered: dict[str, Remembered]) -> None:
     """Compare with what is remembered of the cluster; remember these updates if there is nothing yet."""
+    keep = view.edge if Functionality.GRAM_EDGE in load.needs else view.remember
     if name in remembered:
         view.cosines(updates, remembered[name])
     elif updates.clients:
-        remembered[name] = view.remember(updates, updates.clients)
+        remembered[name] = keep(updates, updates.clients)
+
+
+def _recall(view: ServerView, load: Workload, t: int, updates: Mapping[str, Updates], remembered: dict[str, Remembered]) -> int:
+    """Have every client keep its first update; recall them in the last round. How many clients were compared."""
+    for name, handle in updates.items():
+        kept = {i for one in remembered.values() for i in one.clients}
+        if fresh := tuple(i for i in handle.clients if i not in kept):
+            remembered[f"{name}/kept {t}"] = view.keep(handle, fresh)
+    return len(view.recall(t, list(remembered.values())).clients) if t == load.rounds - 1 and remembered else 0
 
 
 def _accumulate(view: ServerView, name: str, updates: Updates, remembered: dict[str, Remembered]) -> None:

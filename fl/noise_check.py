@@ -15,8 +15,8 @@ def check_noise(algorithm: Algorithm, protection: Protection) -> None:
     Noise of a protection covers sums. Noise of a choice covers what clients release to be compared; sums that have noise have an
     epsilon of their own, of another ledger, which that one names.
     """
-    needs = set(algorithm.needs)
     of_sums: Any = getattr(protection, "noise", None)
+    needs = set(algorithm.needs if of_sums is None else getattr(algorithm, "needs_under_noise", algorithm.needs))
     if of_sums is not None:
         if getattr(algorithm, "by_samples", False):
             raise Refused(

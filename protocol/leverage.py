@@ -108,6 +108,8 @@ def _of_block(rows: Sequence[Sequence[float]]) -> NDArray[np.float64]:
                     return doubt
                 continue
         kept.append(row)
+    if len(kept) == 1:
+        return np.square(kept[0].unit)
     _, singular, basis = np.linalg.svd(np.stack([row.unit for row in kept]), full_matrices=False)
     if singular[-1] < DOUBT:
         return doubt

@@ -349,7 +349,8 @@ class Setup:
 
     entropy: where secrets come from. tap: what the network does to frames, or None for a perfect one. judge: how clients choose
     among models, on their own training or validation data; embedders: their computers for embeddings of their data. None where
-    nothing asks for them.
+    nothing asks for them. checks_once: a signature that many clients check, each for itself, is checked by one of them for all;
+    not where each one's CPU seconds are measured.
     """
 
     run: bytes
@@ -360,6 +361,7 @@ class Setup:
     tap: Tap | None = None
     judge: Judgement | None = None
     embedders: Embedders | None = None
+    checks_once: bool = True
 
 
 def check_composition(

@@ -351,7 +351,7 @@ def test_a_lie_beyond_what_secure_aggregation_admits_is_recorded() -> None:
 
 
 def test_what_replaces_updates_replaces_gradients_too() -> None:
-    algorithm = CFL(thresholds=ScaleFree(0.01, 0.1), similarity="gradient")
+    algorithm = CFL(thresholds=ScaleFree(0.01, 0.1), similarities="every round", similarity="gradient")
     seen = []
     for adversary in (None, Adversary(members=Fixed((0, 1)), upload=MinusGradient())):
         simulation = Simulation(replace(SMALL, algorithm=algorithm, adversary=adversary), None)
@@ -379,7 +379,9 @@ def test_attacks_run_under_other_protections(protection: Any) -> None:
     ],
 )
 def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(adversary: Adversary, tmp_path: Path) -> None:
-    scenario = replace(SMALL, adversary=adversary, algorithm=replace(SMALL.algorithm, participation=0.5), rounds=5)
+    scenario = replace(
+        SMALL, adversary=adversary, algorithm=replace(SMALL.algorithm, participation=0.5, sampling="random"), rounds=5
+    )
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     for _ in run(scenario, whole):
         pass

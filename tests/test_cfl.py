@@ -408,7 +408,7 @@ def test_without_gradients_nothing_is_judged_and_training_goes_on(gradients: Map
 
 def test_sampling_is_deterministic_and_a_passed_test_invites_everybody() -> None:
     vectors = {i: [1.0, 0.1 * i] if i < 40 else [-1.0, 0.1] for i in (3, 10, 30, 41, 42, 50)}
-    algorithm = PRINTED(thresholds=ALWAYS, participation=0.4, patience=2, remember=False)
+    algorithm = PRINTED(thresholds=ALWAYS, participation=0.4, sampling="random", patience=2, remember=False)
     one, other, third = (Toy(tuple(vectors), constant(vectors)) for _ in range(3))
     states = [one.play(algorithm, 4, seed=1), other.play(algorithm, 4, seed=1)]
     third.play(algorithm, 4, seed=2)
@@ -425,7 +425,7 @@ def test_a_candidate_that_fails_the_test_with_all_is_sampled_again() -> None:
         return [1.0, 0.0] if job.round == 1 else [1.0, 0.1 * job.client]
 
     toy = Toy(range(4), answer)
-    algorithm = PRINTED(thresholds=ALWAYS, participation=0.5, gamma_max=1e-6)
+    algorithm = PRINTED(thresholds=ALWAYS, participation=0.5, sampling="random", gamma_max=1e-6)
     state = toy.play(algorithm, 1)
     assert state.candidates == ("0",)
     state = toy.step(algorithm, state)
@@ -437,7 +437,7 @@ def test_a_candidate_that_fails_the_test_with_all_is_sampled_again() -> None:
 
 def test_samples_are_at_least_two_so_that_something_can_be_compared() -> None:
     toy = Toy(range(10), lambda job: at(job.client), 2)
-    toy.play(PRINTED(thresholds=Absolute(eps1=0, eps2=0), participation=0.01), 1)
+    toy.play(PRINTED(thresholds=Absolute(eps1=0, eps2=0), participation=0.01, sampling="random"), 1)
     assert len(toy.asked_in(0)) == 2
 
 

@@ -38,10 +38,11 @@ from cloister.scenario_file import load
 ROOT = Path(__file__).parents[1]
 QUICKSTART = str(ROOT / "examples" / "quickstart.py")
 SUMS = frozenset({Functionality.SUMS})
-GRAMS = frozenset({Functionality.SUMS, Functionality.GRAM, Functionality.GRAM_REMEMBER})
+GRAMS = frozenset({Functionality.SUMS, Functionality.GRAM, Functionality.GRAM_EDGE})
 FITTING = [p for p in PROTECTIONS if p.gives >= GRAMS]
 SIZES: dict[type[Protection], float] = {Encrypted: 1e-2}
 """How far sizes differ between runs: ciphertexts are compressed, and never the same."""
+ACROSS = ("gram(edge)", "gram(remember)")
 SILENT: Callable[[float], None] = lambda share: None  # noqa: E731
 
 each_protection = pytest.mark.parametrize("protection", FITTING, ids=brief)
@@ -121,9 +122,12 @@ def test_messages_and_bytes_are_those_of_the_frames(protection: Protection, drop
 @pytest.mark.parametrize("remember", [None, False, True])
 def test_a_run_that_trains_costs_the_same_bytes(protection: Protection, remember: bool | None) -> None:
     """Rounds without a split: sample counts aside, every message of a real run has the size that was measured."""
+    if remember and isinstance(protection, Masked):
+        protection = Masked(keys="run")  # keys of sessions compare no rounds
     if remember and isinstance(protection, Encrypted):
         pytest.skip("comparing rounds costs messages here, and a run without a split never does")
-    cfl = CFL(thresholds=ScaleFree(eps1=0.4, eps2=0.74), patience=9, remember=bool(remember))
+    thresholds = ScaleFree(eps1=0.4, eps2=0.74)
+    cfl = CFL(thresholds=thresholds, similarities="every round", patience=9, remember=bool(remember))
     algorithm: Any = FedAvg(by_samples=False) if remember is None else cfl
     scenario = quickstart(protection=protection, algorithm=algorithm)
     scenario = replace(scenario, partition=replace(scenario.partition, clients=6), training=replace(scenario.training, epochs=1))
@@ -170,7 +174,7 @@ def test_clients_parameters_and_clusters_are_those_asked_for(protection: Protect
     assert sorted((j.round, j.client) for j in jobs) == [(t, i) for t in range(3) for i in range(11)]
     assert [p.summed for p in found.rounds] == [p.compared for p in found.rounds] == [11] * 3
     assert {e.about for e in found.log if e.what == "sums"} == {(0, 2, 4, 6, 8, 10), (1, 3, 5, 7, 9)}
-    assert [e.round for e in found.log if (e.what, e.recipient) == ("gram(remember)", "server")] == [1, 1, 2, 2]
+    assert [e.round for e in found.log if e.what in ACROSS and e.recipient == "server"] == [1, 1, 2, 2]
     assert sorted(i for i in found.rounds[0].costs if i >= 0) == list(range(11))
 
 
@@ -239,6 +243,20 @@ def test_sums_of_several_rounds_are_compared_where_an_algorithm_needs_them(prote
     assert [entry.what for entry in alone.log].count("gram(history)") == 1
     without = measure(protection, workload(load.needs - {Functionality.GRAM_HISTORY}, rounds=3), SILENT)
     assert found.rounds[0].costs[1].bytes_up == without.rounds[0].costs[1].bytes_up
+
+
+@pytest.mark.parametrize(
+    ("needs", "asked"),
+    [
+        ({Functionality.GRAM, Functionality.GRAM_EDGE}, ["gram", "gram", "gram(remember)"]),
+        ({Functionality.GRAM_RECALL}, ["gram(recall)"]),
+        ({Functionality.GRAM}, ["gram", "gram"]),
+    ],
+)
+def test_similarities_are_asked_for_as_an_algorithm_needs_them(needs: set[Functionality], asked: list[str]) -> None:
+    found = measure(Plain(), workload(frozenset({Functionality.SUMS} | needs)), SILENT)
+    assert [entry.what for entry in found.log if entry.what.startswith("gram")] == asked
+    assert found.rounds[-1].compared == 9
 
 
 def test_a_cluster_below_the_floor_is_told() -> None:
@@ -396,7 +414,7 @@ def test_what_is_refused_on_the_way_is_left_out_too() -> None:
     measured, left = cli._measure(scenario, workload(rounds=1), [Giving(), Giving(GRAMS), Plain()])
     assert [one.protection for one in measured] == [Plain()]
     assert left[0].protection == "Giving"
-    assert "CFL needs gram, gram(remember), which Giving" in left[0].reason
+    assert "CFL needs gram, gram(edge), which Giving" in left[0].reason
     assert left[1].reason == "not today"
 
 

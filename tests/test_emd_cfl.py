@@ -97,7 +97,7 @@ def test_one_round_is_algorithm_1() -> None:
 
 def test_every_pair_is_asked_once_under_partial_participation_and_all_end_in_their_group() -> None:
     view, rng = Scripted(), np.random.default_rng(1)
-    algorithm, state = start(range(9), participation=0.4)
+    algorithm, state = start(range(9), participation=0.4, sampling="random")
     for _ in range(60):
         before = state
         state = algorithm.round(state, view, rng)
@@ -144,7 +144,7 @@ def test_below_the_floor_a_cluster_keeps_its_members_model() -> None:
 
 
 def test_the_state_serialises() -> None:
-    algorithm, state = start(range(5), participation=0.6)
+    algorithm, state = start(range(5), participation=0.6, sampling="random")
     view, rng = Scripted(), np.random.default_rng(0)
     for _ in range(3):
         state = algorithm.round(state, view, rng)
@@ -216,6 +216,7 @@ def test_a_fixed_tolerance_decides_by_bounds_and_keeps_distances_where_asked() -
     assert len(figure.axes) == 3
 
 
+@pytest.mark.trains
 def test_the_noise_of_the_references_sets_a_tolerance_that_finds_the_groups() -> None:
     """In the groups W - tau was at most 0.03 over eight seeds, across them at least 0.12."""
     for seed in (0, 5):
@@ -239,15 +240,17 @@ def test_tau_is_measured_on_a_half_of_the_validation_data_that_goes_with_the_oth
         assert np.abs(counts[0] - counts[1]).max() <= apart
 
 
+@pytest.mark.trains
 def test_before_the_noise_is_known_a_share_of_the_references_decides_and_is_not_kept() -> None:
     """Two clients a round, so the first pair is all that there is."""
-    algorithm = replace(DIGITS.algorithm, eps=Replicates(), participation=0.25)
+    algorithm = replace(DIGITS.algorithm, eps=Replicates(), participation=0.25, sampling="random")
     simulation = Simulation(replace(DIGITS, algorithm=algorithm), None)
     simulation.step()
     assert len(simulation.state.accepts) == 2
     assert simulation.state.eps is None
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("form", [PRINTED, AS_PUBLISHED], ids=["printed", "as published"])
 def test_the_two_published_forms_run(form: EMDCFL) -> None:
     """Groups need more data than digits leave of ten per cent; the forms are told apart by what they release."""
@@ -260,6 +263,7 @@ def test_the_two_published_forms_run(form: EMDCFL) -> None:
     assert form.grouping is neighbourhoods
 
 
+@pytest.mark.trains
 def test_answers_that_are_lost_are_asked_for_again_until_all_pairs_are_decided(tmp_path: Path) -> None:
     """A tenth of all answers is lost on the way: some pairs stay open, and none after a few rounds."""
     rng = np.random.default_rng(0)
@@ -317,7 +321,7 @@ def test_noise_is_refused_where_nobody_knows_what_it_covers() -> None:
 
 
 def test_the_log_has_every_pair_once_as_the_state_knows_it(tmp_path: Path) -> None:
-    scenario = replace(DIGITS, algorithm=replace(DIGITS.algorithm, participation=0.6), rounds=4)
+    scenario = replace(DIGITS, algorithm=replace(DIGITS.algorithm, participation=0.6, sampling="random"), rounds=4)
     list(run(scenario, tmp_path))
     state = played(scenario).state
     lines = [json.loads(line) for line in (tmp_path / "pairs.jsonl").read_text().splitlines()]
@@ -335,7 +339,7 @@ def test_the_log_has_every_pair_once_as_the_state_knows_it(tmp_path: Path) -> No
     "changes", [{"choice": PerClient()}, {"choice": PerClient(noise=NOISE), "eps": 0.2}], ids=["clear", "noise"]
 )
 def test_a_run_that_stops_and_goes_on_ends_as_an_undisturbed_one(tmp_path: Path, changes: dict[str, Any]) -> None:
-    algorithm = replace(DIGITS.algorithm, participation=0.6, **changes)
+    algorithm = replace(DIGITS.algorithm, participation=0.6, sampling="random", **changes)
     value = replace(DIGITS, algorithm=algorithm, arrivals={7: 2}, rounds=5)
     list(run(value, tmp_path / "whole"))
     steps = run(value, tmp_path / "parts")

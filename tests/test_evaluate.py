@@ -430,7 +430,7 @@ def test_rules_of_coordinates_that_weigh_clients_are_judged_by_their_weights() -
 
 def test_rounds_that_an_attack_brings_to_nothing_are_counted_and_the_run_goes_on() -> None:
     """One client a round: where it is a member and sends NaN, the model stays, and the next round is played."""
-    scenario = replace(sample.scenario, rounds=12, algorithm=FedAvg(participation=1 / 8))
+    scenario = replace(sample.scenario, rounds=12, algorithm=FedAvg(participation=1 / 8, sampling="random"))
     trial = played(replace(scenario, adversary=Adversary(members=Fixed((0, 1, 2)), upload=Overwritten())), None, None)
     metrics = attacked_metrics(trial, played(scenario, None, None).clean(), None)
     stayed = [t for t in range(1, 12) if (trial.accuracy[t] == trial.accuracy[t - 1]).all()]

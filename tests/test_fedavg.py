@@ -85,7 +85,7 @@ def test_oracle_of_one_group_is_fedavg() -> None:
 
 def test_participation_samples_afresh_each_round_and_uses_the_sample_alone() -> None:
     updates = {i: [float(i), 0.0] for i in range(10)}
-    _, models, asked = play(FedAvg(participation=0.25), rounds=6, updates=updates)
+    _, models, asked = play(FedAvg(participation=0.25, sampling="random"), rounds=6, updates=updates)
     assert [len(round) for round in asked] == [3] * 6
     assert len({tuple(round) for round in asked}) > 1
     assert models[0][0] == pytest.approx(sum(np.mean(round) for round in asked))
@@ -189,7 +189,7 @@ def test_what_a_protection_cannot_give_is_refused_when_the_scenario_is_made() ->
     message = str(caught.value)
     assert "\n" not in message
     assert "CFL" in message
-    assert "gram(remember)" in message
+    assert "gram(edge)" in message
     assert "keys='session'" in message
     assert "Plain" in message.split("would")[1]  # what would fit
     replace(SMALL, algorithm=replace(cfl, remember=False), protection=Permuted(keys="session"))

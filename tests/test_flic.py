@@ -130,7 +130,7 @@ def test_the_similarity_is_what_recomputing_all_of_it_would_give(protection: Pro
     d, ids = 2000, (2, 3, 5, 8, 13, 21, 34, 55)
     vectors = np.random.default_rng(3).standard_normal((9, 56, d)).astype(np.float32)
     toy = Toy(ids, lambda job: vectors[job.round, job.client], d, protection)
-    algorithm = PRINTED(rounds_before=100, participation=0.4)
+    algorithm = PRINTED(rounds_before=100, participation=0.4, sampling="random")
     state, latest = toy.begin(algorithm), {}
     for t in range(9):
         state = toy.step(algorithm, state)
@@ -152,7 +152,7 @@ def test_only_rows_of_the_rounds_clients_are_asked_for_and_no_pair_twice() -> No
         return cosines(updates, remembered)
 
     toy.view.cosines = watched
-    algorithm = PRINTED(rounds_before=100, participation=0.3)
+    algorithm = PRINTED(rounds_before=100, participation=0.3, sampling="random")
     state = toy.begin(algorithm)
     for t in range(8):
         before = state.memory
@@ -170,7 +170,7 @@ def test_only_rows_of_the_rounds_clients_are_asked_for_and_no_pair_twice() -> No
 def test_the_view_keeps_one_update_of_each_client_and_none_after_t() -> None:
     vectors = np.random.default_rng(2).standard_normal((6, 10, 4))
     toy = Toy(range(10), lambda job: vectors[job.round, job.client])
-    algorithm = PRINTED(rounds_before=6, participation=0.4)
+    algorithm = PRINTED(rounds_before=6, participation=0.4, sampling="random")
     state = toy.begin(algorithm)
     for _ in range(5):
         state = toy.step(algorithm, state)
@@ -185,7 +185,7 @@ def test_the_view_keeps_one_update_of_each_client_and_none_after_t() -> None:
 def test_what_is_forgotten_leaves_the_rest_as_it_was() -> None:
     vectors = np.random.default_rng(2).standard_normal((3, 6, 4))
     toy = Toy(range(6), lambda job: vectors[job.round, job.client])
-    memory = toy.play(PRINTED(rounds_before=9, participation=0.9), 3).memory
+    memory = toy.play(PRINTED(rounds_before=9, participation=0.9, sampling="random"), 3).memory
     less = forgotten(memory, (1, 4))
     keep = [k for k, i in enumerate(memory.clients) if i not in (1, 4)]
     assert less.clients == tuple(memory.clients[k] for k in keep)
@@ -198,7 +198,7 @@ def test_what_is_forgotten_leaves_the_rest_as_it_was() -> None:
 def test_until_t_the_run_is_fedavg_bit_for_bit() -> None:
     targets = np.random.default_rng(5).standard_normal((8, 4))
     flic, fedavg = (Toy(range(8), lambda job: (targets[job.client] - job.start) / 3) for _ in range(2))
-    ours, theirs = PRINTED(rounds_before=5, participation=0.5), FedAvg(participation=0.5)
+    ours, theirs = PRINTED(rounds_before=5, participation=0.5, sampling="random"), FedAvg(participation=0.5, sampling="random")
     state, other = flic.begin(ours), fedavg.begin(theirs)
     for _ in range(5):
         state, other = flic.step(ours, state), fedavg.step(theirs, other)
@@ -213,13 +213,13 @@ def test_until_t_the_run_is_fedavg_bit_for_bit() -> None:
 def test_separated_clients_are_found_with_purity_one(protection: Protection) -> None:
     vectors = groups_of(600, 24, 3)
     toy = Toy(range(24), constant(vectors), 600, protection)
-    state = toy.play(PRINTED(rounds_before=4, participation=0.9, least=4), 4)
+    state = toy.play(PRINTED(rounds_before=4, participation=0.9, sampling="random", least=4), 4)
     planted = {i: i % 3 for i in range(24)}
     found = [c.members for c in state.clusters.values()]
     assert len(found) == 3
     assert purity(found, {i: planted[i] for c in found for i in c}) == 1.0
     before = {name: toy.view.observe(c.model).copy() for name, c in state.clusters.items()}
-    state = toy.step(PRINTED(rounds_before=4, participation=0.9, least=4), state)
+    state = toy.step(PRINTED(rounds_before=4, participation=0.9, sampling="random", least=4), state)
     for name, cluster in state.clusters.items():  # each goes on in its own direction
         moved = toy.view.observe(cluster.model) - before[name]
         mean = np.mean([vectors[i] for i in cluster.members], axis=0)
@@ -293,7 +293,7 @@ def test_who_did_not_answer_keeps_the_update_of_before() -> None:
 
 def test_updates_of_the_warm_up_are_not_compared() -> None:
     toy = Toy(range(6), constant(groups_of(4, 6, 2)))
-    algorithm = PRINTED(rounds_before=4, warm_up=2, participation=0.5)
+    algorithm = PRINTED(rounds_before=4, warm_up=2, participation=0.5, sampling="random")
     state = toy.play(algorithm, 2)
     assert state.memory == EMPTY
     state = toy.step(algorithm, state)
@@ -354,7 +354,7 @@ def test_a_community_trains_one_client_where_its_share_is_below_one_and_the_leas
     vectors[10] = -vectors[0]
     for least, sizes in ((1, (1, 1)), (3, (3, 1))):
         toy = Toy(range(11), constant(vectors), 200)
-        every = PRINTED(rounds_before=1, participation=1.0)
+        every = PRINTED(rounds_before=1, participation=1.0, sampling="random")
         state = toy.step(every, toy.begin(every))
         assert members(state) == {tuple(range(10)), (10,)}
         few = replace(every, participation=0.05, least=least)
@@ -441,7 +441,7 @@ def test_a_community_below_the_floor_keeps_its_model_and_another_trains() -> Non
 def test_a_trace_looks_for_communities_in_every_round_and_changes_nothing() -> None:
     vectors = groups_of(100, 12, 3)
     one, other = (Toy(range(12), constant(vectors), 100) for _ in range(2))
-    plain, traced = (PRINTED(rounds_before=5, participation=0.5, trace=trace) for trace in (False, True))
+    plain, traced = (PRINTED(rounds_before=5, participation=0.5, sampling="random", trace=trace) for trace in (False, True))
     state, watched = one.begin(plain), other.begin(traced)
     for t in range(5):
         state, watched = one.step(plain, state), other.step(traced, watched)
@@ -458,7 +458,7 @@ def test_a_state_that_was_written_and_read_goes_on_bit_for_bit(protection: Prote
     vectors = groups_of(150, 10, 2)
     answer: Answer = lambda job: vectors[job.client] * (1 + 0.1 * job.round) - 0.1 * job.start  # noqa: E731
     first = Toy(range(10), answer, 150, protection)
-    algorithm = PRINTED(rounds_before=4, participation=0.7, least=4)
+    algorithm = PRINTED(rounds_before=4, participation=0.7, sampling="random", least=4)
     state = first.play(algorithm, stop)
     second = Toy(range(10), answer, 150, protection)
     read = from_plain(State, to_plain(state))
@@ -473,7 +473,7 @@ def test_a_state_that_was_written_and_read_goes_on_bit_for_bit(protection: Prote
 
 def test_a_round_leaves_the_state_before_it_as_it_was() -> None:
     toy = Toy(range(6), constant(groups_of(4, 6, 2)))
-    algorithm = PRINTED(rounds_before=3, participation=0.5)
+    algorithm = PRINTED(rounds_before=3, participation=0.5, sampling="random")
     first = toy.play(algorithm, 1)
     copy = to_plain(first)
     algorithm.round(first, toy.view, np.random.default_rng(0))
@@ -502,7 +502,7 @@ SMALL = Scenario(
     partition=LabelSwap(clients=12, groups=3, pairs=((1, 7), (3, 8), (4, 9)), shared_test=True),
     model=Mlp(hidden=(16,)),
     training=Training(epochs=2, batch=10, lr=0.1),
-    algorithm=PRINTED(rounds_before=4, participation=0.6, trace=True),
+    algorithm=PRINTED(rounds_before=4, participation=0.6, sampling="random", trace=True),
     protection=Plain(),
     rounds=6,
     evaluate_every=2,

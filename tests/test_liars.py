@@ -1,6 +1,7 @@
 """The two liars: a poison that a known sketch does not see, and a client that sketches one vector and sums another."""
 
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
 from cloister.fl.partition import Iid
 from cloister.fl.robust.krum import MultiKrum
+from cloister.fl.robust.similarity import FoolsGold
 from cloister.fl.simulation import Simulation
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.threat_models.adversary import Adversary
@@ -94,7 +96,7 @@ def test_the_attack_adds_what_it_can_of_another_attack() -> None:
 
 def played(adversary: Adversary | None) -> tuple[Any, Any]:
     """What the server saw of a round under Masked, and the model after it."""
-    algorithm = CFL(thresholds=ScaleFree(eps1=0.01, eps2=0.1))
+    algorithm = CFL(thresholds=ScaleFree(eps1=0.01, eps2=0.1), similarities="every round")
     simulation = Simulation(
         replace(SMALL, algorithm=algorithm, protection=Masked(floor=2, sketch=256), adversary=adversary), None
     )
@@ -125,8 +127,8 @@ def test_a_member_that_knows_the_seed_hides_its_poison_in_the_kernel_under_maske
 @pytest.mark.parametrize(
     ("protection", "known"),
     [
-        (Masked(), "run"),
-        (Masked(keys="session"), "session"),
+        (Masked(keys="run"), "run"),
+        (Masked(), "session"),
         (Encrypted(), "run"),
         (Encrypted(keys="session"), None),
         (Plain(), None),
@@ -148,9 +150,8 @@ def test_members_are_told_the_sketch_that_clients_share_where_they_share_one(pro
             return own.update
 
     adversary = Adversary(members=Fixed((1, 4)), upload=Listening())
-    simulation = Simulation(
-        replace(SMALL, partition=Iid(clients=5, samples=60), protection=protection, adversary=adversary), None
-    )
+    few, uniform = Iid(clients=5, samples=60), FedAvg(by_samples=False)
+    simulation = Simulation(replace(SMALL, partition=few, algorithm=uniform, protection=protection, adversary=adversary), None)
     simulation.step()
     simulation.step()
     assert sorted(told) == [(t, i) for t in (0, 1) for i in (1, 4)]
@@ -164,7 +165,7 @@ def test_members_are_told_the_sketch_that_clients_share_where_they_share_one(pro
 
 
 def test_what_members_are_told_is_what_the_server_receives() -> None:
-    """Under Masked the Gram matrix of a round is that of the told sketches of the uploads."""
+    """Under Masked the Gram matrix of a round is that of the told sketches of the uploads, less their mean for differences."""
     told: list[Any] = []
 
     @dataclass(frozen=True)
@@ -175,19 +176,27 @@ def test_what_members_are_told_is_what_the_server_receives() -> None:
             told.append((own.update, shared(own)))
             return own.update
 
-    for keys in ("run", "session"):
+    for keys, rule in product(("run", "session"), (MultiKrum(2), FoolsGold())):
         told.clear()
         seen: list[Any] = []
         adversary = Adversary(members=Fixed(tuple(range(10))), upload=Listening())
         protection = Masked(floor=2, sketch=256, keys=keys)  # type: ignore[arg-type]
-        algorithm = RobustFedAvg(rule=MultiKrum(2))
+        algorithm = RobustFedAvg(rule=rule, memory=False)
         simulation = Simulation(replace(SMALL, algorithm=algorithm, protection=protection, adversary=adversary), None)
         view: Any = simulation.view
         gram = view.gram
-        view.gram = lambda updates, gram=gram, seen=seen: seen.append(gram(updates)) or seen[-1]
+
+        def watched(updates: Any, *, origin: bool = False, gram: Any = gram, seen: list[Any] = seen) -> Any:
+            seen.append((gram(updates, origin=origin), origin))
+            return seen[-1][0]
+
+        view.gram = watched
         simulation.step()
         rows = np.stack([sketch.apply(update) for update, sketch in told]).astype(np.float64)
-        assert np.allclose(seen[0].matrix, rows @ rows.T, rtol=1e-4, atol=1e-5)
+        (found, origin), *_ = seen
+        assert origin == isinstance(rule, FoolsGold)
+        shown = rows if origin else rows - rows.mean(axis=0)
+        assert np.allclose(found.matrix, shown @ shown.T, rtol=1e-4, atol=1e-5)
 
 
 def test_without_sketches_there_is_one_face() -> None:

@@ -217,7 +217,8 @@ def test_sums_that_the_noise_does_not_cover_are_refused() -> None:
 
 
 def test_what_is_disclosed_beside_the_sums_is_named_as_not_covered() -> None:
-    view = open_view(replace(NOISY, noise=replace(NOISE, acknowledge=("gram", "gram(remember)"))))
+    beside = replace(NOISE, acknowledge=("gram(origin)", "gram(remember)"))
+    view = open_view(replace(NOISY, keys="run", noise=beside))
     summed(view, 0)
     told = view.ledgers[1, "client"].not_covered
     assert told == ("which cluster it was put in, and how many clients that has", "who took part and who survived")
@@ -237,7 +238,7 @@ def test_noise_that_cannot_be_is_refused_when_the_view_is_opened() -> None:
         with pytest.raises(ValueError) as error:
             replace(NOISE, **bad)  # type: ignore[arg-type]
         assert "\n" not in str(error.value)
-    with pytest.raises(Refused, match="leave nobody to add noise"):
+    with pytest.raises(Refused, match="cannot be masked"):
         open_view(Masked(noise=NOISE, corrupt=4, dropped=0.5))
 
 
@@ -273,6 +274,7 @@ PRIVATE = Scenario(
 )
 
 
+@pytest.mark.trains
 def test_a_run_writes_what_it_spent_and_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
     list(run(PRIVATE, tmp_path / "whole"))
     whole = json.loads((tmp_path / "whole" / "privacy.json").read_text())

@@ -133,10 +133,10 @@ def test_stratified_samples_and_noise_are_refused_in_one_line() -> None:
     for choice in (MeanSketch(noise=NOISE), PerClient(noise=NOISE)):
         distance = {"distance": MeanDistance(Euclidean())} if isinstance(choice, MeanSketch) else {}
         with pytest.raises(Refused, match="stratified") as refused:
-            EMDCFL(choice=choice, size=stratified, **distance)
+            EMDCFL(eps=0.2, choice=choice, size=stratified, **distance)
         assert "\n" not in str(refused.value)
-        assert EMDCFL(choice=choice, **distance).size.by_position(noisy=True)
-    EMDCFL(choice=PerClient(), size=stratified)
+        assert EMDCFL(eps=0.2, choice=choice, **distance).size.by_position(noisy=True)
+    EMDCFL(eps=0.2, choice=PerClient(), size=stratified)
     assert not Size().by_position(noisy=False)
     assert Size(stratified=False).by_position(noisy=False)
     view = opened(Masked(floor=2, sketch=8), embedders=replace(Small(), by_position=False))

@@ -73,11 +73,11 @@ def test_every_functionality_that_tells_of_data_can_be_named() -> None:
 @pytest.mark.parametrize(
     ("algorithm", "protection", "names", "where"),
     [
-        (CFL(thresholds=THRESHOLDS), masked(), ("gram",), "protection.noise"),
+        (CFL(thresholds=THRESHOLDS), masked(), ("gram", "gram(origin)", "gram(edge)"), "protection.noise"),
         (sketch("sums"), masked(), ("pairs",), "protection.noise"),
         (sketch(), Plain(), ("sums",), "algorithm.choice.noise"),
         (sketch(), Masked(), ("sums",), "algorithm.choice.noise"),
-        (EMDCFL(choice=PerClient(noise=PAIRS)), Plain(), ("sums",), "algorithm.choice.noise"),
+        (EMDCFL(eps=0.2, choice=PerClient(noise=PAIRS)), Plain(), ("sums",), "algorithm.choice.noise"),
         (EMDCFL(choice=PerPair(noise=PAIRS)), Plain(), ("sums", "embedding model"), "algorithm.choice.noise"),
         (EMDCFL(choice=Distances(noise=PAIRS)), Masked(), ("sums", "embedding model"), "algorithm.choice.noise"),
         (EMDCFL(choice=PerPair(embedding="public", noise=PAIRS)), Plain(), ("sums",), "algorithm.choice.noise"),
@@ -97,7 +97,7 @@ def test_an_epsilon_that_a_noise_free_answer_voids_is_refused_in_one_line(
 
 def test_what_is_acknowledged_by_name_is_allowed_and_nothing_else() -> None:
     cfl = CFL(thresholds=THRESHOLDS, remember=False)
-    replace(BASE, algorithm=cfl, protection=masked("gram"))
+    replace(BASE, algorithm=cfl, protection=masked("gram", "gram(origin)"))
     with pytest.raises(Refused, match="gram"):
         replace(BASE, algorithm=cfl, protection=masked("pairs"))
     replace(BASE, algorithm=sketch("sums"), protection=Plain())
@@ -114,9 +114,9 @@ def test_what_is_acknowledged_by_name_is_allowed_and_nothing_else() -> None:
 def test_a_view_under_noise_answers_nothing_noise_free_that_is_not_acknowledged() -> None:
     """Without a scenario too: each answer by its own name."""
 
-    def opened(*acknowledged: str) -> Any:
+    def opened(keys: Any, *acknowledged: str) -> Any:
         setup = Setup(RUN, INITIAL, CLIENTS, workers, SimulatedEntropy(3))
-        how = Masked(floor=2, sketch=8, dropped=0.0, noise=replace(SUMS, acknowledge=acknowledged))
+        how = Masked(keys=keys, floor=2, sketch=8, dropped=0.0, noise=replace(SUMS, acknowledge=acknowledged))
         return how.open(replace(setup, judge=lambda offer: 0, embedders=Small()))
 
     def asks(view: Any, round: int) -> dict[str, Any]:
@@ -125,6 +125,9 @@ def test_a_view_under_noise_answers_nothing_noise_free_that_is_not_acknowledged(
         nothing = Remembered("nothing", ())
         return {
             "gram": lambda: view.gram(updates),
+            "gram(origin)": lambda: view.gram(updates, origin=True),
+            "gram(edge)": lambda: view.edge(updates, CLIENTS),
+            "gram(recall)": lambda: view.keep(updates, CLIENTS),
             "gram(remember)": lambda: view.cosines(updates, view.remember(updates, CLIENTS)),
             "gram(history)": lambda: view.gram_with(updates, view.accumulate(updates, dict.fromkeys(CLIENTS, 1.0))),
             "remember": lambda: view.remember(updates, CLIENTS),
@@ -135,38 +138,40 @@ def test_a_view_under_noise_answers_nothing_noise_free_that_is_not_acknowledged(
             "pairs": lambda: ask(view, PerClient(), round=round + 1),
         }
 
-    for ask_it in asks(opened(), 0):
-        view = opened()
+    lasting = ("gram(remember)", "gram(history)", "remember", "cosines", "accumulate", "gram_with")
+    for ask_it in asks(opened("session"), 0):
+        view = opened("run" if ask_it in lasting else "session")
         with pytest.raises(Refused, match="would be void"):
             asks(view, 0)[ask_it]()
         assert {entry.what for entry in view.log} <= {"participation"}
-    for name in ("gram", "gram(remember)", "gram(history)", "choice", "pairs"):
-        view = opened(name)
+    for name in ("gram", "gram(origin)", "gram(edge)", "gram(recall)", "gram(remember)", "gram(history)", "choice", "pairs"):
+        view = opened("run" if name in lasting else "session", name)
         asks(view, 0)[name]()
         assert all(ledger.acknowledged == (name,) for ledger in view._noisy.ledgers.values())
 
 
+@pytest.mark.trains
 def test_the_acknowledgement_stands_wherever_the_epsilon_stands(tmp_path: Path) -> None:
-    cases: dict[str, tuple[Scenario, str, str]] = {
+    cases: dict[str, tuple[Scenario, str, tuple[str, ...]]] = {
         "sums": (
-            replace(BASE, algorithm=CFL(thresholds=THRESHOLDS, remember=False), protection=masked("gram")),
+            replace(BASE, algorithm=CFL(thresholds=THRESHOLDS, remember=False), protection=masked("gram", "gram(origin)")),
             "client",
-            "gram",
+            ("gram", "gram(origin)"),
         ),
-        "means": (replace(BASE, algorithm=sketch("sums"), protection=Plain()), "record", "sums"),
+        "means": (replace(BASE, algorithm=sketch("sums"), protection=Plain()), "record", ("sums",)),
     }
     for name, (scenario, unit, left) in cases.items():
         folder = tmp_path / name
         list(run(scenario, folder))
-        sentence = left_out((left,))
-        assert left in sentence
+        sentence = left_out(left)
+        assert all(each in sentence for each in left)
         privacy, summary = (json.loads((folder / f"{file}.json").read_text()) for file in ("privacy", "summary"))
         for told in (privacy[unit], summary["privacy"][unit]):
-            assert (told["acknowledged"], told["beside"]) == ([left], sentence)
+            assert (told["acknowledged"], told["beside"]) == ([*left], sentence)
             assert told["of"] in ("the sums of its updates", "what it released to be compared")
         line = json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])
         assert line["epsilon"][unit] == privacy[unit]["epsilon_worst"]
-        assert line["epsilon_leaves_out"] == {unit: [left]}
+        assert line["epsilon_leaves_out"] == {unit: [*left]}
         console = Console(width=600, record=True, file=io.StringIO())
         console.print(summary_table(summary))
         (row,) = [text for text in console.export_text().splitlines() if "at delta" in text]
@@ -176,8 +181,8 @@ def test_the_acknowledgement_stands_wherever_the_epsilon_stands(tmp_path: Path) 
         paragraph = next(part for part in page.split("<p>") if "differentially private" in part).split("</p>")[0]
         caption = next(part for part in page.split("<caption>") if part.startswith("Epsilon")).split("</caption>")[0]
         assert all(sentence in part for part in (paragraph, caption))
-        restored = Ledger.from_dict(json.loads(json.dumps(Ledger(1, "client", "replace", 1, 1e-5, "it", (left,)).as_dict())))
-        assert restored.acknowledged == (left,)
+        restored = Ledger.from_dict(json.loads(json.dumps(Ledger(1, "client", "replace", 1, 1e-5, "it", left).as_dict())))
+        assert restored.acknowledged == left
 
 
 def test_a_table_of_cells_shows_it_too() -> None:

@@ -55,7 +55,7 @@ def assert_same_models(one: Simulation, other: Simulation) -> None:
 def test_the_file_holds_what_the_tests_speak_of() -> None:
     assert isinstance(QUICKSTART, Scenario)
     assert isinstance(QUICKSTART.algorithm, CFL)
-    assert Masked() == QUICKSTART.protection
+    assert Masked(corrupt=2) == QUICKSTART.protection
     assert len(played(0).population.clients) == 24
     assert set(played(0).population.groups.values()) == {0, 1, 2}
 

@@ -60,7 +60,7 @@ SMALL = Scenario(
     partition=LabelSwap(clients=8, groups=2, samples=60),
     model=Mlp(hidden=(8,)),
     training=Training(epochs=2, batch=10, lr=0.1, momentum=0.5),
-    algorithm=CFL(thresholds=ScaleFree(eps1=0.9, eps2=0.1), patience=2, participation=0.75),
+    algorithm=CFL(thresholds=ScaleFree(eps1=0.9, eps2=0.1), patience=2, participation=0.75, sampling="random"),
     protection=Permuted(floor=2),
     rounds=10,
     validation=0.2,
@@ -106,11 +106,13 @@ VARIANTS: dict[str, Scenario] = {
     "waiting": WAITING,
     "arriving": ARRIVING,
     "gradient": replace(SMALL, algorithm=replace(SMALL.algorithm, similarity="gradient")),  # type: ignore[type-var]
-    "fedavg": replace(SMALL, algorithm=FedAvg(participation=0.5)),
+    "fedavg": replace(SMALL, algorithm=FedAvg(participation=0.5, sampling="random")),
     "oracle": replace(SMALL, algorithm=Oracle(), protection=Plain()),
     "local": replace(SMALL, algorithm=Local()),
-    "foolsgold": replace(SMALL, algorithm=RobustFedAvg(rule=FoolsGold(), participation=0.75)),
-    "centred clipping": replace(SMALL, algorithm=RobustFedAvg(rule=CenteredClipping(tau=0.5), participation=0.75)),
+    "foolsgold": replace(SMALL, algorithm=RobustFedAvg(rule=FoolsGold(), participation=0.75, sampling="random")),
+    "centred clipping": replace(
+        SMALL, algorithm=RobustFedAvg(rule=CenteredClipping(tau=0.5), participation=0.75, sampling="random")
+    ),
 }
 
 
@@ -415,7 +417,7 @@ class Ruined:
 
 def test_lost_rounds_in_a_row_are_counted_through_an_interruption(tmp_path: Path) -> None:
     """Four clients of eight a round: after ten lost rounds the run ends, though others could still be asked."""
-    algorithm = FedAvg(participation=0.5)
+    algorithm = FedAvg(participation=0.5, sampling="random")
     scenario = replace(SMALL, algorithm=algorithm, protection=Plain(), execution=Ruined(), rounds=30)
     for _ in zip(range(6), run(scenario, tmp_path / "run"), strict=False):
         pass

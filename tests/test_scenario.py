@@ -31,7 +31,7 @@ SMALL = Scenario(
     partition=LabelSwap(clients=8, groups=2, samples=60, sizes=LogNormal(0.4)),
     model=Mlp(hidden=(8,)),
     training=Training(epochs=2, batch=10, lr=0.1),
-    algorithm=CFL(thresholds=ScaleFree(eps1=0.9, eps2=0.1), patience=3, participation=0.75),
+    algorithm=CFL(thresholds=ScaleFree(eps1=0.9, eps2=0.1), patience=3, participation=0.75, sampling="random"),
     protection=Permuted(floor=2),
     rounds=7,
 )
@@ -96,7 +96,7 @@ def test_set_reads_text_as_the_declared_type(path: str, text: str, value: object
         ("model.hidden", "64.5", "Mlp.hidden cannot be set"),
         ("partition.pairs", "((1,), (3, 4))", "LabelSwap.pairs cannot be set"),
         ("partition.pairs", "(1, 2)", "LabelSwap.pairs cannot be set"),
-        ("protection.keys", "session", "CFL needs gram(remember)"),
+        ("protection.keys", "session", "CFL needs gram(edge)"),
     ],
 )
 def test_set_says_in_one_line_what_is_wrong(path: str, text: str, words: str) -> None:
@@ -320,7 +320,7 @@ def test_a_round_in_which_no_update_can_be_used_is_an_error_of_one_line(algorith
 
 def test_a_sample_that_teaches_nothing_does_not_end_the_run() -> None:
     """One client a round, and one of the eight is always bad: its rounds are lost, and no others."""
-    scenario = replace(SMALL, algorithm=FedAvg(participation=1 / 8), protection=Plain(floor=1), rounds=24)
+    scenario = replace(SMALL, algorithm=FedAvg(participation=1 / 8, sampling="random"), protection=Plain(floor=1), rounds=24)
     simulation = Simulation(replace(scenario, execution=Poisoned(frozenset({5}))), None)
     lost = []
     for _ in range(24):
@@ -345,7 +345,7 @@ def test_first_rounds_below_the_floor_may_be_followed_by_others() -> None:
 
 
 def test_a_run_that_is_ruined_ends_after_ten_lost_rounds_though_other_clients_could_be_asked() -> None:
-    scenario = replace(SMALL, algorithm=FedAvg(participation=0.5), protection=Plain(), rounds=30)
+    scenario = replace(SMALL, algorithm=FedAvg(participation=0.5, sampling="random"), protection=Plain(), rounds=30)
     simulation = Simulation(replace(scenario, execution=Poisoned(frozenset(range(8)))), None)
     for _ in range(9):
         simulation.step()

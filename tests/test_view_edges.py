@@ -194,13 +194,42 @@ def test_weights_of_nothing_sum_nothing(protection, of):
 
 
 @every_protection
-def test_extremely_unequal_weights_are_the_sum_within_its_stated_error(protection):
-    of = {0: 1e-12, 1: 1e12, 2: 1.0, 3: 1e-40, 4: -3.0}
+@pytest.mark.parametrize("eps", [0.5, 1e-3, 1e-12, 1e-40])
+def test_a_sum_that_shows_one_client_however_faintly_the_others_is_below_the_floor(protection, eps):
+    for of in ({0: 1.0, 1: eps, 2: eps, 3: -eps, 4: eps}, {0: eps, 1: 1 / eps, 2: 1.0, 3: 1e-40, 4: -3.0}):
+        view, updates = opened(protection)
+        before = len(view.log)
+        assert view.sums(updates, {"m": Weights(of)})["m"] == view.below_floor[-1] == BelowFloor("m@0", tuple(range(5)), 3)
+        assert not any(entry.what == "sums" for entry in view.log[before:])
+
+
+@every_protection
+@pytest.mark.parametrize("eps", [0.1, 1e-6, 1e-12])
+def test_sums_whose_difference_shows_one_client_are_refused(protection, eps):
+    view, updates = opened(protection)
+    row = {0: 1.0 + eps, **dict.fromkeys(range(1, 5), 1.0)}
+    near = {"near": Weights(row)}
+    if protection == TwoServer() and eps < 2.0**-32:  # weights are whole numbers there, and these are the same
+        assert len(set(view._terms.weigh(row)[0].values())) == 1
+        return
+    with pytest.raises(Refused, match="outweighs"):
+        view.sums(updates, equal(5) | near)
+    assert isinstance(view.sums(updates, equal(5))["mean"], Sum)
+    with pytest.raises(Refused, match="outweighs"):
+        view.sums(updates, near)
+
+
+@every_protection
+@pytest.mark.parametrize("unit", [1e-12, 1.0, 1e12])
+def test_weights_of_any_scale_are_the_sum_within_its_stated_error(protection, unit):
+    of = {i: a * unit for i, a in {0: 1.0, 1: -0.7, 2: 0.9, 3: 1e-40, 4: 0.9}.items()}
     view, updates = opened(protection)
     answer = view.sums(updates, {"m": Weights(of)})["m"]
     assert answer.clients == tuple(range(5))
-    expected = sum(a * update_of(i, 0, 20).astype(np.float64) for i, a in of.items()) / sum(of.values())
-    bound = answer.error + (answer.tolerance + 2.0**-22) * 2 * np.linalg.norm(update_of(1, 0, 20))
+    rows = {i: update_of(i, 0, 20).astype(np.float64) for i in of}
+    expected = sum(a * rows[i] for i, a in of.items()) / sum(of.values())
+    scale = sum(abs(a) * np.linalg.norm(rows[i]) for i, a in of.items()) / sum(of.values())
+    bound = answer.error + (answer.tolerance + 2.0**-22) * scale
     assert np.linalg.norm(moved(view, answer) - expected) <= bound < 1e-4
 
 
@@ -332,15 +361,20 @@ def test_a_first_server_that_shifts_its_opening_reads_updates_as_the_specificati
 def test_a_client_whose_sample_count_cannot_be_sits_out_and_the_others_are_summed(protection, count):
     def lying(jobs):
         for client, work in works(jobs):
-            yield client, LocalWork(work.vector, count if client == 2 else work.samples)
+            yield client, LocalWork(work.vector, count if client == 2 else 50 + client)
 
     view, updates = opened(protection, workers=lying)
     assert updates.clients == (0, 1, 3, 4)
-    mean = view.sums(updates, {"mean": replace(equal(5)["mean"], times_samples=True)})["mean"]
-    assert mean.clients == (0, 1, 3, 4)
-    assert mean.weight == pytest.approx(5 + 6 + 8 + 9, rel=1e-3)
     assert [(fault.blame, "number of samples" in fault.reason) for fault in view.faults] == [(2, True)]
-    later = view.train_and_sum(1, everyone(5), {"root": replace(equal(5)["mean"], times_samples=True)})["root"]
+    by_samples = replace(equal(5)["mean"], times_samples=True)
+    if protection == Encrypted():
+        with pytest.raises(Refused, match="counts samples, which Encrypted cannot hold against its floor"):
+            view.sums(updates, {"mean": by_samples})
+        by_samples = equal(5)["mean"]
+    mean = view.sums(updates, {"mean": by_samples})["mean"]
+    assert mean.clients == (0, 1, 3, 4)
+    assert mean.weight == pytest.approx(50 + 51 + 53 + 54 if by_samples.times_samples else 4, rel=1e-3)
+    later = view.train_and_sum(1, everyone(5), {"root": by_samples})["root"]
     assert later.clients == (0, 1, 3, 4)
 
 
@@ -348,20 +382,20 @@ def test_a_client_whose_sample_count_cannot_be_sits_out_and_the_others_are_summe
 
 
 def test_members_are_not_sent_a_sum_that_shows_single_clients_because_another_was_lost():
-    """1 and 2 times clients 0 and 1 would be one client each, were it not for client 2, which falls silent."""
+    """Half of client 0 less half of client 1 would be the difference, were it not for clients 4 and 5, which fall silent."""
     sent = []
 
     def tap(frame):
         sent.append(frame.kind)
-        return [] if frame.kind == "EncryptedInput" and frame.sender == 2 else [frame]
+        return [] if frame.kind == "EncryptedInput" and frame.sender in (4, 5) else [frame]
 
-    view, updates = opened(Encrypted(floor=2), n=3, tap=tap)
-    first = view.sums(updates, {"first": Weights({0: 1.0, 1: 1.0, 2: 1.0})})["first"]
-    assert first.clients == (0, 1)
+    view, updates = opened(Encrypted(floor=2), n=6, tap=tap)
+    first = view.sums(updates, {"first": Weights(dict.fromkeys(range(6), 1.0))})["first"]
+    assert first.clients == (0, 1, 2, 3)
     sums = sent.count("EncryptedSum")
-    second = view.sums(updates, {"second": Weights({0: 1.0, 1: 2.0, 2: 2.0})})["second"]
+    second = view.sums(updates, {"second": Weights({0: 1.5, 1: 0.5, 2: 1.0, 3: 1.0, 4: 1.0, 5: 1.0})})["second"]
     assert isinstance(second, BelowFloor)
     assert sent.count("EncryptedSum") == sums
-    assert [f.reason for f in view.faults][-1] == "the encrypted sum second@0 failed at stage leverage: 2 of 3 were there"
-    again = view.sums(updates, {"again": Weights({0: 2.0, 1: 2.0})})["again"]  # tells nothing new
-    assert again.clients == (0, 1)
+    assert [f.reason for f in view.faults][-1] == "the encrypted sum second@0 failed at stage leverage: 4 of 6 were there"
+    again = view.sums(updates, {"again": Weights(dict.fromkeys(range(4), 2.0))})["again"]  # tells nothing new
+    assert again.clients == (0, 1, 2, 3)

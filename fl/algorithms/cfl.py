@@ -156,6 +156,11 @@ class CFL:
         return frozenset({Functionality.SUMS, compared} | ({remembered} if self.remember else set()))
 
     @property
+    def needs_under_noise(self) -> frozenset[Functionality]:
+        """Sums with noise tell no energy, so the norms come from a Gram matrix about the origin."""
+        return self.needs | {Functionality.GRAM_ORIGIN}
+
+    @property
     def _sight(self) -> Sight:
         return Sight(self.similarities, self.similarity, self.by_samples)
 

@@ -29,7 +29,7 @@ import numpy as np
 
 from ...protocol.answers import Assignment, Functionality, Gram, Model, Remembered, Sum
 from ...protocol.view import ServerView
-from ..communities import Detector, Louvain, Similarity, check_callables, detect, one_plus_cosine
+from ..communities import Detector, Louvain, Similarity, check_callables, detect, one_plus_cosine, one_plus_cosine_squared
 from ..separation import cosine_similarity, norm_of_combination, norms
 from ..training import Training
 from .algorithm import (
@@ -85,7 +85,8 @@ class FLIC:
     """Communities of clients by the similarity of their most recent updates.
 
     rounds_before: T. participation: C, share sampled a round. similarities: asked for "once", at T, of the last updates'
-    deviations from their mean; or in "every round", of the updates themselves, as printed. similarity: s of a cosine (Eq. 7).
+    deviations from their mean; or in "every round", of the updates themselves, as printed. similarity: s of a cosine;
+    None for 1 + cos, as printed (Eq. 7), and once for its square, which parts more sharply what is about the mean.
     detector: finds communities, by default Louvain. by_samples: means by n_i, as printed, or uniform. warm_up: first rounds whose
     updates are not compared (the paper's advice in IV-B). least: fewest clients sampled in a community: a protection's floor.
     settle: rounds that communities train before clients choose among their models. trace: look for communities in every round,
@@ -96,7 +97,7 @@ class FLIC:
     participation: float = 1.0
     sampling: Sampling = "cohorts"
     similarities: Literal["once", "every round"] = "once"
-    similarity: Similarity = one_plus_cosine
+    similarity: Similarity | None = None
     detector: Detector = field(default_factory=Louvain)
     by_samples: bool = True
     warm_up: int = 0
@@ -108,7 +109,7 @@ class FLIC:
         check_participation(self.participation)
         check_sampling(self.sampling)
         check_counts(rounds_before=self.rounds_before, least=self.least, settle=self.settle)
-        check_callables(similarity=self.similarity, detector=self.detector)
+        check_callables(similarity=self._similarity, detector=self.detector)
         if type(self.warm_up) is not int or not 0 <= self.warm_up < self.rounds_before:
             raise ValueError(f"warm_up is whole, from 0 to below rounds_before, {self.rounds_before}, not {self.warm_up!r}")
         if self.similarities not in ("once", "every round"):
@@ -121,6 +122,12 @@ class FLIC:
         every = {Functionality.GRAM_ORIGIN, Functionality.GRAM_REMEMBER}
         compared = {Functionality.GRAM_RECALL} if self.similarities == "once" else every
         return frozenset({Functionality.SUMS, Functionality.CHOICE} | compared)
+
+    @property
+    def _similarity(self) -> Similarity:
+        if self.similarity is not None:
+            return self.similarity
+        return one_plus_cosine_squared if self.similarities == "once" else one_plus_cosine
 
     def local(self, training: Training, /) -> Training:
         return training
@@ -164,7 +171,7 @@ class FLIC:
     def _grouped(self, state: State, ripe: bool, rng: np.random.Generator) -> State:
         """Line 14: the communities of the clients that are in memory, on record, and, if it is time, as clusters."""
         seen = state.memory
-        found = detect(self.detector, self.similarity, seen.cosines, seen.known, seen.clients, rng)
+        found = detect(self.detector, self._similarity, seen.cosines, seen.known, seen.clients, rng)
         state = replace(state, measured={name: replace(m, communities=found) for name, m in state.measured.items()})
         if not ripe:
             return state

@@ -20,7 +20,7 @@ SHARE = 0.25
 INDIFFERENT = 0.05
 """Share of the median reference distance that is taken for noise though nothing shows it."""
 
-ERROR = 0.02
+ERROR = 0.05
 """How often a client may refuse another of its own distribution, where eps comes from noise."""
 
 ODD = 3.0

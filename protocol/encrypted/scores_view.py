@@ -159,9 +159,7 @@ class EncryptedScores(EncryptedSlotSums):
         self._disclose(updates.round, "server", "gram(remember)", about, found.cosines.size, words)
         return self._about_the_split(updates, found.cosines, remembered) if of_split(remembered) else found.cosines
 
-    def _about_the_split(
-        self, updates: Updates, cosines: NDArray[np.float64], remembered: Remembered
-    ) -> NDArray[np.float64]:
+    def _about_the_split(self, updates: Updates, cosines: NDArray[np.float64], remembered: Remembered) -> NDArray[np.float64]:
         """The cosines about the mean of the split's updates, by the Gram matrices that the server was told of both."""
         new = self.gram(replace(updates, clients=tuple(self._sketches(updates))), origin=True)
         at = [new.clients.index(i) for i in updates.clients]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...crypto.agreement import AgreementKey, UnusableKey
-from ...crypto.identity import BadSignature, verify
+from ...crypto.identity import BadSignature
 from ...crypto.prg import derive_key
 from ...crypto.sealing import SealingKey
 from ..errors import ProtocolError
@@ -158,7 +158,7 @@ def _reveal(state: Signed, request: UnmaskRequest) -> tuple[Idle, tuple[Effect, 
     digest = survivors_digest(state.alive)
     for signer, signature in zip(request.signers, request.signatures, strict=True):
         try:
-            verify(plan.enrolled[signer], signature, "masked sum survivors", plan.binding, digest)
+            state.idle.verify(plan.enrolled[signer], signature, "masked sum survivors", plan.binding, digest)
         except BadSignature:
             raise ProtocolError(f"client {signer} did not sign this survivor set", SERVER) from None
     survived = tuple(i for i in sorted(state.held) if i in alive)

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...crypto.agreement import AgreementKey
 from ...crypto.entropy import Entropy
-from ...crypto.identity import Identity
+from ...crypto.identity import Identity, Verify, verify
 from ...crypto.sealing import Channel, SealingKey
 from ...crypto.shamir import MaskKeyShare, SelfSeedShare
 from ..messages import Envelope
@@ -22,7 +22,7 @@ class Idle:
 
     enrolled: the identities of all clients, known beforehand. next_round: the earliest round it still takes part in, per
     protocol name ("masked sum/..."), as persisted. given: the updates that it gave to sums, as persisted.
-    A client that restarts must have both back as they were last stored (`GivenUpdates.decode`).
+    A client that restarts must have both back as they were last stored (`GivenUpdates.decode`). verify: how it checks signatures.
     """
 
     me: int
@@ -34,6 +34,7 @@ class Idle:
     model: bytes
     next_round: Mapping[str, int] = field(default_factory=dict)
     given: GivenUpdates = field(default_factory=GivenUpdates, repr=False)
+    verify: Verify = field(default=verify, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

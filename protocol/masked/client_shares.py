@@ -5,7 +5,7 @@ Spec: specs/masked_sum.md.
 
 import hashlib
 
-from ...crypto.identity import BadSignature, verify
+from ...crypto.identity import BadSignature
 from ...crypto.sealing import InvalidSeal
 from ...crypto.shamir import SHARE_BYTES, BadShare, MaskKeyShare, SelfSeedShare, check_share, split
 from ..errors import ProtocolError
@@ -27,7 +27,7 @@ def share(state: Advertised, keys: NeighbourKeys) -> tuple[Shared, tuple[Effect,
     publics = zip(keys.neighbours, keys.mask_publics, keys.seal_publics, keys.signatures, strict=True)
     for neighbour, mask_public, seal_public, signature in publics:
         try:
-            verify(plan.enrolled[neighbour], signature, "masked sum keys", plan.binding, mask_public + seal_public)
+            state.idle.verify(plan.enrolled[neighbour], signature, "masked sum keys", plan.binding, mask_public + seal_public)
         except BadSignature:
             raise ProtocolError(f"the keys shown for client {neighbour} are not signed by it", SERVER) from None
     terms = (plan.terms.threshold, keys.neighbours, plan.dealt_by(me))

@@ -8,6 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from ...crypto.entropy import Entropy
+from ...crypto.identity import verify, verifying_once
 from ..answers import Remembered, Snapshot, Traffic, Updates
 from ..errors import Refused
 from ..gate import Rules
@@ -75,7 +76,8 @@ class MaskingView(OffsetSketches):
         self._members = members = Members.enrol(tuple(sorted(setup.clients)), setup.entropy)
         policy = Policy(min_cohort=rules.least, min_survivors=rules.floor, corrupt=rules.corrupt)
         self._enrolled = members.enrolled
-        self._maskers = members.parties(setup.run, bytes(32), policy, setup.entropy)
+        check = verifying_once() if setup.checks_once else verify
+        self._maskers = members.parties(setup.run, bytes(32), policy, setup.entropy, check)
 
     @property
     def _entropy(self) -> Entropy:

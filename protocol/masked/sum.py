@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ...crypto.entropy import Entropy
-from ...crypto.identity import Identity
+from ...crypto.identity import Identity, Verify, verify
 from ..in_process import InProcess, Tap
 from ..messages import HEAD_BYTES, Task
 from ..roles import Deadline, Learned, Party, Worked
@@ -36,10 +36,12 @@ class Members:
         identities = {i: Identity.from_secret(entropy.secret(f"identity {i}", 32)) for i in clients}
         return cls(identities, {i: identity.public for i, identity in identities.items()})
 
-    def parties(self, run: bytes, model: bytes, policy: Policy, entropy: Entropy) -> dict[int, Party]:
-        """All clients, idle."""
+    def parties(
+        self, run: bytes, model: bytes, policy: Policy, entropy: Entropy, verify: Verify = verify
+    ) -> dict[int, Party]:
+        """All clients, idle. verify: how they check signatures."""
         return {
-            i: Party(i, Idle(i, run, policy, identity, self.enrolled, entropy, model), client_step)
+            i: Party(i, Idle(i, run, policy, identity, self.enrolled, entropy, model, verify=verify), client_step)
             for i, identity in self.identities.items()
         }
 
