@@ -119,8 +119,8 @@ def overlaps(asked: Asked, weights: Mapping[str, Weights]) -> bool:
     Where the server lacks the counts, nobody can hold these two against the rules; clients that check for themselves give one
     update to sums among the same clients only.
     """
-    there, all_of_them = asked.updates.clients, (*asked.weights, *weights.values())
-    rows = [(w.times_samples, {i: w.of[i] for i in there if w.of.get(i)}) for w in all_of_them]
+    there, every = asked.updates.clients, (*asked.weights, *weights.values())
+    rows = [(w.times_samples, {i: w.of[i] for i in there if w.of.get(i)}) for w in every]
     return any(
         (a != b or one.keys() != other.keys() or (a and one != other)) and not one.keys().isdisjoint(other)
         for (a, one), (b, other) in combinations(rows, 2)
@@ -140,8 +140,8 @@ class Drive:
         self.seed, self.round = seed, 0
         self.places = {client: place for place, client in enumerate(clients)}
         few, most = len(clients) <= len(APART), case.samples
-        drawn = {i: int(self.rng.integers(most // 3, most + 1)) for i in ([] if few else self.places)}
-        self.samples = {i: most - APART[p] if few else drawn[i] for i, p in self.places.items()}
+        of = (most - (APART[p] if few else int(self.rng.integers(most - most // 3 + 1))) for p in self.places.values())
+        self.samples = dict(zip(clients, of, strict=True))
         self.fates: Mapping[int, int] = {}
         self.frame_fate: Callable[[], str] = lambda: "pass"
         self.lost: set[int] = set()
@@ -282,7 +282,7 @@ class Drive:
 
     def _none_counted(self, weights: Mapping[str, Weights]) -> None:
         if self._countless(weights):
-            raise NotIdeal(f"sums {set(weights)} were answered, some with sample counts: nobody holds these against the floor")
+            raise NotIdeal(f"sums {set(weights)} were answered, some of which count samples: nobody holds these to the floor")
 
     def check_sum(
         self, answer: Sum | BelowFloor, weights: Weights, counted: Clients, kind: str, silent: bool, logged: int
@@ -724,9 +724,12 @@ class Drive:
         return done
 
     def every_personal_pattern(self, patterns: Iterable[Sequence[int]] | None = None) -> Mapping[str, int]:
-        """The same for personal sums: one for each client, of rows that differ. Returns how many there were of each outcome."""
+        """The same for personal sums: one for each client, of rows that differ; a receiver may outweigh the others in its own.
+
+        Returns how many there were of each outcome.
+        """
         everyone = {"root": Assignment(INIT, self.clients, self.clients)}
-        rows = {r: Weights({i: 1.0 + (p + 2 * q) % 3 for i, q in self.places.items()}) for r, p in self.places.items()}
+        rows = {r: Weights({i: (1.0 + p) * (3 if i == r else 1) for i in self.clients}) for r, p in self.places.items()}
         stages, outcomes = len(self.case.stages), dict.fromkeys(("Sum", "BelowFloor", "no handle"), 0)
         for pattern in patterns or product(range(stages + 1), repeat=len(self.clients)):
             self.fates = {i: s for i, s in zip(self.clients, pattern, strict=True) if s < stages}

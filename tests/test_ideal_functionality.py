@@ -55,7 +55,7 @@ def unmasked(protection):
 
 
 def in_public_and_as_it_is(row, weights, rules):
-    """Who knows no counts holds the public weights against the rules; clients hold what they are told of those with counts."""
+    """Who knows no counts holds the public weights against the rules, and clients what they are told of all with counts."""
     return rules.fit(row) and rules.fit({i: weights.of[i] for i in row})
 
 

@@ -26,6 +26,8 @@ RUN = bytes(range(16))
 INITIAL = np.random.default_rng(0).standard_normal(D).astype(np.float32)
 MEMBERS = tuple(range(1, 10))
 CHOICE = {1: 0, 2: 1, 3: 1, 4: 0, 5: 1, 6: 0, 7: 1, 8: 0, 9: 2}
+SHARE = {1: 5, 2: 6, 3: 5, 4: 4, 5: 5, 6: 5, 7: 5, 8: 4, 9: 3}
+"""Of those who may be left in a slot in these tests nobody outweighs the others."""
 WORK = Assignment(Model("init"), MEMBERS, MEMBERS, (Model("init"), Model("init")))
 MASKED = Masked(corrupt=0, slot_spare=1, floor=2)
 FIRST = ("Upload", "Ready", "ExplicitShare", "SlotShare")
@@ -44,12 +46,13 @@ PROTECTIONS = [
 
 def hard(client: int) -> tuple[int, ...]:
     """All of a client's weight in one slot."""
-    return tuple(client % 4 + 1 if k == CHOICE[client] else 0 for k in range(K))
+    return tuple(SHARE[client] if k == CHOICE[client] else 0 for k in range(K))
 
 
 def soft(client: int) -> tuple[int, ...]:
-    """Whole shares that add up to MOST; some slots are left out by some."""
-    return (MOST - client % 4, client % 4, 0) if client < 6 else (0, 3, MOST - 3)
+    """Whole shares that add up to MOST; each leaves one slot out, and all slots together show nobody."""
+    shares, first = (7 - client % 2, 3 + client % 2, 0), (client - 1) // 3
+    return (*shares[-first:], *shares[:-first]) if first else shares
 
 
 def row_of(client: int, slot: int, round: int = 0) -> Any:
@@ -115,6 +118,27 @@ def test_every_slot_is_the_weighted_mean_of_who_chose_it(protection: Protection,
     assert len(view.below_floor) == K - len(open_slots)
     view.retire([Model("init")], [])
     assert check(view, view.slots(1, "root", WORK, MOST), shares, MEMBERS, 1) == open_slots
+
+
+@pytest.mark.parametrize("protection", PROTECTIONS[:4], ids=repr)
+def test_a_slot_in_which_one_outweighs_the_others_stays_shut_where_shares_are_known(protection: Protection) -> None:
+    def heavy(client: int) -> tuple[int, ...]:
+        return (MOST, 0, 0) if client == 1 else hard(client)
+
+    view = open_view(protection, heavy)
+    answers = view.slots(0, "root", WORK, MOST)
+    assert check(view, answers, heavy, MEMBERS) == [1]
+    assert isinstance(answers[0], BelowFloor)
+    assert answers[0].clients == (1, 4, 6, 8)
+
+
+@pytest.mark.parametrize("protection", PROTECTIONS[:4], ids=repr)
+def test_of_slots_that_together_show_one_client_the_later_ones_stay_shut(protection: Protection) -> None:
+    def mixed(client: int) -> tuple[int, ...]:
+        return (MOST - client % 4, client % 4, 0) if client < 6 else (0, 3, MOST - 3)
+
+    view = open_view(protection, mixed)
+    assert check(view, view.slots(0, "root", WORK, MOST), mixed, MEMBERS) == [0, 1]
 
 
 @named
