@@ -15,6 +15,7 @@ import torch
 
 from cloister import cli
 from cloister.fl.run_folder import RunFolder
+from cloister.scenario_file import load
 
 ROOT = Path(__file__).parents[1]
 QUICKSTART = str(ROOT / "examples" / "quickstart.py")
@@ -367,7 +368,8 @@ def test_the_command_as_a_process() -> None:
 def test_a_single_client_below_the_floor_is_one_line(cloister: Command) -> None:
     result = cloister("run", QUICKSTART, "--set", "partition.clients=1", "--set", "partition.groups=1", "--out", "alone")
     assert result.code == 1
-    assert "below the floor of 3" in result.complaint
+    rules: Any = getattr(load(QUICKSTART).protection, "rules", None)
+    assert f"below the floor of {rules.least}" in result.complaint
     assert "protection.floor" in result.complaint
 
 
