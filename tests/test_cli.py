@@ -321,7 +321,8 @@ def test_a_learning_rate_that_explodes_is_one_line(cloister: Command, scenario: 
     assert json.loads(Path("x/scenario.json").read_text())["training"]["lr"] == 1e30
     logs = {log.name: log.read_text() for log in Path("x").glob("*.jsonl")}
     assert "rejected" in logs.pop("faults.jsonl")
-    assert logs == dict.fromkeys(["disclosure.jsonl", "metrics.jsonl", "pairs.jsonl", "similarities.jsonl", "splits.jsonl"], "")
+    names = ("account", "disclosure", "metrics", "pairs", "similarities", "splits")
+    assert logs == dict.fromkeys([f"{name}.jsonl" for name in names], "")
     assert cloister(*explode, "--resume").code == 1
 
 
