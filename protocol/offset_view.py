@@ -81,7 +81,8 @@ class OffsetSketches(SketchView):
         found = np.full((len(updates.clients), len(old)), np.nan)
         if not old:
             return found
-        sketch = keys.of_key(self._edge_keys[remembered.name])
+        with self._network.timed(*updates.clients):  # each draws it for itself; here one draws it for all
+            sketch = keys.of_key(self._edge_keys[remembered.name])
         vectors = {i: work.sketched for i, work in self._results(dict.fromkeys(updates.clients, updates.name))}
         asked = self._session(updates.round, updates.cluster, updates.clients, EDGES)
         new = self._gathered(asked, updates.name, dict.fromkeys(vectors, sketch), vectors, keys)
@@ -122,7 +123,8 @@ class OffsetSketches(SketchView):
         if not parts:
             return Gram((), np.zeros((0, 0)), 0.0)
         asked = self._session(round, "recall", tuple(sorted(i for part in parts for i in part)), RECALLED)
-        sketches = {i: keys.offset(asked.digest, k) for k, part in enumerate(parts) for i in part}
+        with self._network.timed(*asked.roster):
+            sketches = {i: keys.offset(asked.digest, k) for k, part in enumerate(parts) for i in part}
         rows = self._gathered(asked, "kept updates", sketches, vectors, keys)
         there = [{i: rows[i] for i in part if i in rows} for part in parts]
         source = {i: handle.name for handle in kept for i in handle.clients}
@@ -157,7 +159,8 @@ class OffsetSketches(SketchView):
             kind: Work = "update offset sketch" if made.kind == "update" else "gradient offset sketch"
             asked = self._session(updates.round, updates.cluster, updates.clients, kind)
             vectors = {i: work.sketched for i, work in self._results(dict.fromkeys(updates.clients, updates.name))}
-            sketch = keys.offset(made.session)
+            with self._network.timed(*updates.clients):
+                sketch = keys.offset(made.session)
             rows = self._gathered(asked, updates.name, dict.fromkeys(vectors, sketch), vectors, keys)
             self._offsets[updates.name] = rows
             self._sketched_together(updates.name, updates.round, [(i, updates.name) for i in rows])

@@ -96,7 +96,7 @@ def test_the_attack_adds_what_it_can_of_another_attack() -> None:
 
 def played(adversary: Adversary | None) -> tuple[Any, Any]:
     """What the server saw of a round under Masked, and the model after it."""
-    algorithm = CFL(thresholds=ScaleFree(eps1=0.01, eps2=0.1), similarities="every round")
+    algorithm = CFL(thresholds=ScaleFree(eps1=0.01, eps2=0.1), similarities="every round", remember=False)
     simulation = Simulation(
         replace(SMALL, algorithm=algorithm, protection=Masked(floor=2, sketch=256), adversary=adversary), None
     )

@@ -252,7 +252,8 @@ def test_nobody_answers() -> None:
 
 # --- what rules carry from round to round ------------------------------------------------------------------------------
 
-LOOKS_BACK = [Plain(), Permuted(), Permuted(HadamardRotation)]
+LOOKS_BACK = [Plain(), Permuted(floor=1), Permuted(HadamardRotation, floor=1)]
+"""Any weights are answered here, also those in which one client outweighs the others."""
 
 
 def rounds_of(seed: int, rounds: int, d: int = D) -> list[dict[int, NDArray[np.float32]]]:
@@ -300,7 +301,7 @@ def mean_cosines(seen: Sequence[Mapping[int, NDArray[np.float32]]], clients: Seq
     return np.array([[1.0 if i == j else np.mean(found[i, j]) for j in clients] for i in clients])
 
 
-@pytest.mark.parametrize("protection", [*LOOKS_BACK, Permuted(keys="session"), TwoServer(), Encrypted(k=512)], ids=repr)
+@pytest.mark.parametrize("protection", [*LOOKS_BACK, Permuted(keys="session", floor=1), TwoServer(), Encrypted(k=512)], ids=repr)
 @pytest.mark.parametrize("participation", [1.0, 0.4])
 def test_foolsgold_judges_by_mean_cosines_under_every_view(protection: Protection, participation: float) -> None:
     exact = not isinstance(protection, TwoServer | Encrypted)
