@@ -6,8 +6,8 @@ Run it:  python examples/hardened_flic_search.py --quick --out FOLDER    digits,
          python examples/hardened_flic_search.py --data fashion --out FOLDER
          python examples/hardened_flic_search.py --table --out FOLDER    runs nothing: the worst of each family so far
 
-A cell is a family and a number of attackers. Its first trials draw the family's numbers, its later ones vary the worst so far. The
-loss is the accuracy of loyal clients without the attackers' data (they never answer, FedAvg) minus that under the defence, mean
+A cell is a family and a number of attackers. Its first trials draw the family's numbers, its later ones vary the worst so far.
+The loss is the accuracy of loyal clients without the attackers' data (they never answer, FedAvg) minus that under the defence, mean
 of the last ten rounds, same seed; "worst client" is that of the loyal client that loses most. Backdoors, by 4 clients, have their
 success instead. Every trial is a line in FOLDER/search.jsonl with its numbers, seed and commit; a run goes on where one stopped.
 """
@@ -16,6 +16,7 @@ import argparse
 import json
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -250,10 +251,8 @@ def played(scenario: Scenario, data: Path | None, backdoor: Backdoor | None = No
     rows = []
     with np.errstate(all="ignore"):
         for t in range(scenario.rounds):
-            try:
+            with suppress(NothingLearned):  # a lost round is a result
                 simulation.step()
-            except NothingLearned:
-                pass
             if t >= scenario.rounds - LAST:
                 found = simulation.evaluate()
                 rows.append([found[i].accuracy if i in found else 0.0 for i in loyal])
@@ -267,7 +266,7 @@ def played(scenario: Scenario, data: Path | None, backdoor: Backdoor | None = No
 
 @dataclass
 class Search:
-    """Cells of one scenario, and what they gave. fresh: of earlier runs nothing is said."""
+    """Trials of one scenario. lines: what was found, of earlier runs too, each on disk as soon as it is there."""
 
     scenario: Scenario
     label: str
@@ -374,7 +373,7 @@ def main() -> None:
     scenario = {"digits": digits, "fashion": fashion}[arguments.data]
     label = scenario.name + (", Dirichlet(0.5)" if arguments.skew else ", IID")
     scenario = replace(scenario, partition=SKEWED[arguments.data]) if arguments.skew else scenario
-    found = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
+    found = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)  # noqa: S607
     search = Search(scenario, label, arguments.out, arguments.folder, lines, found.stdout.strip() or "unknown")
     trials, seeds, families, counts = arguments.trials, arguments.seeds, arguments.families, arguments.attackers
     if arguments.quick:
