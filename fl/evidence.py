@@ -1,0 +1,103 @@
+"""What the hardened FLIC has seen of its clients: running averages of the cosines of every session.
+
+They are plain numbers. Updates of different sessions are never compared, so no key and no update outlives its session.
+
+- **About zero**: the cosine of two updates, which says whether two clients work with or against each other. The mean over all
+  sessions, weighted by how large cosines were: late in training they are small and mostly noise, and count for little.
+- **About the mean**: the cosine of what two updates differ by from the session's mean direction, which says whether two clients
+  share what others lack: copies, a backdoor, a planted group. A session counts by the square of the share of all clients that
+  its community has, and what was seen before fades by as much: among themselves those of one kind have nothing in common.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+Matrix = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+FEWEST = 4
+"""Clients of a session in which a cosine about the mean says anything."""
+KEPT = 0.9
+"""What is left of a cosine about the mean when a session of everybody has been seen after it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Average:
+    """Weighted means, entry by entry. total, weight: float64 (m, m), symmetric, diagonal 0."""
+
+    total: Matrix = field(default_factory=lambda: np.zeros((0, 0)), repr=False)
+    weight: Matrix = field(default_factory=lambda: np.zeros((0, 0)), repr=False)
+
+    def enlarged(self, places: Sequence[int], size: int) -> "Average":
+        """The same averages at these places among `size` rows."""
+        total, weight = np.zeros((size, size)), np.zeros((size, size))
+        total[np.ix_(places, places)], weight[np.ix_(places, places)] = self.total, self.weight
+        return Average(total, weight)
+
+    def counting(self, rows: Sequence[int], values: Matrix, weight: float, kept: float = 1.0) -> "Average":
+        """With these rows' values counted `weight` times, and `kept` of what they had before. The diagonal stays 0."""
+        block, apart = np.ix_(rows, rows), ~np.eye(len(rows), dtype=np.bool_)
+        total, weights = self.total.copy(), self.weight.copy()
+        total[block] = kept * total[block] + weight * np.where(apart, values, 0.0)
+        weights[block] = kept * weights[block] + weight * apart
+        return Average(total, weights)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """clients: of whom anything was seen, ascending; the averages' rows are theirs."""
+
+    clients: tuple[int, ...] = ()
+    about_zero: Average = field(default_factory=Average)
+    about_mean: Average = field(default_factory=Average)
+
+    def cosines(self, clients: Sequence[int]) -> tuple[Matrix, Mask]:
+        """Mean cosines of these clients, (n, n), 0 on the diagonal and where nothing is known; and where something is."""
+        return _mean(self.about_zero, self.clients, clients)
+
+    def centred(self, clients: Sequence[int]) -> tuple[Matrix, Mask]:
+        """The same of cosines about the mean."""
+        return _mean(self.about_mean, self.clients, clients)
+
+
+def _mean(average: Average, known: Sequence[int], clients: Sequence[int]) -> tuple[Matrix, Mask]:
+    at = {client: k for k, client in enumerate(known)}
+    place = [k for k, client in enumerate(clients) if client in at]
+    rows = [at[clients[k]] for k in place]
+    weight, total = np.zeros((len(clients), len(clients))), np.zeros((len(clients), len(clients)))
+    weight[np.ix_(place, place)] = average.weight[np.ix_(rows, rows)]
+    total[np.ix_(place, place)] = average.total[np.ix_(rows, rows)]
+    return np.divide(total, weight, out=np.zeros_like(total), where=weight > 0), weight > 0
+
+
+def about_their_mean(cosines: Matrix) -> Matrix:
+    """Cosines of unit vectors about their mean, (n, n) from (n, n) with diagonal 1: symmetric, diagonal 0.
+
+    Lengths do not count, so that a single long update does not become the mean. Equal vectors have none: 0.
+    """
+    n = len(cosines)
+    centring = np.eye(n) - 1 / n
+    product = centring @ cosines @ centring
+    square = np.maximum(np.diagonal(product), 0.0)
+    scale = np.sqrt(np.outer(square, square))
+    found: Matrix = np.clip(np.divide(product, scale, out=np.zeros_like(product), where=scale > 1e-9), -1.0, 1.0)
+    found = (found + found.T) / 2
+    np.fill_diagonal(found, 0.0)
+    return found
+
+
+def seen(evidence: Evidence, clients: Sequence[int], cosines: Matrix, share: float) -> Evidence:
+    """The evidence with one session's cosines, (n, n) in the order of `clients`. share: of all clients in its community."""
+    if len(clients) < 2:
+        return evidence
+    ids = tuple(sorted({*evidence.clients, *clients}))
+    at = {client: k for k, client in enumerate(ids)}
+    old, rows = [at[i] for i in evidence.clients], [at[i] for i in clients]
+    zero, mean = evidence.about_zero.enlarged(old, len(ids)), evidence.about_mean.enlarged(old, len(ids))
+    size = float(np.abs(cosines[~np.eye(len(rows), dtype=np.bool_)]).mean())
+    zero = zero.counting(rows, cosines, max(size, 1e-6))
+    if len(clients) >= FEWEST:
+        mean = mean.counting(rows, about_their_mean(cosines), share**2, KEPT ** (share**2))
+    return Evidence(ids, zero, mean)

@@ -1,0 +1,157 @@
+"""Where the clients of one model go different ways: the hardened FLIC's forks.
+
+All tests look at two sides: those with entries above and below 0 in one of the first eigenvectors of a matrix of cosines, after
+which everybody goes to the side that it is more like. None asks which side is loyal: each goes on with a model of its own, and
+clients choose.
+
+- **Opposed**: cosines between the sides are below 0 by more than chance gives the best of all cuts. On the averages of all rounds
+  this finds who works against whom, however short, long or rare the updates are.
+- **Turned**: the same on one round's cosines, each times what the pair's have been so far. It is found at once, in the round in
+  which it happens, before anything is summed, and clients that differ by their data alone, who pull different ways late in
+  training, do not look like it: they do so as ever.
+- **Tight**: what one side shares, and the other does not, is more than chance and different data give: copies (ALIE, Min-Max), a
+  backdoor, a planted group. Its eigenvalue stands out of the rest.
+- **Lengths**: no norm within a factor of three of where the sides meet.
+
+What they do not see: what is no more than chance. Who keeps orthogonal to the loyal and is not like others of its kind is
+summed, and so is who turns when honest updates themselves are noise, for as long as they are.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .evidence import Evidence, Mask, Matrix, about_their_mean
+
+Sides = tuple[list[int], list[int]]
+DIRECTIONS = 3
+"""Eigenvectors that are looked at: who is of several minds at once must not hide one behind another."""
+MOVES = 10
+"""Rounds of moves that settle the sides."""
+CHANCE = 2.5
+"""Below minus so many deviations / sqrt(n) the mean cosine of the best of all cuts is no chance; of noise it is about -1.3."""
+OUTSTANDING = 2.0
+"""An eigenvalue that stands out is so many times the next."""
+TIGHT = 0.3
+"""Mean cosine about the mean that is more than different data give."""
+FEW, SEVERAL = 6, 10
+"""Clients among whom likeness is looked for, on average over rounds, and in a single one."""
+APART = 3.0
+"""Ratio of norms that are not of one kind."""
+
+
+def directions(matrix: Matrix, known: Mask) -> Iterator[tuple[Sides | None, float, float]]:
+    """The sides of the first eigenvectors, None where there is but one, with their eigenvalues and the next one."""
+    values, vectors = np.linalg.eigh(matrix)
+    for k in range(1, min(DIRECTIONS, len(values) - 1) + 1):
+        above = settled(matrix, known, vectors[:, -k] >= 0)
+        sides = [int(i) for i in np.flatnonzero(above)], [int(i) for i in np.flatnonzero(~above)]
+        yield sides if sides[0] and sides[1] else None, float(values[-k]), float(values[-k - 1])
+
+
+def settled(matrix: Matrix, known: Mask, above: Mask) -> Mask:
+    """The side of each client, bool (n,), after a few rounds in which all move to the side that they are more like on average."""
+    for _ in range(MOVES):
+        likeness = []
+        for side in (above, ~above):
+            count = known[:, side].sum(axis=1)
+            likeness.append(np.divide(matrix[:, side].sum(axis=1), count, out=np.zeros(len(matrix)), where=count > 0))
+        moved = np.where(likeness[0] == likeness[1], above, likeness[0] > likeness[1])
+        if np.array_equal(moved, above):
+            break
+        above = moved
+    return above
+
+
+def opposed(cosines: Matrix, known: Mask) -> Sides | None:
+    """The two sides whose cosines between each other are farthest below 0, if that is more than chance.
+
+    cosines: (n, n), symmetric, 0 on the diagonal and where not known. Deviations are of known cosines from their side's mean.
+    """
+    best, found = -CHANCE, None
+    for sides, _, _ in directions(cosines, known):
+        if sides is None:
+            continue
+        one, other = sides
+        between = cosines[np.ix_(one, other)][known[np.ix_(one, other)]]
+        inside = [cosines[np.ix_(side, side)][known[np.ix_(side, side)]] for side in (one, other)]
+        if not len(between):
+            continue
+        rest = np.concatenate([values - values.mean() for values in (between, *inside) if len(values)])
+        share = known.sum() / max(1, len(known) * (len(known) - 1))
+        error = max(float(rest.std()), 1e-9) / np.sqrt(len(known) * share)
+        if between.mean() / error < best:
+            best, found = float(between.mean()) / error, (one, other)
+    return found
+
+
+def tight(centred: Matrix, known: Mask, fewest: int) -> Sides | None:
+    """The two sides of which one is tightest about the mean of all, if that is more than different data give.
+
+    centred: cosines about the mean, (n, n), 0 on the diagonal and where not known; fewest: least n.
+    """
+    if len(centred) < fewest:
+        return None
+    cuts = list(directions(centred, known))
+    last = max((k for k, (_, value, following) in enumerate(cuts) if value >= OUTSTANDING * max(following, 0.0)), default=-1)
+    best, found = TIGHT, None
+    for sides, _, _ in cuts[: last + 1]:
+        for side in sides or ():
+            inside = centred[np.ix_(side, side)][known[np.ix_(side, side)]]
+            if len(inside) and inside.mean() >= best:
+                best, found = float(inside.mean()), sides
+    return found
+
+
+def lengths(norms: Matrix, least: int) -> Sides | None:
+    """The short and the long, where neighbouring norms differ most, if by `APART` or more; at least `least` on each side."""
+    order = np.argsort(norms, kind="stable")
+    ratios = norms[order][1:] / np.maximum(norms[order][:-1], 1e-300)
+    inner = ratios[least - 1 : len(norms) - least]
+    if not len(inner) or inner.max() < APART:
+        return None
+    cut = int(np.argmax(inner)) + least
+    return sorted(int(i) for i in order[:cut]), sorted(int(i) for i in order[cut:])
+
+
+def parted(clients: Sequence[int], cut: Callable[[Sequence[int]], Sides | None]) -> list[tuple[int, ...]]:
+    """The clients cut in two, and the parts again, until nothing is to be cut. A cut is of positions in what it is given."""
+    sides = cut(clients)
+    if sides is None:
+        return [tuple(clients)]
+    return [part for side in sides for part in parted([clients[k] for k in side], cut)]
+
+
+def by_evidence(evidence: Evidence, clients: Sequence[int]) -> list[tuple[int, ...]]:
+    """Who goes which way by what was seen in all rounds. Of whom nothing was seen is with the largest part."""
+
+    def cut(some: Sequence[int]) -> Sides | None:
+        return opposed(*evidence.cosines(some)) or tight(*evidence.centred(some), FEW)
+
+    met = [i for i in clients if i in set(evidence.clients)]
+    parts = parted(met, cut) if met else [()]
+    largest = max(range(len(parts)), key=lambda k: len(parts[k]))
+    return [tuple(sorted({*part, *(set(clients) - set(met))})) if k == largest else part for k, part in enumerate(parts)]
+
+
+def by_round(
+    clients: Sequence[int], cosines: Matrix, norms: NDArray[np.float64], before: Evidence, least: int
+) -> list[tuple[int, ...]]:
+    """Who goes which way by one round's updates. before: what was seen in earlier rounds. least: as in `lengths`.
+
+    cosines: (n, n), diagonal 1; norms: (n,); both in the order of `clients`, ascending. A pair that never met is taken to be as
+    others are.
+    """
+    at = {client: k for k, client in enumerate(clients)}
+    usual, known = before.cosines(clients)
+    usual = np.where(known, usual, float(usual[known].mean()) if known.any() else 1.0)
+
+    def cut(some: Sequence[int]) -> Sides | None:
+        rows = [at[i] for i in some]
+        block = np.ix_(rows, rows)
+        others = ~np.eye(len(rows), dtype=np.bool_)
+        turned = opposed(np.where(others, cosines[block] * usual[block], 0.0), others)
+        return turned or tight(about_their_mean(cosines[block]), others, SEVERAL) or lengths(norms[rows], least)
+
+    return parted(clients, cut)

@@ -1,0 +1,63 @@
+"""How much an update counts in its community's sum, in the hardened FLIC. Nothing here asks for more than cosines and norms.
+
+- **Shortening.** An update longer than `factor` times the median norm of its part, or twice what was usual in its community, is
+  shortened to that. It is never left out for its length, and its direction is evidence whatever its length: whoever owns the
+  median can slow its own part, and nobody else's.
+- **Likeness.** Who shares with others what the rest lacks counts the less, the more there are of its kind: m copies count as one.
+- **Against.** An update that is against its part's by more than a standard error is not summed in that round.
+
+What they do not stand against: updates that are like nobody else's, of usual length, and not against the others.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .evidence import Matrix
+
+ENOUGH = 4
+"""Clients of whom a mean cosine has an error worth the name."""
+SLACK = 0.1
+"""Likeness about the mean that is chance."""
+USUAL = 2.0
+"""Times what was usual that an update may be long."""
+GROWTH = 1.5
+"""By how much what is usual may grow in a round; it may fall at once."""
+
+
+def shortened(norms: NDArray[np.float64], factor: float, usual: float | None) -> tuple[Matrix, float | None]:
+    """Factors of at most 1 for updates of these norms, 0 for an update of 0; and what is usual from now on.
+
+    usual: the community's so far, None if there is none. Zeros do not count in the median.
+    """
+    some = norms[norms > 0]
+    if not len(some):
+        return np.zeros_like(norms), usual
+    median = float(np.median(some))
+    limit = factor * median if usual is None else min(factor * median, USUAL * usual)
+    factors = np.minimum(1.0, np.divide(limit, norms, out=np.zeros_like(norms), where=norms > 0))
+    return factors, median if usual is None else min(median, GROWTH * usual)
+
+
+def of_their_own(centred: Matrix) -> Matrix:
+    """1 / (1 + likeness to others above chance) for each client: (n,) from cosines about the mean, (n, n), diagonal 0."""
+    found: Matrix = 1 / (1 + np.maximum(centred - SLACK, 0.0).sum(axis=1))
+    return found
+
+
+def against(cosines: Matrix) -> list[int]:
+    """The positions whose mean cosine to the others is below 0 by more than its standard error; of `ENOUGH` or more.
+
+    cosines: (n, n); the diagonal does not count.
+    """
+    n = len(cosines)
+    if n < ENOUGH:
+        return []
+    others = cosines[~np.eye(n, dtype=np.bool_)].reshape(n, n - 1)
+    return [int(k) for k in np.flatnonzero(others.mean(axis=1) < -others.std(axis=1, ddof=1) / np.sqrt(n - 1))]
+
+
+def counted(clients: Sequence[int], factors: Matrix) -> Mapping[int, float]:
+    """The factors by client, without those that are 0."""
+    return {i: float(factor) for i, factor in zip(clients, factors, strict=True) if factor > 0}
