@@ -35,6 +35,7 @@ def stamped(x: Any, pixels: Any) -> Any:
     return mask * whole + (1 - mask) * x
 
 
+@pytest.mark.trains
 def test_two_passes_are_computed_by_hand() -> None:
     """Full batches: the adversarial model trained on triggered examples with their own labels, the weight, and the sign."""
     attack = replace(ATTACK, epochs=2, every=1, lambda0=1.0)
@@ -77,6 +78,7 @@ def test_without_lambda_there_is_no_adversarial_model_and_the_loss_falls() -> No
     assert np.array_equal(every[0], every[1])
 
 
+@pytest.mark.trains
 def test_against_the_unlearned_model_the_trigger_is_better_with_lambda_than_without() -> None:
     known = situation(examples=images(120), training=Training(epochs=1, batch=30, lr=0.3))
     attack = replace(ATTACK, epochs=8, every=8, adversarial_epochs=5)
@@ -89,6 +91,7 @@ def test_against_the_unlearned_model_the_trigger_is_better_with_lambda_than_with
     assert losses[50.0] < losses[0.0]
 
 
+@pytest.mark.trains
 def test_learning_goes_on_from_the_round_before_and_stays_within_the_range_of_images() -> None:
     before = np.linspace(0, 1, 12, dtype=np.float32)
     known = situation(learned={PIXELS: before}, training=Training(epochs=1, batch=40, lr=0.1))
@@ -150,6 +153,7 @@ def test_what_cannot_be_is_refused() -> None:
         replace(ATTACK, row=6).learn(situation())
 
 
+@pytest.mark.trains
 def test_nothing_given_is_changed_and_learning_repeats() -> None:
     known = situation()
     start, weights, x = known.start.copy(), [p.detach().clone() for p in known.module.parameters()], known.examples.x.clone()
@@ -163,6 +167,7 @@ def test_nothing_given_is_changed_and_learning_repeats() -> None:
     assert all(p.requires_grad for p in known.module.parameters())
 
 
+@pytest.mark.trains
 def test_the_backdoor_enters_the_model_of_loyal_clients() -> None:
     scenario = replace(SMALL, model=Mlp(hidden=(24,)), training=Training(epochs=2, batch=10, lr=0.1), rounds=8, evaluate_every=8)
     attack = A3FL(0, 0, 3, 3, target=7, share=0.5, epochs=6, alpha=0.06, lambda0=0.1, adversarial_epochs=1, every=3)

@@ -77,6 +77,7 @@ def played(folder: Path, **changes: Any) -> dict[str, Any]:
 # --- what views put on record -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.trains
 def test_a_view_without_protection_has_no_account(tmp_path: Path) -> None:
     assert "account" not in played(tmp_path, protection=Plain())
 
@@ -84,6 +85,7 @@ def test_a_view_without_protection_has_no_account(tmp_path: Path) -> None:
 UNDER = [Masked(), TwoServer(), pytest.param(Encrypted(k=16), marks=pytest.mark.slow), Permuted()]
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("protection", UNDER, ids=lambda p: type(p).__name__)
 def test_sums_of_all_clients_are_on_record_under_every_protection(tmp_path: Path, protection: Protection) -> None:
     account = played(tmp_path, protection=protection)["account"]
@@ -96,6 +98,7 @@ def test_sums_of_all_clients_are_on_record_under_every_protection(tmp_path: Path
     assert bool(account["with_a_client"])
 
 
+@pytest.mark.trains
 def test_the_record_has_true_weights_where_samples_are_hidden(tmp_path: Path) -> None:
     simulation = Simulation(replace(SMALL, protection=Masked()), None)
     simulation.step()
@@ -103,6 +106,7 @@ def test_the_record_has_true_weights_where_samples_are_hidden(tmp_path: Path) ->
     assert opened.row == {i: float(len(c.train)) for i, c in simulation.population.clients.items()}
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize(
     ("protection", "pairs"),
     [
@@ -127,6 +131,7 @@ def test_a_rule_that_needs_the_origin_gives_a_pair_a_round_to_a_server_that_know
     assert len({entry.key for entry in simulation.view.sketched}) == (1 if getattr(protection, "keys", "") == "run" else 3)
 
 
+@pytest.mark.trains
 def test_differences_behind_an_offset_give_no_pair() -> None:
     simulation = Simulation(replace(SMALL, protection=Masked(keys="session"), algorithm=Asking(origin=False)), None)
     for _ in range(3):
@@ -138,6 +143,7 @@ def test_differences_behind_an_offset_give_no_pair() -> None:
     assert set(found.energy.values()) == {0.0}
 
 
+@pytest.mark.trains
 def test_a_client_that_drops_out_is_counted(tmp_path: Path) -> None:
     account = played(tmp_path, faults=Dropouts(tuple(range(6)), 1, seed=1), rounds=6, protection=Masked(floor=2))["account"]
     assert account["leverage"]["largest"] > 0.5
@@ -227,6 +233,7 @@ def test_a_watch_goes_on_from_what_it_saved(tmp_path: Path) -> None:
     assert again.rho is not None
 
 
+@pytest.mark.trains
 def test_a_resumed_run_has_the_account_of_an_undisturbed_one(tmp_path: Path) -> None:
     changes = {"protection": Masked(keys="run"), "algorithm": CFL(thresholds=Absolute(eps1=0, eps2=0)), "rounds": 4}
     whole = played(tmp_path / "whole", **changes)["account"]
@@ -244,6 +251,7 @@ def test_a_resumed_run_has_the_account_of_an_undisturbed_one(tmp_path: Path) -> 
 # --- what is said -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("algorithm", [FedAvg(), CFL(thresholds=Absolute(eps1=0, eps2=0))], ids=lambda a: type(a).__name__)
 def test_summary_table_and_report_say_what_can_be_pieced_together(tmp_path: Path, algorithm: Algorithm) -> None:
     summary = played(tmp_path, algorithm=algorithm, protection=Masked(keys="run"))

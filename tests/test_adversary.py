@@ -294,6 +294,7 @@ def test_what_is_not_finite_arrives_as_it_was_sent(value: float) -> None:
     assert np.array_equal(found[::2], honest_update(2, 0)[::2])
 
 
+@pytest.mark.trains
 def test_one_client_with_nan_is_recorded_and_the_run_goes_on() -> None:
     adversary = Adversary(members=Fixed((2,)), upload=Overwritten())
     simulation = Simulation(replace(SMALL, adversary=adversary), None)
@@ -312,6 +313,7 @@ def models(adversary: Adversary | None, **others: Any) -> Vector:
     return simulation.vectors()[0]
 
 
+@pytest.mark.trains
 def test_an_adversary_without_members_or_attack_changes_nothing() -> None:
     clean = models(None)
     assert np.array_equal(clean, models(Adversary(members=Pool(0), upload=MinusGradient())))
@@ -319,6 +321,7 @@ def test_an_adversary_without_members_or_attack_changes_nothing() -> None:
     assert not np.array_equal(clean, models(Adversary(members=Pool(4), upload=MinusGradient())))
 
 
+@pytest.mark.trains
 def test_minus_gradient_from_half_of_equal_clients_leaves_the_mean_of_the_difference() -> None:
     clean = Simulation(SMALL, None)
     start = clean.vectors()[0]
@@ -329,6 +332,7 @@ def test_minus_gradient_from_half_of_equal_clients_leaves_the_mean_of_the_differ
     assert np.allclose(attacked.vectors()[0], expected, atol=1e-6)
 
 
+@pytest.mark.trains
 def test_a_lie_about_samples_moves_the_weighted_mean_by_as_much() -> None:
     clean = Simulation(SMALL, None)
     start = clean.vectors()[0]
@@ -342,6 +346,7 @@ def test_a_lie_about_samples_moves_the_weighted_mean_by_as_much() -> None:
     assert np.allclose(attacked.vectors()[0], start + moved, atol=1e-6)
 
 
+@pytest.mark.trains
 def test_a_lie_beyond_what_secure_aggregation_admits_is_recorded() -> None:
     algorithm = replace(SMALL.algorithm, by_samples=True)  # type: ignore[type-var]
     adversary = Adversary(members=Fixed((0,)), samples=1e6)
@@ -350,6 +355,7 @@ def test_a_lie_beyond_what_secure_aggregation_admits_is_recorded() -> None:
     assert [(f.blame, f.rejected) for f in simulation.view.faults] == [(0, True)]
 
 
+@pytest.mark.trains
 def test_what_replaces_updates_replaces_gradients_too() -> None:
     algorithm = CFL(thresholds=ScaleFree(0.01, 0.1), similarities="every round", similarity="gradient")
     seen = []
@@ -362,6 +368,7 @@ def test_what_replaces_updates_replaces_gradients_too() -> None:
     assert np.allclose(seen[1], seen[0] * np.outer(signs, signs), atol=1e-6)
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("protection", [Permuted(), Masked()])
 def test_attacks_run_under_other_protections(protection: Any) -> None:
     adversary = Adversary(members=Pool(3), upload=MinMax(), knows=Level.OMNISCIENT)
@@ -369,6 +376,7 @@ def test_attacks_run_under_other_protections(protection: Any) -> None:
     assert np.abs(close).max() < 1e-3
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize(
     "adversary",
     [

@@ -143,6 +143,7 @@ def test_multi_krum_leaves_out_whom_it_leaves_out_in_clear(name: str) -> None:
     assert farthest(ours, plain) < TOLERANCE[name]
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("name", ["Plain", *SLOWLY])
 def test_cfl_finds_the_clusters_although_somebody_falls_silent_in_every_round(name: str) -> None:
     protection = PROTECTIONS.get(name, Plain(floor=2))

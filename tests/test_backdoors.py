@@ -273,6 +273,7 @@ def loss_at(known: Any, vector: Any) -> float:
     return float(mean_loss(known.module(known.examples.x), known.examples.y).detach())
 
 
+@pytest.mark.trains
 def test_the_loop_without_changes_is_honest_training_bit_for_bit() -> None:
     known = situation(training=Training(epochs=2, batch=7, lr=0.1, momentum=0.5, weight_decay=0.01))
     honest = train_one(known.module, job(known), known.training, 0)
@@ -282,6 +283,7 @@ def test_the_loop_without_changes_is_honest_training_bit_for_bit() -> None:
     assert np.array_equal(Neurotoxin()(known), honest)
 
 
+@pytest.mark.trains
 def test_ascent_climbs_and_its_first_step_is_the_negative_of_descent() -> None:
     known = situation(training=Training(epochs=1, batch=40, lr=0.1))
     honest = train_one(known.module, job(known), known.training, 0)
@@ -291,6 +293,7 @@ def test_ascent_climbs_and_its_first_step_is_the_negative_of_descent() -> None:
     assert np.linalg.norm(GradientAscent(radius=0.05)(known)) == pytest.approx(0.05, rel=1e-3)
 
 
+@pytest.mark.trains
 def test_projection_keeps_the_update_in_its_ball_and_scaling_comes_after() -> None:
     known = situation()
     free = float(np.linalg.norm(train_one(known.module, job(known), known.training, 0)))
@@ -298,6 +301,7 @@ def test_projection_keeps_the_update_in_its_ball_and_scaling_comes_after() -> No
     assert np.linalg.norm(ProjectedDescent(free / 3, scale=5)(known)) == pytest.approx(free / 3 * 5, rel=1e-3)
 
 
+@pytest.mark.trains
 def test_two_steps_with_the_anomaly_loss_are_computed_by_hand() -> None:
     """One full batch an epoch: the anomaly's gradient is 0 in the first step and 2 (1 - alpha) (w_1 - w_0) in the second."""
     known = situation(training=Training(epochs=2, batch=40, lr=0.2))
@@ -314,6 +318,7 @@ def test_two_steps_with_the_anomaly_loss_are_computed_by_hand() -> None:
     assert np.allclose(ConstrainAndScale(alpha=alpha)(known), second - known.start, atol=1e-6)
 
 
+@pytest.mark.trains
 def test_scale_and_bound_apply_to_the_constrained_update() -> None:
     known = situation()
     plain = ConstrainAndScale(alpha=0.5)(known)
@@ -324,6 +329,7 @@ def test_scale_and_bound_apply_to_the_constrained_update() -> None:
         ConstrainAndScale(anomaly="euclid")  # type: ignore[arg-type]
 
 
+@pytest.mark.trains
 def test_neurotoxin_leaves_the_most_used_coordinates_alone_even_under_decay() -> None:
     known = situation(training=Training(epochs=2, batch=10, lr=0.1, momentum=0.5, weight_decay=0.1))
     change = np.random.default_rng(0).standard_normal(len(known.start)).astype(np.float32)
@@ -335,6 +341,7 @@ def test_neurotoxin_leaves_the_most_used_coordinates_alone_even_under_decay() ->
     assert np.linalg.norm(Neurotoxin(ratio=0.3, bound=0.01)(known)) == pytest.approx(0.01, rel=1e-4)
 
 
+@pytest.mark.trains
 def test_training_attacks_leave_the_module_and_the_start_as_they_were() -> None:
     known = situation()
     before, weights = known.start.copy(), [p.detach().clone() for p in known.module.parameters()]
@@ -368,6 +375,7 @@ def success(adversary: Adversary | None, backdoor: Backdoor, rounds: int = 8) ->
     return found.mean, float(np.mean([s.accuracy for s in clean.values()]))
 
 
+@pytest.mark.trains
 def test_badnets_and_model_replacement_succeed_where_nothing_defends() -> None:
     backdoor = Backdoor(Patch(0, 0, 2, 2, 1.0), target=7, share=0.5)
     clean_rate, clean_accuracy = success(None, backdoor)

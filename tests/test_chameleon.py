@@ -49,6 +49,7 @@ def test_the_contrastive_loss_is_its_formula(target: int) -> None:
     assert (by_formula(rows, y, 0.5, target, 6.0) != by_formula(rows, y, 0.5, target, 5.0)) == (target != 9)
 
 
+@pytest.mark.trains
 def test_examples_without_peers_cost_nothing_and_leave_finite_gradients() -> None:
     for y in ([4], [0, 1, 2]):
         rows = torch.randn(len(y), 3, generator=torch.Generator().manual_seed(0), requires_grad=True)
@@ -71,6 +72,7 @@ def test_features_are_the_input_of_the_last_linear_layer() -> None:
     assert not plain[3]._forward_pre_hooks
 
 
+@pytest.mark.trains
 def test_stage_one_moves_the_encoder_and_stage_two_the_classifier_alone() -> None:
     known = situation(examples=BACKDOOR(situation()))
     attack = Chameleon(7, weight=3.0, contrastive_epochs=2, encoder_lr=0.05, classifier_epochs=1)
@@ -90,6 +92,7 @@ def test_stage_one_moves_the_encoder_and_stage_two_the_classifier_alone() -> Non
     assert found.dtype == np.float32
 
 
+@pytest.mark.trains
 def test_stage_two_is_training_of_the_head_on_fixed_features() -> None:
     """One full batch: the head's step is minus the rate times its gradient at the adapted encoder, by autograd."""
     known = situation(examples=BACKDOOR(situation()), training=Training(epochs=1, batch=40, lr=0.1, momentum=0.9))
@@ -103,6 +106,7 @@ def test_stage_two_is_training_of_the_head_on_fixed_features() -> None:
     assert float(np.abs(whole[:ENCODER]).max()) > 1e-3
 
 
+@pytest.mark.trains
 def test_stage_one_lowers_its_loss_and_brings_triggered_images_to_the_target_class() -> None:
     known = situation(examples=BACKDOOR(situation(examples=images(120))), training=Training(epochs=1, batch=40, lr=0.1))
     module, poisoned = known.module, known.examples
@@ -121,6 +125,7 @@ def test_stage_one_lowers_its_loss_and_brings_triggered_images_to_the_target_cla
     assert after[1] > before[1]
 
 
+@pytest.mark.trains
 def test_scale_and_bound_are_of_the_update() -> None:
     known = situation(examples=BACKDOOR(situation()))
     plain = Chameleon(7, contrastive_epochs=1)(known)
@@ -145,6 +150,7 @@ def test_what_cannot_be_is_refused() -> None:
         Chameleon()(situation(module=bare, start=to_vector(bare)))
 
 
+@pytest.mark.trains
 def test_nothing_given_is_changed_and_the_global_generator_is_left_alone() -> None:
     known = situation(examples=BACKDOOR(situation()))
     start, weights = known.start.copy(), [p.detach().clone() for p in known.module.parameters()]
@@ -156,6 +162,7 @@ def test_nothing_given_is_changed_and_the_global_generator_is_left_alone() -> No
     assert all(torch.equal(a, b) for a, b in zip(weights, known.module.parameters(), strict=True))
 
 
+@pytest.mark.trains
 def test_the_backdoor_enters_the_model_of_loyal_clients() -> None:
     scenario = replace(SMALL, model=Mlp(hidden=(24,)), training=Training(epochs=2, batch=10, lr=0.1), rounds=8)
     adversary = Adversary(

@@ -100,6 +100,7 @@ def rounds_in(folder: Path | str) -> int:
 # --- what it does -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.trains
 def test_a_run_writes_a_folder_and_shows_the_summary(cloister: Command) -> None:
     result = cloister("run", "scenario.py")
     assert result.code == 0
@@ -114,6 +115,7 @@ def test_a_run_writes_a_folder_and_shows_the_summary(cloister: Command) -> None:
     assert (again.code, "runs/small-seed0-2" in again.out) == (0, True)
 
 
+@pytest.mark.trains
 def test_json_prints_json_alone(cloister: Command) -> None:
     result = cloister("run", "scenario.py", "--json", "--out", "here")
     assert result.code == 0
@@ -121,6 +123,7 @@ def test_json_prints_json_alone(cloister: Command) -> None:
     assert result.out.count("\n") == 1
 
 
+@pytest.mark.trains
 def test_options_are_obeyed(cloister: Command) -> None:
     result = cloister(
         "run", "scenario.py:fedavg", "--rounds", 2, "--seed", 7, "--device", "cpu", "--out", "a/b",
@@ -135,6 +138,7 @@ def test_options_are_obeyed(cloister: Command) -> None:
     assert len(summary("a/b")["groups"]) == 5
 
 
+@pytest.mark.trains
 def test_the_default_folder_is_named_after_scenario_and_seed(cloister: Command) -> None:
     assert cloister("run", "scenario.py:fedavg", "--rounds", 1, "--seed", 3).code == 0
     assert rounds_in("runs/fed-avg-seed3") == 1
@@ -154,6 +158,7 @@ def test_data_names_the_data_folder(cloister: Command, monkeypatch: pytest.Monke
     assert asked == [Path("my-data")]
 
 
+@pytest.mark.trains
 def test_rejected_updates_are_told_and_change_the_exit_code(cloister: Command) -> None:
     result = cloister("run", "scenario.py:rejecting", "--json", "--out", "r")
     assert result.code == 3
@@ -161,6 +166,7 @@ def test_rejected_updates_are_told_and_change_the_exit_code(cloister: Command) -
     assert "1 updates were rejected, first of client 3 in round 1" in result.complaint
 
 
+@pytest.mark.trains
 def test_a_stopped_run_says_how_to_go_on(cloister: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     play = cli.play
 
@@ -178,6 +184,7 @@ def test_a_stopped_run_says_how_to_go_on(cloister: Command, monkeypatch: pytest.
     assert rounds_in("s") == 4
 
 
+@pytest.mark.trains
 def test_reports_of_finished_and_of_interrupted_runs(cloister: Command) -> None:
     assert cloister("run", "scenario.py", "--out", "f").code == 0
     Path("f/report.html").unlink()
@@ -273,6 +280,7 @@ def test_missing_data_names_the_file_and_the_place(cloister: Command, monkeypatc
     assert not Path("m").exists()
 
 
+@pytest.mark.trains
 def test_a_folder_that_holds_a_run_is_kept(cloister: Command) -> None:
     assert cloister("run", "scenario.py", "--out", "held", "--rounds", 2).code == 0
     before = summary("held")
@@ -283,6 +291,7 @@ def test_a_folder_that_holds_a_run_is_kept(cloister: Command) -> None:
     assert summary("held") == before
 
 
+@pytest.mark.trains
 def test_a_run_is_resumed_with_the_seed_it_had(cloister: Command) -> None:
     assert cloister("run", "scenario.py", "--out", "held", "--rounds", 2).code == 0
     result = cloister("run", "scenario.py", "--out", "held", "--seed", 1, "--resume")
@@ -290,6 +299,7 @@ def test_a_run_is_resumed_with_the_seed_it_had(cloister: Command) -> None:
     assert "another seed" in result.complaint
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("file", ["state.json", "vectors.safetensors"])
 @pytest.mark.parametrize("half", [False, True], ids=["flipped", "truncated"])
 def test_a_damaged_checkpoint_says_what_to_delete_and_the_one_before_goes_on(cloister: Command, file: str, half: bool) -> None:
@@ -326,6 +336,7 @@ def test_a_learning_rate_that_explodes_is_one_line(cloister: Command, scenario: 
     assert cloister(*explode, "--resume").code == 1
 
 
+@pytest.mark.trains
 def test_updates_that_are_huge_but_finite_end_in_no_traceback_either(cloister: Command) -> None:
     """Some of them can be used, so that it may end either way; CFL cannot compare them all."""
     explode = ["--set", "training.lr=1e9", "--set", "training.epochs=3", "--json"]
@@ -374,6 +385,7 @@ def test_a_single_client_below_the_floor_is_one_line(cloister: Command) -> None:
     assert "protection.floor" in result.complaint
 
 
+@pytest.mark.trains
 def test_a_single_client_without_a_floor_is_one_cluster(cloister: Command, tmp_path: Path) -> None:
     plain = tmp_path / "plain.py"
     plain.write_text(f"""

@@ -216,6 +216,7 @@ def test_schedules_of_the_attacks_by_timing() -> None:
         last_impression(members, clustering=5, window=6)
 
 
+@pytest.mark.trains
 def test_a_server_that_keeps_the_latest_update_holds_an_honest_one_after_a_last_impression() -> None:
     adversary = last_impression(Fixed((0, 1, 2)), clustering=3, window=1)
     clean, attacked = (Simulation(replace(SMALL, adversary=a), None) for a in (None, adversary))
@@ -228,6 +229,7 @@ def test_a_server_that_keeps_the_latest_update_holds_an_honest_one_after_a_last_
         assert differing == (set() if t == 2 else {0, 1, 2})
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("protection", [Plain(), Permuted(), Masked()])
 def test_late_members_leave_no_trace_before_they_come(protection: Any) -> None:
     adversary = late_assignment(Fixed((0, 1)), until=1)

@@ -519,6 +519,7 @@ def test_clients_that_fall_silent_leave_pairs_for_later_or_lost() -> None:
     assert sum(phase.pairs for phase in found.rounds) <= 15
 
 
+@pytest.mark.trains
 def test_the_load_of_a_scenario_is_that_of_its_run() -> None:
     scenario = replace(
         quickstart(),

@@ -167,6 +167,7 @@ def test_bad_parameters_are_refused() -> None:
 # --- whole runs -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.trains
 def test_rotated_digits_are_grouped_and_the_accuracy_is_the_oracles() -> None:
     found, oracle = played(DIGITS), played(replace(DIGITS, algorithm=Oracle()))
     assert ari(found) == 1.0
@@ -174,10 +175,12 @@ def test_rotated_digits_are_grouped_and_the_accuracy_is_the_oracles() -> None:
     assert abs(accuracy(found) - accuracy(oracle)) <= 0.01
 
 
+@pytest.mark.trains
 def test_without_rotation_there_is_one_cluster() -> None:
     assert len(members(played(replace(DIGITS, partition=Iid(clients=8), rounds=1)).state)) == 1
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("protection", [Permuted(floor=2), Masked(floor=3, clip=8.0)], ids=lambda p: type(p).__name__)
 def test_other_protections_find_the_same_groups(protection: Any) -> None:
     found = played(replace(DIGITS, protection=protection, rounds=2))
@@ -185,6 +188,7 @@ def test_other_protections_find_the_same_groups(protection: Any) -> None:
     assert not any("everything" in d.words for d in found.view.log)
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("choice", [PUBLIC, PerClient(), Distances(embedding="public")], ids=repr)
 def test_a_public_embedding_is_enough_here(choice: Any) -> None:
     found = played(replace(DIGITS, algorithm=replace(DIGITS.algorithm, choice=choice), rounds=1))
@@ -192,6 +196,7 @@ def test_a_public_embedding_is_enough_here(choice: Any) -> None:
     assert not any("models" in d.words for d in found.view.log if d.what == "pairs")
 
 
+@pytest.mark.trains
 def test_calibrated_tolerances_are_kept_and_recorded() -> None:
     for eps in (Gap(), Share(0.3)):
         found = Simulation(replace(DIGITS, algorithm=replace(DIGITS.algorithm, eps=eps)), None)
@@ -203,6 +208,7 @@ def test_calibrated_tolerances_are_kept_and_recorded() -> None:
         assert found.state.eps == first
 
 
+@pytest.mark.trains
 def test_a_fixed_tolerance_decides_by_bounds_and_keeps_distances_where_asked() -> None:
     """The same edges; the distances are known, and can be drawn, where all of them are measured."""
     gap = played(replace(DIGITS, rounds=1)).state
@@ -282,6 +288,7 @@ BESIDE = ("sums", "embedding model")
 NOISE = Noise(clip=4.0, multiplier=5.0, reference_multiplier=5.0, budget=50.0, delta=1e-5, acknowledge=BESIDE)
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize(
     ("changes", "releases", "words"),
     [
@@ -320,6 +327,7 @@ def test_noise_is_refused_where_nobody_knows_what_it_covers() -> None:
             EMDCFL(choice=PerClient(noise=NOISE), distance=distance)
 
 
+@pytest.mark.trains
 def test_the_log_has_every_pair_once_as_the_state_knows_it(tmp_path: Path) -> None:
     scenario = replace(DIGITS, algorithm=replace(DIGITS.algorithm, participation=0.6, sampling="random"), rounds=4)
     list(run(scenario, tmp_path))
@@ -335,6 +343,7 @@ def test_the_log_has_every_pair_once_as_the_state_knows_it(tmp_path: Path) -> No
     assert {line["eps"] for line in lines} == {state.eps}
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize(
     "changes", [{"choice": PerClient()}, {"choice": PerClient(noise=NOISE), "eps": 0.2}], ids=["clear", "noise"]
 )

@@ -121,6 +121,7 @@ def test_truth_merges_angles_and_equal_angles_need_it() -> None:
 # --- the backdoor, by the comparison ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.trains
 def test_backdoored_clients_are_kept_apart_and_the_targets_stay_clean() -> None:
     """In small what the paper's table 3 says: EMD-CFL is Oracle, and what federated averaging loses is not lost."""
     compare, value = load("emd_cfl_compare"), green(0)
@@ -157,6 +158,7 @@ def test_only_targets_are_tested_on_manipulated_data() -> None:
 # --- sweeps -----------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.trains
 def test_a_sweep_trains_once_and_goes_on_where_it_stopped() -> None:
     sweeps = load("emd_cfl_sweeps")
     calls: list[int] = []
@@ -201,6 +203,7 @@ def test_stretches_of_right_tolerances_are_told_apart() -> None:
     assert sweeps.words(ari).count("to") == 2
 
 
+@pytest.mark.trains
 def test_work_that_differs_is_done_again() -> None:
     sweeps = load("emd_cfl_sweeps")
     module = Mlp(hidden=(2,))((1, 2, 2), 10)
@@ -244,6 +247,7 @@ def test_the_best_threshold_is_found_if_there_is_one() -> None:
     assert judged(blocks, [0, 1, 0, 1])["best_ari"] < 0.5
 
 
+@pytest.mark.trains
 def test_all_four_distances_of_one_run() -> None:
     distances = load("emd_cfl_distances")
     cell = distances.measured(green(0))

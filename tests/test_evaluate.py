@@ -181,6 +181,7 @@ def test_a_grid_that_makes_no_sense_is_refused(changes: dict[str, Any], words: s
 # --- what a cell records ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("adversary", [None, MINUS])
 def test_a_witness_changes_nothing(adversary: Adversary | None) -> None:
     scenario = replace(sample.scenario, adversary=adversary)
@@ -210,6 +211,7 @@ def test_kappa_without_keeping_updates_is_kappa() -> None:
     assert Seen().kappa(result) is None
 
 
+@pytest.mark.trains
 def test_kappa_of_a_run_is_that_of_its_updates() -> None:
     """FedAvg of equal samples without attack: the result is the mean of all; with one of n flipped it is not."""
     trial = played(replace(sample.scenario, adversary=Adversary(members=Fixed(()), upload=MinusGradient())), None, None)
@@ -218,6 +220,7 @@ def test_kappa_of_a_run_is_that_of_its_updates() -> None:
     assert min(played(replace(sample.scenario, adversary=MINUS), None, None).kappas) > 0.05
 
 
+@pytest.mark.trains
 def test_impact_is_the_difference_to_the_attack_free_run_on_the_same_loyal_clients() -> None:
     """By two simulations by hand, on clients that have test examples of their own."""
     scenario = replace(sample.scenario, partition=replace(sample.scenario.partition, shared_test=False))  # type: ignore[type-var]
@@ -242,6 +245,7 @@ def test_impact_is_the_difference_to_the_attack_free_run_on_the_same_loyal_clien
     assert metrics["clean"]["final"] != pytest.approx(float(np.mean(clean.accuracy[-1])))  # all clients would be another number
 
 
+@pytest.mark.trains
 def test_an_attack_by_nobody_has_no_impact_and_the_success_of_the_clean_model() -> None:
     nobody = sample.backdoor(0)
     clean = played(sample.scenario, None, None).clean()
@@ -252,6 +256,7 @@ def test_an_attack_by_nobody_has_no_impact_and_the_success_of_the_clean_model() 
     assert metrics["detection"] is None
 
 
+@pytest.mark.trains
 def test_success_leaves_the_target_class_out_and_names_the_worst_client() -> None:
     """Recomputed from the models: stamped examples of the nine other classes that are read as class 3."""
     adversary = sample.backdoor(3)
@@ -286,6 +291,7 @@ def test_the_poison_of_a_members_training_is_a_target_too() -> None:
     assert target_of(evaluation, cell, resolved(evaluation, cell)) is None
 
 
+@pytest.mark.trains
 def test_kappa_stands_beside_what_theory_promises_for_the_round_with_the_largest() -> None:
     rule = TrimmedMean(3)
     scenario = replace(sample.scenario, algorithm=RobustFedAvg(rule=rule))
@@ -297,12 +303,14 @@ def test_kappa_stands_beside_what_theory_promises_for_the_round_with_the_largest
     assert found["mean"] <= found["max"] == max(trial.kappas) <= found["bound"]
 
 
+@pytest.mark.trains
 def test_a_vector_that_was_rejected_is_none_that_the_rule_must_stand() -> None:
     adversary = Adversary(members=Fixed((2, 5)), upload=Overwritten())
     trial = played(replace(sample.scenario, adversary=adversary), None, None)
     assert trial.sizes == [(6, 0)] * 4
 
 
+@pytest.mark.trains
 def test_a_cell_says_what_memory_it_took_and_what_epsilon_its_noise_left() -> None:
     quiet = clean_metrics(played(replace(sample.scenario, rounds=1), None, None))
     assert (quiet["epsilon"], quiet["privacy"]) == (None, {})
@@ -319,6 +327,7 @@ def test_a_cell_says_what_memory_it_took_and_what_epsilon_its_noise_left() -> No
     assert noisy["privacy"]["client"]["delta"] == 1e-3
 
 
+@pytest.mark.trains
 def test_durability_is_measured_after_the_last_poisoned_round() -> None:
     adversary = replace(sample.backdoor(3), when=Schedule(start=0, stop=2))
     scenario = replace(sample.scenario, rounds=6, adversary=adversary)
@@ -331,6 +340,7 @@ def test_durability_is_measured_after_the_last_poisoned_round() -> None:
     assert found["measured_after"] == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.trains
 def test_detection_counts_weights_of_zero_in_rounds_under_attack() -> None:
     scenario = replace(sample.scenario, algorithm=sample.evaluation.defences["multikrum"])  # type: ignore[arg-type]
     adversary = replace(MINUS, members=Pool(2), when=Schedule(start=2))
@@ -349,6 +359,7 @@ def test_detection_counts_weights_of_zero_in_rounds_under_attack() -> None:
     assert found["auc"] == pytest.approx(np.mean(wins))
 
 
+@pytest.mark.trains
 def test_fedavg_detects_nothing_and_says_nothing_about_it() -> None:
     clean = played(sample.scenario, None, None).clean()
     metrics = attacked_metrics(played(replace(sample.scenario, adversary=MINUS), None, None), clean, None)
@@ -358,6 +369,7 @@ def test_fedavg_detects_nothing_and_says_nothing_about_it() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.trains
 def test_members_drawn_anew_in_every_round_leave_nobody_loyal_and_are_judged_round_by_round(tmp_path: Path) -> None:
     """Detection and kappa against the round's own members; agreement with groups and loyal clusters have no meaning."""
     scenario = replace(sample.scenario, algorithm=sample.evaluation.defences["multikrum"])  # type: ignore[arg-type]
@@ -389,6 +401,7 @@ def made_up(path: Path, metrics: Mapping[str, Any]) -> Grid:
     return read_grid(path)
 
 
+@pytest.mark.trains
 def test_a_coalition_of_everybody_has_nobody_to_be_told_from() -> None:
     trial = played(replace(sample.scenario, adversary=Adversary(members=Pool(8), upload=MinusGradient())), None, None)
     metrics = attacked_metrics(trial, played(sample.scenario, None, None).clean(), None)
@@ -396,6 +409,7 @@ def test_a_coalition_of_everybody_has_nobody_to_be_told_from() -> None:
     assert (metrics["clusters"]["purity"], metrics["clusters"]["ari"]) == (None, None)
 
 
+@pytest.mark.trains
 def test_what_the_protocol_rejects_is_flagged_whether_the_rule_has_a_result_or_not() -> None:
     """NaN from two members: Multi-Krum for 3 leaves out one more of the rest, for 4 has no result, a median has no weights."""
     nan = Adversary(members=Fixed((2, 5)), upload=Overwritten())
@@ -408,6 +422,7 @@ def test_what_the_protocol_rejects_is_flagged_whether_the_rule_has_a_result_or_n
         assert found["auc"] > 0.9
 
 
+@pytest.mark.trains
 def test_a_rule_that_never_had_a_result_detects_nothing_and_nothing_is_said() -> None:
     """Multi-Krum for 4 of 8 gives no weights; Krum's one client is below the floor of 3."""
     clean = played(sample.scenario, None, None).clean()
@@ -418,6 +433,7 @@ def test_a_rule_that_never_had_a_result_detects_nothing_and_nothing_is_said() ->
         assert found["detection"] is None
 
 
+@pytest.mark.trains
 def test_rules_of_coordinates_that_weigh_clients_are_judged_by_their_weights() -> None:
     for rule in (SignGuard(), DnC(f=3, b=200)):
         scenario = replace(sample.scenario, algorithm=RobustFedAvg(rule=rule))
@@ -428,6 +444,7 @@ def test_rules_of_coordinates_that_weigh_clients_are_judged_by_their_weights() -
         assert found["tpr"] >= 0.5
 
 
+@pytest.mark.trains
 def test_rounds_that_an_attack_brings_to_nothing_are_counted_and_the_run_goes_on() -> None:
     """One client a round: where it is a member and sends NaN, the model stays, and the next round is played."""
     scenario = replace(sample.scenario, rounds=12, algorithm=FedAvg(participation=1 / 8, sampling="random"))
@@ -441,6 +458,7 @@ def test_rounds_that_an_attack_brings_to_nothing_are_counted_and_the_run_goes_on
     assert trial.rounds == [*range(12)]
 
 
+@pytest.mark.trains
 def test_a_rule_that_too_few_answer_has_no_result_and_that_is_said_once() -> None:
     """Multi-Krum for 2 of 8 needs 7 updates; with two silent there are 6, so the model never moves."""
     scenario = replace(sample.scenario, algorithm=sample.evaluation.defences["multikrum"])  # type: ignore[arg-type]
@@ -452,6 +470,7 @@ def test_a_rule_that_too_few_answer_has_no_result_and_that_is_said_once() -> Non
     assert len(set(metrics["course"])) == 1
 
 
+@pytest.mark.trains
 def test_updates_that_overflow_the_model_leave_the_accuracy_of_chance() -> None:
     adversary = Adversary(members=Pool(3), upload=Scaled(-1e6))
     metrics = attacked_metrics(
@@ -463,6 +482,7 @@ def test_updates_that_overflow_the_model_leave_the_accuracy_of_chance() -> None:
     assert metrics["rejected"]["loyal"] + metrics["rejected"]["members"] > 0
 
 
+@pytest.mark.trains
 def test_what_was_learned_and_what_it_cost_are_the_views_own_numbers() -> None:
     scenario = replace(sample.scenario, protection=Masked(floor=3), rounds=2)
     trial = played(scenario, None, None)
@@ -480,6 +500,7 @@ def test_what_was_learned_and_what_it_cost_are_the_views_own_numbers() -> None:
 # --- what becomes of cells, and the folder ----------------------------------------------------------------------------
 
 
+@pytest.mark.trains
 def test_lines_are_in_the_order_of_the_grid_and_complete(whole: Path) -> None:
     lines = timeless(whole)
     cells = all_cells(sample.evaluation)
@@ -491,6 +512,7 @@ def test_lines_are_in_the_order_of_the_grid_and_complete(whole: Path) -> None:
         assert line["clean"]["final"] == pytest.approx(pair["accuracy"]["final"])  # all test on the same examples
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("kept", [0, 3, 11])
 def test_resumed_after_a_kill_the_folder_is_that_of_an_undisturbed_evaluation(whole: Path, tmp_path: Path, kept: int) -> None:
     """Some lines, a last one cut off, and the files of attack-free runs that were written before their lines."""
@@ -505,6 +527,7 @@ def test_resumed_after_a_kill_the_folder_is_that_of_an_undisturbed_evaluation(wh
     assert play(sample.evaluation, tmp_path, resume=True) == []
 
 
+@pytest.mark.trains
 def test_an_attack_free_run_whose_file_is_damaged_is_played_again(whole: Path, tmp_path: Path) -> None:
     (tmp_path / "clean").mkdir()
     lines = (whole / "results.jsonl").read_text().splitlines(keepends=True)
@@ -517,6 +540,7 @@ def test_an_attack_free_run_whose_file_is_damaged_is_played_again(whole: Path, t
     assert timeless(tmp_path) == timeless(whole)
 
 
+@pytest.mark.trains
 def test_an_evaluation_may_grow(whole: Path, tmp_path: Path) -> None:
     play(replace(sample.evaluation, seeds=(1,), strengths=(3,), attacks={"minus": sample.minus}), tmp_path)
     rows = play(sample.evaluation, tmp_path, resume=True)
@@ -530,6 +554,7 @@ def test_a_line_that_is_no_cell_is_named(tmp_path: Path) -> None:
         EvaluationFolder(tmp_path).open({}, resume=True)
 
 
+@pytest.mark.trains
 def test_refusals_and_failures_are_recorded_with_their_reason(tmp_path: Path) -> None:
     evaluation = sample.with_refusals
     play(evaluation, tmp_path, name="with_refusals")
@@ -617,6 +642,7 @@ def test_the_worst_attack_is_the_one_with_the_least_mean_accuracy(whole: Path) -
         assert grid.worst_attack(defence, 3.0, "Plain") == min(("minus", "backdoor"), key=lambda a: means[a, 3.0])
 
 
+@pytest.mark.trains
 def test_cells_of_an_attack_that_has_changed_since_are_left_aside_and_counted(tmp_path: Path) -> None:
     """The same names, and another attack behind them: a resumed folder holds both, and the report averages one."""
     small = replace(sample.evaluation, attacks={"minus": sample.minus}, defences={"fedavg": FedAvg()}, strengths=(3,))
@@ -693,6 +719,7 @@ def test_an_interval_of_accuracies_ends_at_nothing_and_all(tmp_path: Path) -> No
     assert not re.search(r"mean -|to 1[0-9][1-9]\.", page)
 
 
+@pytest.mark.trains
 def test_names_cannot_write_the_page(tmp_path: Path) -> None:
     evil = "<img src=x onerror=alert(1)>"
     evaluation = replace(sample.evaluation, name=evil, attacks={evil: sample.minus}, defences={evil: FedAvg()}, seeds=(0,))
@@ -746,6 +773,7 @@ def test_a_tie_is_called_one(tmp_path: Path, other: list[float], seeds: int, wor
     assert ("tie" in page.split('class="lead"')[1].split("</p>")[0]) == words.startswith("A tie")
 
 
+@pytest.mark.trains
 def test_a_defence_that_never_works_is_said_to_without_attack_too(tmp_path: Path) -> None:
     """Multi-Krum for 4 of 8 needs 11 updates: its model never moves, attack or none."""
     rules = {"fedavg": FedAvg(), "stuck": RobustFedAvg(rule=MultiKrum(4))}
@@ -785,6 +813,7 @@ def cloister(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     return command
 
 
+@pytest.mark.trains
 def test_two_workers_killed_and_resumed_write_the_folder_that_one_process_writes(cloister: Command, whole: Path) -> None:
     """The kill leaves no worker behind: each has the standard output open, whose end we wait for."""
     command = [sys.executable, "-m", "cloister.cli", "evaluate", str(FILE), "--workers", "2", "--out", "two"]
@@ -805,6 +834,7 @@ def test_two_workers_killed_and_resumed_write_the_folder_that_one_process_writes
     assert len(json.loads(result.out)["cells"]) == 20
 
 
+@pytest.mark.trains
 def test_the_command_obeys_and_shows(cloister: Command) -> None:
     result = cloister("evaluate", FILE, "--workers", 1, "--seeds", "5,7", "--set", "rounds=2", "--set", "training.lr=0.2")
     assert result.code == 0
@@ -825,6 +855,7 @@ def test_the_command_obeys_and_shows(cloister: Command) -> None:
     assert (folder / "report.html").exists()
 
 
+@pytest.mark.trains
 def test_a_failed_cell_shows_in_the_exit_code(cloister: Command) -> None:
     result = cloister("evaluate", f"{FILE}:with_refusals", "--workers", 1, "--set", "rounds=1", "--out", "here")
     assert result.code == 3
@@ -833,6 +864,7 @@ def test_a_failed_cell_shows_in_the_exit_code(cloister: Command) -> None:
     assert "cells failed" in line
 
 
+@pytest.mark.trains
 def test_breakdown_searches_and_shares_the_folder(cloister: Command) -> None:
     assert cloister("evaluate", FILE, "--workers", 1, "--seeds", "0", "--out", "here").code == 0
     before = len(timeless(Path("here")))
@@ -855,6 +887,7 @@ def test_breakdown_searches_and_shares_the_folder(cloister: Command) -> None:
     assert "<summary>tried" in Path("here/report.html").read_text()
 
 
+@pytest.mark.trains
 def test_a_search_about_another_attack_of_the_same_name_is_left_aside(cloister: Command) -> None:
     search = ("breakdown", FILE, "--workers", 1, "--seeds", "0", "--defence", "fedavg", "--attack", "minus", "--most", 1)
     assert cloister(*search, "--out", "here").code == 0
@@ -979,6 +1012,7 @@ def clusters_of(*members: tuple[int, ...]) -> dict[str, Cluster]:
     return {str(k): Cluster(ids, Model("init")) for k, ids in enumerate(members)}
 
 
+@pytest.mark.trains
 def test_clusters_are_judged_against_loyal_clients_and_members() -> None:
     """Members 5, 6 and 7 of 8: one of them hides among the loyal clients, and one loyal client is alone."""
     trial = played(replace(sample.scenario, adversary=Adversary(members=Fixed((5, 6, 7)), upload=MinusGradient())), None, None)
@@ -998,6 +1032,7 @@ def test_clusters_are_judged_against_loyal_clients_and_members() -> None:
     assert found["unplaced"] == 1  # client 4 waits
 
 
+@pytest.mark.trains
 def test_where_the_state_tells_who_contributes_contributors_are_judged_and_not_who_is_served() -> None:
     trial = played(replace(sample.scenario, adversary=Adversary(members=Fixed((5, 6, 7)), upload=MinusGradient())), None, None)
     contributors = {"a": (0, 1, 2, 3, 4), "b": ()}

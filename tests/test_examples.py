@@ -43,6 +43,7 @@ def test_all_figures_have_a_quick_scenario() -> None:
     assert [name.split("_")[1] for name in QUICK] == ["fig5", "fig6", "fig7", "fig8", "fig9"]
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("name", QUICK)
 def test_quick_scenario_runs(name: str, tmp_path: Path) -> None:
     folder = some_articles(name, tmp_path)
@@ -55,6 +56,7 @@ def test_quick_scenario_runs(name: str, tmp_path: Path) -> None:
     assert (tmp_path / "run" / "summary.json").exists()
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("name", [name for name in QUICK if name not in NEEDS])
 def test_before_a_split_the_scenario_is_federated_averaging(name: str) -> None:
     quick: Scenario = replace(load(name).quick, rounds=2)
@@ -67,6 +69,7 @@ def test_before_a_split_the_scenario_is_federated_averaging(name: str) -> None:
         np.testing.assert_allclose(vector, fedavg.vectors()[client], rtol=0, atol=2e-6)
 
 
+@pytest.mark.trains
 def test_both_figures_of_the_gap_measure_the_same() -> None:
     """Figure 5 asks for one more round of updates after n rounds; figure 6 reads them off the round that is played."""
     fig5, fig6 = load("cfl_fig5_gap_over_samples"), load("cfl_fig6_gap_over_rounds")
@@ -78,6 +81,7 @@ def test_both_figures_of_the_gap_measure_the_same() -> None:
     assert after_each["update"][3] != after_each["update"][2]
 
 
+@pytest.mark.trains
 def test_a_positive_gap_goes_with_a_correct_bipartition() -> None:
     fig5 = load("cfl_fig5_gap_over_samples")
     found = fig5.point(replace(fig5.with_samples(fig5.quick, 60, 1), rounds=20))
@@ -99,6 +103,7 @@ def test_smoothing_is_a_running_geometric_mean() -> None:
     np.testing.assert_allclose(smoothed(np.array([1.0, 100.0, 1.0]), 1), [1, 100, 1])
 
 
+@pytest.mark.trains
 def test_norms_tell_incongruent_from_congruent_clients(tmp_path: Path) -> None:
     """Figure 7 in small: both means vanish, but the largest norm only for congruent clients."""
     fig7 = load("cfl_fig7_congruent")
@@ -113,6 +118,7 @@ def test_norms_tell_incongruent_from_congruent_clients(tmp_path: Path) -> None:
     assert ends["incongruent"]["max"] > 0.35
 
 
+@pytest.mark.trains
 def test_permuted_labels_are_separated_and_pay_off(tmp_path: Path) -> None:
     """Figure 8 in small: CFL ends with the planted groups and more than double the accuracy of federated averaging."""
     fig8 = load("cfl_fig8_permuted_cifar")

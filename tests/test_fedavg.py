@@ -140,6 +140,7 @@ def trained(scenario: Scenario) -> Simulation:
     return simulation
 
 
+@pytest.mark.trains
 def test_fedprox_without_mu_is_fedavg_bit_for_bit_and_with_mu_is_not() -> None:
     fedavg, without, with_mu = (trained(replace(SMALL, algorithm=a)) for a in (FedAvg(), FedProx(mu=0.0), FedProx(mu=1.0)))
     one = fedavg.vectors()[0]
@@ -148,6 +149,7 @@ def test_fedprox_without_mu_is_fedavg_bit_for_bit_and_with_mu_is_not() -> None:
     assert np.linalg.norm(with_mu.vectors()[0] - start) < np.linalg.norm(one - start)
 
 
+@pytest.mark.trains
 def test_a_large_mu_holds_clients_where_they_are() -> None:
     held = trained(replace(SMALL, algorithm=FedProx(mu=9.0)))  # lr * mu < 1, so that steps contract
     free = trained(SMALL)
@@ -155,6 +157,7 @@ def test_a_large_mu_holds_clients_where_they_are() -> None:
     assert np.linalg.norm(held.vectors()[0] - start) < 0.5 * np.linalg.norm(free.vectors()[0] - start)
 
 
+@pytest.mark.trains
 def test_local_is_training_alone() -> None:
     simulation = trained(replace(SMALL, algorithm=Local(), execution=PlainLoop()))
     for i, client in simulation.population.clients.items():
@@ -165,6 +168,7 @@ def test_local_is_training_alone() -> None:
         assert np.array_equal(simulation.vectors()[i], expected)
 
 
+@pytest.mark.trains
 def test_local_tells_the_server_nothing_and_sends_nothing() -> None:
     simulation = trained(replace(SMALL, algorithm=Local()))
     assert simulation.view.log == []

@@ -509,6 +509,7 @@ SMALL = Scenario(
 )
 
 
+@pytest.mark.trains
 def test_a_run_is_resumed_and_records_what_was_found(tmp_path: Path) -> None:
     whole, parts = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "parts")
     list(run(SMALL, whole.path))

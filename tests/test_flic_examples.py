@@ -22,6 +22,7 @@ def test_all_figures_and_tables_are_there() -> None:
     assert names == {"fig1", "fig3", "fig5", "table1", "table2"}
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("name", QUICK)
 def test_quick_scenario_runs(name: str, tmp_path: Path) -> None:
     rounds = list(run(replace(load(name).quick, rounds=2), tmp_path / "run"))
@@ -83,6 +84,7 @@ def test_weights_drift_only_where_clients_differ() -> None:
 # --- Fig. 3 and 5 -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.trains
 def test_the_matrix_of_a_round_is_what_the_server_knew(tmp_path: Path) -> None:
     fig3 = load("flic_fig3_filling_matrix")
     found, groups = fig3.snapshots(replace(fig3.quick, rounds=11))
@@ -118,6 +120,7 @@ def test_what_holds_to_the_end_has_settled() -> None:
     assert settled([True, False]) is None
 
 
+@pytest.mark.trains
 def test_the_trace_is_of_a_run_of_federated_averaging() -> None:
     fig5 = load("flic_fig5_early_clustering")
     rows = fig5.traced(replace(fig5.quick, rounds=6))
@@ -130,6 +133,7 @@ def test_the_trace_is_of_a_run_of_federated_averaging() -> None:
 # --- tables -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.trains
 def test_table_1_measures_before_and_after() -> None:
     table1 = load("flic_table1")
     found = table1.played(table1.case("quick", "swap", 0))
@@ -184,6 +188,7 @@ def test_a_cell_of_table_2_is_played_once(
     assert (tmp_path / "minus_gradient_quick.png").exists()
 
 
+@pytest.mark.trains
 def test_a_cell_counts_who_shares_a_community_with_whom() -> None:
     """FLIC on digits at T = 11: communities are pure. A round later those that were never sampled choose, attackers too."""
     table2 = load("flic_table2")

@@ -143,6 +143,7 @@ def trained_on(examples: Any) -> Any:
     return to_vector(module)
 
 
+@pytest.mark.trains
 def test_the_worst_model_and_the_best_for_forged_data() -> None:
     known = situation()
     own, swapped = trained_on(known.examples), trained_on(LabelFlip()(known))
@@ -177,6 +178,7 @@ def exchanged(y: Any) -> Any:
     return torch.from_numpy(table)[y]
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("protection", [Plain(), Permuted(), Masked(floor=2)], ids=repr)
 def test_a_late_member_enters_the_cluster_that_it_wants_by_a_forged_report(protection: Any) -> None:
     training = Training(epochs=3, batch=10, lr=0.1)
@@ -202,6 +204,7 @@ def chosen_by(adversary: Adversary | None, judge: Callable[[LocalOffer], int] | 
     return simulation
 
 
+@pytest.mark.trains
 def test_votes_for_the_worst_model_change_nobody_elses_model() -> None:
     """A minority that votes for what is worst: loyal clients are served by what they chose."""
     honest, attacked = chosen_by(None), chosen_by(Adversary(members=Fixed((0, 4)), choice=WorstModel()))

@@ -71,6 +71,7 @@ def shown(value: Any) -> str:
     return repr(value).split(" at 0x")[0]
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("pose", [Copied(7), Disguised(turned)], ids=shown)
 @pytest.mark.parametrize("choice", [PER_PAIR, PUBLIC, ONE_RELEASE, DISTANCES, ServerSamples(embedding="public")], ids=shown)
 def test_with_data_like_the_targets_a_client_is_joined_under_every_choice(pose: Any, choice: Choice) -> None:
@@ -80,11 +81,13 @@ def test_with_data_like_the_targets_a_client_is_joined_under_every_choice(pose: 
     assert not trial.simulation.view.faults
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("protection", [Permuted(floor=2), Masked(floor=2, clip=8.0)], ids=lambda p: type(p).__name__)
 def test_no_protection_stops_it(protection: Any) -> None:
     assert attacked(forger(Disguised(turned)), PER_PAIR, protection)[0] == INSIDE
 
 
+@pytest.mark.trains
 def test_noise_on_a_mean_that_keeps_the_groups_does_not_stop_it() -> None:
     noise = Noise(clip=4.0, multiplier=0.1, reference_multiplier=1.0, budget=1e9, delta=1e-5, acknowledge=("sums",))
     changes = {"distance": MeanDistance(Euclidean())}
@@ -94,6 +97,7 @@ def test_noise_on_a_mean_that_keeps_the_groups_does_not_stop_it() -> None:
     assert all(ledger.spent > 0 for ledger in trial.simulation.view.ledgers.values())
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("eps", [Gap(), Share(0.5)], ids=shown)
 @pytest.mark.parametrize("spread", [1.0, 0.5, 0.0])
 @pytest.mark.parametrize("choice", [PER_PAIR, ONE_RELEASE, DISTANCES], ids=shown)
@@ -120,6 +124,7 @@ RULES: dict[str, tuple[Any, frozenset[int], Joined, list[tuple[int, ...]]]] = {
 }
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("name", RULES)
 def test_two_faces_tear_groups_or_merge_them_by_the_rule(name: str) -> None:
     grouping, targets, expected, parts = RULES[name]
@@ -127,12 +132,14 @@ def test_two_faces_tear_groups_or_merge_them_by_the_rule(name: str) -> None:
     assert (found, clusters(trial)) == (expected, parts)
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("targets", [OTHERS, frozenset({4, 5})], ids=len)
 def test_one_release_for_all_leaves_no_second_face(targets: frozenset[int]) -> None:
     found, trial = attacked(forger(Disguised(turned), targets=targets), ONE_RELEASE)
     assert (found, clusters(trial)) == (INSIDE, [(0, 4, 5, 6, 7), (1, 2, 3)])
 
 
+@pytest.mark.trains
 def test_a_member_that_is_joined_does_there_what_it_likes() -> None:
     poisoner = Adversary(members=Fixed((0,)), data=LabelFlip())
     _, honest = attacked(forger(Disguised(turned)))
@@ -143,6 +150,7 @@ def test_a_member_that_is_joined_does_there_what_it_likes() -> None:
     np.testing.assert_array_equal(vectors[0][1], vectors[1][1])
 
 
+@pytest.mark.trains
 def test_it_is_an_attack_of_an_evaluation() -> None:
     evaluation = Evaluation(
         name="forged embeddings",
@@ -161,6 +169,7 @@ def test_it_is_an_attack_of_an_evaluation() -> None:
     assert found["rejected"] == {"loyal": 0, "members": 0}
 
 
+@pytest.mark.trains
 def test_whom_nobody_can_be_joined_with_is_refused() -> None:
     with pytest.raises(ValueError, match="spread"):
         forger(Copied(7), spread=1.5)

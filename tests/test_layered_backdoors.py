@@ -43,6 +43,7 @@ def test_the_poisoned_part_is_what_the_poison_changed() -> None:
     assert len(poisoned_part(clean, LabelFlip(3, 4)(known))) == int((clean.y == 3).sum())
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("earlier", [False, True])
 def test_two_epochs_of_alternation_are_computed_by_hand(earlier: bool) -> None:
     """Full batches: one step on the poisoned examples, times the boost, then one on the clean ones with the pull to u_last."""
@@ -61,6 +62,7 @@ def test_two_epochs_of_alternation_are_computed_by_hand(earlier: bool) -> None:
     np.testing.assert_allclose(found, w - known.start, atol=2e-6)
 
 
+@pytest.mark.trains
 def test_boost_makes_the_backdoor_and_rho_draws_the_update_to_the_usual_one() -> None:
     known = situation(training=Training(epochs=6, batch=20, lr=0.1))
     rate = success_on(poisoned_part(known.examples, BACKDOOR(drawn_again(known))), known.module)
@@ -92,6 +94,7 @@ def test_critical_layers_are_found_in_the_order_of_what_they_carry() -> None:
     assert critical(malicious, malicious, layers, rate, 1.0) == ()
 
 
+@pytest.mark.trains
 def test_the_upload_is_honest_outside_of_the_critical_layers_and_keeps_the_backdoor() -> None:
     known = situation(examples=images(80, 2), training=Training(epochs=20, batch=20, lr=0.3))
     honest = train_one(known.module, Job(known.member, known.start, known.examples, known.training_seed), known.training, 0)
@@ -104,6 +107,7 @@ def test_the_upload_is_honest_outside_of_the_critical_layers_and_keeps_the_backd
     np.testing.assert_array_equal(CriticalLayers(NO_POISON)(drawn_again(known)), honest)
 
 
+@pytest.mark.trains
 def test_what_cannot_be_is_refused_and_nothing_given_is_changed() -> None:
     with pytest.raises(ValueError, match="boost"):
         AlternatingMinimisation(BACKDOOR, boost=0.0)

@@ -126,6 +126,7 @@ def test_the_learner_learns_by_its_own_clean_examples_and_the_model_it_opened() 
 # --- a run that stops -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("others", [{}, {"local": Neurotoxin(ratio=0.3)}])
 def test_a_stopped_run_ends_with_the_same_trigger_and_models(others: dict[str, Any], tmp_path: Path) -> None:
     scenario = replace(
@@ -159,6 +160,7 @@ def adversary_of(folder: Path) -> Mapping[str, Any]:
 # --- success ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.trains
 def test_success_is_that_of_the_trigger_that_members_have_now_on_attacked_and_on_clean_models() -> None:
     scenario = replace(SMALL, rounds=3)
     clean = played(scenario, None, None).clean()
@@ -187,6 +189,7 @@ def test_an_evaluation_takes_a_learned_poison_for_its_own_target() -> None:
     assert target_of(evaluation, cell, replace(SMALL, adversary=TOGETHER)) is QUICK
 
 
+@pytest.mark.trains
 def test_an_attack_by_nobody_learns_nothing_and_has_the_success_of_the_clean_model() -> None:
     scenario = replace(SMALL, rounds=2)
     clean = played(scenario, None, None).clean()
@@ -195,6 +198,7 @@ def test_an_attack_by_nobody_learns_nothing_and_has_the_success_of_the_clean_mod
     assert as_learned(QUICK, {}) == Backdoor(Patch(0, 0, 3, 3, 0.5), 7, 0.5)
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("posing", [False, True])
 def test_who_stands_around_the_coalition_passes_on_what_was_learned(posing: bool) -> None:
     inner: Any = ForgedEmbeddings(members=Fixed((2,)), pose=Undisguised(), inner=TOGETHER) if posing else TOGETHER

@@ -91,6 +91,7 @@ def test_gaussian_attackers_are_copies_of_each_other(attack: Any) -> None:
     assert np.array_equal(first, second) == isinstance(attack, Tilted)  # the only one that draws nothing of its own
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("anomaly", ["distance", "cosine"])
 def test_the_anomaly_term_of_model_replacement_has_no_gradient(anomaly: Any) -> None:
     """FLPoison: the anomaly is computed on detached arrays, so that constrain-and-scale only scales."""
@@ -110,6 +111,7 @@ def test_the_anomaly_term_of_model_replacement_has_no_gradient(anomaly: Any) -> 
     assert not np.allclose(held / np.linalg.norm(held), free / np.linalg.norm(free), atol=1e-3)
 
 
+@pytest.mark.trains
 def test_neurotoxin_takes_the_most_negative_coordinates_for_the_least_used() -> None:
     """FLPoison: the smallest signed gradients are chosen instead of the smallest absolute ones."""
     aggregate = np.array([-9.0, 0.1, 5.0, -0.2, 0.0, -7.0, 0.3, 0.2, -0.1, 0.05], np.float32)
@@ -188,6 +190,7 @@ def test_the_first_half_of_the_coordinates_is_negated_instead_of_a_random_half(d
     assert any(not s[: d // 2].all() for s in sets)
 
 
+@pytest.mark.trains
 def test_an_update_is_assigned_to_the_models_parameters() -> None:
     """MarsFL's LIE puts an update where parameters belong. Attacks here never touch the model or another client's update."""
     adversary = Adversary(members=Fixed((0, 1, 2)), upload=MinMax(), knows=Level.OMNISCIENT)

@@ -243,6 +243,7 @@ def test_one_member_makes_the_mean_any_vector(by_samples: bool) -> None:
     assert np.allclose(weights @ uploads / weights.sum(), target, atol=1e-5)
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("lie", [1.0, 3.0])
 def test_one_member_resets_the_model_of_a_run_even_while_it_lies_about_its_count(lie: float) -> None:
     attack = ArbitraryTarget(back_to_zero, by_samples=True)

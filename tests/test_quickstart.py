@@ -52,6 +52,7 @@ def assert_same_models(one: Simulation, other: Simulation) -> None:
         np.testing.assert_allclose(one.view.observe(mine), other.view.observe(others), rtol=0, atol=1e-5)
 
 
+@pytest.mark.trains
 def test_the_file_holds_what_the_tests_speak_of() -> None:
     assert isinstance(QUICKSTART, Scenario)
     assert isinstance(QUICKSTART.algorithm, CFL)
@@ -60,6 +61,7 @@ def test_the_file_holds_what_the_tests_speak_of() -> None:
     assert set(played(0).population.groups.values()) == {0, 1, 2}
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_seed_finds_the_planted_groups(seed: int) -> None:
     simulation = played(seed)
@@ -73,6 +75,7 @@ def finds_the_groups_under_masks(seed: int, faults: Tap | None) -> None:
     assert abs(accuracy_mean(simulation) - accuracy_mean(played(seed, Plain(), Oracle()))) <= 0.01
 
 
+@pytest.mark.trains
 def test_the_quickstart_finds_the_groups_behind_masks_with_a_random_dropout_in_every_round() -> None:
     finds_the_groups_under_masks(0, Dropouts(tuple(range(24))))
 
@@ -84,6 +87,7 @@ def test_every_seed_finds_the_groups_behind_masks(seed: int, dropouts: int) -> N
     finds_the_groups_under_masks(seed, Dropouts(tuple(range(24)), dropouts, seed))
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_seed_is_as_good_as_the_oracle_and_far_above_one_model_for_all(seed: int) -> None:
     found = accuracy_mean(played(seed))
@@ -91,16 +95,19 @@ def test_every_seed_is_as_good_as_the_oracle_and_far_above_one_model_for_all(see
     assert found > accuracy_mean(played(seed, Plain(), FedAvg())) + 0.1
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_permutation_changes_no_model(seed: int) -> None:
     assert_same_models(played(seed), played(seed, Plain()))
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("transform", [SignedPermutation, HadamardRotation])
 def test_no_orthonormal_transform_changes_a_model(transform: Any) -> None:
     assert_same_models(played(0, Permuted(transform)), played(0, Plain()))
 
 
+@pytest.mark.trains
 def test_a_new_key_for_every_session_finds_the_same_clusters() -> None:
     assert isinstance(QUICKSTART.algorithm, CFL)
     fresh = played(0, Permuted(keys="session"), replace(QUICKSTART.algorithm, remember=False))
@@ -108,6 +115,7 @@ def test_a_new_key_for_every_session_finds_the_same_clusters() -> None:
     assert_same_models(fresh, played(0))
 
 
+@pytest.mark.trains
 def test_a_run_is_a_function_of_its_seed() -> None:
     again = Simulation(replace(QUICKSTART, rounds=5), None)
     other = Simulation(replace(QUICKSTART, rounds=5, seed=1), None)

@@ -116,6 +116,7 @@ VARIANTS: dict[str, Scenario] = {
 }
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("name", VARIANTS)
 def test_a_run_that_is_stopped_again_and_again_ends_as_if_it_had_not_been(name: str, tmp_path: Path) -> None:
     scenario = VARIANTS[name]
@@ -150,6 +151,7 @@ def test_the_variants_put_into_their_states_what_must_survive() -> None:
     assert {i for c in seen["arriving"].clusters.values() for i in c.members} >= {1}
 
 
+@pytest.mark.trains
 def test_a_finished_run_goes_on_with_more_rounds(undisturbed: dict[str, Any], tmp_path: Path) -> None:
     short = replace(SMALL, rounds=6)  # a multiple of evaluate_every, or its end is evaluated on top
     play(short, tmp_path / "grown")
@@ -159,6 +161,7 @@ def test_a_finished_run_goes_on_with_more_rounds(undisturbed: dict[str, Any], tm
     assert json.loads((tmp_path / "grown" / "scenario.json").read_text())["rounds"] == SMALL.rounds
 
 
+@pytest.mark.trains
 def test_models_of_clusters_that_were_split_since_do_not_stay(tmp_path: Path) -> None:
     play(replace(SMALL, rounds=1), tmp_path / "grown")
     assert [p.name for p in (tmp_path / "grown" / "models").iterdir()] == ["0.safetensors"]
@@ -169,12 +172,14 @@ def test_models_of_clusters_that_were_split_since_do_not_stay(tmp_path: Path) ->
     assert "0.safetensors" not in expected
 
 
+@pytest.mark.trains
 def test_a_finished_run_that_is_resumed_again_stays_as_it_is(undisturbed: dict[str, Any], tmp_path: Path) -> None:
     play(SMALL, tmp_path)
     play(SMALL, tmp_path, resume=True)
     assert outcome(tmp_path) == undisturbed
 
 
+@pytest.mark.trains
 def test_fewer_rounds_than_were_played_are_refused(tmp_path: Path) -> None:
     play(SMALL, tmp_path)
     before = outcome(tmp_path)
@@ -183,12 +188,14 @@ def test_fewer_rounds_than_were_played_are_refused(tmp_path: Path) -> None:
     assert outcome(tmp_path) == before
 
 
+@pytest.mark.trains
 def test_a_run_that_ends_between_two_evaluations_is_evaluated_at_its_end(tmp_path: Path) -> None:
     play(SMALL, tmp_path, rounds=5)
     play(replace(SMALL, rounds=5), tmp_path, resume=True)
     assert 0 < json.loads((tmp_path / "summary.json").read_text())["accuracy_mean"] <= 1
 
 
+@pytest.mark.trains
 def test_a_partial_last_line_and_lines_after_the_checkpoint_are_cut(undisturbed: dict[str, Any], tmp_path: Path) -> None:
     play(SMALL, tmp_path / "cut", rounds=5)
     for log in ("metrics.jsonl", "splits.jsonl", "disclosure.jsonl", "faults.jsonl"):
@@ -198,6 +205,7 @@ def test_a_partial_last_line_and_lines_after_the_checkpoint_are_cut(undisturbed:
     assert outcome(tmp_path / "cut") == undisturbed
 
 
+@pytest.mark.trains
 def test_a_run_that_was_killed_before_its_first_checkpoint_begins_anew(undisturbed: dict[str, Any], tmp_path: Path) -> None:
     play(SMALL, tmp_path / "early", rounds=1)
     shutil.rmtree(tmp_path / "early" / "checkpoints")
@@ -215,6 +223,7 @@ def truncate(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-10])
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("damage", [flip, truncate, Path.unlink])
 @pytest.mark.parametrize("file", ["state.json", "vectors.safetensors"])
 def test_after_damage_the_checkpoint_before_still_resumes(
@@ -243,6 +252,7 @@ DIFFERENT: dict[str, Scenario] = {
 }
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("field", DIFFERENT)
 def test_another_scenario_is_not_mixed_in(field: str, tmp_path: Path) -> None:
     play(SMALL, tmp_path, rounds=2)
@@ -252,6 +262,7 @@ def test_another_scenario_is_not_mixed_in(field: str, tmp_path: Path) -> None:
     assert outcome(tmp_path) == before
 
 
+@pytest.mark.trains
 def test_a_folder_that_holds_a_run_is_not_written_over(tmp_path: Path) -> None:
     play(SMALL, tmp_path, rounds=2)
     before = outcome(tmp_path)
@@ -269,6 +280,7 @@ def test_bad_input_leaves_no_folder_behind(tmp_path: Path) -> None:
 # --- accounting -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("algorithm", [SMALL.algorithm, FedAvg()], ids=["cfl", "fedavg"])
 @pytest.mark.parametrize("protection", [Plain(), Permuted(floor=2)], ids=["plain", "permuted"])
 def test_bytes_of_rounds_are_all_but_the_seed_exchange(algorithm: Algorithm, protection: Any, tmp_path: Path) -> None:
@@ -296,6 +308,7 @@ class Noisy:
         return [frame, frame] if frame.kind == "Upload" and frame.sender == 3 else [frame]
 
 
+@pytest.mark.trains
 def test_faults_are_logged_once_each_in_their_round(tmp_path: Path) -> None:
     from .test_scenario import Poisoned
 
@@ -313,6 +326,7 @@ class Killed(BaseException):
     """The process ends here."""
 
 
+@pytest.mark.trains
 def test_death_at_any_write_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Dies before every single sync of a file to disk, of logs and of checkpoints, with half of its content lost."""
     algorithm = CFL(thresholds=ScaleFree(eps1=0.9, eps2=0.1), patience=1)
@@ -399,6 +413,7 @@ def test_a_killed_quickstart_resumes_to_the_same_bytes(tmp_path: Path) -> None:
     assert not list((broken / "checkpoints").glob("*.partial"))
 
 
+@pytest.mark.trains
 def test_a_scenario_with_an_infinite_threshold_resumes(tmp_path: Path) -> None:
     scenario = replace(SMALL, algorithm=CFL(thresholds=Absolute(eps1=0.0, eps2=inf)), rounds=2)
     list(run(scenario, tmp_path / "run"))
@@ -415,6 +430,7 @@ class Ruined:
         return ((client, np.full_like(update, np.nan)) for client, update in Fast()(module, jobs, training, round))
 
 
+@pytest.mark.trains
 def test_lost_rounds_in_a_row_are_counted_through_an_interruption(tmp_path: Path) -> None:
     """Four clients of eight a round: after ten lost rounds the run ends, though others could still be asked."""
     algorithm = FedAvg(participation=0.5, sampling="random")

@@ -273,6 +273,7 @@ def test_15_flames_median_norm_is_over_all_updates_and_not_over_the_admitted() -
     np.testing.assert_allclose(found.weights * norm, np.minimum(norm, np.median(norm)) / 5 * (np.arange(9) < 5), rtol=1e-5)
 
 
+@pytest.mark.trains
 def test_15_running_statistics_are_no_part_of_what_flame_clusters() -> None:
     """zhmzm's FLAME clusters BatchNorm's statistics with the weights: a client with large inputs then stands apart."""
     module = nn.Sequential(nn.Flatten(), nn.Linear(4, 3, bias=False), nn.BatchNorm1d(3), nn.Linear(3, 2))

@@ -581,6 +581,7 @@ SMALL = Scenario(
 )
 
 
+@pytest.mark.trains
 def test_a_scenario_refuses_order_statistics_under_a_rotation_and_runs_what_fits() -> None:
     with pytest.raises(Refused, match="coordinates"):
         replace(SMALL, algorithm=RobustFedAvg(rule=Median()), protection=Permuted(HadamardRotation))

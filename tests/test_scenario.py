@@ -217,6 +217,7 @@ def shuffled(ids: list[int]) -> list[int]:
     return [ids[k] for k in (3, 0, 7, 5, 1, 6, 2, 4)]
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("protection", [Plain(), Permuted(floor=2)], ids=["plain", "permuted"])
 @pytest.mark.parametrize("order", [lambda ids: ids[::-1], shuffled], ids=["reversed", "shuffled"])
 def test_the_order_of_clients_changes_nothing(order: Callable[[list[int]], list[int]], protection: Any) -> None:
@@ -235,6 +236,7 @@ def test_the_order_of_clients_changes_nothing(order: Callable[[list[int]], list[
         assert np.array_equal(one.view.observe(model), other.view.observe(model))
 
 
+@pytest.mark.trains
 def test_the_executor_changes_no_model_beyond_rounding() -> None:
     scenario = replace(SMALL, algorithm=FedAvg(), rounds=3)
     one, other = trained(scenario), trained(replace(scenario, execution=PlainLoop()))
@@ -272,6 +274,7 @@ class Recording(Fast):
         return PlainLoop()(module, jobs, training, round)
 
 
+@pytest.mark.trains
 def test_clients_train_on_the_scenarios_device() -> None:
     execution = Recording()
     trained(replace(SMALL, execution=execution, device="cpu:0"), rounds=1)
@@ -299,6 +302,7 @@ class Poisoned:
 ALGORITHMS = [FedAvg(), Oracle(), CFL(thresholds=Absolute(eps1=0.0, eps2=0.0))]
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda a: type(a).__name__)
 def test_one_bad_client_is_recorded_and_the_others_go_on(algorithm: Any) -> None:
     scenario = replace(SMALL, algorithm=algorithm, execution=Poisoned(frozenset({5}), 1), rounds=3)
@@ -309,6 +313,7 @@ def test_one_bad_client_is_recorded_and_the_others_go_on(algorithm: Any) -> None
     assert not np.array_equal(simulation.vectors()[5], clean.vectors()[5])
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda a: type(a).__name__)
 def test_a_round_in_which_no_update_can_be_used_is_an_error_of_one_line(algorithm: Any) -> None:
     simulation = Simulation(replace(SMALL, algorithm=algorithm, execution=Poisoned(frozenset(range(8)), 1)), None)
@@ -318,6 +323,7 @@ def test_a_round_in_which_no_update_can_be_used_is_an_error_of_one_line(algorith
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.trains
 def test_a_sample_that_teaches_nothing_does_not_end_the_run() -> None:
     """One client a round, and one of the eight is always bad: its rounds are lost, and no others."""
     scenario = replace(SMALL, algorithm=FedAvg(participation=1 / 8, sampling="random"), protection=Plain(floor=1), rounds=24)
@@ -331,6 +337,7 @@ def test_a_sample_that_teaches_nothing_does_not_end_the_run() -> None:
     assert 0 < sum(lost) < 24
 
 
+@pytest.mark.trains
 def test_first_rounds_below_the_floor_may_be_followed_by_others() -> None:
     """In the first round all updates but two are bad, and two are too few for the floor; the second makes a model."""
     few = Poisoned(frozenset(range(2, 8)), 0)
@@ -344,6 +351,7 @@ def test_first_rounds_below_the_floor_may_be_followed_by_others() -> None:
         trained(replace(scenario, execution=Poisoned(frozenset(range(2, 8))), rounds=2))
 
 
+@pytest.mark.trains
 def test_a_run_that_is_ruined_ends_after_ten_lost_rounds_though_other_clients_could_be_asked() -> None:
     scenario = replace(SMALL, algorithm=FedAvg(participation=0.5, sampling="random"), protection=Plain(), rounds=30)
     simulation = Simulation(replace(scenario, execution=Poisoned(frozenset(range(8)))), None)
@@ -353,6 +361,7 @@ def test_a_run_that_is_ruined_ends_after_ten_lost_rounds_though_other_clients_co
         simulation.step()
 
 
+@pytest.mark.trains
 def test_clients_that_are_still_to_come_are_waited_for() -> None:
     """Two clients are too few for the floor; six more arrive in the third round."""
     arrivals = dict.fromkeys(range(2, 8), 2)
@@ -364,6 +373,7 @@ def test_clients_that_are_still_to_come_are_waited_for() -> None:
     assert not simulation.lost
 
 
+@pytest.mark.trains
 def test_the_reason_of_one_round_is_not_that_of_another() -> None:
     """In the first round two updates are too few; in the second nobody is heard, and nobody says that sums were too small."""
     silent = [False]
@@ -380,6 +390,7 @@ def test_the_reason_of_one_round_is_not_that_of_another() -> None:
 # --- accounting -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("algorithm", [FedAvg(), SMALL.algorithm], ids=["fedavg", "cfl"])
 @pytest.mark.parametrize("protection", [Plain(), Permuted(floor=2)], ids=["plain", "permuted"])
 def test_traffic_is_the_bytes_of_the_frames(algorithm: Any, protection: Any) -> None:
@@ -398,6 +409,7 @@ def test_traffic_is_the_bytes_of_the_frames(algorithm: Any, protection: Any) -> 
     assert bool(exchange) == isinstance(protection, Permuted)
 
 
+@pytest.mark.trains
 def test_clients_that_arrive_late_are_evaluated_once_they_have_a_cluster() -> None:
     algorithm = CFL(thresholds=ScaleFree(eps1=0.9, eps2=0.1), patience=2)
     simulation = Simulation(replace(SMALL, algorithm=algorithm, arrivals={0: 1, 7: 5}, rounds=8), None)

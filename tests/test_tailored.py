@@ -114,6 +114,7 @@ def test_the_search_ends_at_the_border_or_at_an_end() -> None:
     assert largest_accepted(lambda t: False, 1e-3, 100, 40) == 1e-3
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize(
     ("adversary", "far"),
     [

@@ -78,6 +78,7 @@ def by_formula(job: Job, training: Training, round: int) -> NDArray[np.float64]:
     return w - start
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("training", VARIANTS.values(), ids=list(VARIANTS))
 def test_plain_loop_is_the_formula(training: Training) -> None:
     module = initial(Mlp(()), (1, 3, 3), 4, 0)
@@ -95,6 +96,7 @@ def test_minibatches_are_a_fresh_permutation_each_epoch() -> None:
     assert batches == [index.tolist() for index in minibatches(job, PLAIN)]
 
 
+@pytest.mark.trains
 def test_training_changes_nothing_but_its_result() -> None:
     module = nn.Sequential(nn.Flatten(), nn.Linear(9, 6), nn.BatchNorm1d(6), nn.Dropout(), nn.Linear(6, 4))
     before = {name: value.clone() for name, value in module.state_dict().items()}
@@ -109,6 +111,7 @@ def test_training_changes_nothing_but_its_result() -> None:
     assert not np.array_equal(update, train_one(module, replace(job, seed=1), PLAIN, 0))
 
 
+@pytest.mark.trains
 def test_prox_of_zero_is_fedavg_and_large_prox_stays_near() -> None:
     module = initial(Mlp((5,)), (1, 3, 3), 4, 0)
     job = jobs_for(module, [24], lambda n, k: images(n, (1, 3, 3), k))[0]
@@ -118,6 +121,7 @@ def test_prox_of_zero_is_fedavg_and_large_prox_stays_near() -> None:
     assert norms[0] > norms[1] > norms[2]
 
 
+@pytest.mark.trains
 def test_full_gradient_is_one_step_on_all_the_data() -> None:
     module = initial(Mlp((5,)), (1, 3, 3), 4, 0)
     job = jobs_for(module, [1100], lambda n, k: images(n, (1, 3, 3), k))[0]
@@ -128,6 +132,7 @@ def test_full_gradient_is_one_step_on_all_the_data() -> None:
     np.testing.assert_allclose(gradient, full_gradient(module, backwards), rtol=1e-3, atol=1e-7)
 
 
+@pytest.mark.trains
 def test_padding_is_never_learned() -> None:
     module = initial(Lstm(4, 5), (6,), 11, 0)
     data = tokens(10, 0)
@@ -170,6 +175,7 @@ CASES: dict[str, tuple[ModelFactory, tuple[int, ...], int, Callable[[int, int], 
 SIZES = [3, 20, 8, 1, 33, 16]
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("training", VARIANTS.values(), ids=list(VARIANTS))
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 def test_fast_is_the_plain_loop(
@@ -188,6 +194,7 @@ def test_fast_is_the_plain_loop(
         assert distance(a, b) < 1e-5
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 def test_fast_does_not_depend_on_workers(
     case: tuple[ModelFactory, tuple[int, ...], int, Callable[[int, int], Examples]], monkeypatch: pytest.MonkeyPatch
@@ -204,6 +211,7 @@ def test_fast_does_not_depend_on_workers(
         assert all(np.array_equal(a, b) for (_, a), (_, b) in zip(results[0], other, strict=True))
 
 
+@pytest.mark.trains
 def test_fast_draws_dropout_as_the_plain_loop_does() -> None:
     module = nn.Sequential(nn.Flatten(), nn.Linear(9, 6), nn.Dropout(), nn.Linear(6, 4))
     jobs = jobs_for(module, [20, 9, 4], lambda n, k: images(n, (1, 3, 3), k))
@@ -237,6 +245,7 @@ def test_only_plain_perceptrons_are_stacked() -> None:
         assert linear_layers(refused) is None
 
 
+@pytest.mark.trains
 def test_a_linear_layer_over_the_last_axis_only_is_not_stacked() -> None:
     module = nn.Sequential(nn.Linear(3, 4))  # of (n, 3, 3) inputs: 3 predictions an example
     data = images(12, (3, 3), 0)
@@ -246,6 +255,7 @@ def test_a_linear_layer_over_the_last_axis_only_is_not_stacked() -> None:
         assert distance(a, b) < 1e-5
 
 
+@pytest.mark.trains
 def test_layers_without_bias_are_stacked_too() -> None:
     module = nn.Sequential(nn.Flatten(), nn.Linear(9, 6, bias=False), nn.ReLU(), nn.Linear(6, 4))
     assert linear_layers(module)
@@ -254,6 +264,7 @@ def test_layers_without_bias_are_stacked_too() -> None:
         assert distance(a, b) < 1e-5
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("case", [CASES["mlp"], CASES["cnn"]], ids=["mlp", "cnn"])
 def test_fast_streams_and_a_failure_leaves_nothing_behind(
     case: tuple[ModelFactory, tuple[int, ...], int, Callable[[int, int], Examples]],
