@@ -85,8 +85,7 @@ def test_cfl_finds_the_clusters_and_models_of_plain(name: str) -> None:
     ours, plain = played(PROTECTIONS[name]), played(Plain(floor=2))
     assert clusters(ours) == clusters(plain) == CLUSTERS
     assert ours.state.tree.keys() == plain.state.tree.keys()
-    by_cosines = isinstance(algorithm, HardenedFLIC) and name in ("Masked", "Encrypted")  # its weights are of noisy ones
-    assert farthest(ours, plain) < (0.05 if by_cosines else TOLERANCE[name])
+    assert farthest(ours, plain) < TOLERANCE[name]
     assert not ours.view.faults
 
 
