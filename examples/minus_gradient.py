@@ -45,7 +45,7 @@ ALGORITHMS: dict[str, Algorithm] = {
     "geometric median": RobustFedAvg(rule=GeometricMedian(), participation=0.25, sampling="random"),
     "hardened FLIC": HardenedFLIC(rounds_before=4, every=8, participation=0.25, least=5),
 }
-PROTECTIONS: dict[str, Protection] = {"updates in clear": Plain(), "secure aggregation": Masked()}
+PROTECTIONS: dict[str, Protection] = {"updates in clear": Plain(), "secure aggregation": Masked(keys="run", sketch=1024)}
 """Of five updates three may point against two: where the three are left out, two are below the floor, and the model stays."""
 LAST = 10
 """Evaluations, one every four rounds, that a run is judged by."""

@@ -1,4 +1,4 @@
-"""Where the clients of one model go different ways: the hardened FLIC's forks.
+"""Where the clients of one model go different ways: the forking FLIC's forks.
 
 All tests look at two sides: those with entries above and below 0 in one of the first eigenvectors of a matrix of cosines, after
 which everybody goes to the side that it is more like. None asks which side is loyal: each goes on with a model of its own, and

@@ -1,0 +1,100 @@
+"""Who trains and who is served by what after a choice of the forking FLIC, and what may be gone back to at the next."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ...protocol.answers import Model
+from ..choices import blocks, going_on, quorum
+from ..forks import by_evidence
+from .algorithm import Cluster
+from .forking_state import FIRST, Anchor, State
+
+
+def current(state: State) -> dict[str, str]:
+    """The communities by the names under which their models are offered."""
+    return {f"{name}'s model": name for name in state.contributors}
+
+
+def offers(state: State, every: int) -> dict[str, Model]:
+    """What clients choose among: all communities' models, those that are `every` rounds old or more, and the first of all."""
+    models = {offer: state.clusters[name].model for offer, name in current(state).items()}
+    old = {name: anchor.model for name, anchor in state.anchors.items() if name == FIRST or state.round - anchor.round >= every}
+    return models | {name: model for name, model in old.items() if model not in models.values()}
+
+
+def regrouped(state: State, chosen: Mapping[int, str], offered: Mapping[str, Model], share: float, every: int) -> State:
+    """The state in which everybody is where it chose to be, or, without a word from it, where it was.
+
+    Those who train one model are parted where the evidence parts them, each part with a copy of its own. Who chose an earlier
+    model that nobody goes on with has it as it is.
+    """
+    everybody, today = state.everybody, current(state)
+    own = {i: offer for offer, name in today.items() for i in state.contributors[name]}
+    votes = {i: vote for i in everybody if (vote := chosen.get(i, own.get(i))) is not None}
+    least = quorum(len(everybody), share)
+    models = going_on(votes, list(today), list(offered), len(everybody), least)
+    origin = {offer: state.forks.get(name, "") for offer, name in today.items()}
+    kin = {offer: [o for o in today if origin[o] and origin[o] == origin[offer]] for offer in today}
+    clusters: dict[str, Cluster] = {}
+    contributors: dict[str, tuple[int, ...]] = {}
+    usual: dict[str, float] = {}
+    names = state.names
+    for model, block in blocks(everybody, votes, own, kin, models, state.evidence).items():
+        for part in _parts(state, block, least):
+            names += 1
+            label = f"community {names}"
+            served = tuple(i for i in part if (vote := votes.get(i)) == model or (vote in today and vote not in models))
+            clusters[label] = Cluster(served, offered[model], state.round)
+            contributors[label] = part
+            if today.get(model) in state.usual:
+                usual[label] = state.usual[today[model]]
+    has = {i for cluster in clusters.values() for i in cluster.members}
+    for model in offered:
+        keepers = tuple(i for i in everybody if i not in has and votes.get(i) == model)
+        if keepers:
+            clusters[f"kept, {model}"] = Cluster(keepers, offered[model], state.round)
+    return replace(
+        state,
+        clusters=clusters,
+        contributors=contributors,
+        anchors=_anchors(state, {name: clusters[name].model for name in contributors}, every),
+        usual=usual,
+        forks={},
+        waiting=tuple(i for i in everybody if i not in votes),
+        names=names,
+    )
+
+
+def moved(state: State, chosen: Mapping[int, str], offered: Mapping[str, Model]) -> State:
+    """The state in which these clients are where they chose to be: in a community, or with an earlier model as it is."""
+    today = current(state)
+    clusters = {n: replace(c, members=tuple(i for i in c.members if i not in chosen)) for n, c in state.clusters.items()}
+    contributors = dict(state.contributors)
+    for client, offer in sorted(chosen.items()):
+        name = today.get(offer, f"kept, {offer}")
+        if offer in today:
+            contributors = {n: tuple(sorted({*group} - {client})) for n, group in contributors.items()}
+            contributors[name] = tuple(sorted({*contributors[name], client}))
+        before = clusters.get(name, Cluster((), offered[offer], state.round))
+        clusters[name] = replace(before, members=tuple(sorted({*before.members, client})))
+    clusters = {name: c for name, c in clusters.items() if c.members or contributors.get(name)}
+    contributors = {name: group for name, group in contributors.items() if name in clusters}
+    return replace(state, clusters=clusters, contributors=contributors, waiting=tuple(sorted({*state.waiting} - {*chosen})))
+
+
+def _parts(state: State, block: tuple[int, ...], least: int) -> list[tuple[int, ...]]:
+    """The block as the evidence parts it; parts that are too small stay with the largest, which sees to them in its rounds."""
+    if not block:
+        return []
+    _, *others = sorted(by_evidence(state.evidence, block), key=len, reverse=True)
+    apart = [part for part in others if len(part) >= least]
+    return [tuple(sorted({*block} - {i for part in apart for i in part})), *apart]
+
+
+def _anchors(state: State, models: Mapping[str, Model], every: int) -> dict[str, Anchor]:
+    """The first model, and those that communities went on from at the last two choices that were `every` rounds apart or more."""
+    times = sorted({anchor.round for name, anchor in state.anchors.items() if name != FIRST})
+    if times and state.round - times[-1] < every:
+        return dict(state.anchors)
+    kept = {name: a for name, a in state.anchors.items() if name == FIRST or a.round == times[-1]}
+    return kept | {f"{name} in round {state.round}": Anchor(model, state.round) for name, model in models.items()}
