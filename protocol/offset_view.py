@@ -48,6 +48,7 @@ class OffsetSketches(SketchView):
         self._splits: dict[str, dict[int, Words]] = {}  # at the server: sketches of a split, by its handle
         self._edge_keys: dict[str, bytes] = {}  # at the clients, by the handle of a split
         self._kept: dict[str, dict[int, Vector]] = {}  # at the clients, each its own, by the handle of what is kept
+        self._recalled_in: dict[int, int] = {}  # the round in which a client was last asked for what it keeps
 
     # --- questions ----------------------------------------------------------------------------------------------------
 
@@ -113,7 +114,7 @@ class OffsetSketches(SketchView):
         return Remembered(name, chosen, of=len(updates.clients))
 
     def recall(self, round: int, kept: Sequence[Remembered], /) -> Gram:
-        """Under a key of this question alone, with an offset for each set that `apart` parts."""
+        """Under a key of this question alone, with an offset for each set that `apart` parts. A client answers once a round."""
         if (keys := self._keys) is None:
             return super().recall(round, kept)
         if gone := [h.name for h in kept if not set(h.clients) <= self._kept.get(h.name, {}).keys()]:
@@ -122,7 +123,11 @@ class OffsetSketches(SketchView):
         vectors = {i: self._kept[h.name][i] for h in kept for i in h.clients}
         if not parts:
             return Gram((), np.zeros((0, 0)), 0.0)
-        asked = self._session(round, "recall", tuple(sorted(i for part in parts for i in part)), RECALLED)
+        roster = tuple(sorted(i for part in parts for i in part))
+        if again := [i for i in roster if self._recalled_in.get(i) == round]:
+            raise Refused(f"client {again[0]} was asked in round {round} for what it keeps; ask once a round")
+        self._recalled_in |= dict.fromkeys(roster, round)
+        asked = self._session(round, "recall", roster, RECALLED)
         with self._network.timed(*asked.roster):
             sketches = {i: keys.offset(asked.digest, k) for k, part in enumerate(parts) for i in part}
         rows = self._gathered(asked, "kept updates", sketches, vectors, keys)

@@ -191,7 +191,10 @@ class ServerView(Protocol):
         ...
 
     def recall(self, round: int, kept: Sequence[Remembered], /) -> Gram:
-        """Inner products of kept updates' deviations from their mean, each client in one handle: of those that answer."""
+        """Inner products of kept updates' deviations from their mean, each client in one handle: of those that answer.
+
+        Raises Refused for what is gone, and where a client would have to answer twice in a round.
+        """
         ...
 
     def accumulate(

@@ -158,6 +158,7 @@ class Drive:
         self.comparer = np.random.default_rng([seed, len(clients), 2])
         self.edges: list[tuple[Remembered, int, str]] = []
         self.kept: list[tuple[Remembered, int, str]] = []
+        self.recalled_in = -1
 
     # --- clients and network --------------------------------------------------------------------------------------------
 
@@ -436,7 +437,8 @@ class Drive:
             older = [(replace(h, clients=tuple(i for i in h.clients if i not in held)), *when) for h, *when in self.kept]
             new = self.view.keep(asked.updates, held)
             self.kept = [(h, *when) for h, *when in [*older, (new, self.round, asked.kind)] if h.clients]
-        if self.kept and rng.random() < 0.5:
+        if self.kept and self.recalled_in != self.round and rng.random() < 0.5:
+            self.recalled_in = self.round  # clients answer this once a round
             self.recall()
         self.sums(asked, {"one": self.some_weights(asked.updates.clients)})
 

@@ -296,6 +296,18 @@ def test_kept_updates_are_recalled_once_and_compared_about_their_own_means():
         view.recall(1, [replace(old, clients=(0, 99))])
 
 
+def test_what_is_kept_is_asked_for_once_a_round():
+    """Clients answer one such question a round; a second one would be about nobody."""
+    view = opened()
+    kept = view.keep(trained(view, 0), (2, 3, 5))
+    assert view.recall(0, [kept]).clients == (2, 3, 5)
+    with pytest.raises(Refused, match="client 2 was asked in round 0 for what it keeps"):
+        view.recall(0, [kept])
+    view.retire([Model("init")], [kept])
+    trained(view, 1, (6, 7))
+    assert view.recall(1, [kept]).clients == (2, 3, 5)
+
+
 def test_what_is_apart_in_a_recall():
     whole, left = Remembered("a/kept", (1, 2, 3), of=3), Remembered("b/kept", (4, 5), of=4)
     alone, single = Remembered("c/kept", (6,), of=3), Remembered("d/kept", (7,), of=1)

@@ -128,6 +128,7 @@ def test_a_run_that_is_stopped_again_and_again_ends_as_if_it_had_not_been(name: 
     assert outcome(tmp_path / "broken") == outcome(tmp_path / "whole")
 
 
+@pytest.mark.trains
 def test_the_variants_put_into_their_states_what_must_survive() -> None:
     seen = {}
     for name in ("cfl", "waiting", "arriving"):

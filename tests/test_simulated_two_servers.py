@@ -28,7 +28,7 @@ pytestmark = pytest.mark.sweeps
 
 VIEWS = 320
 LENGTH = 8
-WEIGHTS = {1: 2, 3: 1}
+WEIGHTS = {1: 1, 3: -1}
 QUICK = ("logistic", "trees")
 SIZES = pytest.mark.parametrize("width", [4, 8], ids=["projected", "whole"])
 
