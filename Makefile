@@ -10,7 +10,7 @@ PROCESSORS ?= default avx2
 help:
 	@echo "make demo             set up .venv and train clustered FL on handwritten digits (about a minute)"
 	@echo "make test             set up .venv and run every check: ruff, mypy, import layers, pytest (ten minutes on two cores)"
-	@echo "make test-fast        ruff, and the tests that neither train nor take long (two minutes): for while you write"
+	@echo "make test-fast        ruff, and the tests that neither train, sweep nor take long (two minutes): for while you write"
 	@echo "make test-processors  the tests that train, with the kernels of two other processors: what they assert holds on each"
 	@echo "make test-slow        the checks that take longer: ten seeds of the quickstart, large memory runs"
 	@echo "make bench            the benchmarks in tests/benchmarks, as JSON"
@@ -46,7 +46,7 @@ pytest: setup
 test: check pytest
 
 test-fast: lint
-	$(PYTEST) -m "not slow and not trains"
+	$(PYTEST) -m "not slow and not trains and not sweeps"
 
 # torch picks its kernels by the processor, and each kind rounds its own way; these two run on every x86 machine of ten years.
 test-processors: setup

@@ -35,6 +35,8 @@ from cloister.protocol.session import SERVER
 from cloister.protocol.view import LocalJob, LocalWork, Protection, ServerView, Setup
 from cloister.scenario_file import load
 
+pytestmark = pytest.mark.sweeps
+
 ROOT = Path(__file__).parents[1]
 QUICKSTART = str(ROOT / "examples" / "quickstart.py")
 OWN: Any = load(QUICKSTART).protection
@@ -47,6 +49,8 @@ ACROSS = ("gram(edge)", "gram(remember)")
 SILENT: Callable[[float], None] = lambda share: None  # noqa: E731
 
 each_protection = pytest.mark.parametrize("protection", FITTING, ids=brief)
+SLOWLY = [pytest.param(p, marks=pytest.mark.slow if isinstance(p, Encrypted) else ()) for p in FITTING]
+each_protection_slowly = pytest.mark.parametrize("protection", SLOWLY, ids=brief)
 
 
 def quickstart(**changes: Any) -> Scenario:
@@ -96,7 +100,7 @@ def traffic(phase: Phase) -> tuple[int, int]:
 # --- what is counted is what is sent ----------------------------------------------------------------------------------
 
 
-@each_protection
+@each_protection_slowly
 @pytest.mark.parametrize("drop", [0.0, 0.25], ids=["all stay", "some fall silent"])
 def test_messages_and_bytes_are_those_of_the_frames(protection: Protection, drop: float) -> None:
     frames: list[Frame] = []
@@ -180,7 +184,7 @@ def test_clients_parameters_and_clusters_are_those_asked_for(protection: Protect
     assert sorted(i for i in found.rounds[0].costs if i >= 0) == list(range(11))
 
 
-@each_protection
+@each_protection_slowly
 def test_as_many_clients_as_asked_for_fall_silent(protection: Protection) -> None:
     load = workload(clients=12, parameters=40, drop=0.2, rounds=4)
     assert load.dropped == 2

@@ -26,6 +26,8 @@ from cloister.protocol.view import LocalWork, Setup
 
 from .encrypted_session import made_once, reachable, secrets_in
 
+pytestmark = pytest.mark.sweeps
+
 D = 90
 RUN = bytes(range(16))
 INITIAL = np.random.default_rng(0).standard_normal(D).astype(np.float32)

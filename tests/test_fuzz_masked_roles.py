@@ -18,6 +18,8 @@ from cloister.protocol.session import SERVER
 from .masked_sum_session import Play
 from .test_fuzz_messages import mutate
 
+pytestmark = pytest.mark.sweeps
+
 MAKE = runpy.run_path(str(Path(__file__).parent / "make_masked_vectors.py"))
 FRAMES, LIMIT = MAKE["FRAMES"], MAKE["LIMIT"]
 

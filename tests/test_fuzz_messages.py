@@ -28,6 +28,8 @@ from cloister.protocol.pairs.messages import PairClouds, PairDistance, PairEdge,
 from cloister.protocol.two_servers.slot_messages import SlotAnswer, SlotQuestion, SlotsAgreed
 from cloister.threat_models.peak_memory import forget_peak, peak_mb
 
+pytestmark = pytest.mark.sweeps
+
 LIMIT = 4096
 HEADS = [bytes([major << 5 | short]) for major in range(8) for short in (0, 1, 4, 23, 24, 25, 26, 27, 28, 31)]
 PROPOSED = ("masked sum/update", bytes(16), 3, "root", (1, 3, 900), 2)
@@ -131,6 +133,7 @@ def test_noise_does_not_decode():
     assert not any(attempt(rng.randbytes(rng.randrange(200))) for _ in range(2_000))
 
 
+@pytest.mark.slow
 def test_every_flipped_bit_and_every_head():
     for data in SEEDS:
         for at in range(len(data)):

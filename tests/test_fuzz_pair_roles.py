@@ -20,6 +20,8 @@ from .pairs_sample import all_pairs, ask, expected, opened, two
 from .test_fuzz_masked_roles import other
 from .test_fuzz_messages import mutate
 
+pytestmark = pytest.mark.sweeps
+
 LIMIT = 1 << 20
 HEARD = ("PairClouds", "PairDistance")
 """What a client says about its own data: changed, it is a client's lie that nobody can notice."""

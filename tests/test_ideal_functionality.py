@@ -25,6 +25,8 @@ from cloister.protocol.upload_view import UploadView
 
 from .ideal_functionality import Case, Drive, NotIdeal, overlaps
 
+pytestmark = pytest.mark.sweeps
+
 CASES = [
     Case(Plain(floor=1)),
     Case(Plain(floor=3)),

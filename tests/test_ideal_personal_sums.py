@@ -15,6 +15,8 @@ from cloister.protocol.upload_view import UploadView
 from .ideal_functionality import Case, Drive, NotIdeal
 from .test_ideal_functionality import CASES, ENCRYPTED, MASKED, SUMMING, Broken
 
+pytestmark = pytest.mark.sweeps
+
 OPENED = (("Task",), ("Ready",), ("OpeningOffer",), ("ReceiverKey",), ("SenderKey",), *SUMMING, ("OpenedTotal",))
 MASKED = [replace(case, stages=OPENED, personal=1.0) for case in MASKED]
 ENCRYPTED = [replace(case, personal=1.0) for case in ENCRYPTED]

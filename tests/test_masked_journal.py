@@ -20,6 +20,8 @@ from cloister.protocol.session import SERVER
 
 from .masked_sum_session import Play
 
+pytestmark = pytest.mark.sweeps
+
 
 class Crash(Exception):
     """The server dies here."""

@@ -28,6 +28,8 @@ from cloister.protocol.session import SERVER
 
 from .masked_sum_session import KINDS, LOOSE, Play, losing, terms
 
+pytestmark = pytest.mark.sweeps
+
 
 def test_both_ends_of_a_pair_agree_on_a_key_that_no_one_else_has():
     keys = [AgreementKey(bytes([i]) * 32) for i in range(3)]

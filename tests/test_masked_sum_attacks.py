@@ -31,6 +31,8 @@ from cloister.protocol.session import SERVER, Session
 
 from .masked_sum_session import RUN, Play, changing, flipped, losing
 
+pytestmark = pytest.mark.sweeps
+
 
 class Stage:
     """A session played by hand up to a stage, so that a server that cheats can say anything next."""

@@ -14,6 +14,8 @@ import pytest
 
 import cloister
 
+pytestmark = pytest.mark.sweeps
+
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("cloister", "crypto", "protocol", "fl", "threat_models")
 DATA = {".j2", ".cddl", ".md", ".typed"}

@@ -29,6 +29,8 @@ from cloister.protocol.session import SERVER, Session
 
 from .masked_sum_session import KINDS, MODEL, RUN, changing, flipped
 
+pytestmark = pytest.mark.sweeps
+
 D = 4
 STAGES = ("SenderKey", *KINDS)
 

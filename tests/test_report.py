@@ -23,6 +23,8 @@ from cloister.report import read_run, tiles, write_report
 
 from .run_folder_sample import SAMPLES, USUAL, Sample, write_sample
 
+pytestmark = pytest.mark.sweeps
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 SECTIONS = ["accuracy", "similarity", "tree", "grouping", "norms", "learned", "repeat"]
 LINES = ["metrics.jsonl", "splits.jsonl", "disclosure.jsonl"]

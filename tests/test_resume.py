@@ -400,6 +400,8 @@ def writes_a_checkpoint(folder: Path) -> bool:
     return any((folder / "checkpoints").glob("*.partial")) if (folder / "checkpoints").exists() else False
 
 
+@pytest.mark.slow
+@pytest.mark.trains
 def test_a_killed_quickstart_resumes_to_the_same_bytes(tmp_path: Path) -> None:
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     subprocess.run([*COMMAND, str(whole)], env=ENVIRONMENT, check=True, capture_output=True)

@@ -118,6 +118,7 @@ DEFINITIONS: list[tuple[GramRule, Callable[[Array], Array]]] = [
     (Mixed((Clip(2.0),), Mean()), lambda x: (x * np.minimum(1, 2 / np.linalg.norm(x, axis=1))[:, None]).mean(axis=0)),
     (Mixed((Bucketing(1),), Krum(2)), lambda x: x[krum_order(x, 2)[0]]),
 ]
+RULES = [*(rule for rule, _ in DEFINITIONS), GeometricMedian()]  # whose definition is tested in test_geometric_median.py
 
 
 @pytest.mark.parametrize(("rule", "definition"), DEFINITIONS, ids=lambda v: str(v) if not callable(v) else "")
@@ -136,7 +137,7 @@ def test_a_rule_of_the_gram_matrix_is_its_definition(
         assert rule.weights(x @ x.T, rng()).sum() == pytest.approx(1)
 
 
-@pytest.mark.parametrize("rule", [rule for rule, _ in DEFINITIONS], ids=lambda rule: str(rule).split(", cut=")[0])
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: str(rule).split(", cut=")[0])
 @given(seed=seeds)
 @settings(max_examples=10, deadline=None)
 def test_it_does_not_matter_in_which_order_the_clients_come(rule: GramRule, seed: int) -> None:
@@ -146,7 +147,7 @@ def test_it_does_not_matter_in_which_order_the_clients_come(rule: GramRule, seed
     np.testing.assert_allclose(permuted, weights[order], atol=1e-9)
 
 
-@pytest.mark.parametrize("rule", [rule for rule, _ in DEFINITIONS], ids=lambda rule: str(rule).split(", cut=")[0])
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: str(rule).split(", cut=")[0])
 def test_full_updates_give_what_the_gram_matrix_gives_and_nothing_given_is_changed(rule: GramRule) -> None:
     x = updates_of(11, n=10, d=300).astype(np.float32)
     before, gram = x.copy(), x.astype(np.float64) @ x.astype(np.float64).T

@@ -24,6 +24,8 @@ from .two_server_transcripts import (
     total_of,
 )
 
+pytestmark = pytest.mark.sweeps
+
 VIEWS = 320
 LENGTH = 8
 WEIGHTS = {1: 1, 3: -1}

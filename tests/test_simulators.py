@@ -40,6 +40,8 @@ from .simulators import (
     whitening_of,
 )
 
+pytestmark = pytest.mark.sweeps
+
 
 def key(number, purpose=""):
     return hashlib.sha256(f"{purpose} {number}".encode()).digest()

@@ -28,6 +28,8 @@ from cloister.protocol.two_servers.slot_messages import SlotAnswer, SlotKey, Slo
 from cloister.protocol.two_servers.slot_terms import SharedSlots
 from cloister.protocol.view import LocalJob, LocalWork, Setup
 
+pytestmark = pytest.mark.sweeps
+
 D, K, MOST, FLOOR = 5, 2, 4, 2
 RUN = bytes(range(16))
 INITIAL = np.zeros(D, np.float32)
