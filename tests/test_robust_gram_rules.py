@@ -19,7 +19,7 @@ from cloister.fl.robust.mixing import ARC, NNM, Bucketing, Clip, Mixed
 from cloister.fl.robust.rule import GramRule, Sight, squared_distances
 from cloister.fl.robust.similarity import FLTrust, FoolsGold
 from cloister.fl.robust.spectral import CAF
-from cloister.fl.robust.weiszfeld import RFA, CenteredClipping
+from cloister.fl.robust.weiszfeld import RFA, CenteredClipping, GeometricMedian
 
 Array = NDArray[np.float64]
 seeds = st.integers(0, 2**32 - 1)
