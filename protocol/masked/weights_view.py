@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from ..errors import Refused
 from ..held_view import Question
 from ..session import SERVER, Session
 from ..view import LocalWork
@@ -40,7 +41,10 @@ class Weighed:
 
     def refuses(self, client: int, samples: int, session: Session) -> str | None:
         """Why a client with so many samples gives nothing to this second session, or None: by what the session itself says."""
-        sums = told(self.counting, self.signed[client], session)
+        try:
+            sums = told(self.counting, self.signed[client], session)
+        except Refused as error:  # as of a client that signed nothing in the first session: it sits out
+            return str(error)
         weight = abs(self.question.row[client]) * samples / self.unit
         if self.weighing.holds(weight, sums, len(session.roster), session.threshold):
             return None
