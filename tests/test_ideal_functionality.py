@@ -635,7 +635,7 @@ def test_a_masked_view_that_is_wrong_is_caught(view, reason):
         def open(self, setup):
             return view(setup, self)
 
-    case = replace(MASKED[0], protection=BrokenMasked(sketch=100, max_samples=32))
+    case = replace(MASKED[0], protection=BrokenMasked(floor=2, sketch=100, max_samples=32))
     with pytest.raises(NotIdeal, match=reason):
         Drive(case, tuple(range(9)), seed=3).some_rounds(60)
 

@@ -195,7 +195,7 @@ WRONG = {
 
 
 def driven(view):
-    Drive(Case(Broken(view), personal=0.9), tuple(range(6)), seed=3).some_rounds(60)
+    Drive(Case(Broken(view), personal=0.7), tuple(range(6)), seed=3).some_rounds(90)
 
 
 @pytest.mark.parametrize("view", [UploadView, changed(itself)], ids=["itself", "through the wrapper"])
