@@ -28,7 +28,7 @@ LIMIT = 1 << 20
 ROSTER = (1, 4, 6, 9)
 SILENT = 6
 SESSION = Session("masked sum/update", bytes(range(16)), 3, "root", ROSTER, 3)
-WEIGHTS = {1: 1.0, 4: 0.5, 6: 2.0, 9: -0.25}
+WEIGHTS = {1: 1.0, 4: 1.0, 6: 1.0, 9: -1.0}
 MODEL, UPDATE, GRAPH = bytes(range(32)), bytes(range(32, 64)), bytes(32)
 TERMS = Terms(32, 3, 8, 1.0, 16, 3, 2, GRAPH, MODEL, UPDATE, encode_weights(ROSTER, WEIGHTS), 1)
 POLICY = Policy(min_survivors=3)

@@ -299,7 +299,7 @@ TWO_SERVERS = Session("two servers/update", bytes(range(16)), 0, "root", (1, 4, 
 
 
 def play_two_servers(length, width, tap=None):
-    """Uploads, a Gram question and a sum with weights 1, -2, 3; returns terms, updates, answers, network."""
+    """Uploads, a Gram question and a sum with weights 1, -1, 1; returns terms, updates, answers, network."""
     terms = Terms(length, width, 8.0, 3)
     updates = {i: np.array([(i + k) % 5 / 4 for k in range(length)], np.float32) for i in TWO_SERVERS.roster}
     network = InProcess(tap, max_bytes=max_bytes(terms, 3), record=True)
@@ -313,7 +313,7 @@ def play_two_servers(length, width, tap=None):
     held = collected.received
     rows = [((TWO_SERVERS.digest, i), share) for i, (share, _) in held.items()]
     inner = gram(network, parties, terms, TWO_SERVERS.run, 0, rows, ENTROPY) if rows else None
-    weights = [(i, q, held[i][0]) for i, q in zip(TWO_SERVERS.roster, (1, -2, 3), strict=True) if i in held]
+    weights = [(i, q, held[i][0]) for i, q in zip(TWO_SERVERS.roster, (1, -1, 1), strict=True) if i in held]
     total = sums(network, parties, terms, TWO_SERVERS.run, 1, TWO_SERVERS.digest, weights) if rows else None
     return terms, updates, collected, inner, total, network
 
@@ -330,7 +330,7 @@ def two_server_rounds():
                 "binding": terms.binding(TWO_SERVERS),
                 "updates": {str(i): floats(u) for i, u in updates.items()},
                 "gram": words(inner.gram),
-                "weights": [1, -2, 3],
+                "weights": [1, -1, 1],
                 "total": words(total.total),
                 "frames": transcript(network.frames),
             }
@@ -370,7 +370,7 @@ def broken_two_servers():
         "a square too short": changed("ExplicitTriple", square=bytes(64)),
         "a square that is not symmetric with the other": changed("ExplicitTriple", square=bytes(8) + triple.square[:8] * 8),
         "a false share of the Gram matrix": changed("GramAnswer", gram=words([[0, 1, 0], [0, 0, 0], [0, 0, 0]])),
-        "another weight than in the digest": changed("SumQuestion", weights=(*sum_asked.weights[:2], 1)),
+        "another weight than in the digest": changed("SumQuestion", weights=(*sum_asked.weights[:2], -1)),
         "a sum of two": ("SumQuestion", two_in_a_sum(first["SumQuestion"])),
         "a share of a sum too short": changed("SumAnswer", vector=bytes(8)),
     }
@@ -531,7 +531,7 @@ def slots():
 
 OPENINGS = {
     bits: Opening(
-        Session(OPENED, bytes(range(16)), 4, f"for 7 in {bits}", (1, 2, 5), 3), 7, (3.0, -1.0, 0.3), bits, 3, 12, 1.0, bytes(32)
+        Session(OPENED, bytes(range(16)), 4, f"for 7 in {bits}", (1, 2, 5), 3), 7, (1.0, -1.0, 0.5), bits, 3, 12, 1.0, bytes(32)
     )
     for bits in (32, 64)
 }
@@ -602,7 +602,7 @@ def broken_receiver_opened():
         ),
         "a receiver's key of low order": changed("ReceiverKey", 7, SERVER, public=bytes(32)),
         "a sender's key under another signature": changed("SenderKey", 5, SERVER, signature=bytes(64)),
-        "another row for one sender": changed("OpeningOffer", SERVER, 1, weights=struct.pack(">3d", 4.0, -1.0, 0.3)),
+        "another row for one sender": changed("OpeningOffer", SERVER, 1, weights=struct.pack(">3d", 1.0, -1.0, 0.75)),
         "another threshold for one sender": changed("OpeningOffer", SERVER, 1, threshold=1),
         "a swapped sender's key": changed("OpenedTotal", SERVER, 7, publics=(spy, *total.publics[1:])),
         "survivors in another order of keys": changed("OpenedTotal", SERVER, 7, signatures=total.signatures[::-1]),

@@ -121,14 +121,13 @@ def attacked(protection: Protection, algorithm: Algorithm, members: tuple[int, .
 def test_flic_finds_the_communities_and_models_of_plain(name: str, algorithm: FLIC | HardenedFLIC) -> None:
     algorithm = replace(algorithm, by_samples=name != "Encrypted")
     protection = PROTECTIONS[name]
-    if isinstance(algorithm, HardenedFLIC) and isinstance(protection, Masked):
-        protection = replace(protection, keys="run")  # it compares rounds
     ours, plain = (attacked(one, algorithm, (0, 2, 5)) for one in (protection, Plain(floor=2)))
     for simulation in (ours, plain):
         simulation.step()
         simulation.step()
         assert clusters(simulation) == {(0, 2, 5), (1, 3, 4, 6, 7)}
-    assert farthest(ours, plain) < TOLERANCE[name]
+    by_cosines = isinstance(algorithm, HardenedFLIC) and name in ("Masked", "Encrypted")  # its weights are of noisy ones
+    assert farthest(ours, plain) < (0.05 if by_cosines else TOLERANCE[name])
     assert not ours.view.faults
 
 

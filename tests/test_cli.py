@@ -321,6 +321,7 @@ def test_a_damaged_checkpoint_says_what_to_delete_and_the_one_before_goes_on(clo
     assert rounds_in("d") == 4
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("scenario", ["scenario.py", "scenario.py:fedavg"])
 def test_a_learning_rate_that_explodes_is_one_line(cloister: Command, scenario: str) -> None:
     explode = ["run", scenario, "--set", "training.lr=1e30", "--set", "training.epochs=3", "--out", "x"]
@@ -377,6 +378,7 @@ def test_the_command_as_a_process() -> None:
     assert done.stderr.startswith("cloister: there is no file no-such-file.py")
 
 
+@pytest.mark.trains
 def test_a_single_client_below_the_floor_is_one_line(cloister: Command) -> None:
     result = cloister("run", QUICKSTART, "--set", "partition.clients=1", "--set", "partition.groups=1", "--out", "alone")
     assert result.code == 1

@@ -78,7 +78,7 @@ def test_the_binding_is_of_session_and_terms():
     assert hashlib.sha256(cbor2.dumps([*size, *what, t["times_samples"]], canonical=True)).hexdigest() == t["digest"]
     whole = b"cloister/v1/masked sum" + octets(s["digest"]) + octets(t["digest"])
     assert hashlib.sha256(whole).digest() == BINDING
-    assert struct.unpack(">4d", octets(t["weights"])) == (1.0, 0.5, 2.0, -0.25)
+    assert struct.unpack(">4d", octets(t["weights"])) == (1.0, 1.0, 1.0, -1.0)
 
 
 def test_keys_follow_from_the_roots():

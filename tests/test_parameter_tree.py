@@ -1,5 +1,7 @@
 """CFL's parameter tree: names are paths, newcomers go to the side of the nearest update, models from general to special."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -32,7 +34,10 @@ def test_a_name_is_the_path_from_the_root(turns: list[int]) -> None:
     ],
 )
 def test_the_closer_child(left: list[float], right: list[float], child: str) -> None:
-    assert closer_child(node("0"), [np.array(left), np.array(right)]) == child
+    clients = tuple(range(len(left) + len(right)))
+    parted = replace(node("0"), sides=(clients[: len(left)], clients[len(left) :]))
+    assert closer_child(parted, clients, np.array([*left, *right])) == child
+    assert closer_child(parted, clients[::-1], np.array([*left, *right][::-1])) == child, "by client, not by place"
 
 
 def test_generalities_go_from_the_fl_solution_to_the_clusters_own_model() -> None:

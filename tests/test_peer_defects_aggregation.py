@@ -93,7 +93,10 @@ def test_nvflare_the_server_is_given_a_context_with_the_secret_key():
 
 
 def test_fedml_weights_travel_in_the_clear():
-    """Under Masked no frame to the server tells a sample count: runs with other counts differ in masked words alone."""
+    """Under Masked no frame tells a sample count: runs with other counts differ in masked words, and in what follows from sums.
+
+    The sum of the weights and that of their squares are opened first, and name the second session.
+    """
 
     def frames(count):
         heard = []
@@ -110,11 +113,14 @@ def test_fedml_weights_travel_in_the_clear():
         updates = view.train(0, {"a": Assignment(Model("init"), members, members)})["a"]
         view.gram(updates, origin=True)
         view.sums(updates, {"a": Weights(dict.fromkeys(members, 1.0), times_samples=True)})
-        return [(f.kind, f.data) for f in heard]
+        second = [at for at, f in enumerate(heard) if f.kind == "Proposal"][len(members)]
+        return [(f.kind, f.data) for f in heard[:second]], [f.kind for f in heard[second:]]
 
-    few, many = frames(10), frames(500)
+    (few, then), (many, later) = frames(10), frames(500)
     assert len(few) == len(many)
     assert {one[0] for one, other in zip(few, many, strict=True) if one != other} == {"MaskedInput"}
+    assert then == later
+    assert "MaskedInput" in then
 
 
 def test_sparse_updates_show_where_they_are_zero():

@@ -147,9 +147,10 @@ def test_a_clean_model_has_ten_percent_success_by_images_of_the_target_class() -
     assert attack_success(Perfect(), {0: np.zeros(1, np.float32)}, {0: tests}, backdoor, 10).mean == 0.0
 
 
+@pytest.mark.trains
 def test_every_client_takes_part_in_every_round_and_attackers_per_round_are_fixed() -> None:
     """FLPoison, FLAME: the number of attackers of a round does not vary, which hides that a median falls below one half."""
-    algorithm = replace(SMALL.algorithm, participation=0.4)  # type: ignore[type-var]
+    algorithm = replace(SMALL.algorithm, participation=0.4, sampling="random")  # type: ignore[type-var]
     simulation = Simulation(replace(SMALL, algorithm=algorithm, adversary=Adversary(members=Pool(4))), None)
     assert simulation.corrupted is not None
     counts = []

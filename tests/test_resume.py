@@ -128,6 +128,7 @@ def test_a_run_that_is_stopped_again_and_again_ends_as_if_it_had_not_been(name: 
     assert outcome(tmp_path / "broken") == outcome(tmp_path / "whole")
 
 
+@pytest.mark.trains
 def test_the_variants_put_into_their_states_what_must_survive() -> None:
     seen = {}
     for name in ("cfl", "waiting", "arriving"):
@@ -145,7 +146,10 @@ def test_the_variants_put_into_their_states_what_must_survive() -> None:
             simulation.step()
         state = simulation.state
         assert from_plain(type(state), json.loads(json.dumps(to_plain(state)))) == state
-        assert state.remembered
+        if name == "centred clipping":
+            assert state.remembered
+        else:  # cosines alone outlive their round
+            assert state.past.agreement.rounds.max() > 1
         assert len(state.models) == (2 if name == "centred clipping" else 1)
     assert seen["waiting"].waiting == {5: "0"}
     assert {i for c in seen["arriving"].clusters.values() for i in c.members} >= {1}

@@ -19,7 +19,7 @@ from cloister.fl.robust.mixing import ARC, NNM, Bucketing, Clip, Mixed
 from cloister.fl.robust.rule import GramRule, Sight, squared_distances
 from cloister.fl.robust.similarity import FLTrust, FoolsGold
 from cloister.fl.robust.spectral import CAF
-from cloister.fl.robust.weiszfeld import RFA, CenteredClipping, GeometricMedian
+from cloister.fl.robust.weiszfeld import RFA, CenteredClipping
 
 Array = NDArray[np.float64]
 seeds = st.integers(0, 2**32 - 1)
@@ -105,7 +105,6 @@ DEFINITIONS: list[tuple[GramRule, Callable[[Array], Array]]] = [
     (Krum(2), lambda x: x[krum_order(x, 2)[0]]),
     (MultiKrum(2), lambda x: x[krum_order(x, 2)[: len(x) - 2]].mean(axis=0)),
     (MultiKrum(2, m=3), lambda x: x[krum_order(x, 2)[:3]].mean(axis=0)),
-    (GeometricMedian(), lambda x: weiszfeld(x, 200, 1e-9)),
     (RFA(T=3, nu=1e-6), lambda x: weiszfeld(x, 3, 1e-6)),
     (RFA(T=7, nu=0.5), lambda x: weiszfeld(x, 7, 0.5)),
     (CenteredClipping(tau=1.5), lambda x: centered_clipping(x, np.zeros(x.shape[1]), 1.5, 1)),

@@ -26,7 +26,7 @@ from .two_server_transcripts import (
 
 VIEWS = 320
 LENGTH = 8
-WEIGHTS = {1: 2, 3: 1}
+WEIGHTS = {1: 1, 3: -1}
 QUICK = ("logistic", "trees")
 SIZES = pytest.mark.parametrize("width", [4, 8], ids=["projected", "whole"])
 

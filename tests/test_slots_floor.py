@@ -41,7 +41,7 @@ def row_of(client: int) -> Any:
 
 
 def shares_of(client: int) -> tuple[int, ...]:
-    return tuple(client % MOST + 1 if CHOICE[client] == k else 0 for k in range(K))
+    return tuple(k % MOST + 1 if CHOICE[client] == k else 0 for k in range(K))  # alike in a slot: none outweighs the others
 
 
 def workers(jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:

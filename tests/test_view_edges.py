@@ -326,7 +326,9 @@ def test_a_masked_sum_whose_weights_turn_out_to_cancel_is_in_the_log():
     view, updates = opened(Masked(), workers=alike)
     weights = Weights({0: 1.0, 1: -1.0, 2: 1.0, 3: -1.0}, times_samples=True)
     assert isinstance(view.sums(updates, {"m": weights})["m"], BelowFloor)
-    assert said(view) == [("server", "participation", tuple(range(5))), ("server", "sums", (0, 1, 2, 3))]
+    four = (0, 1, 2, 3)
+    weighed = [("server", "weights", four), ("clients", "weights", four)]
+    assert said(view) == [("server", "participation", tuple(range(5))), *weighed, ("server", "sums", four)]
 
 
 # --- a first server that deviates -------------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ class Weighed:
         """Why a client with so many samples gives nothing to this second session, or None: by what the session itself says."""
         try:
             sums = told(self.counting, self.signed[client], session)
-        except Refused as error:  # as of a client that signed nothing in the first session: it sits out
+        except Refused as error:  # as of a client that was lost before it signed who was in the first
             return str(error)
         weight = abs(self.question.row[client]) * samples / self.unit
         if self.weighing.holds(weight, sums, len(session.roster), session.threshold):

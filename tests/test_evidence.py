@@ -1,0 +1,66 @@
+"""Running averages of the cosines of sessions."""
+
+import numpy as np
+import pytest
+
+from cloister.fl.codec import from_plain, to_plain
+from cloister.fl.evidence import KEPT, Evidence, about_their_mean, seen
+
+
+def pair(cosine: float) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    return np.array([[1.0, cosine], [cosine, 1.0]])
+
+
+def test_sessions_count_by_the_size_of_their_cosines() -> None:
+    first = seen(Evidence(), (1, 2), pair(-0.8), 1.0)
+    second = seen(first, (1, 2), pair(0.1), 1.0)
+    cosines, known = second.cosines((1, 2, 7))
+    assert cosines[0, 1] == pytest.approx((0.8 * -0.8 + 0.1 * 0.1) / 0.9)
+    assert np.array_equal(known, [[False, True, False], [True, False, False], [False, False, False]])
+    assert not cosines[2].any()
+    assert first.cosines((1, 2))[0][0, 1] == pytest.approx(-0.8)  # the state before stays valid
+
+
+def test_pairs_that_did_not_meet_are_as_they_were_and_newcomers_are_entered_in_order() -> None:
+    first = seen(Evidence(), (4, 9), pair(0.5), 1.0)
+    both = seen(first, (2, 9), pair(-0.3), 1.0)
+    assert both.clients == (2, 4, 9)
+    cosines, known = both.cosines((9, 4, 2))
+    assert cosines[0, 1] == pytest.approx(0.5)
+    assert cosines[0, 2] == pytest.approx(-0.3)
+    assert not known[1, 2]
+    assert seen(both, (4,), np.ones((1, 1)), 1.0) is both
+
+
+def test_about_the_mean_a_session_counts_by_its_share_and_what_was_seen_fades_by_as_much() -> None:
+    rng = np.random.default_rng(0)
+    rows = [rng.standard_normal((5, 30)) for _ in range(2)]
+    rows = [r / np.linalg.norm(r, axis=1, keepdims=True) for r in rows]
+    evidence = Evidence()
+    for r in rows:
+        evidence = seen(evidence, range(5), r @ r.T, 0.5)
+    kept = KEPT**0.25
+    first, second = (about_their_mean(r @ r.T) for r in rows)
+    np.testing.assert_allclose(evidence.centred(range(5))[0], (kept * first + second) / (kept + 1), atol=1e-12)
+
+
+def test_cosines_about_the_mean_are_those_of_centred_unit_vectors_whatever_the_lengths() -> None:
+    rng = np.random.default_rng(1)
+    unit = rng.standard_normal((6, 50)) + 1
+    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+    centred = unit - unit.mean(axis=0)
+    centred /= np.linalg.norm(centred, axis=1, keepdims=True)
+    expected = centred @ centred.T
+    np.fill_diagonal(expected, 0.0)
+    np.testing.assert_allclose(about_their_mean(unit @ unit.T), expected, atol=1e-12)
+    assert not about_their_mean(np.ones((4, 4))).any()
+
+
+def test_three_are_too_few_for_a_mean() -> None:
+    assert not seen(Evidence(), range(3), np.eye(3), 1.0).centred(range(3))[1].any()
+
+
+def test_evidence_is_written_and_read() -> None:
+    evidence = seen(Evidence(), (1, 2), pair(0.25), 1.0)
+    read = from_plain(Evidence, to_plain(evidence))
+    assert to_plain(read) == to_plain(evidence)

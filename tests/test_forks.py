@@ -1,0 +1,137 @@
+"""Where clients go different ways: what is parted, at every size of session, and what is not."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from cloister.fl.evidence import Evidence, about_their_mean, seen
+from cloister.fl.forks import FEW, by_evidence, by_round, lengths, opposed, parted, settled, tight
+
+Matrix = NDArray[np.float64]
+D = 400
+
+
+def cosines_of(rows: Matrix) -> Matrix:
+    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    found: Matrix = unit @ unit.T
+    return found
+
+
+def updates(signs: NDArray[np.float64], common: float, seed: int) -> Matrix:
+    """Noise of norm 1 and `common` times one direction, times the signs."""
+    rng = np.random.default_rng(seed)
+    direction = rng.standard_normal(D) / np.sqrt(D)
+    rows: Matrix = (common * direction + rng.standard_normal((len(signs), D)) / np.sqrt(D)) * signs[:, None]
+    return rows
+
+
+def others(n: int) -> NDArray[np.bool_]:
+    return ~np.eye(n, dtype=np.bool_)
+
+
+def test_the_sides_of_opposite_signs_are_found_for_any_share() -> None:
+    for count in range(2, 19):
+        signs = np.where(np.arange(20) < count, -1.0, 1.0)
+        cosines = cosines_of(updates(signs, 0.8, count))
+        sides = opposed(np.where(others(20), cosines, 0.0), others(20))
+        assert sides is not None
+        assert {frozenset(side) for side in sides} == {frozenset(range(count)), frozenset(range(count, 20))}
+
+
+@pytest.mark.parametrize("n", [4, 6, 10, 20])
+def test_noise_is_seldom_parted(n: int) -> None:
+    """One in a hundred is what the bound is made for; eight of 120 would be once in 50,000 such tests."""
+    found = 0
+    for seed in range(120):
+        cosines = cosines_of(np.random.default_rng((n, seed)).standard_normal((n, D)))
+        found += opposed(np.where(others(n), cosines, 0.0), others(n)) is not None
+    assert found < 8
+
+
+def test_what_is_not_known_is_no_ground_for_parting() -> None:
+    cosines = np.where(others(8), -1.0, 0.0)
+    assert opposed(np.zeros((8, 8)), np.zeros((8, 8), np.bool_)) is None
+    known = np.zeros((8, 8), np.bool_)
+    known[:4, :4] = known[4:, 4:] = True
+    assert opposed(np.where(known, 0.5, 0.0), known & others(8)) is None
+    assert opposed(cosines[:1, :1], others(1)) is None
+
+
+def test_who_is_on_the_wrong_side_moves_over() -> None:
+    cosines = np.full((10, 10), -0.5)
+    cosines[:5, :5] = cosines[5:, 5:] = 0.5
+    np.fill_diagonal(cosines, 0.0)
+    start = np.arange(10) < 7
+    assert np.array_equal(settled(cosines, others(10), start), np.arange(10) < 5)
+
+
+@pytest.mark.parametrize("copies", [3, 8, 12, 16])
+def test_copies_are_tight_and_clients_are_not(copies: int) -> None:
+    rows = updates(np.ones(20), 0.8, 3)
+    assert tight(about_their_mean(cosines_of(rows)), others(20), FEW) is None
+    rows[:copies] = rows[:copies].mean(axis=0) + updates(np.ones(1), 0.0, 4)
+    sides = tight(about_their_mean(cosines_of(rows)), others(20), FEW)
+    assert sides is not None
+    assert {frozenset(side) for side in sides} == {frozenset(range(copies)), frozenset(range(copies, 20))}
+    assert tight(about_their_mean(cosines_of(rows[:5])), others(5), FEW) is None  # too few to tell
+
+
+def test_one_mind_does_not_hide_another() -> None:
+    """Six copies of what is orthogonal to all, six against the loyal: neither is with the loyal in the end."""
+    rows = updates(np.where(np.arange(20) < 6, -1.0, 1.0), 0.8, 5)
+    rows[6:12] = updates(np.ones(1), 0.0, 6)
+    cosines = cosines_of(rows)
+    found = by_round(range(20), cosines, np.ones(20), Evidence(), 4)
+    assert tuple(range(12, 20)) in found
+    assert len(found) == 3
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.floats(3.5, 1e6), st.integers(4, 16), st.booleans())
+def test_norms_of_two_kinds_are_parted_where_they_meet(factor: float, count: int, shorter: bool) -> None:
+    norms = np.random.default_rng(count).uniform(0.6, 1.0, 20)
+    norms[:count] *= 1 / factor / 2 if shorter else factor
+    sides = lengths(norms, 4)
+    assert sides is not None
+    assert {frozenset(side) for side in sides} == {frozenset(range(count)), frozenset(range(count, 20))}
+    assert lengths(norms[count - 3 : count + 12], 4) is None  # three are no kind
+    assert lengths(np.random.default_rng(count).uniform(0.4, 1.0, 20), 4) is None
+
+
+def test_parts_are_parted_again_and_nobody_is_lost() -> None:
+    def halves(some: object) -> tuple[list[int], list[int]] | None:
+        count = len(list(some))  # type: ignore[call-overload]
+        return (list(range(count // 2)), list(range(count // 2, count))) if count > 3 else None
+
+    assert parted(range(10, 20), halves) == [(10, 11), (12, 13, 14), (15, 16), (17, 18, 19)]
+
+
+def test_a_turn_is_seen_against_what_clients_were_and_usual_differences_are_not() -> None:
+    """Two halves that always pull apart a little, as different data do, and then one client in three turns."""
+    halves, rng = np.where(np.arange(20) < 10, 1.0, -1.0), np.random.default_rng(9)
+    one, other = rng.standard_normal((2, D)) / np.sqrt(D)
+
+    def session(common: float, signs: NDArray[np.float64]) -> Matrix:
+        noise = rng.standard_normal((20, D)) / np.sqrt(D)
+        return cosines_of(signs[:, None] * (common * one + 0.6 * halves[:, None] * other + noise))
+
+    evidence = Evidence()
+    for _ in range(5):
+        evidence = seen(evidence, range(20), session(1.0, np.ones(20)), 1.0)
+    late = session(0.0, np.ones(20))  # the common direction is learned: halves pull against each other, as ever
+    assert opposed(np.where(others(20), late, 0.0), others(20)) is not None
+    assert by_round(range(20), late, np.ones(20), evidence, 4) == [tuple(range(20))]
+    signs = np.where(np.arange(20) % 3 == 0, -1.0, 1.0)
+    turned = by_round(range(20), session(0.3, signs), np.ones(20), evidence, 4)
+    assert {frozenset(part) for part in turned} == {frozenset(np.flatnonzero(signs > 0)), frozenset(np.flatnonzero(signs < 0))}
+
+
+def test_of_whom_nothing_is_known_is_with_the_largest_part() -> None:
+    evidence = Evidence()
+    for seed in range(3):
+        signs = np.where(np.arange(10) < 4, -1.0, 1.0)
+        evidence = seen(evidence, range(10), cosines_of(updates(signs, 1.0, seed)), 1.0)
+    assert sorted(by_evidence(evidence, range(12))) == [(0, 1, 2, 3), (4, 5, 6, 7, 8, 9, 10, 11)]
+    assert by_evidence(Evidence(), (3, 5)) == [(3, 5)]

@@ -1,0 +1,59 @@
+"""How much an update counts: lengths, likeness, and updates against the others."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cloister.fl.shares import GROWTH, USUAL, against, counted, of_their_own, shortened
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=12), st.one_of(st.none(), st.floats(1e-3, 1e3)))
+def test_no_update_is_longer_than_the_limit_and_none_is_left_out(values: list[float], usual: float | None) -> None:
+    norms = np.array(values)
+    factors, following = shortened(norms, 1.5, usual)
+    limit = 1.5 * np.median(norms)
+    limit = limit if usual is None else min(limit, USUAL * usual)
+    assert (factors > 0).all()
+    assert (factors * norms <= limit * (1 + 1e-9)).all()
+    np.testing.assert_allclose(factors[norms <= limit], 1.0)
+    assert following is not None
+    assert following <= np.median(norms)
+    assert usual is None or following <= GROWTH * usual * (1 + 1e-12)
+
+
+def test_what_is_usual_falls_at_once_and_grows_slowly() -> None:
+    assert shortened(np.array([5.0, 5.0]), 1.5, 1.0)[1] == GROWTH
+    assert shortened(np.array([0.2, 0.2]), 1.5, 1.0)[1] == 0.2
+
+
+def test_updates_of_zero_count_for_nothing_in_the_median_and_in_the_sum() -> None:
+    factors, usual = shortened(np.array([0.0, 0.0, 0.0, 2.0]), 1.5, None)
+    assert factors.tolist() == [0, 0, 0, 1]
+    assert usual == 2.0
+    factors, usual = shortened(np.zeros(3), 1.5, 0.7)
+    assert not factors.any()
+    assert usual == 0.7
+    assert counted((4, 5, 6), np.array([0.5, 0.0, 1.0])) == {4: 0.5, 6: 1.0}
+
+
+@pytest.mark.parametrize("copies", [2, 5, 12])
+def test_copies_count_as_about_one(copies: int) -> None:
+    centred = np.zeros((20, 20))
+    centred[:copies, :copies] = 1.0
+    np.fill_diagonal(centred, 0.0)
+    weights = of_their_own(centred)
+    assert weights[:copies].sum() == pytest.approx(copies / (1 + 0.9 * (copies - 1)))
+    assert (weights[copies:] == 1).all()
+    assert (of_their_own(np.full((6, 6), 0.1)) == 1).all()  # as alike as chance
+
+
+def test_against_is_a_mean_below_zero_by_more_than_its_error_of_four_or_more() -> None:
+    cosines = np.full((5, 5), 0.3)
+    cosines[2] = cosines[:, 2] = [-0.2, -0.3, 1.0, -0.2, -0.3]
+    assert against(cosines) == [2]
+    assert against(cosines[:3, :3]) == []
+    noisy = np.full((5, 5), 0.3)
+    noisy[2] = noisy[:, 2] = [-0.9, 0.8, 1.0, -0.9, 0.8]
+    assert against(noisy) == []
