@@ -120,6 +120,25 @@ def test_sample_counts_of_one_client_end_below_the_floor(protection, count):
         assert all(k > first for k, d in enumerate(view.log) if d.what == "sums")
 
 
+def test_a_client_that_signed_nothing_while_weights_were_summed_sits_out():
+    """It never hears who survived the first session, so it cannot know what the second one is among."""
+    lost = iter([4])
+
+    def tap(frame):
+        once = frame.kind == "Survivors" and frame.receiver == 4 and next(lost, None) == 4
+        return [] if once else [frame]
+
+    def workers(jobs):
+        return ((job.client, LocalWork(np.ones(4, np.float32), 10)) for job in jobs)
+
+    view = Masked(floor=2).open(Setup(RUN, np.zeros(4, np.float32), tuple(range(8)), workers, SimulatedEntropy(1), tap))
+    work = {"root": Assignment(Model("init"), tuple(range(8)), tuple(range(8)))}
+    answer = view.train_and_sum(0, work, {"root": Weights(dict.fromkeys(range(8), 1.0), times_samples=True)})["root"]
+    assert isinstance(answer, Sum)
+    assert answer.clients == (0, 1, 2, 3, 5, 6, 7)
+    assert any(f.blame == 4 and "not among the clients" in f.reason for f in view.faults)
+
+
 def test_corrupt_clients_need_a_bound_on_claims_that_is_near_the_counts():
     assert isinstance(asked(view_of(Masked(corrupt=2), [50] * 8), 8, dict.fromkeys(range(8), 1.0), True), BelowFloor)
     tight = Masked(corrupt=2, max_samples=70)
