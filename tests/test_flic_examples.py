@@ -37,6 +37,7 @@ def test_quick_scenario_runs(name: str, tmp_path: Path) -> None:
 # what it ends with is luck, and its lowest accuracy, with an evaluation after every round, is not.
 
 
+@pytest.mark.trains
 def test_minus_gradient_is_isolated_and_does_no_harm() -> None:
     """8 of 20 attack: the loyal are served as without an attack, and the median collapses on the way."""
     example = load("minus_gradient")
@@ -50,6 +51,7 @@ def test_minus_gradient_is_isolated_and_does_no_harm() -> None:
     assert ruined.isolated == 0
 
 
+@pytest.mark.trains
 def test_minus_gradient_is_isolated_by_a_server_that_sees_no_update() -> None:
     """The same under secure aggregation, in half of the rounds: one median is refused there, the other collapses."""
     example = load("minus_gradient")

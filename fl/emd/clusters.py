@@ -82,7 +82,7 @@ def majorities(edges: Edges, clients: Sequence[int]) -> tuple[tuple[int, ...], .
         for place in range(len(clients)):
             wanted = np.bincount(label, votes[place], minlength=len(clients))
             best = int(np.argmax(wanted))
-            if wanted[best] > max(wanted[label[place]], 0):
+            if wanted[best] > wanted[label[place]]:  # an empty cluster wants with 0
                 label[place], moved = best, True
     return tuple(_named(label == name, clients) for name in dict.fromkeys(label.tolist()))
 
