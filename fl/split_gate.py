@@ -17,7 +17,7 @@ from .bipartition import Bipartition
 MEAN_SLACK, SIZE_SLACK = 1.1, 0.85
 """Eq. 32 is asked of the mean's norm over the first, Eq. 33 of the size of updates over the second.
 
-Without them the quickstart's thresholds, made for the largest norm, miss a split on some seeds (tests/test_split_gate.py).
+Without them thresholds that were made for the largest norm can miss a split: the root mean square is at most that.
 """
 SAME = 1e-6
 """Updates whose cosine is within this of 1 are the same: products of float32 numbers tell no less."""

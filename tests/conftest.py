@@ -10,10 +10,13 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import settings
 
 from cloister.fl import fast
 
 ABOUT = "this test trains a model: mark it `@pytest.mark.trains`, and let it assert what holds however a processor rounds"
+settings.register_profile("cloister", deadline=None)  # how long an example takes is the machine's affair
+settings.load_profile("cloister")
 trained = [0]
 BEFORE = pytest.StashKey[int]()
 

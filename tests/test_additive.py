@@ -42,7 +42,7 @@ def gram_of(rows, magnitude, key=KEY, dealer=DEALER):
     return reveal_gram(GramBound(width, magnitude), *(gram_share(opened, half) for half in halves))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(1, 9), st.integers(1, 40), st.sampled_from([1, 1000, 2**28]), st.integers(0, 2**32))
 def test_shares_add_up_and_the_gram_matrix_is_exact(n, width, magnitude, seed):
     rng = np.random.default_rng(seed)

@@ -60,7 +60,7 @@ def sets(bipartition):
 
 
 @given(st.one_of(similarities(levels=1), similarities(levels=2), similarities(levels=5), similarities()))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_partition_is_that_of_algorithm_1_even_with_ties(alpha):
     found = optimal_bipartition(alpha, range(len(alpha)))
     assert sets(found) == algorithm_1(alpha)
@@ -68,7 +68,7 @@ def test_partition_is_that_of_algorithm_1_even_with_ties(alpha):
 
 
 @given(st.one_of(similarities(most=8, levels=3), similarities(most=8)))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_no_bipartition_has_a_smaller_maximum_cross_similarity(alpha):
     found = optimal_bipartition(alpha, range(len(alpha)))
     least, optima = brute_force(alpha)
@@ -81,7 +81,7 @@ def test_no_bipartition_has_a_smaller_maximum_cross_similarity(alpha):
     st.randoms(use_true_random=False),
     st.sampled_from([optimal_bipartition, complete_linkage_bipartition]),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_order_in_which_clients_are_listed_does_not_matter(alpha, random, cut):
     ids = random.sample(range(1000), len(alpha))
     order = random.sample(range(len(alpha)), len(alpha))
@@ -90,14 +90,14 @@ def test_order_in_which_clients_are_listed_does_not_matter(alpha, random, cut):
 
 
 @given(similarities(levels=4))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_only_the_order_of_similarities_decides(alpha):
     found, bent = (optimal_bipartition(matrix, range(len(alpha))) for matrix in (alpha, np.exp(3 * alpha) - 7))
     assert (found.left, found.right) == (bent.left, bent.right)
 
 
 @given(st.one_of(similarities(levels=3), similarities()))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_complete_linkage_is_a_bipartition_that_is_never_better(alpha):
     m = len(alpha)
     found = complete_linkage_bipartition(alpha, range(m))
@@ -120,7 +120,7 @@ def greedy_complete_linkage(alpha):
 
 
 @given(st.integers(2, 9), st.integers(0, 2**32 - 1))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_complete_linkage_is_the_greedy_one(m, seed):
     updates = np.random.default_rng(seed).normal(size=(m, 4))
     alpha = updates @ updates.T

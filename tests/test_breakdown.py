@@ -71,7 +71,7 @@ def test_without_neighbours_the_same_curve_is_taken_for_monotone_which_is_why_th
     assert (found.breaks, found.single) == (8, True)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.booleans(), min_size=1, max_size=40), st.integers(0, 3), st.integers(0, 5))
 def test_whatever_the_curve_a_crossing_that_was_seen_is_reported(curve: list[bool], neighbours: int, probes: int) -> None:
     steps = Steps(least=0, most=len(curve) - 1, neighbours=neighbours, probes=probes)

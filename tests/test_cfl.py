@@ -320,7 +320,7 @@ def test_until_the_first_split_the_run_is_fedavg_bit_for_bit(protection: Protect
         assert np.array_equal(cfl.model(ours, i), fedavg.model(theirs, i))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 1000), power=st.integers(-12, 12), eps1=st.floats(0.1, 1.0), eps2=st.floats(0.1, 1.0))
 def test_scale_free_thresholds_do_not_see_the_scale(seed: int, power: int, eps1: float, eps2: float) -> None:
     vectors = np.random.default_rng(seed).standard_normal((3, 6, 4)).astype(np.float32)

@@ -32,7 +32,7 @@ RNG = np.random.default_rng(0)
 # --- cohorts ----------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(st.integers(0, 10**6), min_size=1, max_size=60, unique=True),
     st.floats(0.01, 1.0),

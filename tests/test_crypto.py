@@ -66,7 +66,7 @@ def test_second_hkdf_gives_rfc_5869_case_3():
 
 
 @given(st.binary(min_size=16, max_size=80), st.text(max_size=20), st.binary(max_size=40))
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_derived_keys_are_hkdf_sha256_with_a_domain(secret, purpose, context):
     info = b"cloister/v1/" + purpose.encode() + b"\x00" + context
     assert derive_key(secret, purpose, context) == hkdf(secret, info, 32)
@@ -145,7 +145,6 @@ def test_keys_of_another_length_are_refused(size):
 
 
 @given(keys, st.integers(0, 400))
-@settings(deadline=None)
 def test_a_permutation_permutes(key, count):
     order = random_permutation(key, count)
     assert order.dtype == np.int64
@@ -181,7 +180,7 @@ def vectors(key, d, count=2):
 
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @given(key=keys, d=lengths)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_transforms_are_linear_isometries_that_invert(transform, key, d):
     drawn = transform.draw(key, d)
     a, b = vectors(key, d)
@@ -234,7 +233,7 @@ def test_a_rotation_spreads_every_single_value():
 
 @pytest.mark.parametrize("transform", [Permutation, SignedPermutation])
 @given(key=keys, d=lengths)
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_permutations_are_exact_and_leak_what_they_say(transform, key, d):
     (vector,) = vectors(key, d, 1)
     hidden = transform.draw(key, d).apply(vector)
@@ -245,7 +244,7 @@ def test_permutations_are_exact_and_leak_what_they_say(transform, key, d):
 
 @pytest.mark.parametrize("transform", SECRET_TRANSFORMS)
 @given(key=keys, other=keys)
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 def test_the_key_alone_decides_the_transform(transform, key, other):
     (vector,) = vectors(bytes(32), 100, 1)
     once, again, elsewhere = (transform.draw(k, 100).apply(vector).tobytes() for k in (key, key, other))
@@ -266,7 +265,7 @@ def test_transforms_refuse_other_lengths(transform):
 
 
 @given(keys, keys, st.binary(max_size=100), st.binary(max_size=50))
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_a_seal_opens_for_its_receiver(mine, theirs, content, context):
     sender, receiver = SealingKey(mine), SealingKey(theirs)
     sealed = sender.seal(receiver.public, content, context)

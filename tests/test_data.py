@@ -504,6 +504,7 @@ def test_the_real_image_sets_have_their_published_counts_and_means(loader: Loade
     assert source.train.x.max() == 1
 
 
+@pytest.mark.slow
 @real
 def test_the_real_ag_news_is_balanced_and_mostly_known_words() -> None:
     source = AgNews()(None)
@@ -514,6 +515,7 @@ def test_the_real_ag_news_is_balanced_and_mostly_known_words() -> None:
     assert (targets == 0).double().mean() < 0.1
 
 
+@pytest.mark.slow
 @real
 def test_the_real_pacs_has_its_published_counts() -> None:
     source = Pacs(size=16)(None)

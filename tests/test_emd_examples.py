@@ -121,6 +121,7 @@ def test_truth_merges_angles_and_equal_angles_need_it() -> None:
 # --- the backdoor, by the comparison ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.trains
 def test_backdoored_clients_are_kept_apart_and_the_targets_stay_clean() -> None:
     """In small what the paper's table 3 says: EMD-CFL is Oracle, and what federated averaging loses is not lost."""

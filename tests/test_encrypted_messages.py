@@ -114,7 +114,7 @@ MESSAGES = {
 
 @pytest.mark.parametrize("kind", MESSAGES)
 @given(data=st.data())
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_every_message_survives_its_encoding(kind, data):
     envelope = Envelope(data.draw(octets[32]), 3, SERVER, data.draw(MESSAGES[kind]))
     sent = encode(envelope)

@@ -813,6 +813,7 @@ def cloister(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     return command
 
 
+@pytest.mark.slow
 @pytest.mark.trains
 def test_two_workers_killed_and_resumed_write_the_folder_that_one_process_writes(cloister: Command, whole: Path) -> None:
     """The kill leaves no worker behind: each has the standard output open, whose end we wait for."""

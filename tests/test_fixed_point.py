@@ -28,7 +28,7 @@ def total_of(fixed, vectors, weights, rounding_of=lambda _: Nearest()):
     return total
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.sampled_from([32, 64]),
     st.integers(1, 40),

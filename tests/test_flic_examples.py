@@ -51,6 +51,7 @@ def test_minus_gradient_is_isolated_and_does_no_harm() -> None:
     assert ruined.isolated == 0
 
 
+@pytest.mark.slow
 @pytest.mark.trains
 def test_minus_gradient_is_isolated_by_a_server_that_sees_no_update() -> None:
     """The same under secure aggregation, in half of the rounds: one median is refused there, the other collapses."""

@@ -26,7 +26,7 @@ def exact_delta(mu: float, epsilon: float) -> float:
         return float(mp.ncdf(m / 2 - e / m) - mp.exp(e) * mp.ncdf(-m / 2 - e / m))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.floats(-4, 1.8), st.floats(-30, -0.5))
 def test_epsilon_is_the_closed_forms_and_not_below_it(log_mu: float, log_delta: float) -> None:
     mu, delta = 10**log_mu, 10**log_delta

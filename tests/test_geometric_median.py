@@ -61,7 +61,7 @@ SHAPES: dict[str, Shape] = {
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 24), d=st.integers(1, 40))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_unit_vectors_balance(shape: Shape, seed: int, n: int, d: int) -> None:
     """Where the median all but lies on one of the inputs the steps end first, still close; elsewhere at the tolerance."""
     x = shape(np.random.default_rng(seed), n, d)

@@ -61,7 +61,7 @@ def alter(kind, change, receiver=None):
 
 
 @given(st.lists(st.sampled_from(IDS), min_size=1, max_size=4, unique=True))
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 def test_all_clients_get_the_leaders_seed(roster):
     exchange = Exchange(of=session(sorted(roster)))
     assert exchange.seeds() == dict.fromkeys(sorted(roster), b"\x07" * 32)

@@ -161,6 +161,7 @@ def test_masked_every_stage_at_which_one_or_all_of_four_clients_fall_silent(case
     assert Drive(case, (1, 3, 5, 7), seed=0).every_pattern([*alone, *together]) == 3 * stages + 1
 
 
+@pytest.mark.slow
 def test_masked_sums_are_compared_that_lost_somebody_on_the_way():
     lost, answers = [], []
 
@@ -238,6 +239,7 @@ def test_encrypted_random_questions_over_rounds_with_random_losses(case):
     Drive(case, tuple(range(5)), 1).some_rounds(3)  # and of weights times samples that only differ in sign
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ENCRYPTED[:1], ids=str)
 def test_encrypted_every_stage_at_which_one_of_four_clients_falls_silent(case):
     stages = len(case.stages)

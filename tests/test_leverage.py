@@ -82,7 +82,7 @@ def matrices(draw):
 @example([[1.0, 1.0, 1.0, 1e-300], [1.0, 1.0, 1.0, 2e-300]])
 @example([[1e300, 1e-300, 1.0], [1e300, 1e-300, 1.0]])
 @example([[5e-324, 5e-324, 5e-324]])
-@settings(deadline=None, max_examples=120)
+@settings(max_examples=120)
 def test_a_leverage_is_that_of_exact_arithmetic_or_in_doubt_1(matrix):
     rows, clients = rows_of(matrix), range(len(matrix[0]))
     found = leverages(rows)
@@ -97,7 +97,7 @@ def test_a_leverage_is_that_of_exact_arithmetic_or_in_doubt_1(matrix):
 @given(matrices(), st.integers(2, 4), st.integers(0, 2))
 @example([[1.0] * 9, [1.0] * 8 + [2.0]], 2, 1)
 @example([[1.0, 1.0, 1.0, 2.0, 2.0, 2.0], [1.0] * 6], 2, 0)
-@settings(deadline=None, max_examples=120)
+@settings(max_examples=120)
 def test_what_is_accepted_holds_the_floor_without_any_of_the_corrupt(matrix, floor, corrupt):
     """In exact arithmetic, with the columns of any corrupt clients taken away: nobody outweighs, no combination is of too few."""
     rows, clients, rules = rows_of(matrix), list(range(len(matrix[0]))), Rules(floor, corrupt)
@@ -225,7 +225,7 @@ def test_more_rows_than_there_may_be_are_refused():
 
 
 @given(st.integers(0, 2**31), st.integers(1, 3), st.integers(0, 2))
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_losses_never_take_a_leverage_beyond_what_is_said(seed, count, lost):
     rng = np.random.default_rng(seed)
     rows = rows_of(rng.uniform(0.5, 1.0, (count, 10)))

@@ -122,7 +122,7 @@ def effects_of(n, silent):
     return world
 
 
-@pytest.mark.parametrize(("n", "silent"), [(3, ()), (7, (3,))])
+@pytest.mark.parametrize(("n", "silent"), [(3, ()), pytest.param(7, (3,), marks=pytest.mark.slow)])
 def test_a_crash_before_every_single_effect_is_survived(n, silent):
     """Before it and after the one before it. The message at hand may be lost, and its sender with it; nothing else is."""
     calm = effects_of(n, silent)

@@ -122,7 +122,7 @@ def test_every_single_pattern_of_four_and_five_clients(n):
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 def test_sampled_dropouts_on_larger_graphs(data):
     n = data.draw(st.integers(6, 10))
     k = data.draw(st.sampled_from([*range(4, n - 1, 2), n - 1]))
@@ -145,7 +145,7 @@ def test_sampled_dropouts_on_larger_graphs(data):
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 def test_lost_repeated_and_late_frames_never_corrupt_a_sum(data):
     """Any fate of any frame, of either direction: the end is the right sum of whom it names, or a failure."""
     fates = data.draw(st.lists(st.sampled_from(["pass"] * 12 + ["drop", "replay", "late"]), min_size=60, max_size=60))

@@ -137,7 +137,7 @@ def intersection(c: NDArray[np.float64], a: NDArray[np.float64]) -> NDArray[np.f
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_the_span_is_its_definition_on_random_accounts(seed: int) -> None:
     rng = np.random.default_rng(seed)
     rounds, clients = int(rng.integers(1, 4)), int(rng.integers(2, 6))
@@ -318,7 +318,7 @@ def test_wild_scales_hide_nothing() -> None:
 
 
 @given(st.integers(1, 12), st.integers(2, 7), st.floats(0.05, 0.95), st.integers(0, 10**6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_participation_is_its_formulas(count: int, clients: int, rho: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
     weights = rng.integers(0, 3, (count, clients)).astype(np.float64)

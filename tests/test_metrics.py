@@ -3,7 +3,7 @@
 from math import comb
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cloister.fl.metrics import adjusted_rand_index, membership, purity
@@ -16,7 +16,6 @@ def clusters_of(labels):
 
 
 @given(partitions)
-@settings(deadline=None)
 def test_rand_index_counts_pairs_as_hubert_and_arabie_do(pairs):
     found = {i: a for i, (a, _) in enumerate(pairs)}
     planted = {i: b for i, (_, b) in enumerate(pairs)}
@@ -29,7 +28,6 @@ def test_rand_index_counts_pairs_as_hubert_and_arabie_do(pairs):
 
 
 @given(partitions, st.permutations(range(4)), st.randoms(use_true_random=False))
-@settings(deadline=None)
 def test_names_and_orders_do_not_matter(pairs, names, random):
     found = {10 * i: a for i, (a, _) in enumerate(pairs)}
     planted = {10 * i: b for i, (_, b) in enumerate(pairs)}
@@ -41,7 +39,6 @@ def test_names_and_orders_do_not_matter(pairs, names, random):
 
 
 @given(partitions)
-@settings(deadline=None)
 def test_purity_is_the_fraction_of_clients_without_a_stranger(pairs):
     found = {i: a for i, (a, _) in enumerate(pairs)}
     planted = {i: b for i, (_, b) in enumerate(pairs)}

@@ -106,7 +106,7 @@ def test_distances_with_noise_are_charged_three_times_a_pair():
     assert view.ledgers == {(i, "record"): ledger for i, ledger in view.pair_ledgers.items()}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 9))
 def test_no_replaced_record_moves_a_distance_farther_than_is_said(seed, rows):
     rng = np.random.default_rng(seed)

@@ -79,7 +79,7 @@ def test_a_client_past_its_budget_is_silent_and_says_so():
     assert all(f.rejected and "past its budget" in f.reason for f in view.faults)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.integers(0, 2**32 - 1), st.booleans(), st.sampled_from(["record", "attribute"]), st.sampled_from([PER_PAIR, ORTHONORMAL])
 )

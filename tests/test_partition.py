@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloister.fl.dealing import blocks
@@ -131,6 +131,7 @@ def test_groups_are_contiguous_blocks_that_differ_by_at_most_one(clients: int, g
     assert max(counts) - min(counts) <= 1
 
 
+@settings(max_examples=20)
 @given(st.integers(1, 120))
 def test_equal_sizes_are_exactly_equal_and_leave_less_than_one_each(clients: int) -> None:
     population = Iid(clients)(source(), rng())

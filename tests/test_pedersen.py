@@ -34,7 +34,7 @@ def test_the_prime_is_the_one_of_rfc_3526_and_safe() -> None:
 
 
 @given(st.lists(st.tuples(vectors, blindings), min_size=1, max_size=3))
-@settings(deadline=None, max_examples=5)
+@settings(max_examples=5)
 def test_the_product_opens_to_the_sums(parts: list[tuple[list[int], int]]) -> None:
     product = combined(pedersen(values, blinding) for values, blinding in parts)
     sums = [sum(values[k] for values, _ in parts) for k in range(3)]

@@ -87,7 +87,7 @@ rules = pytest.mark.parametrize("rule", [rule for rule, _ in DEFINITIONS], ids=s
 
 @pytest.mark.parametrize(("rule", "definition"), DEFINITIONS, ids=lambda v: str(v) if not callable(v) else "")
 @given(seed=seeds, n=st.integers(11, 14))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_a_rule_of_coordinates_is_its_definition(rule: Rule, definition: Callable[[Array], Array], seed: int, n: int) -> None:
     x = updates_of(seed, n)
     found = aggregate(rule, x, rng())
@@ -97,7 +97,7 @@ def test_a_rule_of_coordinates_is_its_definition(rule: Rule, definition: Callabl
 
 @pytest.mark.parametrize("rule", [Bulyan(3), *(r for r, _ in DEFINITIONS if not isinstance(r, Bulyan))], ids=str)
 @given(seed=seeds)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_permutations_and_sign_flips_change_nothing_else(rule: Rule, seed: int) -> None:
     x = updates_of(seed, 15)
     x[:, :4] = np.round(x[:, :4])  # ties
@@ -153,7 +153,7 @@ def test_robust_learning_rate_turns_where_signs_disagree() -> None:
 
 
 @given(seed=seeds)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_dnc_drops_the_largest_components_along_the_top_singular_vector(seed: int) -> None:
     x = updates_of(seed, 10)
     about_mean = x.astype(np.float64) - x.mean(axis=0)

@@ -123,7 +123,7 @@ RULES = [*(rule for rule, _ in DEFINITIONS), GeometricMedian()]  # whose definit
 
 @pytest.mark.parametrize(("rule", "definition"), DEFINITIONS, ids=lambda v: str(v) if not callable(v) else "")
 @given(seed=seeds, n=st.integers(7, 11))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_a_rule_of_the_gram_matrix_is_its_definition(
     rule: GramRule, definition: Callable[[Array], Array], seed: int, n: int
 ) -> None:
@@ -139,7 +139,7 @@ def test_a_rule_of_the_gram_matrix_is_its_definition(
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: str(rule).split(", cut=")[0])
 @given(seed=seeds)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_it_does_not_matter_in_which_order_the_clients_come(rule: GramRule, seed: int) -> None:
     x = updates_of(seed)
     order = np.random.default_rng(seed).permutation(len(x))
@@ -225,7 +225,7 @@ def test_of_equal_updates_krum_takes_the_first() -> None:
 
 
 @given(seed=seeds, n=st.integers(1, 9), data=st.data(), grid=st.booleans())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_least_diameter_is_the_first_of_all_subsets_with_the_least_diameter(
     seed: int, n: int, data: st.DataObject, grid: bool
 ) -> None:
@@ -273,7 +273,7 @@ def test_arc_shortens_as_many_as_it_says_to_the_next_norm() -> None:
 
 
 @given(seed=seeds, n=st.integers(1, 12), s=st.integers(1, 5))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_bucketing_puts_every_client_into_one_bucket_of_s(seed: int, n: int, s: int) -> None:
     mixing = Bucketing(s).mixing(np.zeros((n, n)), np.random.default_rng(seed))
     assert mixing.shape == (-(-n // s), n)
@@ -348,7 +348,7 @@ def test_flame_clips_to_the_median_norm_of_all_and_asks_for_noise_of_that_scale(
 
 
 @given(seed=seeds, n=st.integers(3, 15))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_flame_admits_a_majority_whatever_is_sent(seed: int, n: int) -> None:
     x = np.random.default_rng(seed).standard_normal((n, 4))
     assert (FLAME().weights(x @ x.T, rng()) > 0).sum() > n / 2

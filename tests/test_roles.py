@@ -191,7 +191,6 @@ def test_the_server_invites_the_roster_and_publishes_to_the_members():
 
 
 @given(st.permutations(ROSTER), st.integers(0, 4))
-@settings(deadline=None)
 def test_what_is_collected_does_not_depend_on_the_order_of_arrival(order, heard):
     state = played(collecting(), server_step, *(upload(i, samples=i) for i in order[:heard]), Deadline())
     assert isinstance(state, Collected)
@@ -200,7 +199,6 @@ def test_what_is_collected_does_not_depend_on_the_order_of_arrival(order, heard)
 
 
 @given(st.permutations(ROSTER), st.integers(0, 4), st.lists(st.integers(-3, 3), min_size=4, max_size=4), st.booleans())
-@settings(deadline=None)
 def test_a_running_sum_is_the_sum_over_who_was_heard(order, heard, weights, times_samples):
     of = dict(zip(ROSTER, weights, strict=True))
     state = played(summing(of, times_samples), server_step, *(upload(i, samples=i + 1) for i in order[:heard]), Deadline())
@@ -525,7 +523,7 @@ def test_work_that_is_not_given_back_counts_as_dropped():
 
 
 @given(st.lists(st.sampled_from(["pass", "drop", "replay", "late", "swap", "raise"]), min_size=24, max_size=24))
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 def test_no_fate_of_frames_breaks_the_next_round(fates):
     """Fates for three rounds; then a round on a perfect network gets everything."""
 

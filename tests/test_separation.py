@@ -44,7 +44,7 @@ def populations(draw):
 
 
 @given(populations())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_theorem_1_bounds_are_never_broken(population):
     true, gradients, gammas, groups, k = population
     alpha = cosine_similarity(gradients @ gradients.T)
@@ -68,7 +68,7 @@ def test_theorem_1_bounds_are_never_broken(population):
 
 
 @given(st.integers(2, 7), st.integers(2, 6), st.integers(0, 2**32 - 1))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_lemma_4_vectors_that_sum_to_zero_can_be_cut(k, d, seed):
     # Nearly one-sided vectors are the hard ones: the last has to balance all others.
     rng = np.random.default_rng(seed)
@@ -92,7 +92,6 @@ def test_lemma_4_is_sharp(k):
 
 
 @given(st.floats(0, 0.99), st.floats(0, 0.99))
-@settings(deadline=None)
 def test_h_is_reached_by_noise_at_right_angles_on_opposite_sides(a, b):
     """Lemma 2 is sharp: v = e_1, and both noisy vectors are tangents of their noise circles."""
     up, down = math.asin(a), -math.asin(b)
@@ -107,7 +106,6 @@ def test_h_is_reached_by_noise_at_right_angles_on_opposite_sides(a, b):
 
 
 @given(st.floats(-1, 1), st.integers(2, 30))
-@settings(deadline=None)
 def test_cross_bound_is_the_cosine_of_what_the_noise_leaves_of_the_angle(h, k):
     left_over = math.pi / (k - 1) - math.acos(h)
     assert cross_bound(h, k) == pytest.approx(math.cos(max(0.0, left_over)), abs=1e-9)
@@ -179,7 +177,7 @@ def test_correct_speaks_of_ids():
 
 
 @given(st.integers(1, 8), st.integers(1, 5), st.integers(0, 2**32 - 1))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_the_gram_matrix_answers_what_the_updates_would(m, d, seed):
     rng = np.random.default_rng(seed)
     updates, weights = rng.normal(size=(m, d)), rng.normal(size=m)
@@ -201,7 +199,6 @@ def test_a_gram_matrix_with_rounding_gives_symmetric_cosines():
 
 
 @given(st.lists(st.floats(1e-6, 1e6), min_size=4, max_size=4))
-@settings(deadline=None)
 def test_cosines_do_not_depend_on_lengths(lengths):
     updates = np.array([[1.0, 0.0], [1.0, 1.0], [-1.0, 2.0], [0.0, -1.0]])
     scaled = updates * np.array(lengths)[:, None]

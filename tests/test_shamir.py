@@ -59,7 +59,7 @@ def test_any_threshold_of_shares_recovers(threshold):
                 assert (recovered.secret, recovered.bad) == (SECRET, ())
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.data())
 def test_any_sharing_recovers(data):
     holders = tuple(sorted(data.draw(st.sets(st.integers(0, 2**31 - 1), min_size=1, max_size=40))))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from cloister.fl.shares import GROWTH, USUAL, against, counted, of_their_own, shortened
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=12), st.one_of(st.none(), st.floats(1e-3, 1e3)))
 def test_no_update_is_longer_than_the_limit_and_none_is_left_out(values: list[float], usual: float | None) -> None:
     norms = np.array(values)

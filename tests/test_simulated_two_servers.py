@@ -78,14 +78,14 @@ def verdict(real, simulated, classifiers=QUICK):
 
 
 @SIZES
-@pytest.mark.parametrize("kind", ["skewed", "large"])
+@pytest.mark.parametrize("kind", ["skewed", pytest.param("large", marks=pytest.mark.slow)])
 def test_the_first_server_sees_the_gram_matrix_and_the_sum_alone(kind, width):
     found = verdict(first_real(kind, width), first_simulated(kind, width))
     assert found.blind, found
 
 
 @SIZES
-@pytest.mark.parametrize("kind", ["zero", "large"])
+@pytest.mark.parametrize("kind", [pytest.param("zero", marks=pytest.mark.slow), "large"])
 def test_the_second_server_sees_nothing(kind, width):
     found = verdict(second_real(kind, width), second_simulated(width))
     assert found.blind, found

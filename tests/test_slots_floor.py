@@ -128,6 +128,7 @@ def not_opened(lines: Lines, alive: set[int], slots: Sequence[int]) -> None:
                     assert not any(part[at : at + 1].tobytes() in frame.data for at in range(D + 1))
 
 
+@pytest.mark.slow
 def test_two_servers_open_what_plain_opens_whoever_is_lost_where() -> None:
     lines, clients = Lines(), tuple(CHOICE)
     view = opened(TwoServer(floor=FLOOR), lines, clients)
@@ -289,7 +290,7 @@ MESSAGES = st.one_of(
 
 
 @given(MESSAGES, st.randoms(use_true_random=False))
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 def test_messages_about_slots_have_one_encoding(message: Any, rng: Any) -> None:
     envelope = Envelope(bytes(32), 3, SERVER, message)
     data = encode(envelope)

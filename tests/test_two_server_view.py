@@ -98,7 +98,7 @@ def test_every_answer_is_that_of_plain_for_the_survivors(kinds):
 
 
 @given(st.sets(st.sampled_from(MEMBERS)), st.lists(st.floats(-3, 3, width=16), min_size=5, max_size=5), st.booleans())
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_weighted_sums_are_those_of_plain_stored_or_streamed(lost, numbers, times_samples):
     weights = Weights(dict(zip(MEMBERS, numbers, strict=True)), times_samples)
     views = [open_view(p, tap=losing(lost)) for p in (TwoServer(), Plain(3), TwoServer())]
@@ -431,7 +431,7 @@ def test_a_run_is_a_function_of_its_inputs_to_the_byte_and_counts_its_traffic():
 
 
 @given(st.lists(st.sampled_from(["pass"] * 8 + ["drop", "replay", "late", "cut"]), min_size=40, max_size=80))
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_whatever_the_network_does_an_answer_is_right_or_refused(fates):
     def tap(frame):
         return {

@@ -41,7 +41,7 @@ UP = {"none": (), "task": ("Task",), "share": ("ExplicitShare",), "key": ("KeySh
 
 
 @given(st.integers(1, 10**7), st.integers(1, 4096), st.floats(1e-6, 1e6), st.integers(2, 9))
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 def test_terms_prove_that_nothing_wraps_and_take_the_most_bits(length, half, max_norm, floor):
     terms = Terms(length, 2 * half, max_norm, floor)  # all of these can be
     assert terms.largest == terms.growth * terms.radius**2 < 2**63
@@ -73,7 +73,7 @@ def test_terms_that_cannot_be_are_refused(sizes, what):
 
 
 @given(st.integers(1, 60), st.integers(0, 1000), st.sampled_from([1.0, 0.3, 1e-3, 1e3]))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_encodings_are_within_the_radius_and_the_rounding(length, seed, max_norm):
     terms = Terms(length, 8, max_norm, 3)
     update = np.random.default_rng(seed).standard_normal(length)
@@ -93,7 +93,7 @@ def test_encodings_are_within_the_radius_and_the_rounding(length, seed, max_norm
 
 
 @given(st.dictionaries(st.integers(0, 50), st.floats(-1e9, 1e9), min_size=1, max_size=20))
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 def test_weights_are_whole_within_their_unit_never_lost_and_never_too_many(weights):
     terms = Terms(10**6, 4096, 16.0, 3)
     if not any(weights.values()):
@@ -180,7 +180,7 @@ def test_every_pattern_of_losses_leaves_the_survivors_answers_right(fates):
 
 
 @given(st.integers(2, 6), st.integers(1, 40), st.sampled_from([2, 6, 64]), st.integers(0, 1000))
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_gram_matrices_are_those_of_the_projected_encodings_and_exact_without_projection(n, length, width, seed):
     play = Play(n, length=length, width=width, seed=seed, record=True)
     assume(not 0 < play.terms.most_products < n)
@@ -217,7 +217,7 @@ def test_projected_gram_matrices_are_within_the_stated_tolerance():
 
 
 @given(st.integers(1, 40), st.sampled_from([1e-9, 1e-6, 1e-3, 1.0]), st.integers(0, 1000))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_the_tolerance_covers_the_fixed_point_of_small_updates_too(length, scale, seed):
     rng = np.random.default_rng(seed)
     terms = Terms(length, 64, 16.0, 3)
@@ -479,7 +479,7 @@ def test_several_liars_are_rejected_and_the_honest_kept():
 
 
 @given(st.integers(3, 8), st.sets(st.integers(0, 7), max_size=2), st.integers(0, 10**6))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_rows_within_the_bound_are_never_rejected_for_others_below_half(n, bad, seed):
     rng = np.random.default_rng(seed)
     terms = Terms(20, 16, 1.0, 3)
@@ -761,7 +761,7 @@ def test_every_message_of_a_round_has_one_encoding_and_its_schema():
 
 
 @given(st.randoms(use_true_random=False))
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 def test_mutated_messages_decode_exactly_or_not_at_all(rng):
     data = rng.choice(FRAMES)
     for _ in range(rng.randint(1, 3)):

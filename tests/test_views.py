@@ -139,7 +139,7 @@ def test_every_answer_is_that_of_the_survivors(protection, lost):
 
 @named(FULL)
 @given(st.sets(st.sampled_from(MEMBERS)), st.lists(st.integers(-3, 3), min_size=5, max_size=5), st.booleans())
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 def test_train_and_sum_is_train_then_sums(protection, lost, numbers, times_samples):
     weights = Weights(dict(zip(MEMBERS, map(float, numbers), strict=True)), times_samples)
     one, two = (open_view(protection, tap=losing(lost)) for _ in range(2))
@@ -160,7 +160,7 @@ def test_train_and_sum_is_train_then_sums(protection, lost, numbers, times_sampl
 
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @given(data=st.data())
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 def test_larger_cohorts_with_sampled_dropouts_and_clusters(transform, data):
     clients = tuple(range(0, 60, 2))
     lost = data.draw(st.sets(st.sampled_from(clients), max_size=25))
@@ -184,7 +184,7 @@ def test_larger_cohorts_with_sampled_dropouts_and_clusters(transform, data):
 
 @named([p for p in FULL if Functionality.COORDINATES in p.gives])
 @given(st.sets(st.sampled_from(MEMBERS), max_size=3))
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 def test_the_median_of_coordinates_is_the_median_of_clear_coordinates(protection, lost):
     view = open_view(protection, tap=losing(lost))
     updates = view.train(0, root())["root"]
@@ -196,7 +196,7 @@ def test_the_median_of_coordinates_is_the_median_of_clear_coordinates(protection
 
 @named([p for p in FULL if Functionality.GRAM_REMEMBER in p.gives])
 @given(st.sets(st.sampled_from(MEMBERS), max_size=2), st.sets(st.sampled_from(MEMBERS), min_size=1))
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 def test_cosines_with_remembered_updates_are_those_of_clear_updates(protection, lost, kept):
     state = {"round": 0}
     view = open_view(protection, tap=lambda f: losing(lost)(f) if state["round"] else [f])
@@ -218,7 +218,7 @@ def test_cosines_with_remembered_updates_are_those_of_clear_updates(protection, 
 
 @named([p for p in FULL if Functionality.GRAM_HISTORY in p.gives])
 @given(st.sets(st.sampled_from(MEMBERS)), st.floats(-2, 2), st.lists(st.floats(-2, 2), min_size=5, max_size=5))
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 def test_sums_of_updates_of_several_rounds_compare_as_clear_ones(protection, some, decay, weights):
     view = open_view(protection)
     asked = [dict.fromkeys(MEMBERS[:3], 0.5), {i: w for i, w in zip(MEMBERS, weights, strict=True) if i in some}]
@@ -693,7 +693,7 @@ def test_a_round_that_broke_half_way_is_taken_back_by_restoring(protection):
 
 @named(FULL)
 @given(st.lists(st.sampled_from(["pass", "pass", "pass", "drop", "replay", "late", "cut", "flip"]), min_size=60, max_size=60))
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 def test_whatever_the_network_does_an_answer_is_right_or_refused(protection, fates):
     """Frames that lie about a vector or name another mean are not tried: a server may publish what it likes."""
 

@@ -32,7 +32,7 @@ weights_of = st.lists(st.one_of(st.floats(1e-4, 1.0), st.floats(0.4, 0.6), st.ju
 
 
 @given(weights_of, st.integers(2, 4), st.integers(0, 2), st.data())
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 def test_who_gives_its_update_weighs_at_most_one_in_floor_of_any_survivors_without_the_corrupt(weights, floor, corrupt, data):
     """Corrupt clients claim anything from 0 to the largest weight, the two claims apart, and everybody else may drop out."""
     n = len(weights)
