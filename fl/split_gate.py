@@ -6,12 +6,14 @@ of the largest norm. It is at most that, so both tests have some slack; what pas
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import sqrt
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..protocol.answers import Gram
 from .bipartition import Bipartition
 
 MEAN_SLACK, SIZE_SLACK = 1.1, 0.85
@@ -64,6 +66,34 @@ def cross_about_origin(deviations: NDArray[np.float64], mean: float, clients: Se
     cosines = np.divide(deviations + mean**2, scale, out=np.zeros_like(scale), where=scale > 0)
     cross = float(np.clip(cosines[np.ix_(left, ~left)], -1.0, 1.0).max())
     return cross if cross < 1 - SAME else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """What left a cut in doubt. round: of the last look; cut: by that look alone; gram: the mean of the last `count` looks."""
+
+    round: int
+    count: int
+    cut: Bipartition
+    gram: Gram
+
+
+def recent(looks: Looks | None, round: int, pause: int) -> Looks | None:
+    """The looks, unless more than a pause lies between the last one and this round: updates change."""
+    return looks if looks is not None and round <= looks.round + 1 + pause else None
+
+
+def together(before: Looks | None, gram: Gram) -> tuple[Gram, int]:
+    """The mean of the earlier looks and this one, and how many they are. Their errors are independent: sketches under fresh keys.
+
+    Looks at other clients do not count.
+    """
+    if before is None or before.gram.clients != gram.clients:
+        return gram, 1
+    count = before.count
+    matrix = (count * before.gram.matrix + gram.matrix) / (count + 1)
+    error = sqrt((count * before.gram.tolerance) ** 2 + gram.tolerance**2) / (count + 1)
+    return Gram(gram.clients, matrix, error), count + 1
 
 
 def in_doubt(similarity: NDArray[np.float64], clients: Sequence[int], cut: Bipartition, gamma_max: float, error: float) -> bool:

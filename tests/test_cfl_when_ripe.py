@@ -106,12 +106,41 @@ def test_a_cut_in_doubt_is_made_when_a_second_look_shows_it_again(agrees: bool) 
     state = toy.play(algorithm, 1)
     assert members(state) == {(0, 1, 2, 3)}
     assert state.candidates == ("0",)
-    assert state.unsure["0"].left == (0, 1)
+    assert state.unsure["0"].cut.left == (0, 1)
     assert state.measured["0"].split is None
     state = toy.step(algorithm, state)
     assert members(state) == ({(0, 1), (2, 3)} if agrees else {(0, 1, 2, 3)})
-    assert state.unsure == {}
+    assert {name: looks.count for name, looks in state.unsure.items()} == ({} if agrees else {"0": 2})
     assert state.resting == ({} if agrees else {"0": 6})
+
+
+def test_looks_that_disagree_are_decided_by_their_mean_once_it_leaves_no_doubt() -> None:
+    """Errors hide the cut in a look of its own, every time another one; of several looks they cancel."""
+    counts = [_looks_until_the_split(seed) for seed in range(12)]
+    assert all(count == list(range(1, len(count) + 1)) for count in counts)
+    assert np.mean([len(count) >= 3 for count in counts]) > 0.5
+
+
+def _looks_until_the_split(seed: int) -> list[int]:
+    """How many looks the mean was of, whenever it left doubt."""
+    vectors = {i: [1.0 if i < 6 else -1.0, 0.4 * np.cos(i), 0.4 * np.sin(i)] for i in range(12)}
+    toy, rng = Toy(range(12), constant(vectors), 3), np.random.default_rng(seed)
+    exact = toy.view.gram
+
+    def gram(updates: Any, /, *, origin: bool = False) -> Gram:
+        error = np.triu(rng.standard_normal((12, 12)), 1)
+        found = exact(updates, origin=origin)
+        size = np.sqrt(np.diagonal(found.matrix))
+        return Gram(found.clients, found.matrix + np.outer(size, size) * (error + error.T), 6.0)
+
+    toy.view.gram = gram  # type: ignore[method-assign]
+    algorithm = CFL(thresholds=ALWAYS, pause=2)
+    state, looks = toy.begin(algorithm), []
+    while not state.tree and state.round < 60:
+        state = toy.step(algorithm, state)
+        looks += [one.count for one in state.unsure.values() if one.round == state.round - 1]
+    assert members(state) == {tuple(range(6)), tuple(range(6, 12))}
+    return looks
 
 
 def test_the_gram_matrix_comes_in_the_full_round_where_a_sample_takes_part() -> None:

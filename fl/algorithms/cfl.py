@@ -6,7 +6,8 @@ its own, the server splits it in two by the cosine similarity of the members' up
 As printed, the server asks for all inner products in every round, and looks at most of them for the largest norm alone. Here it
 asks for as little as the decision needs (`similarities="when ripe"`): the published sum comes with the mean squared norm, and
 only where these leave a split possible (`split_gate`) is a Gram matrix asked for, of deviations from the mean, which tells
-nothing about the sum. A cut that another look could change is looked at again in the next round. Where a view cannot tell a sum's
+nothing about the sum. A cut that another look could change is looked at again in the next round, and made if that shows the same
+cut, or if the mean of all looks leaves no doubt. Where a view cannot tell a sum's
 mean squared norm or norm, they are taken from a Gram matrix about the origin, asked for before the sum in every round but the
 first; the decisions are the same. `similarities="every round"` is the algorithm as printed.
 
@@ -27,11 +28,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ...protocol.answers import Assignment, Functionality, Model, Remembered, Updates
+from ...protocol.answers import Assignment, Functionality, Gram, Model, Remembered, Updates
 from ...protocol.view import ServerView
 from ..bipartition import Bipartition, optimal_bipartition
 from ..separation import accepts, cosine_similarity
-from ..split_gate import Thresholds, mean_of_members, same_cut, worth_asking
+from ..split_gate import Looks, Thresholds, mean_of_members, recent, same_cut, together, worth_asking
 from ..training import Training
 from .algorithm import Cluster, Measured, Sampling, Start, advanced, check_participation, check_sampling, invited
 from .newcomers import descended, placements
@@ -82,7 +83,7 @@ class Linkage(Protocol):
 class State:
     """clusters: the leaves. tree: the inner nodes. waiting: clients to be placed, with the node they stand at.
     candidates: clusters whose next round invites everybody. first: the first round's size of updates (ScaleFree's unit).
-    unsure: cuts that another look is taken at. resting: until which round a cluster is not asked for similarities again.
+    unsure: what left a cut in doubt, by cluster. resting: until which round a cluster is not asked for similarities again.
     blind: whether the view told no mean squared norm with its last sums. measured: the last round's norms and similarities per
     cluster, for the record; not needed to go on.
     """
@@ -93,7 +94,7 @@ class State:
     waiting: Mapping[int, str]
     candidates: tuple[str, ...]
     first: float | None
-    unsure: Mapping[str, Bipartition] = field(default_factory=dict)
+    unsure: Mapping[str, Looks] = field(default_factory=dict)
     resting: Mapping[str, int] = field(default_factory=dict)
     blind: bool = False
     measured: Mapping[str, Measured] = field(default_factory=dict, compare=False)
@@ -202,7 +203,7 @@ class CFL:
             measured[name] = seen
             first = size(seen) if first is None else first
             ripe = state.round >= resting.get(name, 0) and self._ripe(state.round, cluster, seen, first)
-            if not ripe and name not in unsure:  # line 13
+            if not ripe and not (name in unsure and name in state.candidates):  # line 13
                 continue
             if not set(seen.clients) >= set(cluster.members) and not (self.remember and name in state.candidates):
                 candidates.append(name)
@@ -214,15 +215,19 @@ class CFL:
             if not self.remember and not set(gram.clients) >= set(cluster.members):
                 candidates.append(name)
                 continue
+            before, alone = recent(unsure.pop(name, None), state.round, self.pause), self._cut(seen, gram)
+            gram, count = together(before, gram)
             measured[name] = seen = sight.shown(seen, gram)
-            cut = sight.of_cut(self.linkage(cosine_similarity(gram.matrix), gram.clients), seen, gram)  # lines 14-15
-            before = unsure.pop(name, None)
-            if not accepts(cut.cross, self.gamma_max) or (before is not None and not same_cut(before, cut)):  # lines 16-17
-                resting[name] = state.round + 1 + (0 if sight.printed else self.pause)
-                continue
-            if before is None and sight.doubtful(cut, seen, gram, self.gamma_max):
-                unsure[name] = cut
+            cut = self._cut(seen, gram)  # lines 14-15
+            again = before is not None and same_cut(before.cut, alone)
+            doubt = not again and sight.doubtful(cut, seen, gram, self.gamma_max)
+            if doubt:
+                unsure[name] = Looks(state.round, count, alone, gram)
+            if doubt and before is None and accepts(cut.cross, self.gamma_max):
                 candidates.append(name)
+                continue
+            if doubt or not accepts(cut.cross, self.gamma_max):  # lines 16-17
+                resting[name] = state.round + 1 + (0 if sight.printed else self.pause)
                 continue
             measured[name] = replace(seen, split=cut)
             sides, children = (cut.left, cut.right), names_of_children(name)
@@ -254,6 +259,10 @@ class CFL:
             return self.thresholds.stationary(mean, single) and self.thresholds.incongruent(single, first)
         of_all = mean_of_members(mean, single**2, len(seen.clients), len(cluster.members))
         return worth_asking(self.thresholds, of_all, single, first)
+
+    def _cut(self, seen: Measured, gram: Gram) -> Bipartition:
+        """The cut by these similarities, with its cross similarity as gamma_max bounds it."""
+        return self._sight.of_cut(self.linkage(cosine_similarity(gram.matrix), gram.clients), seen, gram)
 
     def _edge(self, view: ServerView, updates: Updates, clients: Sequence[int]) -> Remembered | None:
         """What later clients are placed by: updates about the mean of the split, or, as printed, by themselves."""
