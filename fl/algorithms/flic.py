@@ -4,9 +4,11 @@ The server trains one model for T rounds. Then it finds communities in the graph
 updates, and each community goes on with a model of its own.
 
 As printed, the server fills the matrix of similarities round by round, for which it must be able to compare updates of different
-rounds all the time. Here it asks once, at T (`similarities="once"`): clients keep their last update until then, and show the
-inner products of what they kept, less the mean of those that were summed with them. Who does not answer then is like a client
-that was never sampled.
+rounds all the time. Here it asks once, in the last round before T (`similarities="once"`): everybody is invited to it, and its
+updates are compared by what they differ in from their mean. They begin from one model, so that groups are told apart sooner than
+by updates of different rounds. Where not all can be invited at once, clients keep their last update until T and show the inner
+products of what they kept, less the mean of those that were summed with them (`similarities="recalled"`). Who does not answer
+then is like a client that was never sampled.
 
 Where paper and authors' code differ or are silent, this is what happens:
 - The graph has no self loops, and what is not known is no edge. A similarity of exactly 0 (a minus-gradient twin) stays 0.
@@ -28,7 +30,7 @@ from typing import Literal
 
 import numpy as np
 
-from ...protocol.answers import Assignment, Functionality, Gram, Model, Remembered, Sum
+from ...protocol.answers import Assignment, BelowFloor, Functionality, Gram, Model, Remembered, Sum, Updates
 from ...protocol.view import ServerView
 from ..communities import Detector, Louvain, Similarity, check_callables, detect, one_plus_cosine, one_plus_cosine_squared
 from ..separation import cosine_similarity, norm_of_combination, norms
@@ -50,6 +52,14 @@ from .parameter_tree import Node
 
 ALL = "0"
 """The cluster of all clients, until communities are found."""
+
+
+COMPARED = {
+    "once": frozenset({Functionality.GRAM}),
+    "recalled": frozenset({Functionality.GRAM_RECALL}),
+    "every round": frozenset({Functionality.GRAM_ORIGIN, Functionality.GRAM_REMEMBER}),
+}
+"""What each way to ask for similarities needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +95,10 @@ class State:
 class FLIC:
     """Communities of clients by the similarity of their most recent updates.
 
-    rounds_before: T. participation: C, share sampled a round. similarities: asked for "once", at T, of the last updates'
-    deviations from their mean; or in "every round", of the updates themselves, as printed. similarity: s of a cosine;
-    None for 1 + cos, as printed (Eq. 7), and once for its square, which parts more sharply what is about the mean.
+    rounds_before: T. participation: C, share sampled a round. similarities: asked for "once", in a round of everybody, of the
+    deviations from its mean; at T, of the last updates' deviations from the means of their rounds ("recalled"); or in "every
+    round", of the updates themselves, as printed. similarity: s of a cosine; None for 1 + cos, as printed (Eq. 7), and of
+    deviations for its square, which parts more sharply what is about the mean.
     detector: finds communities, by default Louvain. by_samples: means by n_i, as printed, or uniform. warm_up: first rounds whose
     updates are not compared (the paper's advice in IV-B). least: fewest clients sampled in a community: a protection's floor.
     settle: rounds that communities train before clients choose among their models. trace: look for communities in every round,
@@ -97,7 +108,7 @@ class FLIC:
     rounds_before: int
     participation: float = 1.0
     sampling: Sampling = "cohorts"
-    similarities: Literal["once", "every round"] = "once"
+    similarities: Literal["once", "recalled", "every round"] = "once"
     similarity: Similarity | None = None
     detector: Detector = field(default_factory=Louvain)
     by_samples: bool = True
@@ -113,22 +124,20 @@ class FLIC:
         check_callables(similarity=self._similarity, detector=self.detector)
         if type(self.warm_up) is not int or not 0 <= self.warm_up < self.rounds_before:
             raise ValueError(f"warm_up is whole, from 0 to below rounds_before, {self.rounds_before}, not {self.warm_up!r}")
-        if self.similarities not in ("once", "every round"):
-            raise ValueError(f'similarities are asked for "once" or in "every round", not {self.similarities!r}')
-        if self.trace and self.similarities == "once":
+        if self.similarities not in COMPARED:
+            raise ValueError(f'similarities are asked for "once", "recalled" or in "every round", not {self.similarities!r}')
+        if self.trace and self.similarities != "every round":
             raise ValueError('a trace looks for communities in every round; set similarities="every round"')
 
     @property
     def needs(self) -> frozenset[Functionality]:
-        every = {Functionality.GRAM_ORIGIN, Functionality.GRAM_REMEMBER}
-        compared = {Functionality.GRAM_RECALL} if self.similarities == "once" else every
-        return frozenset({Functionality.SUMS, Functionality.CHOICE} | compared)
+        return frozenset({Functionality.SUMS, Functionality.CHOICE}) | COMPARED[self.similarities]
 
     @property
     def _similarity(self) -> Similarity:
         if self.similarity is not None:
             return self.similarity
-        return one_plus_cosine_squared if self.similarities == "once" else one_plus_cosine
+        return one_plus_cosine if self.similarities == "every round" else one_plus_cosine_squared
 
     def local(self, training: Training, /) -> Training:
         return training
@@ -148,26 +157,32 @@ class FLIC:
         return self._together(state, view, rng) if ALL in state.clusters else self._apart(state, view, rng)
 
     def _together(self, state: State, view: ServerView, rng: np.random.Generator) -> State:
-        cluster = state.clusters[ALL]
-        there = invited(cluster, state.round, self.participation, self.sampling, rng, self.least)  # line 4
+        cluster, last = state.clusters[ALL], state.round + 1 >= self.rounds_before
+        share = 1.0 if last and self.similarities == "once" else self.participation
+        there = invited(cluster, state.round, share, self.sampling, rng, self.least)  # line 4
         updates = view.train(state.round, {ALL: Assignment(cluster.model, there, cluster.members)}).get(ALL)  # lines 5-6
         following = replace(state, round=state.round + 1, measured={})
         if updates is not None:
             mean = view.sums(updates, {ALL: mean_of(updates.clients, self.by_samples)})[ALL]
             following = replace(following, clusters={ALL: advanced(view, cluster, mean)})  # line 9
-            if state.round >= self.warm_up and self.similarities == "once":
-                following = replace(following, kept=newest(state.kept, view, updates))
-            elif state.round >= self.warm_up:
-                gram = view.gram(updates, origin=True)
-                memory = refreshed(state.memory, view, updates, gram, gram.clients)  # lines 7 and 11
-                following = replace(following, memory=memory, measured=_measured(gram, mean, memory))
-        ripe = following.round >= self.rounds_before
-        if ripe and following.kept:
-            gram = view.recall(state.round, following.kept)
-            recalled = _known(gram)
-            following = replace(following, memory=recalled, measured=_recalled(recalled))
-        ripe = ripe and bool(following.memory.clients)
+            following = self._compared(following, view, updates, mean, last)  # lines 7 and 11
+        if last and following.kept:
+            following = _with(following, view.recall(state.round, following.kept))
+        ripe = last and bool(following.memory.clients)
         return self._grouped(following, ripe, rng) if ripe or (self.trace and following.measured) else following
+
+    def _compared(self, state: State, view: ServerView, updates: Updates, mean: Sum | BelowFloor, last: bool) -> State:
+        """The state with what this round's updates tell, or, where they are compared later, with handles on them."""
+        match self.similarities:
+            case "once":
+                return _with(state, view.gram(updates)) if last else state
+            case "recalled" if updates.round >= self.warm_up:
+                return replace(state, kept=newest(state.kept, view, updates))
+            case "every round" if updates.round >= self.warm_up:
+                gram = view.gram(updates, origin=True)
+                memory = refreshed(state.memory, view, updates, gram, gram.clients)
+                return replace(state, memory=memory, measured=_measured(gram, mean, memory))
+        return state
 
     def _grouped(self, state: State, ripe: bool, rng: np.random.Generator) -> State:
         """Line 14: the communities of the clients that are in memory, on record, and, if it is time, as clusters."""
@@ -210,14 +225,13 @@ def placed(state: State, view: ServerView) -> State:
     return replace(state, clusters=clusters, waiting=tuple(i for i in state.waiting if i not in chosen))
 
 
-def _known(gram: Gram) -> Memory:
-    """The cosines of a Gram matrix, all of them known."""
-    return Memory((), gram.clients, cosine_similarity(gram.matrix), np.ones(gram.matrix.shape, np.bool_))
-
-
-def _recalled(memory: Memory) -> dict[str, Measured]:
-    """Cosines of the last updates about their mean. Of their norms nothing is known."""
-    return {ALL: Measured(None, None, memory.clients, memory.cosines, centred=True)} if memory.clients else {}
+def _with(state: State, gram: Gram) -> State:
+    """The state with the cosines of a Gram matrix about the mean, all of them known. Of the updates' norms nothing is."""
+    if not gram.clients:
+        return state
+    cosines = cosine_similarity(gram.matrix)
+    memory = Memory((), gram.clients, cosines, np.ones(cosines.shape, np.bool_))
+    return replace(state, memory=memory, measured={ALL: Measured(None, None, gram.clients, cosines, centred=True)})
 
 
 def _measured(gram: Gram, mean: object, memory: Memory) -> dict[str, Measured]:
