@@ -141,7 +141,8 @@ class Simulation:
         if first and below:
             floor = below[-1].floor
             self.lost = f"{below[-1].words}, and there is no other:"
-            self.lost += " more clients or a lower protection.floor are needed"
+            equal = ", algorithm.by_samples=False" if len(below[-1].clients) >= floor else ""
+            self.lost += f" more clients{equal} or a lower protection.floor are needed"
             hopeless = max(len(c.members) for c in clusters) < floor
         elif faults and models <= before and not self.state.measured:
             self.lost = f"no update of round {t} could be used ({faults[-1].reason}); a smaller training.lr may help"
