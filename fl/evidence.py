@@ -58,8 +58,17 @@ class Evidence:
         return _mean(self.about_zero, self.clients, clients)
 
     def centred(self, clients: Sequence[int]) -> tuple[Matrix, Mask]:
-        """The same of cosines about the mean."""
-        return _mean(self.about_mean, self.clients, clients)
+        """The same of cosines about the mean: that of these clients, not of those who were in sessions with them.
+
+        What loyal clients shared in a session with attackers is that they are none. A pair that never met is taken to be as
+        others are.
+        """
+        average, known = _mean(self.about_mean, self.clients, clients)
+        if not known.any():
+            return average, known
+        filled = np.where(known, average, float(average[known].mean()))
+        np.fill_diagonal(filled, 1.0)
+        return np.where(known, about_their_mean(filled), 0.0), known
 
 
 def _mean(average: Average, known: Sequence[int], clients: Sequence[int]) -> tuple[Matrix, Mask]:

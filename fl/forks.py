@@ -34,9 +34,9 @@ CHANCE, FEW_CLIENTS = 2.4, 90.0
 40 clients gets there once in a hundred cuts or less; its median is about -1.7."""
 OUTSTANDING = 2.0
 """An eigenvalue that stands out is so many times the next."""
-TIGHT = 0.3
+TIGHT = 0.4
 """Mean cosine about the mean that is more than different data give."""
-FEW, SEVERAL = 6, 10
+FEW, SEVERAL = 8, 10
 """Clients among whom likeness is looked for, on average over rounds, and in a single one."""
 APART = 3.0
 """Ratio of norms that are not of one kind."""
@@ -124,15 +124,15 @@ def parted(clients: Sequence[int], cut: Callable[[Sequence[int]], Sides | None])
     return [part for side in sides for part in parted([clients[k] for k in side], cut)]
 
 
-def by_evidence(evidence: Evidence, clients: Sequence[int]) -> list[tuple[int, ...]]:
-    """Who goes which way by what was seen in all rounds. Of whom nothing was seen is with the largest part."""
+def by_evidence(evidence: Evidence, clients: Sequence[int], makers: Sequence[int] = ()) -> list[tuple[int, ...]]:
+    """Who goes which way by what was seen in all rounds. Of whom nothing was seen goes with most of the makers, or of all."""
 
     def cut(some: Sequence[int]) -> Sides | None:
         return opposed(*evidence.cosines(some)) or tight(*evidence.centred(some), FEW)
 
     met = [i for i in clients if i in set(evidence.clients)]
     parts = parted(met, cut) if met else [()]
-    largest = max(range(len(parts)), key=lambda k: len(parts[k]))
+    largest = max(range(len(parts)), key=lambda k: (len(set(parts[k]) & set(makers)), len(parts[k])))
     return [tuple(sorted({*part, *(set(clients) - set(met))})) if k == largest else part for k, part in enumerate(parts)]
 
 

@@ -41,7 +41,21 @@ def test_about_the_mean_a_session_counts_by_its_share_and_what_was_seen_fades_by
         evidence = seen(evidence, range(5), r @ r.T, 0.5)
     kept = KEPT**0.25
     first, second = (about_their_mean(r @ r.T) for r in rows)
-    np.testing.assert_allclose(evidence.centred(range(5))[0], (kept * first + second) / (kept + 1), atol=1e-12)
+    average = evidence.about_mean.total / np.where(evidence.about_mean.weight > 0, evidence.about_mean.weight, 1.0)
+    np.testing.assert_allclose(average, (kept * first + second) / (kept + 1), atol=1e-12)
+
+
+def test_what_is_left_is_compared_about_its_own_mean() -> None:
+    """Twelve loyal clients and eight copies: about the mean of all, the loyal are alike in being no copies."""
+    rng = np.random.default_rng(2)
+    rows = rng.standard_normal((20, 300)) + 0.5
+    rows[12:] = -rows[12]
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    evidence = seen(Evidence(), range(20), rows @ rows.T, 1.0)
+    together = evidence.about_mean.total[:12, :12]
+    assert together[~np.eye(12, dtype=np.bool_)].mean() > 0.1
+    alone = evidence.centred(range(12))[0]
+    assert alone[~np.eye(12, dtype=np.bool_)].mean() == pytest.approx(-1 / 11, abs=0.02)
 
 
 def test_cosines_about_the_mean_are_those_of_centred_unit_vectors_whatever_the_lengths() -> None:

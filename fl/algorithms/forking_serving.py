@@ -40,7 +40,7 @@ def regrouped(state: State, chosen: Mapping[int, str], offered: Mapping[str, Mod
     usual: dict[str, float] = {}
     names = state.names
     for model, block in blocks(everybody, votes, own, kin, models, state.evidence).items():
-        for part in _parts(state, block, least):
+        for part in _parts(state, block, least, state.contributors.get(today.get(model, ""), ())):
             names += 1
             label = f"community {names}"
             served = tuple(i for i in part if (vote := votes.get(i)) == model or (vote in today and vote not in models))
@@ -82,11 +82,14 @@ def moved(state: State, chosen: Mapping[int, str], offered: Mapping[str, Model])
     return replace(state, clusters=clusters, contributors=contributors, waiting=tuple(sorted({*state.waiting} - {*chosen})))
 
 
-def _parts(state: State, block: tuple[int, ...], least: int) -> list[tuple[int, ...]]:
-    """The block as the evidence parts it; parts that are too small stay with the largest, which sees to them in its rounds."""
+def _parts(state: State, block: tuple[int, ...], least: int, makers: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """The block as the evidence parts it; parts that are too small stay with the largest, which sees to them in its rounds.
+
+    makers: of the model that the block goes on with: who has not been seen yet trains with them.
+    """
     if not block:
         return []
-    _, *others = sorted(by_evidence(state.evidence, block), key=len, reverse=True)
+    _, *others = sorted(by_evidence(state.evidence, block, makers), key=len, reverse=True)
     apart = [part for part in others if len(part) >= least]
     return [tuple(sorted({*block} - {i for part in apart for i in part})), *apart]
 
