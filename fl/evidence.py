@@ -58,17 +58,12 @@ class Evidence:
         return _mean(self.about_zero, self.clients, clients)
 
     def centred(self, clients: Sequence[int]) -> tuple[Matrix, Mask]:
-        """The same of cosines about the mean: that of these clients, not of those who were in sessions with them.
+        """The same of cosines about the mean, less what all these clients share on average.
 
-        What loyal clients shared in a session with attackers is that they are none. A pair that never met is taken to be as
-        others are.
+        What loyal clients shared in sessions with attackers is that they are none, and parts none of them from the others.
         """
         average, known = _mean(self.about_mean, self.clients, clients)
-        if not known.any():
-            return average, known
-        filled = np.where(known, average, float(average[known].mean()))
-        np.fill_diagonal(filled, 1.0)
-        return np.where(known, about_their_mean(filled), 0.0), known
+        return np.where(known, average - (average[known].mean() if known.any() else 0.0), 0.0), known
 
 
 def _mean(average: Average, known: Sequence[int], clients: Sequence[int]) -> tuple[Matrix, Mask]:

@@ -125,15 +125,34 @@ def parted(clients: Sequence[int], cut: Callable[[Sequence[int]], Sides | None])
 
 
 def by_evidence(evidence: Evidence, clients: Sequence[int], makers: Sequence[int] = ()) -> list[tuple[int, ...]]:
-    """Who goes which way by what was seen in all rounds. Of whom nothing was seen goes with most of the makers, or of all."""
+    """Who goes which way by what was seen in all rounds.
+
+    Clients that never met, nor met any that did, may go one way or not: of every circle the part with most makers goes with those
+    of the others, or else the largest part, and so does of whom nothing was seen.
+    """
 
     def cut(some: Sequence[int]) -> Sides | None:
         return opposed(*evidence.cosines(some)) or tight(*evidence.centred(some), FEW)
 
-    met = [i for i in clients if i in set(evidence.clients)]
-    parts = parted(met, cut) if met else [()]
-    largest = max(range(len(parts)), key=lambda k: (len(set(parts[k]) & set(makers)), len(parts[k])))
-    return [tuple(sorted({*part, *(set(clients) - set(met))})) if k == largest else part for k, part in enumerate(parts)]
+    together, apart = {*clients} - {*evidence.clients}, []
+    for circle in circles(evidence, [i for i in clients if i in set(evidence.clients)]):
+        *others, first = sorted(parted(circle, cut), key=lambda part: (len({*part} & {*makers}), len(part)))
+        together |= {*first}
+        apart += others
+    return [tuple(sorted(together)), *apart]
+
+
+def circles(evidence: Evidence, clients: Sequence[int]) -> list[tuple[int, ...]]:
+    """The clients by who has met whom, or somebody who has met them: of those in two circles nothing is known."""
+    _, known = evidence.cosines(clients)
+    left, found = set(range(len(clients))), []
+    while left:
+        circle = {min(left)}
+        while len(grown := circle | {int(k) for k in np.flatnonzero(known[sorted(circle)].any(axis=0))}) > len(circle):
+            circle = grown
+        found.append(tuple(clients[k] for k in sorted(circle)))
+        left -= circle
+    return found
 
 
 def by_round(
