@@ -58,12 +58,14 @@ class Evidence:
         return _mean(self.about_zero, self.clients, clients)
 
     def centred(self, clients: Sequence[int]) -> tuple[Matrix, Mask]:
-        """The same of cosines about the mean, less what all these clients share on average.
+        """The same of cosines about the mean, less what all these clients share on average beyond n unrelated ones' -1 / (n - 1).
 
         What loyal clients shared in sessions with attackers is that they are none, and parts none of them from the others.
         """
         average, known = _mean(self.about_mean, self.clients, clients)
-        return np.where(known, average - (average[known].mean() if known.any() else 0.0), 0.0), known
+        if not known.any():
+            return average, known
+        return np.where(known, average - average[known].mean() - 1 / (len(clients) - 1), 0.0), known
 
 
 def _mean(average: Average, known: Sequence[int], clients: Sequence[int]) -> tuple[Matrix, Mask]:

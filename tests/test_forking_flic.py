@@ -171,7 +171,7 @@ def test_it_runs_where_the_server_sees_no_update(protection: Any) -> None:
     state = toy.play(replace(FORKING, participation=0.5, least=4), 9)
     (group,) = [c for c in state.contributors.values() if 19 in c]
     assert set(range(8, 20)) <= set(group)
-    assert len(group) <= 14  # two attackers are no community: they sit rounds out
+    assert len(group) < 12 + 4  # three attackers are no community: they sit rounds out
     assert distance(toy, state, 19) < 0.5 * START
 
 
@@ -221,15 +221,16 @@ def test_a_majority_of_another_length_has_a_community_of_its_own(factor: float) 
 
 
 def test_who_turns_after_t_is_not_summed_in_that_very_round() -> None:
+    """They were honest for as long, and may ask for the loyal model, where the next round parts them again."""
     turned = (0, 1, 2, 3)
     toy = Toy(range(20), minus_gradient(turned, since=3), D, wants=everybody_wants())
-    state = toy.begin(FULL)
-    for t in range(8):
+    state = toy.play(FULL, 3)
+    for _ in range(3):
         before = distance(toy, state, 19)
         state = toy.step(FULL, state)
-        if t in (3, 4, 5):
-            assert distance(toy, state, 19) < before
-            assert not any(set(turned) & set(c) and 19 in c for c in state.contributors.values())
+        assert distance(toy, state, 19) < 0.7 * before  # two thirds and noise; summed with them it is four fifths
+        (group,) = [c for c in state.clusters.values() if 19 in c.members]
+        assert {*range(4, 20)} <= {*group.members}
 
 
 def test_two_attackers_sit_the_round_out_and_are_on_record() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ...protocol.answers import Model
-from ..choices import blocks, going_on, quorum
+from ..choices import blocks, going_on, likeness_to, quorum
 from ..forks import by_evidence
 from .algorithm import Cluster
 from .forking_state import FIRST, Anchor, State
@@ -66,13 +66,16 @@ def regrouped(state: State, chosen: Mapping[int, str], offered: Mapping[str, Mod
 
 
 def moved(state: State, chosen: Mapping[int, str], offered: Mapping[str, Model]) -> State:
-    """The state in which these clients are where they chose to be: in a community, or with an earlier model as it is."""
+    """The state in which these clients are where they chose to be: in a community, or with an earlier model as it is.
+
+    Who is known to work against a community has its model, and trains where it did.
+    """
     today = current(state)
     clusters = {n: replace(c, members=tuple(i for i in c.members if i not in chosen)) for n, c in state.clusters.items()}
     contributors = dict(state.contributors)
     for client, offer in sorted(chosen.items()):
         name = today.get(offer, f"kept, {offer}")
-        if offer in today:
+        if offer in today and likeness_to(state.evidence, client, contributors[name]) >= 0:
             contributors = {n: tuple(sorted({*group} - {client})) for n, group in contributors.items()}
             contributors[name] = tuple(sorted({*contributors[name], client}))
         before = clusters.get(name, Cluster((), offered[offer], state.round))
