@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from .evidence import Evidence, Mask, Matrix, about_their_mean
+from .evidence import Evidence, Mask, Matrix, about_their_mean, likened, seen
 
 Sides = tuple[list[int], list[int]]
 DIRECTIONS = 3
@@ -122,6 +122,18 @@ def parted(clients: Sequence[int], cut: Callable[[Sequence[int]], Sides | None])
     if sides is None:
         return [tuple(clients)]
     return [part for side in sides for part in parted([clients[k] for k in side], cut)]
+
+
+def with_session(before: Evidence, clients: Sequence[int], cosines: Matrix, share: float) -> Evidence:
+    """The evidence with a session, cosines (n, n) in the order of `clients`, ascending; share: of all clients, in its community.
+
+    About the mean are compared those who do not work against each other: what others have in common is that they do.
+    """
+    evidence = seen(before, clients, cosines)
+    for way in parted(clients, lambda some: opposed(*evidence.cosines(some))):
+        rows = [k for k, i in enumerate(clients) if i in {*way}]
+        evidence = likened(evidence, way, cosines[np.ix_(rows, rows)], share * len(way) / len(clients))
+    return evidence
 
 
 def by_evidence(evidence: Evidence, clients: Sequence[int], makers: Sequence[int] = ()) -> list[tuple[int, ...]]:

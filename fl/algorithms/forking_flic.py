@@ -38,8 +38,8 @@ from numpy.typing import NDArray
 from ...protocol.answers import Assignment, Functionality, Gram, Updates, Weights
 from ...protocol.view import ServerView
 from ..choices import quorum
-from ..evidence import Evidence, seen
-from ..forks import by_evidence, by_round
+from ..evidence import Evidence
+from ..forks import by_evidence, by_round, with_session
 from ..robust.mixing import of_gram
 from ..robust.rule import GramRule
 from ..separation import cosine_similarity, norm_of_combination, norms
@@ -149,7 +149,7 @@ class ForkingFLIC:
             return state
         cosines, of = cosine_similarity(gram.matrix), norms(gram.matrix)
         community = tuple(sorted({*state.contributors[name], *gram.clients}))
-        evidence = seen(state.evidence, gram.clients, cosines, len(community) / len(state.everybody))
+        evidence = with_session(state.evidence, gram.clients, cosines, len(community) / len(state.everybody))
         least = max(2, ceil(quorum(len(state.everybody), self.share) * len(gram.clients) / len(community) - 1e-9))
         parts = _parts(state.evidence, evidence, community, gram, cosines, of, least)
         going = [part for part in parts if len(part.present) >= least] or parts[:1]
