@@ -1,4 +1,4 @@
-"""What the forking FLIC has seen of its clients: running averages of the cosines of every session.
+"""What the hardened FLIC has seen of its clients: running averages of the cosines of every session.
 
 They are plain numbers. Updates of different sessions are never compared, so no key and no update outlives its session.
 

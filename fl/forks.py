@@ -1,4 +1,4 @@
-"""Where the clients of one model go different ways: the forking FLIC's forks.
+"""Where the clients of one model go different ways: the hardened FLIC's forks.
 
 All tests look at two sides: those with entries above and below 0 in one of the first eigenvectors of a matrix of cosines, after
 which everybody goes to the side that it is more like. None asks which side is loyal: each goes on with a model of its own, and
@@ -129,11 +129,11 @@ def with_session(before: Evidence, clients: Sequence[int], cosines: Matrix, shar
 
     About the mean are compared those who do not work against each other: what others have in common is that they do.
     """
-    evidence = seen(before, clients, cosines)
+    evidence = found = seen(before, clients, cosines)
     for way in parted(clients, lambda some: opposed(*evidence.cosines(some))):
         rows = [k for k, i in enumerate(clients) if i in {*way}]
-        evidence = likened(evidence, way, cosines[np.ix_(rows, rows)], share * len(way) / len(clients))
-    return evidence
+        found = likened(found, way, cosines[np.ix_(rows, rows)], share * len(way) / len(clients))
+    return found
 
 
 def by_evidence(evidence: Evidence, clients: Sequence[int], makers: Sequence[int] = ()) -> list[tuple[int, ...]]:

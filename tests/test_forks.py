@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from cloister.fl.evidence import Evidence, about_their_mean, seen
-from cloister.fl.forks import FEW, by_evidence, by_round, lengths, opposed, parted, settled, tight
+from cloister.fl.evidence import Evidence, about_their_mean
+from cloister.fl.forks import FEW, by_evidence, by_round, circles, lengths, opposed, parted, settled, tight, with_session
 
 Matrix = NDArray[np.float64]
 D = 400
@@ -119,7 +119,7 @@ def test_a_turn_is_seen_against_what_clients_were_and_usual_differences_are_not(
 
     evidence = Evidence()
     for _ in range(5):
-        evidence = seen(evidence, range(20), session(0.6, np.ones(20)), 1.0)
+        evidence = with_session(evidence, range(20), session(0.6, np.ones(20)), 1.0)
     late = session(0.0, np.ones(20))  # the common direction is learned: halves pull against each other, as ever
     assert opposed(np.where(others(20), late, 0.0), others(20)) is not None
     assert by_round(range(20), late, np.ones(20), evidence, 4) == [tuple(range(20))]
@@ -132,7 +132,40 @@ def test_of_whom_nothing_is_known_goes_with_the_makers_or_the_most() -> None:
     evidence = Evidence()
     for seed in range(3):
         signs = np.where(np.arange(10) < 4, -1.0, 1.0)
-        evidence = seen(evidence, range(10), cosines_of(updates(signs, 1.0, seed)), 1.0)
+        evidence = with_session(evidence, range(10), cosines_of(updates(signs, 1.0, seed)), 1.0)
     assert sorted(by_evidence(evidence, range(12))) == [(0, 1, 2, 3), (4, 5, 6, 7, 8, 9, 10, 11)]
     assert sorted(by_evidence(evidence, range(12), (0, 1, 2))) == [(0, 1, 2, 3, 10, 11), (4, 5, 6, 7, 8, 9)]
     assert by_evidence(Evidence(), (3, 5)) == [(3, 5)]
+
+
+def met(signs: NDArray[np.float64], *sessions: list[int]) -> Evidence:
+    """Of clients whose updates have one direction, times their sign, in sessions of some of them."""
+    evidence = Evidence()
+    for seed, clients in enumerate(sessions):
+        evidence = with_session(evidence, clients, cosines_of(updates(signs[clients], 1.0, seed)), len(clients) / len(signs))
+    return evidence
+
+
+def test_circles_are_clients_of_whom_some_have_met() -> None:
+    evidence = met(np.ones(12), [0, 1, 2], [2, 3, 4, 5], [6, 7], [8, 9, 10, 11])
+    assert circles(evidence, range(12)) == [(0, 1, 2, 3, 4, 5), (6, 7), (8, 9, 10, 11)]
+    assert circles(evidence, (0, 5, 6)) == [(0,), (5,), (6,)]
+    assert circles(evidence, ()) == []
+
+
+def test_who_never_met_goes_together_and_attackers_of_every_circle_go_apart() -> None:
+    """Two shifts of ten, in each of them four attackers: nothing says which of one shift are like which of the other."""
+    signs = np.where(np.arange(20) % 10 < 4, -1.0, 1.0)
+    evidence = met(signs, list(range(10)), list(range(10, 20)))
+    loyal = tuple(int(i) for i in np.flatnonzero(signs > 0))
+    for makers in ((), loyal[:3]):
+        assert by_evidence(evidence, range(20), makers) == [loyal, (0, 1, 2, 3), (10, 11, 12, 13)]
+
+
+def test_who_met_beside_attackers_is_like_who_met_without_them() -> None:
+    """Three shifts of loyal clients, two of which were in sessions with attackers: about the mean of their own they are alike."""
+    signs = np.where(np.arange(24) < 8, -1.0, 1.0)
+    one, other, both = [*range(4), *range(8, 16)], [*range(4, 8), *range(16, 24)], list(range(8, 24))
+    evidence = met(signs, one, other, *[both[k::2] for k in (0, 1)])
+    assert by_evidence(evidence, both) == [tuple(both)]
+    assert np.abs(evidence.centred(both)[0]).max() < 0.5

@@ -1,4 +1,4 @@
-"""Who trains and who is served by what after a choice of the forking FLIC, and what may be gone back to at the next."""
+"""Who trains and who is served by what after a choice of the hardened FLIC, and what may be gone back to at the next."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -7,7 +7,7 @@ from ...protocol.answers import Model
 from ..choices import blocks, going_on, likeness_to, quorum
 from ..forks import by_evidence
 from .algorithm import Cluster
-from .forking_state import FIRST, Anchor, State
+from .hardened_state import FIRST, Anchor, State
 
 
 def current(state: State) -> dict[str, str]:
