@@ -136,10 +136,11 @@ class HardenedFLIC:
         return moved(state, view.choose(state.round - 1, offered, asked), offered) if asked and len(offered) > 1 else state
 
     def _drawn(self, state: State, contributors: Sequence[int], rng: np.random.Generator) -> tuple[int, ...]:
-        """Those who have waited longest, in random order among equals."""
+        """Everybody once before anybody twice, dealt anew each time: who never meets is never compared."""
         count = min(len(contributors), max(self.least, ceil(self.participation * len(contributors))))
+        deal = ceil(len(contributors) / count) if count else 1
         shuffled = [int(i) for i in rng.permutation(np.array(contributors, dtype=np.int64))]
-        return tuple(sorted(sorted(shuffled, key=lambda i: state.drawn.get(i, -1))[:count]))
+        return tuple(sorted(sorted(shuffled, key=lambda i: state.drawn.get(i, -1) // deal)[:count]))
 
     # --- one community's round ----------------------------------------------------------------------------------------
 
