@@ -40,6 +40,8 @@ FEW, SEVERAL = 8, 10
 """Clients among whom likeness is looked for, on average over rounds, and in a single one."""
 APART = 3.0
 """Ratio of norms that are not of one kind."""
+KIND = 4
+"""Clients of one length that are a kind: of two or three honest ones of five it happens by chance, late in training."""
 
 
 def directions(matrix: Matrix, known: Mask) -> Iterator[tuple[Sides | None, float, float]]:
@@ -184,6 +186,6 @@ def by_round(
         block = np.ix_(rows, rows)
         others = ~np.eye(len(rows), dtype=np.bool_)
         turned = opposed(np.where(others, cosines[block] * usual[block], 0.0), others)
-        return turned or tight(about_their_mean(cosines[block]), others, SEVERAL) or lengths(norms[rows], least)
+        return turned or tight(about_their_mean(cosines[block]), others, SEVERAL) or lengths(norms[rows], max(least, KIND))
 
     return parted(clients, cut)
