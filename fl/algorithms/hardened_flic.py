@@ -1,7 +1,7 @@
 """FLIC made to stand against majorities that lie, too: our variant, not the paper's (see flic.py for that).
 
 What it does, in the order of a round, and what each part is against:
-- **The deck.** A round draws the clients that have waited longest, so that nobody is unknown for long.
+- **The deck.** Everybody is drawn once before anybody is twice, dealt anew each time: all clients come to meet, and are compared.
 - **Evidence.** Of every session the cosines go into running averages, plain numbers: a client that is honest when it is looked
   at was looked at in all other rounds too (`fl/evidence.py`).
 - **Forks.** Before anything is summed, the clients of a session are parted where they go different ways, by the evidence and by
@@ -22,7 +22,10 @@ each be honest for a different task, and a loyal minority with odd data looks li
 which sees harm on a client's own examples, and no backdoor. Harm below what a fork or a choice tells from noise stays: updates
 that are like the loyal ones, or orthogonal to them and to each other; turning when honest updates are noise themselves; a
 backdoor among clients whose data differ as much as its poison does. Very different data look like attacks, and communities are
-then many. Nor does it stand against clients that lie about the Gram matrix, or show one update and sum another (the protection
+then many: where labels are skewed and a round draws a quarter of twenty clients, loyal ones part by what they chose on their own
+data, and lose more than with all of them (`examples/results/hardened_flic.md`). In sessions of fewer than ten clients copies are
+not seen at once, nor lengths in those of fewer than eight, but by the evidence, or not at all. Long after all is learned
+updates are noise, and attackers may come back into the sums, to the harm that noise does. Nor does it stand against clients that lie about the Gram matrix, or show one update and sum another (the protection
 says who can).
 The worst that a search finds: `examples/hardened_flic_search.py`.
 """
