@@ -87,7 +87,7 @@ quick = replace(
 )
 SCALES = {"mlp": scenario, "cnn": cnn, "quick": quick}
 REGROUP = {"mlp": 10, "cnn": 30, "quick": 10}
-"""Rounds between groupings of the hardened FLIC: at each all clients try all models, which costs the large net minutes."""
+"""Mean rounds between choices of the hardened FLIC: at each all clients try all models, which costs the large net minutes."""
 
 
 def cell(scale: str, row: str, attackers: int, seed: int) -> Scenario:

@@ -40,7 +40,7 @@ from cloister.threat_models.membership import ALWAYS, Pool
 from cloister.threat_models.simple_attacks import MinusGradient
 
 T = 10
-"""Rounds before FLIC looks for communities; hardened FLIC looks again every 5."""
+"""Rounds before FLIC looks for communities, and before clients of the hardened FLIC choose without a fork, every 5 rounds."""
 EVERY = 5
 
 

@@ -1,9 +1,9 @@
 """Eight of twenty clients upload the opposite of what they learned; a server that sees no update finds out who they are.
 
 Five clients are sampled a round, so that attackers have the majority in every third one. No median survives that: what it has
-learned is lost in such rounds, and comes back or not with the luck of the draw. The hardened FLIC groups clients by the
-similarity of their most recent updates and trains each group alone: the attackers end among themselves, and the loyal clients
-are served as if there had been no attack. The first table is with all updates in clear, the second under secure aggregation,
+learned is lost in such rounds, and comes back or not with the luck of the draw. The hardened FLIC parts clients whose updates
+work against each other and trains each part alone: the attackers end among themselves, and the loyal clients are served as if
+there had been no attack. The first table is with all updates in clear, the second under secure aggregation,
 where the server learns sums and noisy similarities. The coordinate-wise median is refused there, because it needs single
 coordinates of all updates; the geometric median follows from similarities and a weighted sum, and runs.
 
@@ -45,7 +45,7 @@ ALGORITHMS: dict[str, Algorithm] = {
     "geometric median": RobustFedAvg(rule=GeometricMedian(), participation=0.25, sampling="random"),
     "hardened FLIC": HardenedFLIC(rounds_before=4, every=8, participation=0.25, least=5),
 }
-PROTECTIONS: dict[str, Protection] = {"updates in clear": Plain(), "secure aggregation": Masked(keys="run", sketch=1024)}
+PROTECTIONS: dict[str, Protection] = {"updates in clear": Plain(), "secure aggregation": Masked(sketch=1024)}
 """Of five updates three may point against two: where the three are left out, two are below the floor, and the model stays."""
 LAST = 10
 """Evaluations, one every four rounds, that a run is judged by."""

@@ -1,4 +1,4 @@
-"""What becomes of clients' choices among models, in the forking FLIC: who trains what, and who is served by what.
+"""What becomes of clients' choices among models, in the hardened FLIC: who trains what, and who is served by what.
 
 A client is served by what it chose, and trains there: no vote moves anybody else, so a majority that votes for the worst model
 has it to itself. Two things temper that, since a choice by few examples is partly noise:

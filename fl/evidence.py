@@ -1,4 +1,4 @@
-"""What the forking FLIC has seen of its clients: running averages of the cosines of every session.
+"""What the hardened FLIC has seen of its clients: running averages of the cosines of every session.
 
 They are plain numbers. Updates of different sessions are never compared, so no key and no update outlives its session.
 
@@ -10,7 +10,7 @@ They are plain numbers. Updates of different sessions are never compared, so no 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,8 +58,14 @@ class Evidence:
         return _mean(self.about_zero, self.clients, clients)
 
     def centred(self, clients: Sequence[int]) -> tuple[Matrix, Mask]:
-        """The same of cosines about the mean."""
-        return _mean(self.about_mean, self.clients, clients)
+        """The same of cosines about the mean, less what all these clients share on average beyond n unrelated ones' -1 / (n - 1).
+
+        What loyal clients shared in sessions with attackers is that they are none, and parts none of them from the others.
+        """
+        average, known = _mean(self.about_mean, self.clients, clients)
+        if not known.any():
+            return average, known
+        return np.where(known, average - average[known].mean() - 1 / (len(clients) - 1), 0.0), known
 
 
 def _mean(average: Average, known: Sequence[int], clients: Sequence[int]) -> tuple[Matrix, Mask]:
@@ -88,16 +94,26 @@ def about_their_mean(cosines: Matrix) -> Matrix:
     return found
 
 
-def seen(evidence: Evidence, clients: Sequence[int], cosines: Matrix, share: float) -> Evidence:
-    """The evidence with one session's cosines, (n, n) in the order of `clients`. share: of all clients in its community."""
+def seen(evidence: Evidence, clients: Sequence[int], cosines: Matrix) -> Evidence:
+    """The evidence with one session's cosines about zero, (n, n) in the order of `clients`."""
     if len(clients) < 2:
         return evidence
     ids = tuple(sorted({*evidence.clients, *clients}))
-    at = {client: k for k, client in enumerate(ids)}
-    old, rows = [at[i] for i in evidence.clients], [at[i] for i in clients]
+    old, rows = _rows(ids, evidence.clients), _rows(ids, clients)
     zero, mean = evidence.about_zero.enlarged(old, len(ids)), evidence.about_mean.enlarged(old, len(ids))
     size = float(np.abs(cosines[~np.eye(len(rows), dtype=np.bool_)]).mean())
-    zero = zero.counting(rows, cosines, max(size, 1e-6))
-    if len(clients) >= FEWEST:
-        mean = mean.counting(rows, about_their_mean(cosines), share**2, KEPT ** (share**2))
-    return Evidence(ids, zero, mean)
+    return Evidence(ids, zero.counting(rows, cosines, max(size, 1e-6)), mean)
+
+
+def likened(evidence: Evidence, clients: Sequence[int], cosines: Matrix, share: float) -> Evidence:
+    """The evidence with the cosines about their mean of clients that were seen, (n, n). share: that they are of all clients."""
+    if len(clients) < FEWEST:
+        return evidence
+    rows, counts = _rows(evidence.clients, clients), share**2
+    mean = evidence.about_mean.counting(rows, about_their_mean(cosines), counts, KEPT**counts)
+    return replace(evidence, about_mean=mean)
+
+
+def _rows(ids: Sequence[int], clients: Sequence[int]) -> list[int]:
+    at = {client: k for k, client in enumerate(ids)}
+    return [at[i] for i in clients]

@@ -1,4 +1,4 @@
-"""Where the clients of one model go different ways: the forking FLIC's forks.
+"""Where the clients of one model go different ways: the hardened FLIC's forks.
 
 All tests look at two sides: those with entries above and below 0 in one of the first eigenvectors of a matrix of cosines, after
 which everybody goes to the side that it is more like. None asks which side is loyal: each goes on with a model of its own, and
@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from .evidence import Evidence, Mask, Matrix, about_their_mean
+from .evidence import Evidence, Mask, Matrix, about_their_mean, likened, seen
 
 Sides = tuple[list[int], list[int]]
 DIRECTIONS = 3
@@ -34,12 +34,14 @@ CHANCE, FEW_CLIENTS = 2.4, 90.0
 40 clients gets there once in a hundred cuts or less; its median is about -1.7."""
 OUTSTANDING = 2.0
 """An eigenvalue that stands out is so many times the next."""
-TIGHT = 0.3
+TIGHT = 0.4
 """Mean cosine about the mean that is more than different data give."""
-FEW, SEVERAL = 6, 10
+FEW, SEVERAL = 8, 10
 """Clients among whom likeness is looked for, on average over rounds, and in a single one."""
 APART = 3.0
 """Ratio of norms that are not of one kind."""
+KIND = 4
+"""Clients of one length that are a kind: of two or three honest ones of five it happens by chance, late in training."""
 
 
 def directions(matrix: Matrix, known: Mask) -> Iterator[tuple[Sides | None, float, float]]:
@@ -124,16 +126,47 @@ def parted(clients: Sequence[int], cut: Callable[[Sequence[int]], Sides | None])
     return [part for side in sides for part in parted([clients[k] for k in side], cut)]
 
 
-def by_evidence(evidence: Evidence, clients: Sequence[int]) -> list[tuple[int, ...]]:
-    """Who goes which way by what was seen in all rounds. Of whom nothing was seen is with the largest part."""
+def with_session(before: Evidence, clients: Sequence[int], cosines: Matrix, share: float) -> Evidence:
+    """The evidence with a session, cosines (n, n) in the order of `clients`, ascending; share: of all clients, in its community.
+
+    About the mean are compared those who do not work against each other: what others have in common is that they do.
+    """
+    evidence = found = seen(before, clients, cosines)
+    for way in parted(clients, lambda some: opposed(*evidence.cosines(some))):
+        rows = [k for k, i in enumerate(clients) if i in {*way}]
+        found = likened(found, way, cosines[np.ix_(rows, rows)], share * len(way) / len(clients))
+    return found
+
+
+def by_evidence(evidence: Evidence, clients: Sequence[int], makers: Sequence[int] = ()) -> list[tuple[int, ...]]:
+    """Who goes which way by what was seen in all rounds.
+
+    Clients that never met, nor met any that did, may go one way or not: of every circle the part with most makers goes with those
+    of the others, or else the largest part, and so does of whom nothing was seen.
+    """
 
     def cut(some: Sequence[int]) -> Sides | None:
         return opposed(*evidence.cosines(some)) or tight(*evidence.centred(some), FEW)
 
-    met = [i for i in clients if i in set(evidence.clients)]
-    parts = parted(met, cut) if met else [()]
-    largest = max(range(len(parts)), key=lambda k: len(parts[k]))
-    return [tuple(sorted({*part, *(set(clients) - set(met))})) if k == largest else part for k, part in enumerate(parts)]
+    together, apart = {*clients} - {*evidence.clients}, []
+    for circle in circles(evidence, [i for i in clients if i in set(evidence.clients)]):
+        *others, first = sorted(parted(circle, cut), key=lambda part: (len({*part} & {*makers}), len(part)))
+        together |= {*first}
+        apart += others
+    return [tuple(sorted(together)), *apart]
+
+
+def circles(evidence: Evidence, clients: Sequence[int]) -> list[tuple[int, ...]]:
+    """The clients by who has met whom, or somebody who has met them: of those in two circles nothing is known."""
+    _, known = evidence.cosines(clients)
+    left, found = set(range(len(clients))), []
+    while left:
+        circle = {min(left)}
+        while len(grown := circle | {int(k) for k in np.flatnonzero(known[sorted(circle)].any(axis=0))}) > len(circle):
+            circle = grown
+        found.append(tuple(clients[k] for k in sorted(circle)))
+        left -= circle
+    return found
 
 
 def by_round(
@@ -153,6 +186,6 @@ def by_round(
         block = np.ix_(rows, rows)
         others = ~np.eye(len(rows), dtype=np.bool_)
         turned = opposed(np.where(others, cosines[block] * usual[block], 0.0), others)
-        return turned or tight(about_their_mean(cosines[block]), others, SEVERAL) or lengths(norms[rows], least)
+        return turned or tight(about_their_mean(cosines[block]), others, SEVERAL) or lengths(norms[rows], max(least, KIND))
 
     return parted(clients, cut)

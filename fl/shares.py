@@ -1,4 +1,4 @@
-"""How much an update counts in its community's sum, in the forking FLIC. Nothing here asks for more than cosines and norms.
+"""How much an update counts in its community's sum, in the hardened FLIC. Nothing here asks for more than cosines and norms.
 
 - **Shortening.** An update longer than `factor` times the median norm of its part, or twice what was usual in its community, is
   shortened to that. It is never left out for its length, and its direction is evidence whatever its length: whoever owns the

@@ -14,7 +14,7 @@ from cloister.fl.algorithms.algorithm import Algorithm, Start
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.algorithms.flic import FLIC
-from cloister.fl.algorithms.forking_flic import ForkingFLIC
+from cloister.fl.algorithms.hardened_flic import HardenedFLIC
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
 from cloister.fl.data import Digits
 from cloister.fl.experiment import run
@@ -116,9 +116,9 @@ def attacked(protection: Protection, algorithm: Algorithm, members: tuple[int, .
 
 
 @pytest.mark.trains
-@pytest.mark.parametrize("algorithm", [FLIC(rounds_before=1), ForkingFLIC(rounds_before=1, every=1)], ids=["FLIC", "forking"])
+@pytest.mark.parametrize("algorithm", [FLIC(rounds_before=1), HardenedFLIC(rounds_before=1, every=1)], ids=["FLIC", "hardened"])
 @pytest.mark.parametrize("name", PROTECTIONS)
-def test_flic_finds_the_communities_and_models_of_plain(name: str, algorithm: FLIC | ForkingFLIC) -> None:
+def test_flic_finds_the_communities_and_models_of_plain(name: str, algorithm: FLIC | HardenedFLIC) -> None:
     algorithm = replace(algorithm, by_samples=name != "Encrypted")
     protection = PROTECTIONS[name]
     ours, plain = (attacked(one, algorithm, (0, 2, 5)) for one in (protection, Plain(floor=2)))
@@ -126,7 +126,7 @@ def test_flic_finds_the_communities_and_models_of_plain(name: str, algorithm: FL
         simulation.step()
         simulation.step()
         assert clusters(simulation) == {(0, 2, 5), (1, 3, 4, 6, 7)}
-    by_cosines = isinstance(algorithm, ForkingFLIC) and name in ("Masked", "Encrypted")  # its weights are of noisy ones
+    by_cosines = isinstance(algorithm, HardenedFLIC) and name in ("Masked", "Encrypted")  # its weights are of noisy ones
     assert farthest(ours, plain) < (0.05 if by_cosines else TOLERANCE[name])
     assert not ours.view.faults
 

@@ -29,7 +29,7 @@ def test_who_chose_what_goes_on_trains_it_and_others_go_where_they_were_or_to_ki
 
 def test_who_has_nowhere_to_go_goes_to_those_it_was_like_or_nowhere() -> None:
     cosines = np.array([[1, 0.2, -0.4], [0.2, 1, 0.1], [-0.4, 0.1, 1]])
-    evidence = seen(Evidence(), (0, 1, 2), cosines, 1.0)
+    evidence = seen(Evidence(), (0, 1, 2), cosines)
     chosen = {0: "dead", 1: "a", 2: "b"}
     assert blocks((0, 1, 2), chosen, {}, {}, ["a", "b"], evidence) == {"a": (0, 1), "b": (2,)}
     assert blocks((0, 1, 2), {0: "dead", 2: "b"}, {}, {}, ["b"], evidence) == {"b": (1, 2)}

@@ -39,13 +39,16 @@ def test_quick_scenario_runs(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.trains
 def test_minus_gradient_is_isolated_and_does_no_harm() -> None:
-    """8 of 20 attack: the loyal are served as without an attack, and the median collapses on the way."""
+    """8 of 20 attack: they are isolated while there is something to learn, and the median collapses on the way.
+
+    Once all is learned updates are noise, and whoever comes back into the sums does no harm.
+    """
     example = load("minus_gradient")
     value = replace(example.scenario, protection=example.PROTECTIONS["updates in clear"])
     clean = example.outcome(replace(value, algorithm=example.ALGORITHMS["FedAvg"], adversary=None))
-    found = example.outcome(value)
-    assert (found.purity, found.isolated) == (1, 1)
-    assert found.loyal >= clean.loyal - 0.02
+    learning = example.outcome(replace(value, rounds=36), last=3)
+    assert (learning.purity, learning.isolated) == (1, 1)
+    assert example.outcome(value).loyal >= clean.loyal - 0.02
     ruined = example.outcome(replace(value, algorithm=example.ALGORITHMS["median"], evaluate_every=1), last=60)
     assert ruined.worst < clean.worst - 0.3
     assert ruined.isolated == 0

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from cloister.fl.evidence import Evidence, about_their_mean, seen
-from cloister.fl.forks import FEW, by_evidence, by_round, opposed, parted, settled, tight
+from cloister.fl.evidence import Evidence, about_their_mean
+from cloister.fl.forks import FEW, by_evidence, by_round, circles, lengths, opposed, parted, settled, tight, with_session
 
 Matrix = NDArray[np.float64]
 D = 400
@@ -86,6 +88,18 @@ def test_one_mind_does_not_hide_another() -> None:
     assert len(found) == 3
 
 
+@settings(max_examples=25, deadline=None)
+@given(st.floats(6, 1e6), st.integers(4, 16), st.booleans())
+def test_norms_of_two_kinds_are_parted_where_they_meet(factor: float, count: int, shorter: bool) -> None:
+    norms = np.random.default_rng(count).uniform(0.6, 1.0, 20)
+    norms[:count] *= 1 / factor / 2 if shorter else factor
+    sides = lengths(norms, 4)
+    assert sides is not None
+    assert {frozenset(side) for side in sides} == {frozenset(range(count)), frozenset(range(count, 20))}
+    assert lengths(norms[count - 3 : count + 12], 4) is None  # three are no kind
+    assert lengths(np.random.default_rng(count).uniform(0.4, 1.0, 20), 4) is None
+
+
 def test_parts_are_parted_again_and_nobody_is_lost() -> None:
     def halves(some: object) -> tuple[list[int], list[int]] | None:
         count = len(list(some))  # type: ignore[call-overload]
@@ -94,11 +108,64 @@ def test_parts_are_parted_again_and_nobody_is_lost() -> None:
     assert parted(range(10, 20), halves) == [(10, 11), (12, 13, 14), (15, 16), (17, 18, 19)]
 
 
+def test_a_turn_is_seen_against_what_clients_were_and_usual_differences_are_not() -> None:
+    """Two halves that always pull apart a little, as different data do, and then one client in three turns."""
+    halves, rng = np.where(np.arange(20) < 10, 1.0, -1.0), np.random.default_rng(9)
+    one, other = rng.standard_normal((2, D)) / np.sqrt(D)
 
-def test_of_whom_nothing_is_known_is_with_the_largest_part() -> None:
+    def session(common: float, signs: NDArray[np.float64]) -> Matrix:
+        noise = rng.standard_normal((20, D)) / np.sqrt(D)
+        return cosines_of(signs[:, None] * (common * one + 0.6 * halves[:, None] * other + noise))
+
+    evidence = Evidence()
+    for _ in range(5):
+        evidence = with_session(evidence, range(20), session(0.6, np.ones(20)), 1.0)
+    late = session(0.0, np.ones(20))  # the common direction is learned: halves pull against each other, as ever
+    assert opposed(np.where(others(20), late, 0.0), others(20)) is not None
+    assert by_round(range(20), late, np.ones(20), evidence, 4) == [tuple(range(20))]
+    signs = np.where(np.arange(20) % 3 == 0, -1.0, 1.0)
+    turned = by_round(range(20), session(0.3, signs), np.ones(20), evidence, 4)
+    assert {frozenset(part) for part in turned} == {frozenset(np.flatnonzero(signs > 0)), frozenset(np.flatnonzero(signs < 0))}
+
+
+def test_of_whom_nothing_is_known_goes_with_the_makers_or_the_most() -> None:
     evidence = Evidence()
     for seed in range(3):
         signs = np.where(np.arange(10) < 4, -1.0, 1.0)
-        evidence = seen(evidence, range(10), cosines_of(updates(signs, 1.0, seed)), 1.0)
+        evidence = with_session(evidence, range(10), cosines_of(updates(signs, 1.0, seed)), 1.0)
     assert sorted(by_evidence(evidence, range(12))) == [(0, 1, 2, 3), (4, 5, 6, 7, 8, 9, 10, 11)]
+    assert sorted(by_evidence(evidence, range(12), (0, 1, 2))) == [(0, 1, 2, 3, 10, 11), (4, 5, 6, 7, 8, 9)]
     assert by_evidence(Evidence(), (3, 5)) == [(3, 5)]
+
+
+def met(signs: NDArray[np.float64], *sessions: list[int]) -> Evidence:
+    """Of clients whose updates have one direction, times their sign, in sessions of some of them."""
+    evidence = Evidence()
+    for seed, clients in enumerate(sessions):
+        evidence = with_session(evidence, clients, cosines_of(updates(signs[clients], 1.0, seed)), len(clients) / len(signs))
+    return evidence
+
+
+def test_circles_are_clients_of_whom_some_have_met() -> None:
+    evidence = met(np.ones(12), [0, 1, 2], [2, 3, 4, 5], [6, 7], [8, 9, 10, 11])
+    assert circles(evidence, range(12)) == [(0, 1, 2, 3, 4, 5), (6, 7), (8, 9, 10, 11)]
+    assert circles(evidence, (0, 5, 6)) == [(0,), (5,), (6,)]
+    assert circles(evidence, ()) == []
+
+
+def test_who_never_met_goes_together_and_attackers_of_every_circle_go_apart() -> None:
+    """Two shifts of ten, in each of them four attackers: nothing says which of one shift are like which of the other."""
+    signs = np.where(np.arange(20) % 10 < 4, -1.0, 1.0)
+    evidence = met(signs, list(range(10)), list(range(10, 20)))
+    loyal = tuple(int(i) for i in np.flatnonzero(signs > 0))
+    for makers in ((), loyal[:3]):
+        assert by_evidence(evidence, range(20), makers) == [loyal, (0, 1, 2, 3), (10, 11, 12, 13)]
+
+
+def test_who_met_beside_attackers_is_like_who_met_without_them() -> None:
+    """Three shifts of loyal clients, two of which were in sessions with attackers: about the mean of their own they are alike."""
+    signs = np.where(np.arange(24) < 8, -1.0, 1.0)
+    one, other, both = [*range(4), *range(8, 16)], [*range(4, 8), *range(16, 24)], list(range(8, 24))
+    evidence = met(signs, one, other, *[both[k::2] for k in (0, 1)])
+    assert by_evidence(evidence, both) == [tuple(both)]
+    assert np.abs(evidence.centred(both)[0]).max() < 0.5

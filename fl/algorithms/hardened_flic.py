@@ -1,43 +1,39 @@
-"""FLIC made to stand against a minority of clients that lies: our variant, not the paper's (see flic.py for that).
+"""FLIC made to stand against majorities that lie, too: our variant, not the paper's (see flic.py for that).
 
-Against half and more of the clients, where their data are alike, take `forking_flic.py`: a majority that attacks weakly, in
-pulses or by votes ruins this one. Where labels are skewed and attackers are fewer than half, this one loses less.
+What it does, in the order of a round, and what each part is against:
+- **The deck.** Everybody is drawn once before anybody is twice, dealt anew each time: all clients come to meet, and are compared.
+- **Evidence.** Of every session the cosines go into running averages, plain numbers: a client that is honest when it is looked
+  at was looked at in all other rounds too (`fl/evidence.py`).
+- **Forks.** Before anything is summed, the clients of a session are parted where they go different ways, by the evidence and by
+  the round itself (`fl/forks.py`). Every part of at least a quorum gets a sum and a model of its own; smaller ones sit the round
+  out. Nobody asks which part is loyal, so a majority gains nothing by being one. There is no schedule: an attack of a single
+  round meets a fork in that round.
+- **Shortening, likeness, agreement** inside a part (`fl/shares.py`), and any robust rule of the Gram matrix instead of the mean.
+- **Choice** (`fl/choices.py`), right after a fork, and in rounds that the server draws at random, one in `every` from T on: each
+  client tries all current models and some earlier ones on its own data. It is served by the one that it chose, and trains there
+  with those who chose it too, parted again by the evidence. So a ruined model is left behind, and votes for the worst one
+  isolate the voters. Who sits a round out chooses in that round too.
 
-What it adds, and what each part is against:
-- **Norm guard.** Cosines do not see lengths. An update far longer than the median of its community's last two rounds is left
-  out of the sum and of the memory, and recorded.
-- **The deck.** A round draws the clients that have waited longest, so that after 1 / participation rounds all have been seen and
-  every similarity is recent.
-- **Agreement.** Inside a community an update is summed unless its mean cosine to the community's updates since the last
-  grouping is below 0, and that to those of them that are not below 0 is so by more than noise; the sum itself may follow any
-  robust rule of the Gram matrix.
-- **Grouping again**, every `every` rounds from T on: who turns is found out, and found out early, because T may be small.
-- **Choice.** At every grouping each client tries, on its own data, all communities' models, what they were at the grouping
-  before, and before T the models of earlier rounds. A community goes on from the model that most of its members chose. So a
-  model that an attack has ruined is left behind: for the initial one, if nothing better is there (the rewind).
-- **Evidence.** Late in training cosines are small, and noise would carry clients from one community to another. Groupings look
-  at the mean of all groupings' cosines, weighted by how large those were.
-- **Turning.** A client whose updates are clearly against its community's, time after time, is judged anew towards that community:
-  what it was does not speak for what it is.
-- **Fragments.** Modularity breaks clients that differ by noise alone into pieces. Communities whose updates do not point
-  apart, and whose cosines are not `apart` standard deviations lower between than inside either, are one.
+It asks for sums, choices and one Gram matrix about the origin a session: whether updates are against each other is not seen in
+their differences. All that it keeps is ids, numbers and models.
 
-Which community is loyal is decided by nobody else: each client is *served* by its own community, by another one whose model it
-says serves it better and which that one made, or by a model that it keeps as it is. So loyal clients leave a captured
-community that is not captured again at once. It *contributes* where its updates agree; a client that has sent none contributes
-where it says, and is summed if it agrees.
-
-What it does not stand against: updates that agree with the loyal ones in direction and length and differ by little in every
-round (a hider, cloaked collusion): they stay in the sum, to the harm that so little does; and who can lie about the Gram matrix
-(the protection says so). Where cosines have become small, as late in training or with few examples a client, single clients are
-grouped by noise: who joins then is served as it chooses, but may contribute to nobody, and a loyal client that lands among
-attackers is served badly until the next grouping, when it chooses. No more than `guard` and `apart` stand between an attacker
-that knows them and the sum. Measured in `examples/hardened_flic_adaptive.py`.
+What it does not stand against. With half or more of the clients corrupt there is no bound, and cannot be: k equal groups may
+each be honest for a different task, and a loyal minority with odd data looks like poisoners. What it has then is the choice,
+which sees harm on a client's own examples, and no backdoor. Harm below what a fork or a choice tells from noise stays: updates
+that are like the loyal ones, or orthogonal to them and to each other; turning when honest updates are noise themselves; a
+backdoor among clients whose data differ as much as its poison does. Very different data look like attacks, and communities are
+then many: where labels are skewed and a round draws a quarter of twenty clients, loyal ones part by what they chose on their own
+data, and lose more than with all of them (`examples/results/hardened_flic.md`). In sessions of fewer than ten clients copies are
+not seen at once, nor lengths in those of fewer than eight, but by the evidence, or not at all. Long after all is learned
+updates are noise, and attackers may come back into the sums, to the harm that noise does. Nor does it stand against clients
+that lie about the Gram matrix, or show one update and sum another (the protection
+says who can).
+The worst that a search finds: `examples/hardened_flic_search.py`.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from math import inf
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil, inf
 from typing import Protocol
 
 import numpy as np
@@ -45,26 +41,21 @@ from numpy.typing import NDArray
 
 from ...protocol.answers import Assignment, Functionality, Gram, Updates, Weights
 from ...protocol.view import ServerView
-from ..communities import Detector, Louvain, Similarity, check_callables, detect, one_plus_cosine
+from ..choices import quorum
+from ..evidence import Evidence
+from ..forks import by_evidence, by_round, with_session
 from ..robust.mixing import of_gram
 from ..robust.rule import GramRule
-from ..screening import against, clearly_against, faded, far_above, gathered, merged, plurality
 from ..separation import cosine_similarity, norm_of_combination, norms
+from ..shares import against, counted, of_their_own, shortened
 from ..training import Training
-from .algorithm import Cluster, Measured, Start, advanced, check_counts, check_participation, mean_of
-from .flic import ALL, named
-from .hardened_state import State, Stored
-from .incremental_similarity import refreshed
-from .serving import anchors_after, serving
+from .algorithm import Cluster, Measured, Start, advanced, check_counts, check_participation
+from .flic import ALL
+from .hardened_serving import moved, offers, regrouped
+from .hardened_state import FIRST, Anchor, State
 
-EVERYBODY = "everybody"
-"""What a grouping measured, on record."""
-LONG = "an update far longer than those of its community"
 OPPOSED = "an update against those of its community"
-LIKELY = 1.0
-"""Standard errors by which the mean cosine of an update that is left out is below 0: less may be noise."""
-TURNED = 3
-"""So many updates clearly against the others without one that agrees, and a client is no longer taken for what it was."""
+ALONE = "an update that goes its own way, with too few others for a community"
 
 
 class InnerRule(Protocol):
@@ -75,166 +66,202 @@ class InnerRule(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Clients of a session that go one way. present: whose updates are there; absent: the others of theirs."""
+
+    present: tuple[int, ...]
+    absent: tuple[int, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HardenedFLIC:
-    """FLIC with a norm guard, agreement inside communities, choice, rewind, merging, and grouping again.
+    """FLIC with forks in every round, evidence from all of them, shortening, agreement, and choice.
 
-    rounds_before: T, rounds before the first grouping. every: rounds between groupings, and between anchors before T. guard:
-    times the median norm beyond which an update is left out. apart: standard deviations by which the cosines between two
-    communities are lower than inside. inner: a robust rule of the Gram matrix in the place of the mean; a rule that cannot stand
-    so few, or trusts nobody, leaves the model as it is. The rest as in FLIC.
+    rounds_before: T, rounds before clients choose without a fork. every: rounds between such choices on average, and the least
+    between models to go back to. guard: times the median norm to which longer updates are shortened. share: of all clients that
+    makes a community. inner: a robust rule of the Gram matrix in the place of the mean and of likeness, inside every community; a
+    rule that cannot stand so few, or trusts nobody, leaves the model as it is. The rest as in FLIC.
     """
 
     rounds_before: int
     every: int
     participation: float = 1.0
-    similarity: Similarity = one_plus_cosine
-    detector: Detector = field(default_factory=Louvain)
     inner: InnerRule | None = None
-    guard: float = 3.0
-    apart: float = 2.0
+    guard: float = 1.5
+    share: float = 0.2
     by_samples: bool = True
     least: int = 1
 
     def __post_init__(self) -> None:
         check_participation(self.participation)
         check_counts(rounds_before=self.rounds_before, every=self.every, least=self.least)
-        check_callables(similarity=self.similarity, detector=self.detector)
         _check_inner(self.inner)
         if not 1 <= self.guard < inf:
             raise ValueError(f"guard is a finite factor of at least 1, not {self.guard}: half of all norms are above the median")
-        if not 0 <= self.apart < inf:
-            raise ValueError(f"apart is a finite number of 0 or more, not {self.apart}")
+        if not 0 < self.share <= 0.5:
+            raise ValueError(f"share is above 0 and at most 0.5, not {self.share}: a fork makes two communities")
 
     @property
     def needs(self) -> frozenset[Functionality]:
-        return frozenset({Functionality.SUMS, Functionality.GRAM_ORIGIN, Functionality.GRAM_REMEMBER, Functionality.CHOICE})
+        return frozenset({Functionality.SUMS, Functionality.GRAM_ORIGIN, Functionality.CHOICE})
 
     def local(self, training: Training, /) -> Training:
         return training
 
     def init(self, start: Start, /) -> State:
-        return State(0, {ALL: Cluster(start.clients, start.model)}, {ALL: start.clients}, {"round 0": start.model})
+        return State(0, {ALL: Cluster(start.clients, start.model)}, {ALL: start.clients}, {FIRST: Anchor(start.model, 0)})
 
     def join(self, state: State, newcomers: Sequence[int], /) -> State:
-        """New clients enter: as members before T, and as clients that choose at the next grouping afterwards."""
+        """New clients enter: as members while there is but one community, and as clients that choose at once afterwards."""
         if ALL not in state.clusters:
             return replace(state, waiting=tuple(sorted({*state.waiting, *newcomers})))
         everybody = tuple(sorted({*state.clusters[ALL].members, *newcomers}))
         return replace(state, clusters={ALL: replace(state.clusters[ALL], members=everybody)}, contributors={ALL: everybody})
 
     def round(self, state: State, view: ServerView, rng: np.random.Generator, /) -> State:
-        """A round of robust averaging in every cluster, then a grouping or an anchor where one is due."""
+        """A round of every community, forked where its clients go different ways; then a choice where one is due."""
         work = {}
         for name, contributors in sorted(state.contributors.items()):
             cluster, invited = state.clusters[name], self._drawn(state, contributors, rng)
             work[name] = Assignment(cluster.model, invited, tuple(sorted({*cluster.members, *invited})))
         drawn = {**state.drawn, **{i: state.round for a in work.values() for i in a.participants}}
         answered = view.train(state.round, work)
-        state = replace(state, drawn=drawn, measured={})
+        state = replace(state, drawn=drawn, measured={}, forks={})
         for name, updates in sorted(answered.items()):
             state = self._averaged(state, view, name, updates, rng)
         state = replace(state, round=state.round + 1)
-        since = state.round - self.rounds_before
-        if state.memory.clients and (since >= 0 and (since % self.every == 0 or ALL in state.clusters)):
-            return self._grouped(state, view, rng)
-        if ALL in state.clusters and state.round % self.every == 0:
-            return replace(state, anchors={**state.anchors, f"round {state.round}": state.clusters[ALL].model})
-        return state
+        due = rng.random() < 1 / self.every  # drawn in every round: nobody foresees it, and it tells nothing of the state
+        offered = offers(state, self.every)
+        if len(offered) > 1 and (state.forks or (due and state.round >= self.rounds_before)):
+            chosen = view.choose(state.round - 1, offered, state.everybody)
+            return regrouped(state, chosen, offered, self.share, self.every)
+        asked = tuple(sorted({*state.waiting, *_alone(state)}))
+        return moved(state, view.choose(state.round - 1, offered, asked), offered) if asked and len(offered) > 1 else state
 
     def _drawn(self, state: State, contributors: Sequence[int], rng: np.random.Generator) -> tuple[int, ...]:
-        """Those who have waited longest, in random order among equals."""
-        count = min(len(contributors), max(self.least, int(np.ceil(self.participation * len(contributors)))))
+        """Everybody once before anybody twice, dealt anew each time: who never meets is never compared."""
+        count = min(len(contributors), max(self.least, ceil(self.participation * len(contributors))))
+        deal = ceil(len(contributors) / count) if count else 1
         shuffled = [int(i) for i in rng.permutation(np.array(contributors, dtype=np.int64))]
-        return tuple(sorted(sorted(shuffled, key=lambda i: state.drawn.get(i, -1))[:count]))
+        return tuple(sorted(sorted(shuffled, key=lambda i: state.drawn.get(i, -1) // deal)[:count]))
 
-    # --- one cluster's round ------------------------------------------------------------------------------------------
+    # --- one community's round ----------------------------------------------------------------------------------------
 
     def _averaged(self, state: State, view: ServerView, name: str, updates: Updates, rng: np.random.Generator) -> State:
         cluster, gram = state.clusters[name], view.gram(updates, origin=True)
         if not gram.clients:
             return state
-        of = dict(zip(gram.clients, (float(norm) for norm in norms(gram.matrix)), strict=True))
-        era = [i for i in state.contributors[name] if i in state.stored and state.stored[i].round >= cluster.born]
-        recent = [state.stored[i].norm for i in era if i not in of and state.stored[i].round == state.round - 1]
-        long = far_above(of, recent, self.guard)
-        kept = tuple(i for i in gram.clients if i not in long)
-        memory = refreshed(state.memory, view, updates, gram, kept)
-        row = {client: k for k, client in enumerate(memory.clients)}
-        others = [row[i] for i in sorted({*era, *kept} - set(long))]
-        below = against(memory.cosines, [row[i] for i in kept], others)
-        steady = [k for k in others if k not in below] or others
-        opposed, clearly = against(memory.cosines, below, steady, LIKELY), clearly_against(memory.cosines, below, steady)
-        left_out = dict.fromkeys(long, LONG) | {memory.clients[k]: OPPOSED for k in opposed}
-        times = {i: 0 for i in kept if row[i] not in below}
-        times |= {i: state.opposed.get(i, 0) + 1 for i in (memory.clients[k] for k in clearly)}
-        weights = self._weights(gram, [i for i in kept if i not in left_out], rng)
-        moved, of_mean = cluster, 0.0
-        if weights is not None:
-            moved = advanced(view, cluster, view.sums(updates, {name: weights})[name])
-            row_of = np.array([weights.of.get(i, 0.0) for i in gram.clients])
-            of_mean = norm_of_combination(gram.matrix, row_of / row_of.sum())
-        measured = Measured(of_mean, max(of.values()), gram.clients, cosine_similarity(gram.matrix), left_out=left_out)
-        return replace(
+        cosines, of = cosine_similarity(gram.matrix), norms(gram.matrix)
+        community = tuple(sorted({*state.contributors[name], *gram.clients}))
+        evidence = with_session(state.evidence, gram.clients, cosines, len(community) / len(state.everybody))
+        least = max(2, ceil(quorum(len(state.everybody), self.share) * len(gram.clients) / len(community) - 1e-9))
+        parts = _parts(state.evidence, evidence, community, gram, cosines, of, least)
+        going = [part for part in parts if len(part.present) >= least] or parts[:1]
+        left_out = {i: ALONE for part in parts if part not in going for i in part.present}
+        labels = [name] if len(going) == 1 else [f"{name}.{k}" for k in range(1, len(going) + 1)]
+        asked: dict[str, Weights] = {}
+        usual = {other: norm for other, norm in state.usual.items() if other != name}
+        for label, part in zip(labels, going, strict=True):
+            rows = [gram.clients.index(i) for i in part.present]
+            weights, norm, opposed = self._weights(gram, cosines, evidence, rows, state.usual.get(name), rng)
+            left_out |= dict.fromkeys(opposed, OPPOSED)
+            asked |= {label: weights} if weights is not None else {}
+            usual |= {label: norm} if norm is not None else {}
+        means = view.sums(updates, asked) if asked else {}
+        on = {label: advanced(view, cluster, means.get(label)) for label in labels}
+        following = replace(
             state,
-            clusters={**state.clusters, name: moved},
-            memory=memory,
-            stored={**state.stored, **{i: Stored(state.round, of[i]) for i in kept}},
-            opposed={**state.opposed, **times},
-            measured={**state.measured, name: measured},
-        )
-
-    def _weights(self, gram: Gram, clients: Sequence[int], rng: np.random.Generator) -> Weights | None:
-        """The weights of these clients' updates; None where nobody is left, or the rule trusts nobody or cannot say."""
-        if not clients:
-            return None
-        if self.inner is None:
-            return mean_of(clients, self.by_samples)
-        rows = [gram.clients.index(i) for i in clients]
-        try:
-            found = self.inner.weights(gram.matrix[np.ix_(rows, rows)], rng)
-        except ValueError:
-            return None
-        of = {i: float(w) for i, w in zip(clients, found, strict=True) if w > 0}
-        return Weights(of) if of else None
-
-    # --- grouping -----------------------------------------------------------------------------------------------------
-
-    def _grouped(self, state: State, view: ServerView, rng: np.random.Generator) -> State:
-        """Communities by what updates say, their models by what clients say."""
-        models = {**{f"{name}'s model": c.model for name, c in state.clusters.items()}, **state.anchors}
-        members = sorted({i for c in state.clusters.values() for i in c.members} | set(state.waiting))
-        chosen = view.choose(state.round - 1, models, members)
-        seen, order = state.memory, list(models)
-        fresh = [i for i, stored in state.stored.items() if stored.round >= min(c.born for c in state.clusters.values())]
-        turned = {i: group for group in state.contributors.values() for i in group if state.opposed.get(i, 0) >= TURNED}
-        evidence = gathered(faded(state.evidence, turned), seen.clients, seen.cosines, seen.known, fresh)
-        cosines = evidence.mean
-        found = detect(self.detector, self.similarity, cosines, evidence.known, evidence.clients, rng)
-        groups = named(merged(found, cosines, evidence.clients, self.apart))
-        start = {name: plurality(chosen, group, order) or order[0] for name, group in groups.items()}
-        made = {} if ALL in state.clusters else {f"{name}'s model": set(of) for name, of in state.contributors.items()}
-        served = {i: serving(i, groups, start, made, chosen.get(i)) for i in members}
-        contributors = {
-            name: tuple(sorted({*group, *(i for i in members if i not in evidence.clients and served[i] == name)}))
-            for name, group in groups.items()
-        }
-        kept = {f"kept {k}": name for k, name in enumerate((n for n in order if n in served.values()), 1)}
-        clusters = {
-            name: Cluster(tuple(i for i in members if served[i] == kept.get(name, name)), models[model], state.round)
-            for name, model in {**start, **kept}.items()
-        }
-        everything = Measured(0.0, 0.0, evidence.clients, cosines, communities=tuple(groups.values()), known=evidence.known)
-        return replace(
-            state,
-            clusters=clusters,
-            contributors=contributors,
-            anchors=anchors_after(state, {name: clusters[name] for name in groups}),
             evidence=evidence,
-            opposed={i: times for i, times in state.opposed.items() if i not in turned},
-            waiting=tuple(i for i in members if served[i] is None),
-            measured={**state.measured, EVERYBODY: everything},
+            usual=usual,
+            measured={**state.measured, name: _measured(gram, cosines, asked, left_out)},
         )
+        if len(going) == 1:
+            return replace(following, clusters={**state.clusters, name: on[name]})
+        return _forked(following, name, {label: (on[label], part) for label, part in zip(labels, going, strict=True)})
+
+    def _weights(
+        self,
+        gram: Gram,
+        cosines: NDArray[np.float64],
+        evidence: Evidence,
+        rows: Sequence[int],
+        usual: float | None,
+        rng: np.random.Generator,
+    ) -> tuple[Weights | None, float | None, list[int]]:
+        """The weights of a part's updates, or None where nobody is left; the norm usual from now on; and who is not summed."""
+        clients, block = [gram.clients[k] for k in rows], np.ix_(rows, rows)
+        factors, norm = shortened(norms(gram.matrix)[rows], self.guard, usual)
+        opposed = against(cosines[block])
+        factors[opposed] = 0.0
+        left_out = [clients[k] for k in opposed]
+        if self.inner is None:
+            factors = factors * of_their_own(evidence.centred(clients)[0])
+        else:
+            kept = np.flatnonzero(factors)
+            lengths = np.outer(factors[kept], factors[kept])
+            factors[kept] *= _inner(self.inner, gram.matrix[np.ix_(np.array(rows)[kept], np.array(rows)[kept])] * lengths, rng)
+        of = counted(clients, factors)
+        return Weights(of, times_samples=self.by_samples and self.inner is None) if of else None, norm, left_out
+
+
+def _parts(
+    before: Evidence,
+    evidence: Evidence,
+    community: Sequence[int],
+    gram: Gram,
+    cosines: NDArray[np.float64],
+    of: NDArray[np.float64],
+    least: int,
+) -> list[Part]:
+    """Who of a community goes one way, by all that was seen and by this round alone; most updates first."""
+    parts = []
+    for way in by_evidence(evidence, community):
+        rows = [k for k, i in enumerate(gram.clients) if i in set(way)]
+        present = [gram.clients[k] for k in rows]
+        found = by_round(present, cosines[np.ix_(rows, rows)], of[rows], before, least) if rows else [()]
+        first, *rest = sorted(found, key=len, reverse=True)
+        absent = tuple(i for i in way if i not in set(present))
+        parts += [Part(first, absent), *(Part(part) for part in rest)]
+    return sorted(parts, key=lambda part: len(part.present), reverse=True)
+
+
+def _alone(state: State) -> set[int]:
+    """Who has just sat a round out: what serves it, others make, who go another way."""
+    return {i for measured in state.measured.values() for i, why in measured.left_out.items() if why == ALONE}
+
+
+def _forked(state: State, name: str, ways: Mapping[str, tuple[Cluster, Part]]) -> State:
+    """The state with new communities in the place of one. Who belongs to none of them stays with the first, the largest."""
+    cluster, contributors = state.clusters[name], state.contributors[name]
+    placed = {label: {*part.present, *part.absent} for label, (_, part) in ways.items()}
+    first = next(iter(ways))
+    placed[first] |= {*cluster.members, *contributors} - {i for group in placed.values() for i in group}
+    clusters = {other: c for other, c in state.clusters.items() if other != name}
+    groups = {other: group for other, group in state.contributors.items() if other != name}
+    for label, (gone_on, _) in ways.items():
+        members = tuple(i for i in cluster.members if i in placed[label])
+        clusters[label] = Cluster(members, gone_on.model, state.round)
+        groups[label] = tuple(i for i in contributors if i in placed[label])
+    return replace(state, clusters=clusters, contributors=groups, forks={**state.forks, **dict.fromkeys(ways, name)})
+
+
+def _measured(gram: Gram, cosines: NDArray[np.float64], asked: Mapping[str, Weights], left_out: Mapping[int, str]) -> Measured:
+    """What a session showed, for the record: of the sum over the most clients, its length without sample counts."""
+    most = max(asked.values(), key=lambda weights: len(weights.of), default=None)
+    length = 0.0
+    if most is not None:
+        row = np.array([most.of.get(i, 0.0) for i in gram.clients])
+        length = norm_of_combination(gram.matrix, row / row.sum())
+    return Measured(length, float(norms(gram.matrix).max()), gram.clients, cosines, left_out=left_out)
+
+
+def _inner(rule: InnerRule, gram: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+    """The rule's weights, none below 0; all 0 where it cannot say."""
+    try:
+        return np.maximum(np.asarray(rule.weights(gram, rng), dtype=np.float64), 0.0)
+    except ValueError:
+        return np.zeros(len(gram))
 
 
 def _check_inner(inner: object) -> None:

@@ -1,21 +1,22 @@
-"""What the hardened FLIC carries from round to round."""
+"""What the hardened FLIC carries from round to round: handles on models, and numbers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...protocol.answers import Model, Remembered
-from ..screening import Evidence
+from ..evidence import Evidence
 from .algorithm import Cluster, Measured
-from .incremental_similarity import EMPTY, Memory
 from .parameter_tree import Node
+
+FIRST = "round 0"
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
-    """The round and the norm of a client's stored update."""
+class Anchor:
+    """An earlier model that clients may go back to, and when a community went on from it."""
 
+    model: Model
     round: int
-    norm: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,22 +24,28 @@ class State:
     """clusters: who is served by what. contributors: whose updates make a cluster's model, where anybody's do. anchors: earlier
     models to go back to.
 
-    evidence: cosines over the groupings so far. stored: what is known of the updates in memory. opposed: how many of a client's
-    updates were clearly against those of its community since one was not against them. drawn: when a client was last
-    invited. waiting: clients that no cluster has yet. measured: of the last round, for the record.
+    evidence: what sessions have shown. usual: the norm that is usual in a community. forks: of communities that have just been
+    forked, the name of what they were one of. drawn: when a client was last invited. waiting: clients that no cluster has yet.
+    names: how many communities have been named. measured: of the last round, for the record.
     """
 
     round: int
     clusters: Mapping[str, Cluster]
     contributors: Mapping[str, tuple[int, ...]]
-    anchors: Mapping[str, Model]
-    memory: Memory = EMPTY
+    anchors: Mapping[str, Anchor]
     evidence: Evidence = field(default_factory=Evidence)
-    stored: Mapping[int, Stored] = field(default_factory=dict)
-    opposed: Mapping[int, int] = field(default_factory=dict)
+    usual: Mapping[str, float] = field(default_factory=dict)
+    forks: Mapping[str, str] = field(default_factory=dict)
     drawn: Mapping[int, int] = field(default_factory=dict)
     waiting: tuple[int, ...] = ()
+    names: int = 0
     measured: Mapping[str, Measured] = field(default_factory=dict, compare=False)
+
+    @property
+    def everybody(self) -> tuple[int, ...]:
+        """All clients that have entered, ascending."""
+        served = {i for cluster in self.clusters.values() for i in cluster.members}
+        return tuple(sorted(served | {i for group in self.contributors.values() for i in group} | set(self.waiting)))
 
     @property
     def tree(self) -> Mapping[str, Node]:
@@ -46,8 +53,8 @@ class State:
 
     @property
     def models(self) -> Sequence[Model]:
-        return [*(c.model for c in self.clusters.values()), *self.anchors.values()]
+        return [*(c.model for c in self.clusters.values()), *(anchor.model for anchor in self.anchors.values())]
 
     @property
     def remembered(self) -> Sequence[Remembered]:
-        return self.memory.handles
+        return ()

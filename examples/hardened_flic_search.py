@@ -1,10 +1,10 @@
-"""The worst that a search finds against the forking FLIC: attacks of several families, their numbers drawn, then varied.
+"""The worst that a search finds against the hardened FLIC: attacks of several families, their numbers drawn, then varied.
 
-Run it:  python examples/forking_flic_search.py --quick --out FOLDER    digits, one seed, two trials a family, about a minute
-         python examples/forking_flic_search.py --out FOLDER            digits, 8, 10, 11 and 12 of 20 clients corrupt
-         python examples/forking_flic_search.py --skew --out FOLDER     the same with labels dealt by Dirichlet(0.5)
-         python examples/forking_flic_search.py --data fashion --out FOLDER
-         python examples/forking_flic_search.py --table --out FOLDER    runs nothing: the worst of each family so far
+Run it:  python examples/hardened_flic_search.py --quick --out FOLDER    digits, one seed, two trials a family, about a minute
+         python examples/hardened_flic_search.py --out FOLDER            digits, 8, 10, 11 and 12 of 20 clients corrupt
+         python examples/hardened_flic_search.py --skew --out FOLDER     the same with labels dealt by Dirichlet(0.5)
+         python examples/hardened_flic_search.py --data fashion --out FOLDER
+         python examples/hardened_flic_search.py --table --out FOLDER    runs nothing: the worst of each family so far
 
 A cell is a family and a number of attackers. Its first trials draw the family's numbers, its later ones vary the worst so far.
 Loss: the accuracy of loyal clients without the attackers' data (they never answer, FedAvg) minus that under the defence, mean
@@ -26,7 +26,7 @@ import torch
 
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.algorithms.flic import FLIC
-from cloister.fl.algorithms.forking_flic import ForkingFLIC
+from cloister.fl.algorithms.hardened_flic import HardenedFLIC
 from cloister.fl.data import Digits, FashionMnist
 from cloister.fl.models import Mlp
 from cloister.fl.partition import Iid
@@ -213,7 +213,7 @@ FAMILIES: dict[str, Family] = {
 }
 MAJORITIES, BACKDOORED = (8, 10, 11, 12), 4
 DEFENCES = {
-    "forking FLIC": ForkingFLIC(rounds_before=10, every=5),
+    "hardened FLIC": HardenedFLIC(rounds_before=10, every=5),
     "FLIC": FLIC(rounds_before=10),
     "FedAvg": FedAvg(),
 }
@@ -363,7 +363,7 @@ def main() -> None:
     parser.add_argument("--attackers", type=int, nargs="+", default=list(MAJORITIES))
     parser.add_argument("--families", nargs="+", choices=tuple(FAMILIES), default=list(FAMILIES))
     parser.add_argument("--trials", type=int, default=10, help="of each cell; the seeds take turns")
-    parser.add_argument("--defences", nargs="+", choices=tuple(DEFENCES), default=["forking FLIC"])
+    parser.add_argument("--defences", nargs="+", choices=tuple(DEFENCES), default=["hardened FLIC"])
     parser.add_argument("--table", action="store_true", help="run nothing")
     arguments = parser.parse_args()
     torch.set_num_threads(1)

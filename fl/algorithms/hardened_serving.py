@@ -1,13 +1,13 @@
-"""Who trains and who is served by what after a choice of the forking FLIC, and what may be gone back to at the next."""
+"""Who trains and who is served by what after a choice of the hardened FLIC, and what may be gone back to at the next."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 
 from ...protocol.answers import Model
-from ..choices import blocks, going_on, quorum
+from ..choices import blocks, going_on, likeness_to, quorum
 from ..forks import by_evidence
 from .algorithm import Cluster
-from .forking_state import FIRST, Anchor, State
+from .hardened_state import FIRST, Anchor, State
 
 
 def current(state: State) -> dict[str, str]:
@@ -40,7 +40,7 @@ def regrouped(state: State, chosen: Mapping[int, str], offered: Mapping[str, Mod
     usual: dict[str, float] = {}
     names = state.names
     for model, block in blocks(everybody, votes, own, kin, models, state.evidence).items():
-        for part in _parts(state, block, least):
+        for part in _parts(state, block, least, state.contributors.get(today.get(model, ""), ())):
             names += 1
             label = f"community {names}"
             served = tuple(i for i in part if (vote := votes.get(i)) == model or (vote in today and vote not in models))
@@ -66,13 +66,16 @@ def regrouped(state: State, chosen: Mapping[int, str], offered: Mapping[str, Mod
 
 
 def moved(state: State, chosen: Mapping[int, str], offered: Mapping[str, Model]) -> State:
-    """The state in which these clients are where they chose to be: in a community, or with an earlier model as it is."""
+    """The state in which these clients are where they chose to be: in a community, or with an earlier model as it is.
+
+    Who is known to work against a community has its model, and trains where it did.
+    """
     today = current(state)
     clusters = {n: replace(c, members=tuple(i for i in c.members if i not in chosen)) for n, c in state.clusters.items()}
     contributors = dict(state.contributors)
     for client, offer in sorted(chosen.items()):
         name = today.get(offer, f"kept, {offer}")
-        if offer in today:
+        if offer in today and likeness_to(state.evidence, client, contributors[name]) >= 0:
             contributors = {n: tuple(sorted({*group} - {client})) for n, group in contributors.items()}
             contributors[name] = tuple(sorted({*contributors[name], client}))
         before = clusters.get(name, Cluster((), offered[offer], state.round))
@@ -82,11 +85,14 @@ def moved(state: State, chosen: Mapping[int, str], offered: Mapping[str, Model])
     return replace(state, clusters=clusters, contributors=contributors, waiting=tuple(sorted({*state.waiting} - {*chosen})))
 
 
-def _parts(state: State, block: tuple[int, ...], least: int) -> list[tuple[int, ...]]:
-    """The block as the evidence parts it; parts that are too small stay with the largest, which sees to them in its rounds."""
+def _parts(state: State, block: tuple[int, ...], least: int, makers: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """The block as the evidence parts it; parts that are too small stay with the largest, which sees to them in its rounds.
+
+    makers: of the model that the block goes on with: who has not been seen yet trains with them.
+    """
     if not block:
         return []
-    _, *others = sorted(by_evidence(state.evidence, block), key=len, reverse=True)
+    _, *others = sorted(by_evidence(state.evidence, block, makers), key=len, reverse=True)
     apart = [part for part in others if len(part) >= least]
     return [tuple(sorted({*block} - {i for part in apart for i in part})), *apart]
 
