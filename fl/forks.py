@@ -40,6 +40,8 @@ FEW, SEVERAL = 8, 10
 """Clients among whom likeness is looked for, on average over rounds, and in a single one."""
 APART = 3.0
 """Ratio of norms that are not of one kind."""
+FAR = 5.0
+"""Ratio of norms that no two clients of a kind have: a few loyal ones may be where long attackers are many."""
 KIND = 4
 """Clients of one length that are a kind: of two or three honest ones of five it happens by chance, late in training."""
 
@@ -108,13 +110,17 @@ def tight(centred: Matrix, known: Mask, fewest: int) -> Sides | None:
 
 
 def lengths(norms: Matrix, least: int) -> Sides | None:
-    """The short and the long, where neighbouring norms differ most, if by `APART` or more; at least `least` on each side."""
+    """The short and the long, where neighbouring norms differ most: by `APART` or more with at least `least` on each side, or by
+    `FAR`, however few the short are, where the long are more, a kind, and not alone. A few long ones are shortened."""
     order = np.argsort(norms, kind="stable")
     ratios = norms[order][1:] / np.maximum(norms[order][:-1], 1e-300)
-    inner = ratios[least - 1 : len(norms) - least]
-    if not len(inner) or inner.max() < APART:
+    inner, fewer = ratios[least - 1 : len(norms) - least], ratios[: (len(norms) - 1) // 2]
+    if len(norms) > KIND + 1 and fewer.max() >= FAR:
+        cut = int(np.argmax(fewer)) + 1
+    elif len(inner) and inner.max() >= APART:
+        cut = int(np.argmax(inner)) + least
+    else:
         return None
-    cut = int(np.argmax(inner)) + least
     return sorted(int(i) for i in order[:cut]), sorted(int(i) for i in order[cut:])
 
 

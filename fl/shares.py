@@ -22,7 +22,7 @@ SLACK = 0.1
 """Likeness about the mean that is chance."""
 USUAL = 2.0
 """Times what was usual that an update may be long."""
-GROWTH = 1.5
+GROWTH = 1.2
 """By how much what is usual may grow in a round; it may fall at once."""
 
 

@@ -17,7 +17,8 @@ from cloister.fl.algorithms.fedavg import State as Flat
 from cloister.fl.algorithms.parameter_tree import Node
 from cloister.fl.bipartition import Bipartition
 from cloister.fl.codec import from_plain, to_plain
-from cloister.protocol.answers import Model, Remembered, Traffic
+from cloister.fl.split_gate import Looks
+from cloister.protocol.answers import Gram, Model, Remembered, Traffic
 
 ids = st.lists(st.integers(0, 2**31 - 1), max_size=6, unique=True).map(lambda i: tuple(sorted(i)))
 names = st.text(max_size=12)
@@ -34,6 +35,13 @@ nodes = st.builds(
     st.tuples(ids, ids),
     st.none() | remembered,
 )
+looks = st.builds(
+    Looks,
+    st.integers(0, 99),
+    st.integers(1, 9),
+    st.builds(Bipartition, ids, ids, st.floats(-1, 1)),
+    st.integers(0, 4).map(lambda n: Gram(tuple(range(n)), np.random.default_rng(n).standard_normal((n, n)), 0.1 * n)),
+)
 states = st.builds(
     State,
     st.integers(0, 10**6),
@@ -42,7 +50,7 @@ states = st.builds(
     st.dictionaries(st.integers(0, 2**31 - 1), names, max_size=4),
     st.lists(names, max_size=3).map(tuple),
     st.none() | st.floats(allow_nan=False),
-    st.dictionaries(names, st.builds(Bipartition, ids, ids, st.floats(-1, 1)), max_size=2),
+    st.dictionaries(names, looks, max_size=2),
     st.dictionaries(names, st.integers(0, 99), max_size=2),
     st.booleans(),
 )
@@ -64,6 +72,7 @@ def test_fields_that_came_later_take_their_defaults_and_others_must_be_there() -
 @given(states)
 def test_states_of_cfl_return_as_they_were(state: State) -> None:
     assert round_trip(state) == state
+    assert to_plain(round_trip(state)) == to_plain(state)
     assert list(round_trip(state).clusters) == list(state.clusters)
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from cloister.fl.evidence import Evidence, about_their_mean
-from cloister.fl.forks import FEW, by_evidence, by_round, circles, lengths, opposed, parted, settled, tight, with_session
+from cloister.fl.forks import FAR, FEW, by_evidence, by_round, circles, lengths, opposed, parted, settled, tight, with_session
 
 Matrix = NDArray[np.float64]
 D = 400
@@ -96,7 +96,11 @@ def test_norms_of_two_kinds_are_parted_where_they_meet(factor: float, count: int
     sides = lengths(norms, 4)
     assert sides is not None
     assert {frozenset(side) for side in sides} == {frozenset(range(count)), frozenset(range(count, 20))}
-    assert lengths(norms[count - 3 : count + 12], 4) is None  # three are no kind
+    three = norms[count - 3 : count + 12] if count <= 8 else np.concatenate([norms[:3], norms[count:]])  # are no kind
+    if not shorter or three[3:].min() < FAR * three[:3].max():
+        assert lengths(three, 4) is None
+    elif len(three) > 6:  # but where they are far below all others
+        assert lengths(three, 4) == ([0, 1, 2], list(range(3, len(three))))
     assert lengths(np.random.default_rng(count).uniform(0.4, 1.0, 20), 4) is None
 
 

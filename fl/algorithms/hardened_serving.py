@@ -46,8 +46,8 @@ def regrouped(state: State, chosen: Mapping[int, str], offered: Mapping[str, Mod
             served = tuple(i for i in part if (vote := votes.get(i)) == model or (vote in today and vote not in models))
             clusters[label] = Cluster(served, offered[model], state.round)
             contributors[label] = part
-            if today.get(model) in state.usual:
-                usual[label] = state.usual[today[model]]
+            norm = state.usual.get(today[model]) if model in today else state.anchors[model].usual
+            usual |= {} if norm is None else {label: norm}
     has = {i for cluster in clusters.values() for i in cluster.members}
     for model in offered:
         keepers = tuple(i for i in everybody if i not in has and votes.get(i) == model)
@@ -57,7 +57,7 @@ def regrouped(state: State, chosen: Mapping[int, str], offered: Mapping[str, Mod
         state,
         clusters=clusters,
         contributors=contributors,
-        anchors=_anchors(state, {name: clusters[name].model for name in contributors}, every),
+        anchors=_anchors(state, {n: Anchor(clusters[n].model, state.round, usual.get(n)) for n in contributors}, every),
         usual=usual,
         forks={},
         waiting=tuple(i for i in everybody if i not in votes),
@@ -97,10 +97,10 @@ def _parts(state: State, block: tuple[int, ...], least: int, makers: tuple[int, 
     return [tuple(sorted({*block} - {i for part in apart for i in part})), *apart]
 
 
-def _anchors(state: State, models: Mapping[str, Model], every: int) -> dict[str, Anchor]:
+def _anchors(state: State, today: Mapping[str, Anchor], every: int) -> dict[str, Anchor]:
     """The first model, and those that communities went on from at the last two choices that were `every` rounds apart or more."""
     times = sorted({anchor.round for name, anchor in state.anchors.items() if name != FIRST})
     if times and state.round - times[-1] < every:
         return dict(state.anchors)
     kept = {name: a for name, a in state.anchors.items() if name == FIRST or a.round == times[-1]}
-    return kept | {f"{name} in round {state.round}": Anchor(model, state.round) for name, model in models.items()}
+    return kept | {f"{name} in round {state.round}": anchor for name, anchor in today.items()}

@@ -13,10 +13,11 @@ FIRST = "round 0"
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """An earlier model that clients may go back to, and when a community went on from it."""
+    """An earlier model that clients may go back to, when a community went on from it, and the norm that was usual there."""
 
     model: Model
     round: int
+    usual: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
