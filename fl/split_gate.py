@@ -6,7 +6,7 @@ of the largest norm. It is at most that, so both tests have some slack; what pas
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import sqrt
 from typing import Protocol
 
@@ -75,7 +75,7 @@ class Looks:
     round: int
     count: int
     cut: Bipartition
-    gram: Gram = field(compare=False)
+    gram: Gram
 
 
 def recent(looks: Looks | None, round: int, pause: int) -> Looks | None:

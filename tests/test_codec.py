@@ -71,8 +71,9 @@ def test_fields_that_came_later_take_their_defaults_and_others_must_be_there() -
 
 @given(states)
 def test_states_of_cfl_return_as_they_were(state: State) -> None:
-    assert round_trip(state) == state
     assert to_plain(round_trip(state)) == to_plain(state)
+    settled = replace(state, unsure={})  # the matrices of what is unsure are compared above
+    assert round_trip(settled) == settled
     assert list(round_trip(state).clusters) == list(state.clusters)
 
 
