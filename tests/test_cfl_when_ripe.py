@@ -194,7 +194,11 @@ def test_gradients_are_asked_for_when_ripe() -> None:
     assert toy.model(state, 1)[0] == pytest.approx(30.0)
 
 
-@pytest.mark.parametrize("protection", [Permuted(), TwoServer(), Encrypted(k=256), Masked(sketch=64, floor=3)], ids=repr)
+SLOWLY = pytest.param(Encrypted(k=256), marks=pytest.mark.slow)
+COMPARING = [Permuted(), TwoServer(), SLOWLY, Masked(sketch=64, floor=3)]
+
+
+@pytest.mark.parametrize("protection", COMPARING, ids=repr)
 def test_a_view_that_cannot_tell_norms_is_asked_about_the_origin_and_decides_alike(protection: Protection) -> None:
     rng = np.random.default_rng(0)
     side = np.array([1.0, -1.0])[np.arange(8) % 2]

@@ -124,7 +124,7 @@ def test_messages_and_bytes_are_those_of_the_frames(protection: Protection, drop
 
 
 @pytest.mark.trains
-@each_protection
+@each_protection_slowly
 @pytest.mark.parametrize("remember", [None, False, True])
 def test_a_run_that_trains_costs_the_same_bytes(protection: Protection, remember: bool | None) -> None:
     """Rounds without a split: sample counts aside, every message of a real run has the size that was measured."""
@@ -162,7 +162,7 @@ def test_the_masked_upload_is_four_bytes_a_parameter_and_little_more() -> None:
 # --- the workload is obeyed -------------------------------------------------------------------------------------------
 
 
-@each_protection
+@each_protection_slowly
 def test_clients_parameters_and_clusters_are_those_asked_for(protection: Protection) -> None:
     jobs: list[LocalJob] = []
     load = workload(clients=11, parameters=77, clusters=2, rounds=3)

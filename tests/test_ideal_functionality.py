@@ -204,6 +204,7 @@ def test_masked_many_random_questions(case, seed):
 # --- two servers ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", TWO_SERVERS, ids=str)
 def test_two_servers_every_pattern_of_dropouts_of_four_clients(case):
     assert Drive(case, (1, 3, 5, 7), seed=0).every_pattern() == 4**4

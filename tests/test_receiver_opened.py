@@ -101,7 +101,7 @@ def test_every_receiver_gets_its_own_weighted_sum(ring_bits):
     assert all(not party.state.phases for party in play.members.values())  # keys are forgotten
 
 
-@pytest.mark.parametrize("threshold", [2, 3])
+@pytest.mark.parametrize("threshold", [pytest.param(2, marks=pytest.mark.slow), 3])
 def test_every_pattern_of_dropouts_gives_the_survivors_mean_or_nothing(threshold):
     """Three senders, each silent from one of six stages on, or never: 7^3 patterns, for threshold 3 up to their order."""
     opening = opening_of(9, (1, 2, 3, 9), threshold, weights=(2.0, -2.0, 2.0))

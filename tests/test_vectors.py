@@ -41,7 +41,10 @@ def test_no_file_is_missing_or_left_over():
     assert {str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*.json")} == set(MAKE["FILES"])
 
 
-@pytest.mark.parametrize("name", MAKE["FILES"])
+LONG = "slots/v1/two_servers_broken.json"
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if n == LONG else ()) for n in MAKE["FILES"]])
 def test_the_generator_reproduces_the_committed_file(name):
     assert MAKE["text_of"](name) == (FOLDER / name).read_text()
 
