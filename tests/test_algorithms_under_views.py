@@ -79,8 +79,11 @@ def farthest(ours: Simulation, others: Simulation) -> float:
     return max(float(np.abs(mine[i] - theirs[i]).max()) for i in mine)
 
 
+SLOWLY = [pytest.param(n, marks=pytest.mark.slow if isinstance(p, Encrypted) else ()) for n, p in PROTECTIONS.items()]
+
+
 @pytest.mark.trains
-@pytest.mark.parametrize("name", PROTECTIONS)
+@pytest.mark.parametrize("name", SLOWLY)
 def test_cfl_finds_the_clusters_and_models_of_plain(name: str) -> None:
     ours, plain = played(PROTECTIONS[name]), played(Plain(floor=2))
     assert clusters(ours) == clusters(plain) == CLUSTERS
@@ -117,7 +120,7 @@ def attacked(protection: Protection, algorithm: Algorithm, members: tuple[int, .
 
 @pytest.mark.trains
 @pytest.mark.parametrize("algorithm", [FLIC(rounds_before=1), HardenedFLIC(rounds_before=1, every=1)], ids=["FLIC", "hardened"])
-@pytest.mark.parametrize("name", PROTECTIONS)
+@pytest.mark.parametrize("name", SLOWLY)
 def test_flic_finds_the_communities_and_models_of_plain(name: str, algorithm: FLIC | HardenedFLIC) -> None:
     algorithm = replace(algorithm, by_samples=name != "Encrypted")
     protection = PROTECTIONS[name]

@@ -296,7 +296,7 @@ def test_what_runs_for_several_is_counted_for_each() -> None:
     assert network.costs[4].cpu_seconds == earlier.cpu_seconds[4]
 
 
-@each_protection
+@each_protection_slowly
 def test_drawing_vectors_is_not_counted(protection: Protection, monkeypatch: pytest.MonkeyPatch) -> None:
     draw = cost.random_work
 

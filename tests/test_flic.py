@@ -553,6 +553,7 @@ def test_what_it_needs_and_what_is_wrong() -> None:
             Louvain(**wrong)
 
 
+@pytest.mark.slow
 def test_louvain_parts_a_thousand_clients_that_are_all_joined() -> None:
     """Dense as FLIC's graph is once all have been seen: 499,500 edges, three planted groups, noise on every similarity."""
     rng = np.random.default_rng(5)

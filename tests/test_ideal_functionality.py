@@ -211,7 +211,7 @@ def test_two_servers_every_pattern_of_dropouts_of_four_clients(case):
 
 
 @pytest.mark.parametrize("case", TWO_SERVERS, ids=str)
-@pytest.mark.parametrize("n", [2, 5, 9])
+@pytest.mark.parametrize("n", [2, 5, pytest.param(9, marks=pytest.mark.slow)])
 def test_two_servers_random_questions_over_rounds_with_random_losses(case, n):
     for seed in range(2):
         Drive(case, tuple(range(0, 3 * n, 3)), seed).some_rounds(25)
@@ -234,7 +234,7 @@ def test_two_servers_many_random_questions(case, seed):
 # --- encryption -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", ENCRYPTED, ids=str)
+@pytest.mark.parametrize("case", [ENCRYPTED[0], *(pytest.param(case, marks=pytest.mark.slow) for case in ENCRYPTED[1:])], ids=str)
 def test_encrypted_random_questions_over_rounds_with_random_losses(case):
     Drive(case, tuple(range(3)), 1).some_rounds(6)  # the seed of a Gram matrix that is asked for again after it failed
     Drive(case, tuple(range(5)), 1).some_rounds(3)  # and of weights times samples that only differ in sign

@@ -141,7 +141,7 @@ def test_a_crash_before_every_single_effect_is_survived(n, silent):
             assert world.right() or end.have < end.need
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", [*range(10), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(10, 30))])
 def test_many_crashes_are_survived_or_end_in_a_clean_failure(seed):
     rng = random.Random(seed)
     calm = effects_of(7, (3,))

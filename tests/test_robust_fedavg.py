@@ -301,7 +301,10 @@ def mean_cosines(seen: Sequence[Mapping[int, NDArray[np.float32]]], clients: Seq
     return np.array([[1.0 if i == j else np.mean(found[i, j]) for j in clients] for i in clients])
 
 
-@pytest.mark.parametrize("protection", [*LOOKS_BACK, Permuted(keys="session", floor=1), TwoServer(), Encrypted(k=512)], ids=repr)
+ENCRYPTED = pytest.param(Encrypted(k=512), marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("protection", [*LOOKS_BACK, Permuted(keys="session", floor=1), TwoServer(), ENCRYPTED], ids=repr)
 @pytest.mark.parametrize("participation", [1.0, 0.4])
 def test_foolsgold_judges_by_mean_cosines_under_every_view(protection: Protection, participation: float) -> None:
     exact = not isinstance(protection, TwoServer | Encrypted)

@@ -134,6 +134,7 @@ class Repeating:
         return self.source.secret(self.beginning if purpose.startswith(self.beginning) else purpose, length)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beginning", ["two servers 1", "two servers triple"], ids=["a client's key", "the dealer's"])
 def test_secrets_that_are_used_again_are_told_apart(beginning):
     play = play_of("large", 8)

@@ -436,7 +436,7 @@ def share_verdict(real, simulated):
     return distinguish(of_words(real, 64), of_words(simulated, 64))
 
 
-@pytest.mark.parametrize("kind", ["zero", "skewed", "opposite"])
+@pytest.mark.parametrize("kind", ["skewed", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("zero", "opposite"))])
 @pytest.mark.parametrize("party", [0, 1])
 def test_a_server_of_two_sees_the_gram_matrix_alone(party, kind):
     updates = updates_of(kind)

@@ -106,6 +106,8 @@ def check(view: ServerView, answers: Sequence[Sum | BelowFloor], shares: Any, al
 
 
 named = pytest.mark.parametrize("protection", PROTECTIONS, ids=repr)
+SLOWLY = [pytest.param(p, marks=pytest.mark.slow if isinstance(p, Encrypted) else ()) for p in PROTECTIONS]
+named_slowly = pytest.mark.parametrize("protection", SLOWLY, ids=repr)
 
 
 @named
@@ -141,7 +143,7 @@ def test_of_slots_that_together_show_one_client_the_later_ones_stay_shut(protect
     assert check(view, view.slots(0, "root", WORK, MOST), mixed, MEMBERS) == [0, 1]
 
 
-@named
+@named_slowly
 @pytest.mark.parametrize("lost", [*combinations((1, 2, 5, 9), 1), (1, 2), (2, 3), (1, 2, 5)], ids=str)
 def test_whoever_drops_out_before_is_in_no_slot(protection: Protection, lost: tuple[int, ...]) -> None:
     alive = [i for i in MEMBERS if i not in lost]
@@ -236,6 +238,7 @@ def test_no_frame_to_the_server_shows_a_choice_under_masks_and_every_upload_does
 
 @pytest.mark.parametrize("protection", [TwoServer(floor=2), Encrypted(floor=2)], ids=repr)
 @pytest.mark.parametrize("kind", ["SlotKey", "SlotShare", "EncryptedInput"])
+@pytest.mark.slow
 @pytest.mark.parametrize(("lost", "left"), [((4,), [0, 1]), ((1, 4, 6), [1]), ((1, 4, 6, 2, 3, 5), []), ((9,), [0, 1])], ids=str)
 def test_whoever_is_lost_while_it_sends_is_in_no_sum_and_small_slots_are_not_answered(
     protection: Protection, kind: str, lost: tuple[int, ...], left: list[int]
