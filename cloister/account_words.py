@@ -31,11 +31,12 @@ def account_meters(account: Mapping[str, Any]) -> list[Meter]:
     if isinstance(account.get("leverage"), Mapping):
         by = opener(account)
         crowd = 1 / worst if (worst := number(account["leverage"].get("largest"))) > 0 else 0.0
-        words = f"how far the sums that {by} opened, all rounds together, isolate a client that never changes"
+        words = f"how far the sums that {by} opened, all rounds and clusters together, isolate a client that never changes"
         words += f"; the most exposed hides as in a group of {crowd:.3g}" if crowd else "; no sum was opened"
         found.append(_meter("taking part", account["leverage"], words))
         measured = "measured" if account.get("rho_measured") else "assumed"
-        words = "the same for clients that change, beyond what all have in common: the share of a client's own that sums tell"
+        words = "the same for clients that change, beyond what all have in common, each cluster by itself:"
+        words += " the share of a client's own that sums tell"
         words += f" (correlation between rounds {number(account.get('rho')):.2f}, {measured})"
         found.append(_meter("taking part, told apart", account.get("information") or {}, words))
     return found

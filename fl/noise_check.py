@@ -24,6 +24,11 @@ def check_noise(algorithm: Algorithm, protection: Protection) -> None:
                 " for uniform weights; set algorithm.by_samples=False"
             )
         check_acknowledged(needs - {Functionality.SUMS}, of_sums.acknowledge, "protection.noise", "the sums under noise")
+        if {Functionality.GRAM_ORIGIN, Functionality.GRAM_EDGE} <= needs and getattr(protection, "keys", None) == "session":
+            raise Refused(
+                f"{type(algorithm).__name__} remembers splits by differences, and sums under noise make it compare the same"
+                " updates about the origin; set algorithm.remember=False"
+            )
     choice: Any = getattr(algorithm, "choice", None)
     of_pairs: Any = getattr(choice, "noise", None)
     if of_pairs is None:

@@ -81,6 +81,12 @@ class Scenario:
                 f"{type(self.algorithm).__name__} weighs clients by their samples, which Encrypted cannot hold against its floor;"
                 " set algorithm.by_samples=False, or use Masked or TwoServer"
             )
+        overlap = getattr(self.algorithm, "over", "members") == "neighbourhood" and getattr(self.algorithm, "by_samples", False)
+        if isinstance(self.protection, Masked) and overlap:
+            raise Refused(
+                "means over neighbourhoods overlap, and Masked tells one sum of an update that counts samples;"
+                ' set algorithm.by_samples=False or algorithm.over="members"'
+            )
         check_composition(type(self.algorithm).__name__, self.algorithm.needs, self.protection, PROTECTIONS)
         check_noise(self.algorithm, self.protection)
 

@@ -24,6 +24,8 @@ class ModelKeeping:
     Models that a client moved by itself, or by a sum that it alone received, are its own, whoever owns the others.
     """
 
+    tells_energy = False
+
     def __init__(self, setup: Setup, owner: Owner, clients: ClientSide, network: InProcess) -> None:
         self.server = ServerSide()
         self.clients = clients

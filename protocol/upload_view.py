@@ -31,6 +31,7 @@ class UploadView(PersonalSums):
     """Answers every functionality from uploads that the server collected. Implements `ServerView`."""
 
     compares_pairs = True
+    tells_energy = True
     with_a_client = "every update in full: the clients share the secret that they transform updates by"
 
     def __init__(self, setup: Setup, how: Answering, before: Traffic = Traffic()) -> None:

@@ -98,11 +98,16 @@ class Judgement(Protocol):
 
 
 class ServerView(Protocol):
-    """What the server of one run can see. Opened by a protection; see DESIGN of the package for who learns what."""
+    """What the server of one run can see. Opened by a protection, whose docstring says who learns what."""
 
     @property
     def owner(self) -> Owner:
         """Who owns the models."""
+        ...
+
+    @property
+    def tells_energy(self) -> bool:
+        """Whether a sum comes with its norm and, where that is asked for, the mean squared norm (`Weights.energy`)."""
         ...
 
     def train(self, round: int, work: Mapping[str, Assignment], kind: Work = "update", /) -> Mapping[str, Updates]:

@@ -16,6 +16,7 @@ from cloister.fl.partition import LabelSwap
 from cloister.fl.simulation import Simulation
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.answers import Functionality, Gram
+from cloister.protocol.in_process import Frame
 from cloister.protocol.view import LocalJob, Protection
 from cloister.scenario_file import load
 
@@ -194,6 +195,22 @@ def test_gradients_are_asked_for_when_ripe() -> None:
     assert toy.model(state, 1)[0] == pytest.approx(30.0)
 
 
+def test_a_sum_that_is_lost_is_no_reason_to_ask_about_the_origin() -> None:
+    """Half of the clients fall silent inside the first sum, which nobody opens: the next sums tell norms as ever."""
+
+    class Losing(Toy):
+        def _network(self, frame: Frame) -> list[Frame]:
+            return [] if frame.kind == "MaskedInput" and frame.sender < 4 and self.asked[-1][0] == 0 else [frame]
+
+    toy = Losing(range(8), lambda job: [1.0, 0.1 * job.client, 0.2], 3, protection=Masked(floor=3))
+    state = toy.play(CFL(thresholds=Absolute(eps1=0.0, eps2=1e9)), 1)
+    assert len(toy.view.below_floor) == 1
+    for _ in range(3):
+        state = toy.step(CFL(thresholds=Absolute(eps1=0.0, eps2=1e9)), state)
+        assert state.measured["0"].rms is not None
+    assert grams(toy) == []
+
+
 SLOWLY = pytest.param(Encrypted(k=256), marks=pytest.mark.slow)
 COMPARING = [Permuted(), TwoServer(), SLOWLY, Masked(sketch=64, floor=3)]
 
@@ -218,7 +235,7 @@ def test_a_view_that_cannot_tell_norms_is_asked_about_the_origin_and_decides_ali
 def test_a_view_that_tells_no_energy_is_asked_for_a_gram_matrix_in_every_round() -> None:
     toy = Toy(range(4), lambda job: [1.0, 0.1 * job.client], protection=TwoServer(floor=2))
     state = toy.play(CFL(thresholds=Absolute(eps1=0.0, eps2=1e9)), 3)
-    assert state.blind
+    assert not state.tree
     assert [t for t, _ in grams(toy)] == [0, 1, 2]
 
 

@@ -52,7 +52,6 @@ states = st.builds(
     st.none() | st.floats(allow_nan=False),
     st.dictionaries(names, looks, max_size=2),
     st.dictionaries(names, st.integers(0, 99), max_size=2),
-    st.booleans(),
 )
 
 

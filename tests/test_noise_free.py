@@ -70,6 +70,15 @@ def test_every_functionality_that_tells_of_data_can_be_named() -> None:
     check_acknowledged([Functionality.REVISION], [], "noise", "it")
 
 
+def test_splits_that_are_remembered_do_not_go_with_noise_under_keys_of_a_session() -> None:
+    """Sums under noise tell no norms: updates are compared about the origin, and a split would compare them by differences."""
+    acknowledged = ("gram", "gram(origin)", "gram(edge)")
+    noisy = replace(masked(), noise=replace(masked().noise, acknowledge=acknowledged))
+    with pytest.raises(Refused, match="set algorithm"):
+        replace(BASE, algorithm=CFL(thresholds=THRESHOLDS), protection=noisy)
+    replace(BASE, algorithm=CFL(thresholds=THRESHOLDS, remember=False), protection=noisy)
+
+
 @pytest.mark.parametrize(
     ("algorithm", "protection", "names", "where"),
     [

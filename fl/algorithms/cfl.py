@@ -8,8 +8,8 @@ asks for as little as the decision needs (`similarities="when ripe"`): the publi
 only where these leave a split possible (`split_gate`) is a Gram matrix asked for, of deviations from the mean, which tells
 nothing about the sum. A cut that another look could change is looked at again in the next round, and made if that shows the same
 cut, or if the mean of all looks leaves no doubt. Where a view cannot tell a sum's
-mean squared norm or norm, they are taken from a Gram matrix about the origin, asked for before the sum in every round but the
-first; the decisions are the same. `similarities="every round"` is the algorithm as printed.
+mean squared norm or norm, they are taken from a Gram matrix about the origin, asked for before the sum in every round; the
+decisions are the same. `similarities="every round"` is the algorithm as printed.
 
 Where the paper is silent, this is what happens:
 - Partial participation: a round invites ceil(participation * |c|) members, of fixed cohorts in turn unless sampling="random",
@@ -37,7 +37,7 @@ from ..training import Training
 from .algorithm import Cluster, Measured, Sampling, Start, advanced, check_participation, check_sampling, invited
 from .newcomers import descended, placements
 from .parameter_tree import ROOT, Node, names_of_children
-from .sight import Sight, Similarities, Similarity, size, tells
+from .sight import Sight, Similarities, Similarity, size
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +84,7 @@ class State:
     """clusters: the leaves. tree: the inner nodes. waiting: clients to be placed, with the node they stand at.
     candidates: clusters whose next round invites everybody. first: the first round's size of updates (ScaleFree's unit).
     unsure: what left a cut in doubt, by cluster. resting: until which round a cluster is not asked for similarities again.
-    blind: whether the view told no mean squared norm with its last sums. measured: the last round's norms and similarities per
-    cluster, for the record; not needed to go on.
+    measured: the last round's norms and similarities per cluster, for the record; not needed to go on.
     """
 
     round: int
@@ -96,7 +95,6 @@ class State:
     first: float | None
     unsure: Mapping[str, Looks] = field(default_factory=dict)
     resting: Mapping[str, int] = field(default_factory=dict)
-    blind: bool = False
     measured: Mapping[str, Measured] = field(default_factory=dict, compare=False)
 
     @property
@@ -187,16 +185,14 @@ class CFL:
         updates = view.train(state.round, {**work, **placements(state.tree, state.waiting)})  # lines 6-9
         gradients = view.train(state.round, work, "gradient") if sight.printed and self.similarity == "gradient" else {}
         clusters, waiting = descended(state.tree, state.clusters, state.waiting, view, updates)
-        tree, first, blind = dict(state.tree), state.first, list[bool]()
+        tree, first = dict(state.tree), state.first
         candidates, unsure, resting = list[str](), dict(state.unsure), dict(state.resting)
         measured: dict[str, Measured] = {}
         for name in sorted(work.keys() & updates.keys()):
             cluster, answered = clusters[name], updates[name]
-            gram = sight.before_sum(view, answered, gradients.get(name), state.blind)
+            gram = sight.before_sum(view, answered, gradients.get(name))
             mean = view.sums(answered, {name: sight.weights(answered.clients)})[name]  # line 12
-            gram = sight.after_sum(view, answered, mean, gram)
             clusters[name] = moved = advanced(view, cluster, mean)
-            blind.append(not tells(mean))
             seen = sight.norms(answered, mean, gram)
             if seen is None:
                 continue
@@ -237,10 +233,8 @@ class CFL:
             for child, members in zip(children, sides, strict=True):
                 clusters[child] = Cluster(members, moved.model, state.round + 1, cluster.seed)
             waiting |= dict.fromkeys(sorted(set(cluster.members) - set(seen.clients)), name)
-        unheard = state.first is None or state.blind  # what sums tell once they tell always
-        still = unheard and (any(blind) if blind else state.blind)
         resting = {name: until for name, until in resting.items() if name in clusters and until > state.round + 1}
-        return State(state.round + 1, clusters, tree, waiting, tuple(candidates), first, unsure, resting, still, measured)
+        return State(state.round + 1, clusters, tree, waiting, tuple(candidates), first, unsure, resting, measured)
 
     def _invited(self, state: State, name: str, rng: np.random.Generator) -> Assignment:
         cluster = state.clusters[name]

@@ -35,19 +35,14 @@ class Sight:
     def weights(self, clients: Sequence[int]) -> Weights:
         return replace(mean_of(clients, self.by_samples), energy=not self.printed)
 
-    def before_sum(self, view: ServerView, updates: Updates, gradients: Updates | None, blind: bool) -> Gram | None:
+    def before_sum(self, view: ServerView, updates: Updates, gradients: Updates | None) -> Gram | None:
         """The Gram matrix about the origin, where it is asked for before the sum: who is rejected by it is not in the mean.
 
-        blind: whether sums tell no energy. As printed, of gradients where those are compared, None if there are none.
+        As printed, of gradients where those are compared, None if there are none.
         """
         if self.printed and self.similarity == "gradient":
             return None if gradients is None else _restricted(view.gram(gradients, origin=True), updates.clients)
-        return view.gram(updates, origin=True) if self.printed or blind else None
-
-    def after_sum(self, view: ServerView, updates: Updates, mean: Sum | BelowFloor, gram: Gram | None) -> Gram | None:
-        """That Gram matrix; asked for now where the sum could not tell what is needed, and nobody knew before."""
-        late = gram is None and not self.printed and isinstance(mean, Sum) and not tells(mean)
-        return view.gram(updates, origin=True) if late else gram
+        return view.gram(updates, origin=True) if self.printed or not view.tells_energy else None
 
     def norms(self, updates: Updates, mean: Sum | BelowFloor, gram: Gram | None) -> Measured | None:
         """The norms of the round, from the sum or a Gram matrix about the origin, and as printed its similarities."""
@@ -97,16 +92,6 @@ class Sight:
         if self.printed or seen.similarity is None:
             return False
         return in_doubt(seen.similarity, gram.clients, cut, gamma_max, DOUBT * gram.tolerance)
-
-
-def tells(mean: Sum | BelowFloor) -> bool:
-    """Whether the view can tell the norm and the mean squared norm of sums, as far as this answer shows.
-
-    It shows that it cannot, too, where enough clients answered and there is no sum: some update may be in the way.
-    """
-    if isinstance(mean, BelowFloor):
-        return len(mean.clients) < mean.floor
-    return mean.norm is not None and mean.energy is not None
 
 
 def size(seen: Measured) -> float:

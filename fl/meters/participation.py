@@ -1,13 +1,14 @@
 """The participation meter: how far sums of different clients in different rounds tell one client from the others.
 
-It never touches an update. The rows of W are the weights of all sums that one observer opened of one cluster, over all rounds,
-each of norm 1. Leverage, the diagonal of W^+ W, is the part of a client that some combination of the sums isolates if clients did
-the same in every round: 1 for a client that can be isolated, 1/m for each of a cohort of m that always answers together. The
-information meter takes off what all have in common and counts that clients change from round to round.
+It never touches an update. The rows of W are the weights of all sums that one observer opened, over all rounds and clusters, each
+of norm 1. Leverage, the diagonal of W^+ W, is the part of a client that some combination of the sums isolates if clients did the
+same in every round: 1 for a client that can be isolated, 1/m for each of a cohort of m that always answers together. The
+information meter takes off what all in a cluster have in common and counts that clients change from round to round; what another
+cluster's sums add to it is not counted, as its clients train another model.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,14 +17,14 @@ from ...protocol.account import Opened
 from ...protocol.answers import Owner, Work
 from .algebra import EXACT, Matrix, unit_rows
 
-Epoch = tuple[Owner | int, str, Work]
-"""Who opened the sums, of which cluster, over which kind of work."""
+Rows = list[Mapping[int, float]]
 _CHUNK = 256
 
 
 @dataclass(frozen=True)
 class Participation:
-    """Of every client the largest over all epochs: both from 0 to 1. sums: that were opened."""
+    """Of every client the largest over all who opened sums, and of information over all clusters: both from 0 to 1. sums: that
+    were opened."""
 
     leverage: Mapping[int, float]
     information: Mapping[int, float]
@@ -32,18 +33,24 @@ class Participation:
 
 def participation(opened: Iterable[Opened], rho: float) -> Participation:
     """The meter over the whole run. rho: correlation of a client's deviations between rounds, above 0 and at most 1."""
-    epochs: dict[Epoch, list[Mapping[int, float]]] = defaultdict(list)
+    together: dict[tuple[Owner | int, Work], Rows] = defaultdict(list)
+    of_cluster: dict[tuple[Owner | int, Work, str], Rows] = defaultdict(list)
     for entry in opened:
-        epochs[entry.to, entry.cluster, entry.kind].append(entry.row)
-    leverage: dict[int, float] = {}
-    information: dict[int, float] = {}
-    for rows in epochs.values():
+        together[entry.to, entry.kind].append(entry.row)
+        of_cluster[entry.to, entry.kind, entry.cluster].append(entry.row)
+    leverage = _largest(together.values(), leverages)
+    information = _largest(of_cluster.values(), lambda weights: informations(weights, rho))
+    return Participation(leverage, information, sum(map(len, together.values())))
+
+
+def _largest(epochs: Iterable[Rows], meter: Callable[[Matrix], Matrix]) -> dict[int, float]:
+    found: dict[int, float] = {}
+    for rows in epochs:
         clients = sorted({i for row in rows for i in row})
-        weights = unit_rows(np.array([[row.get(i, 0.0) for i in clients] for row in rows]))
-        for found, told in ((leverage, leverages(weights)), (information, informations(weights, rho))):
-            for client, value in zip(clients, told, strict=True):
-                found[client] = max(found.get(client, 0.0), float(value))
-    return Participation(leverage, information, sum(map(len, epochs.values())))
+        told = meter(unit_rows(np.array([[row.get(i, 0.0) for i in clients] for row in rows])))
+        for client, value in zip(clients, told, strict=True):
+            found[client] = max(found.get(client, 0.0), float(value))
+    return found
 
 
 def leverages(weights: Matrix) -> Matrix:

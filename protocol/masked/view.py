@@ -1,8 +1,8 @@
 """Secure aggregation: the server learns sums, by the masked sum, and noisy inner products of differences, by secret sketches.
 
 Clients hold their updates. A sum is one session of the masked sum (specs/masked_sum.md) among the clients that it is about,
-with their sample counts inside. Inner products come from sketches (sketches.py), uploaded when they are asked for. The server
-owns the models: it knows the sums.
+with their sample counts inside. Inner products come from sketches (sketch_view.py, offset_view.py), uploaded when they are
+asked for. The server owns the models: it knows the sums.
 """
 
 import math
@@ -109,6 +109,7 @@ class MaskedView(ReceiverOpenedSums):
             cohorts = Cohorts(how.noise, how.rules, how.dropped, d, how.ring_bits)
             cohorts.parameters(len(session.roster))  # refused here rather than in the first round
             self._noisy = NoisySums(cohorts, session.roster)
+        self.tells_energy = self._noisy is None
         seed, network = agree(session, setup.entropy, setup.tap)
         k = min(how.sketch, max(d // 2, 1))
         keys = RatchetedKeys(seed, setup.run, d, k, how.clip * math.sqrt(d))
