@@ -184,8 +184,8 @@ class ServerView(Protocol):
         """Cosine similarity of new updates (rows) to remembered ones (columns): float64, 0 where a norm is 0.
 
         To the updates of a split (`edge`): of all these updates' deviations from the mean of those of the split. A row is NaN
-        where the client answered nothing that could be compared. Where updates are hidden, those that are compared with a split
-        are told of in no other way: distances to two published means would be a component of each update.
+        where the client answered nothing that could be compared. Where updates are hidden, ask nothing else of these, nor
+        of two splits: distances to two published means are a component of each update, which the span meter does not count.
         """
         ...
 
