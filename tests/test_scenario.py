@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from cloister.fl.algorithms.cfl import CFL, Absolute, ScaleFree
+from cloister.fl.algorithms.emd_cfl import AS_PUBLISHED
 from cloister.fl.algorithms.fedavg import FedAvg, Local, Oracle
 from cloister.fl.data import Digits
 from cloister.fl.fast import Fast
@@ -21,7 +22,8 @@ from cloister.fl.population import Client, Population, Source
 from cloister.fl.scenario import Scenario, changed, described
 from cloister.fl.simulation import NothingLearned, Simulation, held_out, seed_of
 from cloister.fl.training import Job, PlainLoop, Training
-from cloister.protocol import Permuted, Plain
+from cloister.protocol import Masked, Permuted, Plain
+from cloister.protocol.errors import Refused
 from cloister.protocol.in_process import Frame
 from cloister.scenario_file import load, with_settings
 
@@ -429,3 +431,9 @@ def test_a_client_without_training_examples_is_named() -> None:
     empty: Client = replace(whole.clients[2], train=whole.clients[2].train.take(torch.tensor([], dtype=int)))
     with pytest.raises(ValueError, match="client 2 has no training examples"):
         replace(whole, clients={**whole.clients, 2: empty})
+
+
+def test_overlapping_means_that_count_samples_are_refused_under_masks_when_the_scenario_is_built() -> None:
+    with pytest.raises(Refused, match="means over neighbourhoods overlap"):
+        replace(SMALL, algorithm=AS_PUBLISHED, protection=Masked())
+    replace(SMALL, algorithm=replace(AS_PUBLISHED, by_samples=False), protection=Masked())
