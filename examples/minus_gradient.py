@@ -3,8 +3,8 @@
 Five clients are sampled a round, so that attackers have the majority in every third one. No median survives that: what it has
 learned is lost in such rounds, and comes back or not with the luck of the draw. The hardened FLIC parts clients whose updates
 work against each other and trains each part alone: the attackers end among themselves, and the loyal clients are served as if
-there had been no attack. The first table is with all updates in clear, the second under secure aggregation,
-where the server learns sums and noisy similarities. The coordinate-wise median is refused there, because it needs single
+there had been no attack. The first table is with all updates in clear, the second under secure aggregation, where the server
+learns sums and noisy similarities. The coordinate-wise median is refused there, because it needs single
 coordinates of all updates; the geometric median follows from similarities and a weighted sum, and runs.
 
     python examples/minus_gradient.py                 # handwritten digits, no file, under a minute; --seed 1 for another draw

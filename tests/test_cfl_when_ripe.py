@@ -134,7 +134,7 @@ def _looks_until_the_split(seed: int) -> list[int]:
         size = np.sqrt(np.diagonal(found.matrix))
         return Gram(found.clients, found.matrix + np.outer(size, size) * (error + error.T), 6.0)
 
-    toy.view.gram = gram  # type: ignore[method-assign]
+    toy.view.gram = gram
     algorithm = CFL(thresholds=ALWAYS, pause=2)
     state, looks = toy.begin(algorithm), []
     while not state.tree and state.round < 60:

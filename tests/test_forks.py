@@ -1,5 +1,7 @@
 """Where clients go different ways: what is parted, at every size of session, and what is not."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -105,8 +107,8 @@ def test_norms_of_two_kinds_are_parted_where_they_meet(factor: float, count: int
 
 
 def test_parts_are_parted_again_and_nobody_is_lost() -> None:
-    def halves(some: object) -> tuple[list[int], list[int]] | None:
-        count = len(list(some))  # type: ignore[call-overload]
+    def halves(some: Sequence[int]) -> tuple[list[int], list[int]] | None:
+        count = len(some)
         return (list(range(count // 2)), list(range(count // 2, count))) if count > 3 else None
 
     assert parted(range(10, 20), halves) == [(10, 11), (12, 13, 14), (15, 16), (17, 18, 19)]

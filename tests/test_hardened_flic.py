@@ -112,9 +112,11 @@ def test_pulses_of_a_majority_are_met_in_the_round_in_which_they_come(
 ) -> None:
     """Updates of one direction and noise of its length: whenever twelve of twenty turn, no step leads away from the goal."""
     turns = [t for t in range(14) if (t - phase) % period < min(active, period - 1) and t > 0]
-    answer: Callable[[LocalJob], ArrayLike] = lambda job: (  # noqa: E731
-        (-strength if job.client < 12 and job.round in turns else 1) * (WANT / START + NOISE[job.round, job.client])
-    )
+
+    def answer(job: LocalJob) -> ArrayLike:
+        turned = job.client < 12 and job.round in turns
+        return (-strength if turned else 1) * (WANT / START + NOISE[job.round, job.client])
+
     toy = Toy(range(20), answer, D, wants=everybody_wants(WANT))
     state = toy.begin(FULL)
     for t in range(14):
@@ -147,14 +149,14 @@ def test_a_majority_that_votes_for_the_worst_has_it_to_itself() -> None:
     assert max(distance(toy, ends[0], i) for i in range(12, 20)) <= 1.1 * distance(alone, ends[1], 19)
 
 
-def test_copies_go_a_way_of_their_own_whoever_is_in_the_majority() -> None:
+@pytest.mark.parametrize("count", [8, 12])
+def test_copies_go_a_way_of_their_own_whoever_is_in_the_majority(count: int) -> None:
     """ "A little is enough": the honest mean and something more, the same from all."""
     push = np.random.default_rng(5).standard_normal(D) / np.sqrt(D)
-    for count in (8, 12):
-        toy = Toy(range(20), lambda job: honest(job) if job.client >= count else (WANT - job.start) / 3 + push, D)  # noqa: B023
-        state = toy.play(FULL, 3)
-        groups = {frozenset(c) for c in state.contributors.values()}
-        assert all(group <= set(range(count)) or group <= set(range(count, 20)) for group in groups)
+    toy = Toy(range(20), lambda job: honest(job) if job.client >= count else (WANT - job.start) / 3 + push, D)
+    state = toy.play(FULL, 3)
+    groups = {frozenset(c) for c in state.contributors.values()}
+    assert all(group <= set(range(count)) or group <= set(range(count, 20)) for group in groups)
 
 
 def test_groups_of_clients_that_want_different_things_are_found_and_stay() -> None:
@@ -272,8 +274,7 @@ def test_a_forged_choice_brings_nobody_into_the_sums_of_others() -> None:
 
 
 def test_a_newcomer_is_served_by_what_it_chose_and_summed_if_it_agrees() -> None:
-    answer: Callable[[LocalJob], ArrayLike] = lambda job: -honest(job) if job.client in (0, 1, 2, 3, 21) else honest(job)  # noqa: E731
-    toy = Toy(range(20), answer, D, wants=everybody_wants(count=22), late=(20, 21))
+    toy = Toy(range(20), minus_gradient((0, 1, 2, 3, 21)), D, wants=everybody_wants(count=22), late=(20, 21))
     state = toy.play(FULL, 2)
     state = FULL.join(state, (20, 21))
     assert state.waiting == (20, 21)

@@ -6,10 +6,10 @@ its own, the server splits it in two by the cosine similarity of the members' up
 As printed, the server asks for all inner products in every round, and looks at most of them for the largest norm alone. Here it
 asks for as little as the decision needs (`similarities="when ripe"`): the published sum comes with the mean squared norm, and
 only where these leave a split possible (`split_gate`) is a Gram matrix asked for, of deviations from the mean, which tells
-nothing about the sum. A cut that another look could change is looked at again in the next round, and made if that shows the same
-cut, or if the mean of all looks leaves no doubt. Where a view cannot tell a sum's
-mean squared norm or norm, they are taken from a Gram matrix about the origin, asked for before the sum in every round; the
-decisions are the same. `similarities="every round"` is the algorithm as printed.
+nothing about the sum. A cut that another look could change is looked at again in the next round, and made if that shows the
+same cut, or if the mean of all looks leaves no doubt. Where a view cannot tell a sum's mean squared norm or norm, they are taken
+from a Gram matrix about the origin, asked for before the sum in every round; the decisions are the same.
+`similarities="every round"` is the algorithm as printed.
 
 Where the paper is silent, this is what happens:
 - Partial participation: a round invites ceil(participation * |c|) members, of fixed cohorts in turn unless sampling="random",
@@ -215,7 +215,7 @@ class CFL:
             gram, count = together(before, gram)
             measured[name] = seen = sight.shown(seen, gram)
             cut = self._cut(seen, gram)  # lines 14-15
-            again = before is not None and same_cut(before.cut, alone)
+            again = before is not None and same_cut(before.cut, alone) and same_cut(alone, cut)
             doubt = not again and sight.doubtful(cut, seen, gram, self.gamma_max)
             if doubt:
                 unsure[name] = Looks(state.round, count, alone, gram)

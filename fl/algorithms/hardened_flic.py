@@ -26,8 +26,7 @@ then many: where labels are skewed and a round draws a quarter of twenty clients
 data, and lose more than with all of them (`examples/results/hardened_flic.md`). In sessions of fewer than ten clients copies are
 not seen at once, nor lengths in those of fewer than eight, but by the evidence, or not at all. Long after all is learned
 updates are noise, and attackers may come back into the sums, to the harm that noise does. Nor does it stand against clients
-that lie about the Gram matrix, or show one update and sum another (the protection
-says who can).
+that lie about the Gram matrix, or show one update and sum another (the protection says who can).
 The worst that a search finds: `examples/hardened_flic_search.py`.
 """
 
