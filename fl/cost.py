@@ -266,12 +266,17 @@ def _personal(view: ServerView, updates: Updates) -> list[Sum | BelowFloor]:
 
 
 def _remember(view: ServerView, load: Workload, name: str, updates: Updates, remembered: dict[str, Remembered]) -> None:
-    """Compare with what is remembered of the cluster; remember these updates if there is nothing yet."""
-    keep = view.edge if Functionality.GRAM_EDGE in load.needs else view.remember
-    if name in remembered:
+    """Compare with what is remembered of the cluster; remember these updates if there is nothing yet.
+
+    With the edge of a split only who comes later is compared, and everybody is there: one sketch each, as in a Gram matrix.
+    """
+    if Functionality.GRAM_EDGE in load.needs:
+        if name not in remembered and updates.clients:
+            remembered[name] = view.edge(updates, updates.clients)
+    elif name in remembered:
         view.cosines(updates, remembered[name])
     elif updates.clients:
-        remembered[name] = keep(updates, updates.clients)
+        remembered[name] = view.remember(updates, updates.clients)
 
 
 def _recall(view: ServerView, load: Workload, t: int, updates: Mapping[str, Updates], remembered: dict[str, Remembered]) -> int:

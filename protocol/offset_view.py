@@ -47,6 +47,7 @@ class OffsetSketches(SketchView):
         self._offsets: dict[str, Mapping[int, Words]] = {}  # at the server: sketches of this round, by the updates' handle
         self._splits: dict[str, dict[int, Words]] = {}  # at the server: sketches of a split, by its handle
         self._edge_keys: dict[str, bytes] = {}  # at the clients, by the handle of a split
+        self._placed: dict[str, str] = {}  # the split that updates were compared with, by their handle
         self._kept: dict[str, dict[int, Vector]] = {}  # at the clients, each its own, by the handle of what is kept
         self._recalled_in: dict[int, int] = {}  # the round in which a client was last asked for what it keeps
 
@@ -78,7 +79,13 @@ class OffsetSketches(SketchView):
         old = {i: row for i, row in self._splits.get(remembered.name, {}).items() if i in remembered.clients}
         if len(old) != len(remembered.clients):
             raise Refused(f"the remembered updates {remembered.name} are gone; keep their handle when retiring")
-        self._settle(updates, False)
+        self._known(updates)
+        if updates.name in self._forms or self._gate.published[updates.name]:
+            raise Refused(
+                f"{updates.name} was summed or compared itself; a split is compared with updates of which nothing is told"
+            )
+        if self._placed.setdefault(updates.name, remembered.name) != remembered.name:
+            raise Refused(f"{updates.name} was compared with another split; two of them tell more than either")
         found = np.full((len(updates.clients), len(old)), np.nan)
         if not old:
             return found
@@ -140,6 +147,8 @@ class OffsetSketches(SketchView):
     def _settle(self, updates: Updates, origin: bool) -> None:
         """Raises Refused for a second form of sketches of one update, and for offset sketches of which two sums are published."""
         self._known(updates)
+        if updates.name in self._placed:
+            raise Refused(f"{updates.name} was compared with a split; nothing else is told of these updates")
         if self._forms.get(updates.name, origin) != origin:
             raise Refused(f"{updates.name} was compared {'by differences' if origin else 'about the origin'}; ask in one way")
         if not origin and not one_direction(self._gate.published[updates.name]):
@@ -148,6 +157,8 @@ class OffsetSketches(SketchView):
 
     def _countable(self, updates: Updates, rows: Mapping[str, Row], name: str, weights: Weights) -> None:
         super()._countable(updates, rows, name, weights)
+        if updates.name in self._placed:
+            raise Refused(f"{updates.name} was compared with a split; sum {name} and it would tell more than either")
         about = [row for row in rows.values() if len(row) >= self._least]
         if self._forms.get(updates.name) is False and not one_direction([*self._gate.published[updates.name], *about]):
             raise Refused(
@@ -228,6 +239,7 @@ class OffsetSketches(SketchView):
             self._keys.advance(round)
         for name in [n for n in (*self._forms, *self._offsets) if f"@{round}/" not in n]:
             self._forms.pop(name, None)
+            self._placed.pop(name, None)
             self._offsets.pop(name, None)
         return super()._heard(round, work, kind, perform)
 
@@ -242,6 +254,7 @@ class OffsetSketches(SketchView):
     def _forget_round(self) -> None:
         super()._forget_round()
         self._forms.clear()
+        self._placed.clear()
         self._offsets.clear()
 
     def save(self) -> Snapshot:

@@ -184,8 +184,8 @@ class ServerView(Protocol):
         """Cosine similarity of new updates (rows) to remembered ones (columns): float64, 0 where a norm is 0.
 
         To the updates of a split (`edge`): of all these updates' deviations from the mean of those of the split. A row is NaN
-        where the client answered nothing that could be compared. Where updates are hidden, ask nothing else of these, nor
-        of two splits: distances to two published means are a component of each update, which the span meter does not count.
+        where the client answered nothing that could be compared. Where sketches are behind offsets, raises Refused for updates
+        that were summed, compared otherwise or with another split: distances to two published means are a component of each.
         """
         ...
 

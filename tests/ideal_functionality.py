@@ -422,13 +422,14 @@ class Drive:
         self._check_value(what, answer, weights, of, asked.kind, receiver)
 
     def by_differences(self, asked: Asked) -> None:
-        """Compare what differs, and nothing else: with one another, with splits, and what is kept; then one sum."""
+        """Compare what differs, and nothing else: with one another, and what is kept; then one sum. Or with a split alone."""
         rng = self.comparer
+        if self.edges and rng.random() < 0.3:
+            self.cosines(asked, self.edges[-1], about_the_split=True)
+            return
         self.gram(asked, origin=False)
         if not asked.compared:
             return
-        for remembered, round, kind in self.edges[-1:]:
-            self.cosines(asked, (remembered, round, kind), about_the_split=True)
         chosen = tuple(i for i in asked.compared if rng.random() < 0.7)
         if len(chosen) > 1 and rng.random() < 0.6:
             self.edges.append((self.view.edge(asked.updates, chosen), self.round, asked.kind))
@@ -533,7 +534,7 @@ class Drive:
         columns = np.stack([self.vector(i, round, kind) for i in remembered.clients]).astype(np.float64)
         if about_the_split:
             gone = np.isnan(found).all(axis=1)
-            lost = self.lost | (set(asked.updates.clients) - set(asked.compared or ()))
+            lost = self.lost
             if not {i for i, none in zip(asked.updates.clients, gone, strict=True) if none} <= lost:
                 raise NotIdeal(f"{asked.updates.clients} were not all compared with a split, and nothing was lost")
             found = found[~gone]

@@ -249,13 +249,26 @@ def test_later_clients_are_placed_by_a_split_under_its_own_key():
         view.cosines(later, Remembered("nobody's/edge", (0,)))
 
 
-def test_what_was_compared_about_the_origin_is_not_compared_with_a_split():
+def test_updates_are_compared_with_one_split_or_told_of_otherwise():
+    """Distances to two means whose difference is published are a component of each update."""
     view = opened()
-    edge = view.edge(trained(view), (0, 1, 4, 5))
-    later = trained(view, 1)
-    view.gram(later, origin=True)
-    with pytest.raises(Refused, match="about the origin"):
-        view.cosines(later, edge)
+    first = trained(view)
+    edge, other = view.edge(first, (0, 1, 4, 5)), view.edge(trained(view, 1), CLIENTS)
+    mean = {"mean": Weights(dict.fromkeys(CLIENTS, 1.0))}
+    for t, tell in ((2, lambda updates: view.sums(updates, mean)), (3, view.gram), (4, lambda u: view.gram(u, origin=True))):
+        updates = trained(view, t)
+        tell(updates)
+        with pytest.raises(Refused, match="a split is compared with updates of which nothing is told"):
+            view.cosines(updates, edge)
+    placed = trained(view, 5)
+    view.cosines(placed, edge)
+    with pytest.raises(Refused, match="another split"):
+        view.cosines(placed, other)
+    for tell in (view.gram, lambda u: view.gram(u, origin=True), lambda u: view.keep(u, CLIENTS), lambda u: view.edge(u, CLIENTS)):
+        with pytest.raises(Refused, match="compared with a split"):
+            tell(placed)
+    with pytest.raises(Refused, match="compared with a split"):
+        view.sums(placed, mean)
 
 
 def test_what_is_kept_is_not_compared_about_the_origin():
