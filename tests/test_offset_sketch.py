@@ -264,7 +264,8 @@ def test_updates_are_compared_with_one_split_or_told_of_otherwise():
     view.cosines(placed, edge)
     with pytest.raises(Refused, match="another split"):
         view.cosines(placed, other)
-    for tell in (view.gram, lambda u: view.gram(u, origin=True), lambda u: view.keep(u, CLIENTS), lambda u: view.edge(u, CLIENTS)):
+    stored = (lambda updates: view.keep(updates, CLIENTS), lambda updates: view.edge(updates, CLIENTS))
+    for tell in (view.gram, lambda updates: view.gram(updates, origin=True), *stored):
         with pytest.raises(Refused, match="compared with a split"):
             tell(placed)
     with pytest.raises(Refused, match="compared with a split"):
