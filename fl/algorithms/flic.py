@@ -8,7 +8,8 @@ rounds all the time. Here it asks once, in the last round before T (`similaritie
 updates are compared by what they differ in from their mean. They begin from one model, so that groups are told apart sooner than
 by updates of different rounds. Where not all can be invited at once, clients keep their last update until T and show the inner
 products of what they kept, less the mean of those that were summed with them (`similarities="recalled"`). Who does not answer
-then is like a client that was never sampled.
+then is like a client that was never sampled. Clients are grouped by what they did in that one round: an attacker who is honest in
+it stays among the loyal, whatever it does before and after. Against poisoning use `HardenedFLIC`.
 
 Where paper and authors' code differ or are silent, this is what happens:
 - The graph has no self loops, and what is not known is no edge. A similarity of exactly 0 (a minus-gradient twin) stays 0.
