@@ -159,6 +159,7 @@ def test_only_targets_are_tested_on_manipulated_data() -> None:
 # --- sweeps -----------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.trains
 def test_a_sweep_trains_once_and_goes_on_where_it_stopped() -> None:
     sweeps = load("emd_cfl_sweeps")

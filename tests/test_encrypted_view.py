@@ -208,6 +208,7 @@ def test_inner_products_are_within_their_tolerance_and_norms_nearly_exact(keys, 
     assert np.all(np.abs(view.gram(gradients, origin=True).matrix - clear @ clear.T) <= gram.tolerance * np.outer(norms, norms))
 
 
+@pytest.mark.slow
 def test_scores_that_nobody_opens_raise():
     view = open_view(tap=lambda f: [] if f.kind == "RoundedScores" else [f])
     updates = view.train(0, root())["root"]
@@ -232,6 +233,7 @@ def two_rounds(view, restored=None):
     return view, view.cosines(second, kept), view.observe(model)
 
 
+@pytest.mark.slow
 def test_memory_compares_rounds_under_one_key_and_goes_on_in_a_restored_view():
     view, cosines, model = two_rounds(open_view())
     clear = np.stack([update_of(i, 1) for i in MEMBERS] + [update_of(i, 0) for i in (1, 3)]).astype(np.float64)
@@ -358,6 +360,7 @@ def played(protection, algorithm, rounds):
     return simulation
 
 
+@pytest.mark.slow
 @pytest.mark.trains
 @pytest.mark.parametrize(
     "algorithm",

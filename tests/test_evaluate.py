@@ -888,6 +888,7 @@ def test_breakdown_searches_and_shares_the_folder(cloister: Command) -> None:
     assert "<summary>tried" in Path("here/report.html").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.trains
 def test_a_search_about_another_attack_of_the_same_name_is_left_aside(cloister: Command) -> None:
     search = ("breakdown", FILE, "--workers", 1, "--seeds", "0", "--defence", "fedavg", "--attack", "minus", "--most", 1)

@@ -37,6 +37,7 @@ def test_quick_scenario_runs(name: str, tmp_path: Path) -> None:
 # what it ends with is luck, and its lowest accuracy, with an evaluation after every round, is not.
 
 
+@pytest.mark.slow
 @pytest.mark.trains
 def test_minus_gradient_is_isolated_and_does_no_harm() -> None:
     """8 of 20 attack: they are isolated while there is something to learn, and the median collapses on the way.

@@ -178,6 +178,7 @@ def exchanged(y: Any) -> Any:
     return torch.from_numpy(table)[y]
 
 
+@pytest.mark.slow
 @pytest.mark.trains
 @pytest.mark.parametrize("protection", [Plain(), Permuted(), Masked(floor=2)], ids=repr)
 def test_a_late_member_enters_the_cluster_that_it_wants_by_a_forged_report(protection: Any) -> None:

@@ -56,6 +56,7 @@ def test_random_rows_over_rounds_with_random_losses(case):
     assert min(drive.seen[kind] for kind in (Sum, BelowFloor, "not in it")) >= 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", MASKED[1:], ids=str)
 def test_masked_every_stage_at_which_one_or_all_of_four_clients_fall_silent(case):
     stages = len(case.stages)

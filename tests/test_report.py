@@ -210,6 +210,7 @@ def test_many_clients_share_one_legend_entry_a_group(tmp_path: Path) -> None:
     assert "and 111 more" in page.text
 
 
+@pytest.mark.slow
 def test_each_optional_key_may_be_missing_or_null(tmp_path: Path) -> None:
     write_sample(tmp_path, TINY)
     summary = json.loads((tmp_path / "summary.json").read_text())
@@ -222,6 +223,7 @@ def test_each_optional_key_may_be_missing_or_null(tmp_path: Path) -> None:
         assert set(SECTIONS) <= set(Page(write_report(tmp_path).read_text(encoding="utf-8")).ids), what
 
 
+@pytest.mark.slow
 def test_each_key_of_a_line_may_be_missing(tmp_path: Path) -> None:
     write_sample(tmp_path, replace(USUAL, clients=4, groups=2, rounds=3))
     whole = {name: [json.loads(line) for line in (tmp_path / name).read_text().splitlines()] for name in LINES}

@@ -180,6 +180,7 @@ def session_features(view):
     return np.concatenate([of_bytes(data) for data in (*by_kind, *(p.tobytes() for p in view.peeled.values()))])
 
 
+@pytest.mark.slow
 def test_whole_sessions_of_one_sum_are_alike():
     """All frames, seeds that the server recovers included; 80 sessions of a kind. Clear inputs show at once."""
     fates = {3: INPUT}
@@ -466,6 +467,7 @@ def with_uniform(monkeypatch, uniform, party=0, kind="skewed"):
     return share_verdict(real, ideal_shares(party, gram_of(updates), 300))
 
 
+@pytest.mark.slow
 def test_short_streams_and_missing_masks_are_told_apart(monkeypatch):
     full = cloister.crypto.additive._uniform
     assert with_uniform(monkeypatch, full).blind

@@ -355,6 +355,7 @@ FATES: dict[str, dict[str, int]] = {
 }
 
 
+@pytest.mark.slow
 def test_encrypted_slots_open_what_plain_opens_whoever_is_lost_where() -> None:
     lines, clients = Lines(), (1, 2, 3)
     view = opened(Encrypted(floor=FLOOR), lines, clients)
