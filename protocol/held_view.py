@@ -110,8 +110,9 @@ class HeldView(PersonalSums):
 
     def _heard(self, round: int, work: Mapping[str, Assignment], kind: Work, perform: Any) -> dict[str, Updates]:
         for name in [n for n in self._made if f"@{round}/" not in n]:
-            kept = (self._made, self._counted, self._numbered, self.clients.held, self.server.uploads, self._gate.published)
-            for store in (*kept, self.server.receivers, self.server.started):
+            kept = (self._made, self._counted, self._numbered, self.server.uploads, self._gate.published)
+            clients = self.clients.held, self.clients.started
+            for store in (*kept, *clients, self.server.receivers, self.server.started):
                 store.pop(name, None)
         sessions = {c: self._session(round, c, a.participants, kind) for c, a in work.items()}
         parties = {c: Party(SERVER, Hearing(s), server_step) for c, s in sessions.items()}

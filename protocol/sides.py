@@ -1,11 +1,13 @@
 """The two sides of a simulated run over uploads, kept apart: what the server holds and what the clients hold."""
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..crypto.orthonormal import Transform
 from .answers import Model, Owner, Vector
 from .gate import Rules
+from .messages import Task
 from .roles import Party
 from .uploads import Collected, Idle, Policy, client_step
 from .view import LocalWork, Setup
@@ -28,8 +30,8 @@ class ServerSide:
 
 class ClientSide:
     """What the clients hold: their roles, the shared transform, the models if they own them (one copy for all), and, where the
-    server does not get them, their own updates: by the updates' handle, each client's own. owners: of models that are one
-    client's own.
+    server does not get them, their own updates: by the updates' handle, each client's own. started: by the same, SHA-256 of the
+    models that each client received, which its update is from. owners: of models that are one client's own.
     """
 
     def __init__(self, setup: Setup, policy: Policy, transform: SharedTransform | None) -> None:
@@ -38,7 +40,13 @@ class ClientSide:
         self.models: dict[str, Vector] = {}
         self.means: dict[str, Vector] = {}
         self.held: dict[str, dict[int, LocalWork]] = {}
+        self.started: dict[str, dict[int, bytes]] = {}
         self.owners: dict[str, int] = {}
+
+    def received(self, name: str, tasks: Sequence[tuple[int, Task]]) -> None:
+        """Clients take note of the models in their tasks, of updates with this handle: each of the bytes that came to it."""
+        known = {vector: hashlib.sha256(vector).digest() for vector in {task.vector for _, task in tasks}}
+        self.started.setdefault(name, {}).update((client, known[task.vector]) for client, task in tasks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,6 +116,7 @@ class ViewBase(ModelKeeping):
         perform: Callable[[list[tuple[int, Task]]], Iterator[tuple[int, Worked]]],
     ) -> None:
         """Invite the participants of every session, let them perform, and play to the deadline."""
+        names = {session.digest: f"{cluster}@{session.round}/{kind}" for cluster, session in sessions.items()}
 
         for assignment in work.values():
             self._model(assignment.model)
@@ -129,23 +130,28 @@ class ViewBase(ModelKeeping):
                     tasks = invite(session, kind, BETWEEN.join(names), b"".join(vectors))
                 yield from ((SERVER, own_models.named(task, work[cluster].own)) for task in tasks)
 
+        def received(tasks: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
+            for name in names.values():
+                self.clients.received(name, [(i, task) for i, task in tasks if names.get(task.session.digest) == name])
+            return perform(tasks)
+
         by_digest = {session.digest: parties[c] for c, session in sessions.items()}
-        self._network.run(self.clients.parties, by_digest, opening(), perform, self._learn)
+        self._network.run(self.clients.parties, by_digest, opening(), received, self._learn)
 
     def _worked(self, tasks: Sequence[tuple[int, Task]], kind: Work) -> Iterator[tuple[int, LocalWork]]:
-        """The clients' results, each from the model in its task, or from the model that clients hold under its name.
+        """The clients' results, each from the model that came in its own task, or from the one that clients hold under its name.
 
         Whoever says that it has no samples, or a number of them that cannot be, sits out.
 
         Of a client that starts from a model of its own, the second one named, the vector is the difference from the first.
         """
-        starts: dict[str, tuple[Vector, ...]] = {}
+        starts: dict[tuple[str, bytes], tuple[Vector, ...]] = {}  # one copy of what came to many
         jobs, ahead = [], dict[int, Vector]()
         for client, task in tasks:
             names, own = task.model.split(BETWEEN), None
             if kind != "slots" and len(names) == 2 and (name := names.pop()) != names[0]:
                 own = self.clients.models[name]
-            if (public := BETWEEN.join(names)) not in starts:
+            if (public := (BETWEEN.join(names), task.vector)) not in starts:
                 sent = np.split(from_bytes(task.vector), len(names)) if task.vector else [self.clients.models[n] for n in names]
                 starts[public] = tuple(sent)
             given, sketch = starts[public], self._sketch_of(task, kind)
@@ -263,7 +269,7 @@ class ViewBase(ModelKeeping):
         self._forget_round()
 
     def _forget_round(self) -> None:
-        for store in (self.server.means, self.clients.means, self.server.uploads, self.clients.held):
+        for store in (self.server.means, self.clients.means, self.server.uploads, self.clients.held, self.clients.started):
             store.clear()
         self._gate.forget()
 

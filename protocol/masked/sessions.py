@@ -110,6 +110,10 @@ class MaskingView(OffsetSketches):
         """The masking graph of so many clients. Raises ValueError, which says why, if there is none."""
         return masking_graph_of(clients, self._gate.rules.corrupt, self._dropped)
 
+    def _started(self, updates: Updates, client: int) -> bytes:
+        """SHA-256 of the models that came to this client with the task; empty if none did."""
+        return self.clients.started.get(updates.name, {}).get(client, b"")
+
     def _model_digest(self, updates: Updates) -> bytes:
         """SHA-256 of the public models that these updates belong to."""
         models = self._known(updates).models
@@ -136,7 +140,8 @@ class MaskingView(OffsetSketches):
                 yield client, Worked(ring, 1)
 
         for client, label in label_of.items():
-            self._maskers[client].state = replace(self._maskers[client].state, model=plans[label].terms.model)
+            received = self._started(sessions[label].updates, client)
+            self._maskers[client].state = replace(self._maskers[client].state, model=received)
         self._network.allow(max(max_bytes(plan.terms) for plan in plans.values()))
         by_digest = {plan.session.digest: servers[label] for label, plan in plans.items()}
         self._network.run(self._maskers, by_digest, proposals, perform, self._learn)

@@ -58,7 +58,8 @@ Phase = Offered | Blinding | Receiving
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A client and its sessions by digest. model: SHA-256 of the model that it holds. entropy: where its keys come from.
+    """A client and its sessions by digest. model: SHA-256 of the model that came to it; empty if none did, and then it receives
+    and sends nothing. entropy: where its keys come from.
 
     enrolled: the identities of all clients, known beforehand. next_round: the earliest round of which it still takes an offer,
     per receiver, as persisted. since: the same for all receivers; after a restart the largest number persisted, because what was
@@ -115,7 +116,7 @@ def _take(state: Member, digest: bytes, offer: OpeningOffer) -> tuple[Member, tu
         "an offer of another protocol": session.protocol != PROTOCOL,
         "an offer of another run": session.run != state.run,
         "an offer for others": sending and state.me not in session.roster,
-        "an offer for another model than the one received": opening.model != state.model,
+        "an offer for another model than the one received": opening.model != state.model and (sending or bool(state.model)),
         "an offer with a client that is not enrolled": any(i not in state.enrolled for i in (receiver, *session.roster)),
         f"an offer longer than the policy's {policy.max_length}": opening.length > policy.max_length,
         "an offer of a round gone by": session.round < max(state.since, latest),

@@ -74,7 +74,7 @@ class ReceiverOpenedSums(MaskedSlots):
 
     def _personal(self, updates: Updates, questions: list[PersonalQuestion]) -> Mapping[int, Sum]:
         """All keys, then a masked sum for each receiver: clients are in all of them."""
-        agreed = self._agreed(self._openings(updates, questions))
+        agreed = self._agreed(updates, self._openings(updates, questions))
         found = {}
         for q in questions:
             if (state := agreed[q.receiver]) is None:
@@ -116,10 +116,10 @@ class ReceiverOpenedSums(MaskedSlots):
         except ValueError as error:
             raise Refused(f"{question.label} cannot be opened by one client: {error}") from None
 
-    def _agreed(self, openings: list[Opening]) -> dict[int, Agreed | None]:
+    def _agreed(self, updates: Updates, openings: list[Opening]) -> dict[int, Agreed | None]:
         """Of each receiver, who shares a mask with it; None, and a fault on record, where these are too few."""
-        for party in self._openers.values():
-            party.state = replace(party.state, model=openings[0].model)
+        for i, party in self._openers.items():
+            party.state = replace(party.state, model=self._started(updates, i))
         servers = {o.receiver: Party(SERVER, Inviting(o, self._enrolled), server_step) for o in openings}
         largest = max(120 * len(o.session.roster) + 4 * o.length for o in openings)
         self._network.allow(HEAD_BYTES + 200 + largest)
