@@ -27,6 +27,10 @@ HEAD_BYTES = 4096 + 5 * MAX_ROSTER
 MAX_FIELDS = 23
 MAX_SKETCH_BYTES = 1 << 20
 MAX_ITEMS = 2 * MAX_ROSTER
+MAX_MODELS = 64
+"""Names in one task: of as many slots as there may be."""
+MOST_SHARES = 1 << 24
+"""Whole numbers up to this are exact in float32."""
 Buffer = bytes | memoryview
 _LONG = 1 << 16
 
@@ -35,21 +39,31 @@ _LONG = 1 << 16
 class Task(SessionFields):
     """Server to client: take part in this session and do this work.
 
-    work: "update" or "gradient", or a sketch of either. model: name of the model to start from, or of the work to sketch.
-    vector: that model as little-endian float32, empty where clients own it. The session's fields ride along so that the
-    client can check them against its policy.
+    work: "update", "gradient" or "slots", or a sketch of one of the first two. models: names of the models to start from, of all
+    slots, or of the work to sketch. own: the receiver's own model, which it starts from instead; empty without one. later: 1 to
+    say `Ready` at once and do the work when its result is asked for. most: largest share in a slot; 0 where there are none.
+    vector: the models one after the other as little-endian float32, empty where clients own them. The session's fields ride
+    along so that the client can check them against its policy.
     """
 
     kind: ClassVar[int] = 1
     work: str
-    model: str
+    models: tuple[str, ...]
     vector: bytes = field(repr=False)
+    own: str = ""
+    later: int = 0
+    most: int = 0
 
     def __post_init__(self) -> None:
         SessionFields.__post_init__(self)
         text(self.work, 32, "work")
-        text(self.model, 256, "model")
+        if not isinstance(self.models, tuple) or not 0 < len(self.models) <= MAX_MODELS:
+            raise ValueError(f"models are not a list of 1 to {MAX_MODELS} names")
+        for name in (*self.models, *([self.own] if self.own != "" else ())):
+            text(name, 256, "model")
         words(self.vector, 0, "vector")
+        integer(self.later, 0, 1, "later")
+        integer(self.most, 0, MOST_SHARES, "most")
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,6 +334,8 @@ def decode(data: bytes, link: int, max_bytes: int) -> Envelope:
             raise ValueError("unknown kind of message")
         if items[-1].end != len(data):
             raise ValueError("something follows it")
+        if len(items) - 5 != len(fields(_KINDS[kind])):
+            raise ValueError("more or fewer fields than this kind of message has")
         lent = getattr(_KINDS[kind], "lent", False)
         envelope = Envelope(session, sender, receiver, _KINDS[kind](*(_built(data, item, lent) for item in items[5:])))
     except (ValueError, TypeError, OverflowError, cbor2.CBORDecodeError) as error:

@@ -202,7 +202,7 @@ class OffsetSketches(SketchView):
                 yield client, Worked(words, 1)
 
         kind = session.protocol.removeprefix(f"{PROTOCOL}/")
-        opening: Iterator[tuple[int, Effect]] = ((SERVER, effect) for effect in invite(session, kind, name, b""))
+        opening: Iterator[tuple[int, Effect]] = ((SERVER, effect) for effect in invite(session, kind, (name,), b""))
         self._network.run(self.clients.parties, {session.digest: server}, opening, perform, self._learn)
         found: Mapping[int, Words] = server.state.received
         words = f"{keys.rows} secret linear measurements of each, behind an offset that all share: they tell differences"

@@ -8,9 +8,6 @@ from .errors import Refused
 from .messages import Task
 from .roles import Effect, Send
 
-BETWEEN = "\n"
-"""Between the names of several models in one task: of all slots, or of the public model and the client's own."""
-
 
 def check(assignment: Assignment, kind: Work, held: Collection[str], owners: Mapping[str, int]) -> None:
     """Raises Refused for own models that these participants do not hold, or that this kind of work does not start from.
@@ -35,4 +32,4 @@ def named(effect: Effect, own: Mapping[int, Model]) -> Effect:
         return effect
     if (model := own.get(effect.envelope.receiver)) is None:
         return effect
-    return Send(replace(effect.envelope, message=replace(task, model=f"{task.model}{BETWEEN}{model.name}")))
+    return Send(replace(effect.envelope, message=replace(task, own=model.name)))

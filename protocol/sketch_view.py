@@ -116,7 +116,7 @@ class SketchView(HeldView):
                     numbers = sketch.apply(work.sketched).astype(np.float32)
                 yield client, Worked(numbers, 1)
 
-        opening: Iterator[tuple[int, Effect]] = ((SERVER, effect) for effect in invite(session, kind, updates.name, b""))
+        opening: Iterator[tuple[int, Effect]] = ((SERVER, effect) for effect in invite(session, kind, (updates.name,), b""))
         self._network.run(self.clients.parties, {session.digest: server}, opening, perform, self._learn)
         collected: Collected = server.state
         self._reject(collected.rejected)

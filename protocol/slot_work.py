@@ -8,11 +8,9 @@ from numpy.typing import NDArray
 from .answers import Assignment, Vector
 from .errors import Refused
 from .masked.slots import MAX_SLOTS, Weighted
+from .messages import MOST_SHARES
 from .uploads import usable
 from .view import LocalWork
-
-MOST_SHARES = 1 << 24
-"""Whole numbers up to this are exact in float32."""
 
 
 def check(work: Assignment, most: int) -> int:

@@ -208,9 +208,11 @@ class Summed:
         return tuple(self.row)
 
 
-def invite(session: Session, work: str, model: str, vector: bytes) -> tuple[Effect, ...]:
+def invite(
+    session: Session, work: str, models: tuple[str, ...], vector: bytes, *, later: bool = False, most: int = 0
+) -> tuple[Effect, ...]:
     """The server's first move: a task for every client on the session's roster."""
-    task = Task(*session.fields, work, model, vector)
+    task = Task(*session.fields, work, models, vector, "", int(later), most)
     return tuple(Send(Envelope(session.digest, SERVER, client, task)) for client in session.roster)
 
 

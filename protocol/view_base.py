@@ -39,7 +39,6 @@ from .leverage import Row
 from .message_fields import MOST_SAMPLES
 from .messages import HEAD_BYTES, Task
 from .model_keeping import Clients, ModelKeeping, unused
-from .own_models import BETWEEN
 from .pairs.question import PairAnswers, PairQuestion
 from .pairs.view import Pairs
 from .roles import Effect, Learned, Party, Worked
@@ -48,7 +47,7 @@ from .sides import ClientSide
 from .uploads import PROTOCOL, from_bytes, invite, to_bytes
 from .view import LocalJob, LocalOffer, LocalWork, Setup
 
-__all__ = ["BETWEEN", "Clients", "ViewBase", "asked", "unused"]
+__all__ = ["Clients", "ViewBase", "asked", "unused"]
 
 
 class ViewBase(ModelKeeping):
@@ -124,10 +123,10 @@ class ViewBase(ModelKeeping):
 
         def opening() -> Iterator[tuple[int, Effect]]:
             for cluster, session in sessions.items():
-                names = [model.name for model in work[cluster].models]
+                names = tuple(model.name for model in work[cluster].models)
                 with self._network.timed(SERVER):
                     vectors = [to_bytes(self.server.models[n]) for n in names] if self._owner == "server" else []
-                    tasks = invite(session, kind, BETWEEN.join(names), b"".join(vectors))
+                    tasks = invite(session, kind, names, b"".join(vectors))
                 yield from ((SERVER, own_models.named(task, work[cluster].own)) for task in tasks)
 
         def received(tasks: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
@@ -145,13 +144,12 @@ class ViewBase(ModelKeeping):
 
         Of a client that starts from a model of its own, the second one named, the vector is the difference from the first.
         """
-        starts: dict[tuple[str, bytes], tuple[Vector, ...]] = {}  # one copy of what came to many
+        starts: dict[tuple[tuple[str, ...], bytes], tuple[Vector, ...]] = {}  # one copy of what came to many
         jobs, ahead = [], dict[int, Vector]()
         for client, task in tasks:
-            names, own = task.model.split(BETWEEN), None
-            if kind != "slots" and len(names) == 2 and (name := names.pop()) != names[0]:
-                own = self.clients.models[name]
-            if (public := (BETWEEN.join(names), task.vector)) not in starts:
+            names = task.models
+            own = self.clients.models[task.own] if task.own not in ("", *names) else None
+            if (public := (names, task.vector)) not in starts:
                 sent = np.split(from_bytes(task.vector), len(names)) if task.vector else [self.clients.models[n] for n in names]
                 starts[public] = tuple(sent)
             given, sketch = starts[public], self._sketch_of(task, kind)

@@ -120,8 +120,8 @@ def sessions():
 SESSION = Session("uploads/update", bytes(range(16)), 3, "root", (1, 5, 900), 2)
 CHOOSING = Session("choosing", bytes(range(16)), 3, "choice", (1, 5, 900), 1)
 MESSAGES = {
-    "task with a model": Task(*session_fields(SESSION).values(), "update", "init", floats([1.0, -2.5])),
-    "task without": Task(*session_fields(SESSION).values(), "update", "root@2", b""),
+    "task with a model": Task(*session_fields(SESSION).values(), "update", ("init",), floats([1.0, -2.5])),
+    "task without": Task(*session_fields(SESSION).values(), "update", ("root@2",), b""),
     "upload": Upload(floats([0.0, 1.0, -1.0]), 300),
     "offset sketched": OffsetSketched(bytes(range(16))),
     "mean": Mean("root@3", floats([0.5])),
@@ -309,7 +309,7 @@ def play_two_servers(length, width, tap=None):
     def perform(tasks):
         return ((i, Worked(updates[i], 2)) for i, _ in tasks)
 
-    (collected,) = collect(network, parties, terms, [(TWO_SERVERS, "update", "init", b"")], perform)
+    (collected,) = collect(network, parties, terms, [(TWO_SERVERS, "update", ("init",), b"")], perform)
     held = collected.received
     rows = [((TWO_SERVERS.digest, i), share) for i, (share, _) in held.items()]
     inner = gram(network, parties, terms, TWO_SERVERS.run, 0, rows, ENTROPY) if rows else None

@@ -38,8 +38,8 @@ WORDS = ("clouds", "orthonormal", "exchanged", "train", "projected")
 SEEDS = [
     encode(Envelope(bytes(range(32)), sender, receiver, message))
     for sender, receiver, message in [
-        (-1, 3, Task("uploads/update", bytes(16), 3, "root", (1, 5, 900), 2, "update", "init", bytes(range(16)))),
-        (-1, 70_000, Task("uploads/gradient", bytes(16), 2**31 - 1, "0.1", (0,), 1, "gradient", "root@3", b"")),
+        (-1, 3, Task("uploads/update", bytes(16), 3, "root", (1, 5, 900), 2, "update", ("init",), bytes(range(16)))),
+        (-1, 70_000, Task("uploads/gradient", bytes(16), 2**31 - 1, "0.1", (0,), 1, "gradient", ("root@3",), b"")),
         (3, -1, Upload(bytes(range(40)), 2**40)),
         (-1, 3, Mean("root@3", bytes(range(40)))),
         (3, -1, Advertise(bytes(32), bytes(64))),

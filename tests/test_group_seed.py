@@ -286,7 +286,7 @@ def test_illegal_messages_raise_and_change_nothing():
     member, _ = join(of, 5, bytes([2] * 32), bytes([3] * 32), IDENTITIES[5], ENROLLED)
     seal = SealedSeed(5, bytes(32), bytes(64), bytes(48))
     roster = Roster((bytes(32),) * 4, (bytes(64),) * 4)
-    task = Task("group seed", bytes(16), 0, "all", IDS, 1, "update", "init", b"")
+    task = Task("group seed", bytes(16), 0, "all", IDS, 1, "update", ("init",), b"")
     short = Roster((bytes(32),) * 3, (bytes(64),) * 4)
     relaying = Relaying(of, {2: hello.envelope.message})
     seeded = Seeded(bytes(32))

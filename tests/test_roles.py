@@ -49,7 +49,7 @@ def idle(me=3, policy=Policy(), next_round=None):
 
 
 def task(of=S, work="update", sender=SERVER, digest=None, **changes):
-    body = Task(*of.fields, work, "init", b"")
+    body = Task(*of.fields, work, ("init",), b"")
     return Received(Envelope(of.digest if digest is None else digest, sender, 3, replace(body, **changes)))
 
 
@@ -183,7 +183,7 @@ def summing(of=None, times_samples=False):
 
 
 def test_the_server_invites_the_roster_and_publishes_to_the_members():
-    sends = invite(S, "update", "init", b"")
+    sends = invite(S, "update", ("init",), b"")
     sent = [s.envelope for s in sends]
     assert [(e.sender, e.receiver, e.session) for e in sent] == [(SERVER, i, S.digest) for i in ROSTER]
     assert {s.envelope.message for s in sends} == {task().envelope.message}
@@ -341,7 +341,7 @@ class Run:
     def round(self, number=5, perform=None):
         of = session(round=number)
         server = Party(SERVER, Collecting(of, D), server_step)
-        opening = ((SERVER, effect) for effect in invite(of, "update", "init", b""))
+        opening = ((SERVER, effect) for effect in invite(of, "update", ("init",), b""))
         self.network.run(self.clients, {of.digest: server}, opening, perform or self.work, lambda *_: None)
         assert isinstance(server.state, Collected)
         self.rejected = server.state.rejected

@@ -521,7 +521,7 @@ def test_a_client_answers_once_for_a_session_and_never_for_an_earlier_round():
     client = play.clients[1]
     for round in (2, 1, 0):
         with pytest.raises(ProtocolError, match="already answered") as failure:
-            client.handle(Received(invite(play.session(round), "update", "init", b"")[0].envelope))
+            client.handle(Received(invite(play.session(round), "update", ("init",), b"")[0].envelope))
         assert failure.value.blame == SERVER
     assert sum(f.kind == "ExplicitShare" and f.sender == 1 for f in play.network.frames) == 1
     assert play.network.persisted[1, "next round update"] == (3).to_bytes(4, "big")
@@ -530,11 +530,11 @@ def test_a_client_answers_once_for_a_session_and_never_for_an_earlier_round():
         (replace(session, round=3, protocol="uploads/update"), "another protocol"),
         (replace(session, round=3, roster=(3, 5)), "for others"),
     ):
-        task = Task(*broken.fields, "update", "init", b"")
+        task = Task(*broken.fields, "update", ("init",), b"")
         with pytest.raises(ProtocolError, match=match):
             client.handle(Received(Envelope(broken.digest, SERVER, 1, task)))
     with pytest.raises(ProtocolError, match="digest"):
-        client.handle(Received(Envelope(bytes(32), SERVER, 1, invite(play.session(3), "update", "m", b"")[0].envelope.message)))
+        client.handle(Received(Envelope(bytes(32), SERVER, 1, invite(play.session(3), "update", ("m",), b"")[0].envelope.message)))
 
 
 def test_an_update_out_of_bounds_stays_at_home_and_is_on_record():
@@ -643,7 +643,7 @@ def test_what_is_kept_answers_gram_questions_only_and_the_rest_is_forgotten():
     assert not play.second.sessions
     assert isinstance(play.gram(rows), Unanswered)
     session = play.session(0)
-    task = Task(*session.fields, "update", "init", b"")
+    task = Task(*session.fields, "update", ("init",), b"")
     with pytest.raises(ProtocolError, match="already answered"):
         play.helpers[SECOND_SERVER].handle(Received(Envelope(session.digest, SERVER, SECOND_SERVER, task)))
     with pytest.raises(ProtocolError, match="not held"):

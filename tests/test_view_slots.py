@@ -366,3 +366,27 @@ def test_the_cost_of_slots_is_that_of_a_k_fold_vector(protection: Protection) ->
         sent[slots] = [cost.bytes_up for i, cost in measured.rounds[0].costs.items() if i >= 0]
     growth = np.array(sent[4]) - np.array(sent[2])
     assert all(4 * 2 * 2000 <= more <= 4 * 2 * 2000 + 100 for more in growth), "two more slots of 4 bytes for each parameter"
+
+
+@pytest.mark.parametrize("protection", [Plain(floor=2), Permuted(floor=2), MASKED, TwoServer(floor=2)], ids=repr)
+@pytest.mark.parametrize("first", [0, 10**3, 10**6])
+def test_sixty_four_slots_work_in_late_rounds(protection: Protection, first: int) -> None:
+    """Their models are named one by one, however long the names are."""
+
+    def workers(jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:
+        for job in jobs:
+            k = job.client % 2
+            rows = np.zeros((64, D), np.float32)
+            rows[k] = row_of(job.client, k, job.round)
+            yield job.client, LocalWork(rows, 10, tuple(int(slot == k) for slot in range(64)))
+
+    view = protection.open(Setup(RUN, INITIAL, MEMBERS, workers, SimulatedEntropy(1)))
+    models = [Model("init")] * 64
+    for round in range(first, first + 3):
+        work = Assignment(models[0], MEMBERS, MEMBERS, tuple(models[1:]))
+        answers = view.slots(round, "a cluster with a long name of its own", work)
+        assert [isinstance(answer, Sum) for answer in answers] == [True] * 2 + [False] * 62
+        moved = [view.advance(m, a) if isinstance(a, Sum) else m for m, a in zip(models, answers, strict=True)]
+        view.retire(moved, [])
+        models = moved
+    assert len({view.observe(model).tobytes() for model in models}) == 3

@@ -50,7 +50,7 @@ class Play:
         def perform(tasks):
             return ((i, Worked(self.updates[i], 10 + i)) for i, _ in tasks)
 
-        (found,) = collect(self.network, self.parties, self.terms, [(session, "update", "init", b"")], perform)
+        (found,) = collect(self.network, self.parties, self.terms, [(session, "update", ("init",), b"")], perform)
         self.collected[round] = found
         return tuple(found.received)
 

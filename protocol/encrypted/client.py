@@ -80,7 +80,7 @@ def _send(state: Summing | Sketching, message: EncryptedInput) -> Send:
 
 
 def _task(session: Session) -> Task:
-    return Task(*session.fields, session.protocol, session.cluster, b"")
+    return Task(*session.fields, session.protocol, (session.cluster,), b"")
 
 
 def _make_key(state: Idle, digest: bytes, request: KeyRequest) -> tuple[Idle, tuple[Effect, ...]]:

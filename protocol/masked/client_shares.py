@@ -89,7 +89,7 @@ def settle(state: Checked, neighbours: tuple[int, ...]) -> tuple[Working, tuple[
         raise ProtocolError("a masking list with clients whose shares were not relayed", SERVER)
     if len(neighbours) < plan.terms.threshold:
         raise ProtocolError(f"{len(neighbours)} neighbours to mask with where {plan.terms.threshold} are needed", SERVER)
-    task = Task(*plan.session.fields, PROTOCOL, plan.terms.model.hex(), b"")
+    task = Task(*plan.session.fields, PROTOCOL, (plan.terms.model.hex(),), b"")
     masking = {neighbour: state.near[neighbour] for neighbour in neighbours}
     held = {dealer: shares for dealer, shares in state.held.items() if dealer in masking}
     return Working(state.idle, plan, state.secrets, masking, held), (Perform(task),)

@@ -51,11 +51,11 @@ def collect(
     network: InProcess,
     parties: Mapping[int, Party],
     terms: Terms,
-    sessions: Sequence[tuple[Session, str, str, bytes]],
+    sessions: Sequence[tuple[Session, str, tuple[str, ...], bytes]],
     perform: Perform,
     slots: SharedSlots | None = None,
 ) -> list[Collected]:
-    """Play uploads. sessions: each with its kind of work, the model's name and its bytes. parties: clients and helpers.
+    """Play uploads. sessions: each with its kind of work, the models' names and their bytes. parties: clients and helpers.
 
     slots: what the sessions are about, if it is slots; terms are theirs then. Who committed to other counts is on record and left
     out.

@@ -20,7 +20,7 @@ from ..session import SECOND_SERVER, SERVER, Session
 from ..slot_work import check, misfit
 from ..uploads import to_bytes
 from ..view import LocalWork
-from ..view_base import BETWEEN, unused
+from ..view_base import unused
 from .asking import Unanswered
 from .run import collect, max_bytes, slot_sums
 from .slot_sums import SlotsAnswered
@@ -84,7 +84,7 @@ class TwoServerSlots(History):
 
         models = [self._model(model) for model in work.models]
         session = Session(f"{PROTOCOL}/{SLOTS}", self._setup.run, round, name, work.participants, 1)
-        task = (session, SLOTS, BETWEEN.join(m.name for m in work.models), b"".join(map(to_bytes, models)))
+        task = (session, SLOTS, tuple(m.name for m in work.models), b"".join(map(to_bytes, models)))
         (collected,) = collect(self._network, self._parties, how.terms, [task], perform, how)
         if collected.alone:
             self._network.faults.append(Fault(SECOND_SERVER, "it did not say whose keys of the slots it holds"))

@@ -99,7 +99,7 @@ class TwoServerView(TwoServerSlots):
         for cluster, assignment in work.items():
             session = Session(f"{PROTOCOL}/{kind}", self._setup.run, round, cluster, assignment.participants, 1)
             model = assignment.model.name
-            sessions.append((session, kind, model, to_bytes(self._model(assignment.model))))
+            sessions.append((session, kind, (model,), to_bytes(self._model(assignment.model))))
 
         def perform(tasks: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
             return ((client, Worked(r.vector, r.samples)) for client, r in self._worked(tasks, kind))
