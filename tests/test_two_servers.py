@@ -534,7 +534,8 @@ def test_a_client_answers_once_for_a_session_and_never_for_an_earlier_round():
         with pytest.raises(ProtocolError, match=match):
             client.handle(Received(Envelope(broken.digest, SERVER, 1, task)))
     with pytest.raises(ProtocolError, match="digest"):
-        client.handle(Received(Envelope(bytes(32), SERVER, 1, invite(play.session(3), "update", ("m",), b"")[0].envelope.message)))
+        task = invite(play.session(3), "update", ("m",), b"")[0].envelope.message
+        client.handle(Received(Envelope(bytes(32), SERVER, 1, task)))
 
 
 def test_an_update_out_of_bounds_stays_at_home_and_is_on_record():
