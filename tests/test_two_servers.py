@@ -533,8 +533,8 @@ def test_a_client_answers_once_for_a_session_and_never_for_an_earlier_round():
         task = Task(*broken.fields, "update", ("init",), b"")
         with pytest.raises(ProtocolError, match=match):
             client.handle(Received(Envelope(broken.digest, SERVER, 1, task)))
+    task = invite(play.session(3), "update", ("m",), b"")[0].envelope.message
     with pytest.raises(ProtocolError, match="digest"):
-        task = invite(play.session(3), "update", ("m",), b"")[0].envelope.message
         client.handle(Received(Envelope(bytes(32), SERVER, 1, task)))
 
 
