@@ -5,24 +5,24 @@ protocol inner products are.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from ..crypto.projection import TwoStage
 from .answers import Assignment, BelowFloor, Model, Owner, Sum, Updates, Weights, Work
 from .errors import Refused
 from .gate import Rules
 from .in_process import InProcess
 from .leverage import Row
 from .messages import Task
-from .model_keeping import UNUSABLE
+from .participant import Conduct, Unfit
 from .personal import PersonalSums
-from .roles import Party, Worked
+from .roles import Party
 from .session import SERVER
-from .sides import ClientSide
-from .uploads import Hearing, Policy, server_step, usable
+from .sides import ClientSide, upload_roles
+from .uploads import Hearing, Policy, server_step
 from .view import LocalWork, Setup
 from .view_base import Clients
 
@@ -32,6 +32,7 @@ class Made:
     """How updates came to be. session: digest of the session of work. models: what the clients started from."""
 
     session: bytes
+    round: int
     kind: Work
     models: tuple[Model, ...]
     clients: Clients
@@ -58,12 +59,12 @@ class Question:
 class HeldView(PersonalSums):
     """Clients train, hold what they have, and say so."""
 
-    def __init__(self, setup: Setup, owner: Owner, rules: Rules, network: InProcess) -> None:
-        super().__init__(setup, owner, rules, ClientSide(setup, Policy(min_cohort=1), None), network)
+    def __init__(self, setup: Setup, owner: Owner, rules: Rules, network: InProcess, conduct: Conduct) -> None:
+        roles = upload_roles(setup, Policy(min_cohort=1), None)
+        super().__init__(setup, owner, rules, ClientSide(roles, conduct), network)
         self._made: dict[str, Made] = {}
         self._counted: dict[str, dict[int, bool]] = {}  # whether a client's sums count samples, by the updates' handle
         self._numbered: dict[str, int] = {}  # questions so far, by the updates' handle: no two have a session in common
-        self._promised: dict[int, tuple[str, Task]] = {}  # work that a client does when its result is asked for
 
     # --- by the views based on this one -------------------------------------------------------------------------------
 
@@ -71,52 +72,36 @@ class HeldView(PersonalSums):
         """The sums that could be computed, by label. No client is in two questions."""
         raise NotImplementedError
 
-    def _unfit(self, work: LocalWork) -> str | None:
-        """Why a client cannot take part with this work, or None."""
-        return None if usable(work.vector) else UNUSABLE
-
     # --- work ---------------------------------------------------------------------------------------------------------
 
     def train(self, round: int, work: Mapping[str, Assignment], kind: Work = "update", /) -> Mapping[str, Updates]:
-        results: dict[int, LocalWork] = {}
-
-        def perform(tasks: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
-            for client, result in self._fit(tasks, kind):
-                results[client] = result
-                yield client, Worked(result.vector, result.samples)
-
-        handles = self._heard(round, work, kind, perform)
-        answered = {cluster: updates for cluster, updates in handles.items() if updates.clients}
-        for updates in answered.values():
-            self.clients.held[updates.name] = {i: results[i] for i in updates.clients}
-        return answered
+        handles = self._heard(round, work, kind)
+        return {cluster: updates for cluster, updates in handles.items() if updates.clients}
 
     def train_and_sum(
         self, round: int, work: Mapping[str, Assignment], weights: Mapping[str, Weights], /
     ) -> Mapping[str, Sum | BelowFloor]:
         """Clients take the model now, and work when the sum asks for their input: no update outlives its input."""
-        promised: dict[int, Task] = {}
-
-        def perform(tasks: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
-            promised.update(tasks)
-            return ((client, Worked(np.zeros(0, np.float32), 1)) for client, _ in tasks)
-
-        handles = self._heard(round, work, "update", perform)
-        self._promised = {i: (u.name, promised[i]) for u in handles.values() for i in u.clients}
+        handles = self._heard(round, work, "update", later=True)
         try:
             return self._answers([(handles[c], c, weights[c], weights[c].members or work[c].members) for c in work])
         finally:
-            self._promised = {}
+            self.clients.break_promises()
 
-    def _heard(self, round: int, work: Mapping[str, Assignment], kind: Work, perform: Any) -> dict[str, Updates]:
-        for name in [n for n in self._made if f"@{round}/" not in n]:
-            kept = (self._made, self._counted, self._numbered, self.server.uploads, self._gate.published)
-            clients = self.clients.held, self.clients.started
-            for store in (*kept, *clients, self.server.receivers, self.server.started):
+    def _heard(
+        self, round: int, work: Mapping[str, Assignment], kind: Work, *, later: bool = False, most: int = 0
+    ) -> dict[str, Updates]:
+        old = {name for name, made in self._made.items() if made.round != round}
+        self.clients.forget(old)
+        for store in (self._made, self._counted, self._numbered, self.server.uploads, self._gate.published):
+            for name in old:
                 store.pop(name, None)
+        for name in old:
+            self.server.receivers.pop(name, None)
+            self.server.started.pop(name, None)
         sessions = {c: self._session(round, c, a.participants, kind) for c, a in work.items()}
         parties = {c: Party(SERVER, Hearing(s), server_step) for c, s in sessions.items()}
-        self._play(work, kind, sessions, parties, perform)
+        self._play(work, kind, sessions, parties, later=later, most=most)
         handles = {}
         for c, session in sessions.items():
             clients = parties[c].state.clients
@@ -126,7 +111,7 @@ class HeldView(PersonalSums):
                 self._disclose(round, "server", "participation", clients, 0, words)
             if updates.name in self._made and not clients:
                 continue  # asked a second time, and nobody answers: what there is stays
-            self._made[updates.name] = Made(session.digest, kind, work[c].models, clients)
+            self._made[updates.name] = Made(session.digest, round, kind, work[c].models, clients)
             self._counted[updates.name] = {}
             self._numbered[updates.name] = 0
             self._gate.begin(updates.name)
@@ -139,20 +124,19 @@ class HeldView(PersonalSums):
         for store in (self._made, self._counted, self._numbered):
             store.clear()
 
-    def _fit(self, tasks: Sequence[tuple[int, Task]], kind: Work) -> Iterator[tuple[int, LocalWork]]:
-        for client, result in self._worked(tasks, kind):
-            with self._network.timed(client):
-                reason = self._unfit(result)
-            if reason is None:
-                yield client, result
-            else:
-                self._reject([client], reason)
-
     def _results(self, of: Mapping[int, str]) -> Iterator[tuple[int, LocalWork]]:
         """What clients hold under the names of their updates, or do now, as it comes."""
-        promised = [(i, self._promised[i][1]) for i in of if i in self._promised]
-        yield from ((i, self.clients.held[name][i]) for i, name in of.items() if i not in self._promised)
-        yield from self._fit(promised, "update") if promised else ()
+        clients = self.clients.parties
+        promised = {i: clients[i].promised[name] for i, name in of.items() if name in clients[i].promised}
+        yield from ((i, clients[i].held[name]) for i, name in of.items() if i not in promised)
+        jobs = [clients[i].job(doing) for i, doing in promised.items()]
+        for client, result in self._setup.workers(jobs) if jobs else ():
+            with self._network.timed(client):
+                found = clients[client].checked(promised[client], result)
+            if isinstance(found, str):
+                self._reject([client], found)
+            else:
+                yield client, found
 
     # --- sums ---------------------------------------------------------------------------------------------------------
 
@@ -222,3 +206,8 @@ class HeldView(PersonalSums):
         of = self._counted[updates.name]
         if any(of.setdefault(i, weights.times_samples) != weights.times_samples for i in rows[name]):
             raise Refused(f"sum {name} overlaps with another of its updates, and only one of the two counts samples")
+
+
+def holding(unfit: Unfit, sketch: Callable[[Task], Callable[[], TwoStage] | None]) -> Conduct:
+    """Clients keep their work, and send nothing of it until it is asked for."""
+    return Conduct(unfit, lambda task, work: np.zeros(0, np.float32), lambda task: True, sketch)

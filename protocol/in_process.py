@@ -6,15 +6,32 @@ sent unless the tap says otherwise, so a run is a function of its inputs and the
 
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from .answers import Cost
 from .choosing.messages import Offer
 from .errors import ProtocolError
-from .messages import Envelope, Task, decode, encode
-from .roles import Awaiting, Deadline, Effect, Event, Judge, Judged, Learned, Party, Perform, Persist, Received, Send, Worked
+from .messages import Declined, Envelope, Task, decode, encode
+from .roles import (
+    Awaiting,
+    Compute,
+    Computed,
+    Deadline,
+    Effect,
+    Event,
+    Judge,
+    Judged,
+    Learned,
+    Perform,
+    Persist,
+    Received,
+    Role,
+    Send,
+    Worked,
+)
 from .session import SERVER
 
 
@@ -30,6 +47,8 @@ class Frame:
     late: bool = False
 
 
+Computers = Callable[[Sequence[Any]], Iterator[tuple[int, Any]]]
+"""The clients' own computers: a `Workers` of view.py."""
 Tap = Callable[[Frame], Iterable[Frame]]
 """What the network does with a frame: pass it on as it is, [] to drop it, twice to replay it, altered, or made late."""
 
@@ -46,15 +65,24 @@ class Fault:
     rejected: bool = False
 
 
+def no_work(_: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
+    """Of a session in which nobody has anything to do but what its role does."""
+    return iter(())
+
+
 class InProcess:
     """Carries frames between parties. Counts messages and bytes; records faults, and frames when `record` is set.
+
+    computers: do the jobs that participants ask for, several at once, each yielded as (client, work) when it is done.
 
     bytes_up: sent by clients. bytes_down: sent to clients. bytes_between: sent by servers and dealers to each other.
     cpu_seconds: by party, what its role, its encoding and decoding and whatever ran under `timed` took, all threads counted.
     costs: all of these by party.
     """
 
-    def __init__(self, tap: Tap | None = None, *, max_bytes: int, record: bool = False) -> None:
+    def __init__(
+        self, tap: Tap | None = None, *, max_bytes: int, record: bool = False, computers: Computers | None = None
+    ) -> None:
         self.messages = 0
         self.bytes_up = 0
         self.bytes_down = 0
@@ -68,13 +96,14 @@ class InProcess:
         self.frames: list[Frame] = []
         self.persisted: dict[tuple[int, str], bytes] = {}
         self._tap = tap
+        self._computers = computers
         self._max_bytes = max_bytes
         self._record = record
 
     def run(
         self,
-        clients: Mapping[int, Party],
-        sessions: Mapping[bytes, Party],
+        clients: Mapping[int, Role],
+        sessions: Mapping[bytes, Role],
         opening: Iterable[tuple[int, Effect]],
         perform: Callable[[list[tuple[int, Task]]], Iterator[tuple[int, Worked]]],
         learned: Callable[[int, Learned], None],
@@ -89,6 +118,8 @@ class InProcess:
         queue: deque[Frame] = deque()
         late: list[Frame] = []
         tasks: list[tuple[int, Task]] = []
+        jobs: dict[int, Any] = {}
+        asked: set[int] = set()
         models: dict[bytes, bytes] = {}
 
         def act(party: int, effects: Iterable[Effect]) -> None:
@@ -105,6 +136,9 @@ class InProcess:
                     case Perform(task):
                         vector = models.setdefault(task.vector, task.vector)  # one copy of a model, however many clients got it
                         tasks.append((party, replace(task, vector=vector)))
+                    case Compute(job):
+                        jobs[party] = job
+                        asked.add(party)
                     case Judge(offer) if judge is not None:
                         chosen = judge(party, offer)
                         act(party, self._feed(clients[party], Deadline() if chosen is None else Judged(chosen)))
@@ -126,6 +160,11 @@ class InProcess:
                 for client, result in perform(sorted(work, key=lambda item: item[0])):
                     act(client, self._feed(clients[client], result))
                     drain()
+                while jobs and self._computers is not None:
+                    given = [jobs.pop(client) for client in sorted(jobs)]
+                    for client, work_done in self._computers(given):
+                        act(client, self._feed(clients[client], Computed(work_done)))
+                        drain()
                 opened = []
                 for session in due:
                     with self.timed(session.id):
@@ -139,7 +178,7 @@ class InProcess:
                     break
                 due = opened
         finally:  # whoever still owes work, because its task was late or something raised, is free for the next session
-            for client, _ in tasks:
+            for client in dict.fromkeys([*(client for client, _ in tasks), *sorted(asked)]):
                 clients[client].handle(Deadline())
 
     def allow(self, max_bytes: int) -> None:
@@ -197,7 +236,7 @@ class InProcess:
             self.bytes_between += size
             self._between[sender] += size
 
-    def _deliver(self, frame: Frame, clients: Mapping[int, Party], sessions: Mapping[bytes, Party]) -> tuple[Effect, ...]:
+    def _deliver(self, frame: Frame, clients: Mapping[int, Role], sessions: Mapping[bytes, Role]) -> tuple[Effect, ...]:
         try:
             with self.timed(frame.receiver):
                 envelope = decode(frame.data, frame.sender, self._max_bytes)
@@ -206,12 +245,15 @@ class InProcess:
             party = sessions.get(envelope.session) if frame.receiver == SERVER else clients.get(frame.receiver)
             if party is None:
                 raise ProtocolError("a message for a session or party that is not there", frame.sender)
+            if frame.receiver == SERVER and isinstance(envelope.message, Declined):
+                self.faults.append(Fault(frame.sender, envelope.message.reason, True))
+                return ()
         except ProtocolError as error:
             self.faults.append(Fault(error.blame, error.reason))
             return ()
         return self._feed(party, Received(envelope))
 
-    def _feed(self, party: Party, event: Event) -> tuple[Effect, ...]:
+    def _feed(self, party: Role, event: Event) -> tuple[Effect, ...]:
         try:
             with self.timed(party.id):
                 return party.handle(event)

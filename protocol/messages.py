@@ -29,6 +29,8 @@ MAX_SKETCH_BYTES = 1 << 20
 MAX_ITEMS = 2 * MAX_ROSTER
 MAX_MODELS = 64
 """Names in one task: of as many slots as there may be."""
+MOST_REASON = 200
+"""Characters of the reason that a client gives for sitting out."""
 MOST_SHARES = 1 << 24
 """Whole numbers up to this are exact in float32."""
 Buffer = bytes | memoryview
@@ -146,6 +148,17 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
+class Declined:
+    """Client to server: it has taken the task and sits out, for this reason."""
+
+    kind: ClassVar[int] = 11
+    reason: str
+
+    def __post_init__(self) -> None:
+        text(self.reason, MOST_REASON, "reason")
+
+
+@dataclass(frozen=True, slots=True)
 class OffsetSketched:
     """Client to server: the sketch of work that it holds, behind the session's offset, as little-endian uint64."""
 
@@ -166,6 +179,7 @@ Message = (
     | Roster
     | SealedSeed
     | Ready
+    | Declined
     | OffsetSketched
     | ChoosingMessage
     | MaskedMessage

@@ -23,6 +23,7 @@ from .leverage import Row
 from .messages import Task
 from .model_keeping import unused
 from .offset_sketches import Gathering, server_step
+from .participant import Unfit
 from .roles import Effect, Party, Worked
 from .session import SERVER, Session
 from .sketch_keys import RatchetedKeys, SketchKeys
@@ -40,8 +41,8 @@ KEY = "/key"
 class OffsetSketches(SketchView):
     """Answers by offset sketches where keys are of sessions; by sketches under the run's key otherwise."""
 
-    def __init__(self, setup: Setup, owner: Owner, rules: Rules, secret: SketchKeys, before: Traffic) -> None:
-        super().__init__(setup, owner, rules, secret, before)
+    def __init__(self, setup: Setup, owner: Owner, rules: Rules, secret: SketchKeys, before: Traffic, unfit: Unfit) -> None:
+        super().__init__(setup, owner, rules, secret, before, unfit)
         self._keys = secret if isinstance(secret, RatchetedKeys) else None
         self._forms: dict[str, bool] = {}  # by the updates' handle: whether they were sketched about the origin
         self._offsets: dict[str, Mapping[int, Words]] = {}  # at the server: sketches of this round, by the updates' handle
@@ -111,7 +112,8 @@ class OffsetSketches(SketchView):
         if self._keys is None:
             return super().keep(updates, clients)
         self._settle(updates, False)
-        chosen, held = tuple(sorted(clients)), self.clients.held[updates.name]
+        chosen, parties = tuple(sorted(clients)), self.clients.parties
+        held = {i: parties[i].held[updates.name] for i in chosen if updates.name in parties[i].held}
         if missing := [i for i in chosen if i not in held]:
             raise Refused(f"client {missing[0]} has no work in {updates.name}; keep what there is")
         name = unused(f"{updates.name}{KEPT}", self._kept)
@@ -234,14 +236,17 @@ class OffsetSketches(SketchView):
 
     # --- keeping and forgetting ---------------------------------------------------------------------------------------
 
-    def _heard(self, round: int, work: Mapping[str, Assignment], kind: Work, perform: Any) -> dict[str, Updates]:
+    def _heard(
+        self, round: int, work: Mapping[str, Assignment], kind: Work, *, later: bool = False, most: int = 0
+    ) -> dict[str, Updates]:
         if self._keys is not None:
             self._keys.advance(round)
-        for name in [n for n in (*self._forms, *self._offsets) if f"@{round}/" not in n]:
+        heard = super()._heard(round, work, kind, later=later, most=most)
+        for name in [n for n in (*self._forms, *self._placed, *self._offsets) if n not in self._made]:
             self._forms.pop(name, None)
             self._placed.pop(name, None)
             self._offsets.pop(name, None)
-        return super()._heard(round, work, kind, perform)
+        return heard
 
     def retire(self, models: Iterable[Model], remembered: Iterable[Remembered], /) -> None:
         handles = list(remembered)

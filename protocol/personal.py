@@ -65,6 +65,7 @@ class PersonalSums(History):
         self._check_together(updates, enough)
         if enough:
             self._receivers.setdefault(updates.name, set()).update(q.receiver for q in enough)
+            self.server.served |= {q.receiver: updates.round for q in enough}
         found = self._personal(updates, enough) if enough else {}
         for question in enough:
             if question.receiver in found:
@@ -86,7 +87,7 @@ class PersonalSums(History):
             raise Refused("the weights of personal sums are public; put sample counts that may be known into them")
         if weights.members not in ((), (receiver,)):
             raise Refused(f"the sum for client {receiver} has no other members")
-        if any(receiver in had and f"@{updates.round}/" in name for name, had in self._receivers.items()):
+        if self.server.served.get(receiver) == updates.round:
             raise Refused(f"client {receiver} had its personal sum of round {updates.round}")
 
     def _check_together(self, updates: Updates, questions: list[PersonalQuestion]) -> None:
@@ -107,11 +108,12 @@ class PersonalSums(History):
         (public, clients), found = start, {}
         for i in (i for i in updates.clients if i in clients):
             with self._network.timed(i):
-                moved = self.observe(public) + self.clients.held[updates.name][i].vector
+                moved = self.observe(public) + self.clients.parties[i].held[updates.name].vector
             found[i] = self._owned(i, f"client {i}@{updates.round}", moved.astype(np.float32, copy=False))
         return found
 
     def _forget_round(self) -> None:
         super()._forget_round()
         self._receivers.clear()
+        self.server.served.clear()
         self.server.started.clear()

@@ -6,7 +6,7 @@ crash (Persist) is stored before it is sent (Send). An illegal event raises Prot
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from .choosing.messages import Offer
 from .messages import Envelope, Task
@@ -25,6 +25,13 @@ class Worked:
 
     vector: Any = field(repr=False)
     samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """Event at a participant: what its computer made of the job that it asked for."""
+
+    work: Any = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +69,13 @@ class Perform:
 
 
 @dataclass(frozen=True, slots=True)
+class Compute:
+    """Effect of a participant: its computer does this job, and it is fed `Computed`."""
+
+    job: Any = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Judge:
     """Effect at a client: try the offered models on its own data, then feed the role `Judged`."""
 
@@ -84,9 +98,20 @@ class Awaiting:
     stage: str
 
 
-Event = Received | Worked | Judged | Deadline
-Effect = Send | Persist | Perform | Judge | Learned | Awaiting
+Event = Received | Worked | Computed | Judged | Deadline
+Effect = Send | Persist | Perform | Compute | Judge | Learned | Awaiting
 Step = Callable[[Any, Event], tuple[Any, tuple[Effect, ...]]]
+
+
+class Role(Protocol):
+    """What a driver plays: a party, or a whole client."""
+
+    @property
+    def id(self) -> int: ...
+
+    def handle(self, event: Event) -> tuple[Effect, ...]:
+        """Advance by one event and return the effects. Raises ProtocolError."""
+        ...
 
 
 class Party:

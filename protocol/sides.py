@@ -1,16 +1,15 @@
 """The two sides of a simulated run over uploads, kept apart: what the server holds and what the clients hold."""
 
-import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ..crypto.orthonormal import Transform
 from .answers import Model, Owner, Vector
 from .gate import Rules
-from .messages import Task
+from .participant import Conduct, Opening, Participant
 from .roles import Party
 from .uploads import Collected, Idle, Policy, client_step
-from .view import LocalWork, Setup
+from .view import Setup
 
 SharedTransform = Callable[[bytes], Transform]
 """The transform of a session, by the session's digest. Clients hold it; the server does not."""
@@ -22,6 +21,7 @@ class ServerSide:
     def __init__(self) -> None:
         self.uploads: dict[str, Collected] = {}
         self.receivers: dict[str, set[int]] = {}  # of personal sums, by the updates' handle
+        self.served: dict[int, int] = {}  # the round of the last personal sum, by its receiver
         self.started: dict[str, tuple[Model, frozenset[int]]] = {}  # the public model, and who started from its own instead
         self.means: dict[str, Vector] = {}
         self.remembered: dict[str, dict[int, Vector]] = {}  # by handle and client
@@ -29,24 +29,32 @@ class ServerSide:
 
 
 class ClientSide:
-    """What the clients hold: their roles, the shared transform, the models if they own them (one copy for all), and, where the
-    server does not get them, their own updates: by the updates' handle, each client's own. started: by the same, SHA-256 of the
-    models that each client received, which its update is from. owners: of models that are one client's own.
+    """The clients of a run, each an object of its own; what they have in common; and the models if they own them (one copy for
+    all). owners: of models that are one client's own.
     """
 
-    def __init__(self, setup: Setup, policy: Policy, transform: SharedTransform | None) -> None:
+    def __init__(self, roles: Iterable[Party], conduct: Conduct, transform: SharedTransform | None = None) -> None:
         self.transform = transform
-        self.parties = {i: Party(i, Idle(i, setup.run, policy, transform), client_step) for i in setup.clients}
         self.models: dict[str, Vector] = {}
         self.means: dict[str, Vector] = {}
-        self.held: dict[str, dict[int, LocalWork]] = {}
-        self.started: dict[str, dict[int, bytes]] = {}
         self.owners: dict[str, int] = {}
+        opening = Opening()
+        self.parties = {role.id: Participant(role, conduct, opening, self.models) for role in roles}
 
-    def received(self, name: str, tasks: Sequence[tuple[int, Task]]) -> None:
-        """Clients take note of the models in their tasks, of updates with this handle: each of the bytes that came to it."""
-        known = {vector: hashlib.sha256(vector).digest() for vector in {task.vector for _, task in tasks}}
-        self.started.setdefault(name, {}).update((client, known[task.vector]) for client, task in tasks)
+    def break_promises(self) -> None:
+        """No client works for tasks that are over."""
+        for party in self.parties.values():
+            party.promised.clear()
+
+    def forget(self, names: set[str] | None = None) -> None:
+        """Every client its work under these names; all of it if none are given."""
+        for party in self.parties.values():
+            party.forget(names)
+
+
+def upload_roles(setup: Setup, policy: Policy, transform: SharedTransform | None) -> list[Party]:
+    """The clients' roles in uploads. transform: None where they keep their work."""
+    return [Party(i, Idle(i, setup.run, policy, transform), client_step) for i in setup.clients]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,16 +12,16 @@ from dataclasses import astuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..crypto.projection import TwoStage
 from .account import Sketched
 from .answers import Gram, Owner, Remembered, Sum, Traffic, Updates, Vector, Work
 from .errors import Refused
 from .gate import Rules
 from .gram import about, centred, cosine_block, gram_matrix, rounding
-from .held_view import HeldView
+from .held_view import HeldView, holding
 from .history import of_split, parted
 from .in_process import InProcess
 from .messages import HEAD_BYTES, Task
+from .participant import Unfit
 from .roles import Effect, Party, Worked
 from .session import SERVER
 from .sketch_keys import SketchKeys
@@ -37,10 +37,10 @@ class SketchView(HeldView):
 
     with_a_client = "the numbers of each sketch, as linear measurements of the update: clients share the seed that draws them"
 
-    def __init__(self, setup: Setup, owner: Owner, rules: Rules, secret: SketchKeys, before: Traffic) -> None:
-        network = InProcess(setup.tap, max_bytes=4 * len(setup.initial) + HEAD_BYTES)
+    def __init__(self, setup: Setup, owner: Owner, rules: Rules, secret: SketchKeys, before: Traffic, unfit: Unfit) -> None:
+        network = InProcess(setup.tap, max_bytes=4 * len(setup.initial) + HEAD_BYTES, computers=setup.workers)
         network.messages, network.bytes_up, network.bytes_down = astuple(before)
-        super().__init__(setup, owner, rules, network)
+        super().__init__(setup, owner, rules, network, holding(unfit, lambda task: lambda: secret(task.session.digest)))
         self._sketch = secret
 
     def gram(self, updates: Updates, /, *, origin: bool = False) -> Gram:
@@ -80,9 +80,6 @@ class SketchView(HeldView):
 
     def coordinates(self, updates: Updates, name: str, rule: Callable[[NDArray[np.float32]], NDArray[np.float32]], /) -> Sum:
         raise Refused("order statistics of coordinates need the coordinates, which this protection hides; use Plain or Permuted")
-
-    def _sketch_of(self, task: Task, kind: Work) -> Callable[[], TwoStage] | None:
-        return lambda: self._sketch(self._session(task.round, task.cluster, task.roster, kind).digest)
 
     def _tolerance(self, updates: Updates) -> float:
         sketch = self._sketch(self._known(updates).session)

@@ -4,7 +4,7 @@ The server's side and the clients' side are two objects. What the server's side 
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, replace
 
 import numpy as np
@@ -14,13 +14,14 @@ from .answers import Assignment, BelowFloor, Gram, Remembered, Sum, Traffic, Upd
 from .errors import Refused
 from .gram import about, centred, cosine_block, gram_matrix, rounding
 from .history import of_split, parted
-from .in_process import InProcess
+from .in_process import InProcess, no_work
 from .leverage import Row
 from .messages import HEAD_BYTES, Task
+from .participant import Conduct
 from .personal import PersonalQuestion, PersonalSums
-from .roles import Learned, Party, Worked
+from .roles import Learned, Party
 from .session import SERVER, Session
-from .sides import Answering, ClientSide
+from .sides import Answering, ClientSide, upload_roles
 from .slot_work import check, misfit, packed, unfair, unpacked
 from .uploads import Collected, Collecting, Policy, Summed, Summing, from_bytes, publish, server_step, to_bytes
 from .view import LocalWork, Setup
@@ -35,9 +36,11 @@ class UploadView(PersonalSums):
     with_a_client = "every update in full: the clients share the secret that they transform updates by"
 
     def __init__(self, setup: Setup, how: Answering, before: Traffic = Traffic()) -> None:
-        network = InProcess(setup.tap, max_bytes=4 * how.length + HEAD_BYTES)
+        network = InProcess(setup.tap, max_bytes=4 * how.length + HEAD_BYTES, computers=setup.workers)
         network.messages, network.bytes_up, network.bytes_down = astuple(before)
-        super().__init__(setup, how.owner, how.rules, ClientSide(setup, Policy(min_cohort=1), how.transform), network)
+        roles = upload_roles(setup, Policy(min_cohort=1), how.transform)
+        clients = ClientSide(roles, conduct_of(setup), how.transform)
+        super().__init__(setup, how.owner, how.rules, clients, network)
         self._how = how
         self.sees_updates, self.holds_transformed = how.owner == "server", how.owner == "clients"
         if self.sees_updates:
@@ -49,7 +52,7 @@ class UploadView(PersonalSums):
         sessions = {c: self._session(round, c, a.participants, kind) for c, a in work.items()}
         parties = {c: Party(SERVER, Collecting(s, self._how.length), server_step) for c, s in sessions.items()}
         self._draw(sessions)
-        self._play(work, kind, sessions, parties, self._performing(kind, self._keeping(round, work, kind)))
+        self._play(work, kind, sessions, parties)
         self.server.uploads = {n: u for n, u in self.server.uploads.items() if u.session.round == round}
         answered = {}
         for cluster in sessions:
@@ -78,7 +81,7 @@ class UploadView(PersonalSums):
             for c, s in sessions.items()
         }
         self._draw(sessions)
-        self._play(work, "update", sessions, parties, self._performing("update", {}))
+        self._play(work, "update", sessions, parties)
         answered: dict[str, Sum | BelowFloor] = {}
         for cluster in sessions:
             summed: Summed = parties[cluster].state
@@ -103,23 +106,6 @@ class UploadView(PersonalSums):
         for session in sessions.values():
             with self._network.timed(*session.roster):
                 self._how.transform(session.digest)
-
-    def _keeping(self, round: int, work: Mapping[str, Assignment], kind: Work) -> Mapping[int, dict[int, LocalWork]]:
-        """Where clients keep their work, by client: nowhere, unless they may embed by it, or start from models of theirs."""
-        keeping = {c: a.participants if self._setup.embedders is not None else tuple(a.own) for c, a in work.items()}
-        stores = {c: self.clients.held.setdefault(f"{c}@{round}/{kind}", {}) for c, clients in keeping.items() if clients}
-        return {i: stores[c] for c, clients in keeping.items() for i in clients}
-
-    def _performing(
-        self, kind: Work, kept: Mapping[int, dict[int, LocalWork]]
-    ) -> Callable[[list[tuple[int, Task]]], Iterator[tuple[int, Worked]]]:
-        def perform(tasks: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
-            for client, result in self._worked(tasks, kind):
-                if client in kept:
-                    kept[client][client] = result
-                yield client, Worked(result.vector, result.samples)
-
-        return perform
 
     # --- answers ------------------------------------------------------------------------------------------------------
 
@@ -219,16 +205,7 @@ class UploadView(PersonalSums):
         self._network.allow(4 * count * (max(self._how.length, d) + 1) + HEAD_BYTES)
         self._draw({name: session})
 
-        def perform(tasks: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
-            for client, result in self._worked(tasks, "slots"):
-                with self._network.timed(client):
-                    reason = misfit(result, count, d, most)
-                if reason is not None:
-                    self._reject([client], reason)
-                    continue
-                yield client, Worked(packed(result), 1)
-
-        self._play({name: work}, "slots", {name: session}, {name: party}, perform)
+        self._play({name: work}, "slots", {name: session}, {name: party}, most=most)
         collected: Collected = party.state
         self._reject(collected.rejected)
         uploads = {i: unpacked(vector, count) for i, (vector, _) in collected.received.items()}
@@ -297,7 +274,7 @@ class UploadView(PersonalSums):
 
     def _tell(self, session: Session, name: str, mean: Vector, to: Clients) -> None:
         sent = ((SERVER, effect) for effect in publish(session, name, mean, to))
-        self._network.run(self.clients.parties, {}, sent, lambda tasks: iter(()), lambda _, effect: self._invert(effect, to))
+        self._network.run(self.clients.parties, {}, sent, no_work, lambda _, effect: self._invert(effect, to))
         if name not in self.clients.means:  # nobody heard it: every member fetches it before it takes part again
             self._invert(Learned(name, session.digest, to_bytes(mean)), to)
 
@@ -308,3 +285,16 @@ class UploadView(PersonalSums):
         if effect.name not in self.clients.means:
             with self._network.timed(*clients):  # each inverts it for itself; here one does it for all
                 self.clients.means[effect.name] = self._how.transform(effect.session).invert(from_bytes(effect.vector))
+
+
+def conduct_of(setup: Setup) -> Conduct:
+    """Clients upload what they computed; they keep it where they may embed by it, or started from models of their own."""
+    d = len(setup.initial)
+
+    def unfit(task: Task, work: LocalWork) -> str | None:
+        return misfit(work, len(task.models), d, task.most) if task.work == "slots" else None
+
+    def put(task: Task, work: LocalWork) -> Vector:
+        return packed(work) if task.work == "slots" else work.vector
+
+    return Conduct(unfit, put, lambda task: setup.embedders is not None or task.own != "", lambda task: None)

@@ -4,12 +4,11 @@ A view adds how updates are collected and how sums and inner products are comput
 are two objects: what the server's side holds is what a curious server holds.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, replace
 
 import numpy as np
 
-from ..crypto.projection import TwoStage
 from . import own_models
 from .account import Opened, Sketched
 from .answers import (
@@ -33,19 +32,18 @@ from .disclosure import Disclosure
 from .disclosure import Party as Recipient
 from .errors import Refused
 from .gate import Gate, Rules
-from .in_process import Fault, InProcess
+from .in_process import Fault, InProcess, no_work
 from .ledger import Ledger, Unit
 from .leverage import Row
-from .message_fields import MOST_SAMPLES
-from .messages import HEAD_BYTES, Task
+from .messages import HEAD_BYTES
 from .model_keeping import Clients, ModelKeeping, unused
 from .pairs.question import PairAnswers, PairQuestion
 from .pairs.view import Pairs
-from .roles import Effect, Learned, Party, Worked
+from .roles import Effect, Learned, Party
 from .session import SERVER, Session
 from .sides import ClientSide
 from .uploads import PROTOCOL, from_bytes, invite, to_bytes
-from .view import LocalJob, LocalOffer, LocalWork, Setup
+from .view import LocalOffer, Setup
 
 __all__ = ["Clients", "ViewBase", "asked", "unused"]
 
@@ -112,11 +110,11 @@ class ViewBase(ModelKeeping):
         kind: Work,
         sessions: Mapping[str, Session],
         parties: Mapping[str, Party],
-        perform: Callable[[list[tuple[int, Task]]], Iterator[tuple[int, Worked]]],
+        *,
+        later: bool = False,
+        most: int = 0,
     ) -> None:
-        """Invite the participants of every session, let them perform, and play to the deadline."""
-        names = {session.digest: f"{cluster}@{session.round}/{kind}" for cluster, session in sessions.items()}
-
+        """Invite the participants of every session, and play to the deadline. later, most: as in `Task`."""
         for assignment in work.values():
             self._model(assignment.model)
             own_models.check(assignment, kind, self.clients.models, self.clients.owners)
@@ -126,48 +124,11 @@ class ViewBase(ModelKeeping):
                 names = tuple(model.name for model in work[cluster].models)
                 with self._network.timed(SERVER):
                     vectors = [to_bytes(self.server.models[n]) for n in names] if self._owner == "server" else []
-                    tasks = invite(session, kind, names, b"".join(vectors))
+                    tasks = invite(session, kind, names, b"".join(vectors), later=later, most=most)
                 yield from ((SERVER, own_models.named(task, work[cluster].own)) for task in tasks)
 
-        def received(tasks: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
-            for name in names.values():
-                self.clients.received(name, [(i, task) for i, task in tasks if names.get(task.session.digest) == name])
-            return perform(tasks)
-
         by_digest = {session.digest: parties[c] for c, session in sessions.items()}
-        self._network.run(self.clients.parties, by_digest, opening(), received, self._learn)
-
-    def _worked(self, tasks: Sequence[tuple[int, Task]], kind: Work) -> Iterator[tuple[int, LocalWork]]:
-        """The clients' results, each from the model that came in its own task, or from the one that clients hold under its name.
-
-        Whoever says that it has no samples, or a number of them that cannot be, sits out.
-
-        Of a client that starts from a model of its own, the second one named, the vector is the difference from the first.
-        """
-        starts: dict[tuple[tuple[str, ...], bytes], tuple[Vector, ...]] = {}  # one copy of what came to many
-        jobs, ahead = [], dict[int, Vector]()
-        for client, task in tasks:
-            names = task.models
-            own = self.clients.models[task.own] if task.own not in ("", *names) else None
-            if (public := (names, task.vector)) not in starts:
-                sent = np.split(from_bytes(task.vector), len(names)) if task.vector else [self.clients.models[n] for n in names]
-                starts[public] = tuple(sent)
-            given, sketch = starts[public], self._sketch_of(task, kind)
-            if own is not None:
-                ahead[client] = own - given[0]
-            start = given[0] if own is None else own
-            jobs.append(LocalJob(client, task.round, kind, start, given if kind == "slots" else (), sketch))
-        for client, result in self._setup.workers(jobs):
-            if type(result.samples) is not int or not 1 <= result.samples <= MOST_SAMPLES:
-                self._reject([client], f"a number of samples that is not a whole number from 1 to {MOST_SAMPLES}")
-                continue
-            if client in ahead:
-                result = replace(result, vector=ahead[client] + result.vector)
-            yield client, result
-
-    def _sketch_of(self, task: Task, kind: Work) -> Callable[[], TwoStage] | None:
-        """Draws the sketch of this work that clients share, where they share one before they upload."""
-        return None
+        self._network.run(self.clients.parties, by_digest, opening(), no_work, self._learn)
 
     def _learn(self, client: int, effect: Learned) -> None:
         raise ValueError("no sum is published to clients under this protection")
@@ -216,7 +177,7 @@ class ViewBase(ModelKeeping):
 
         self._network.allow(sum(map(len, vectors)) + 300 * len(names) + HEAD_BYTES)
         opening = ((SERVER, effect) for effect in choosing.offer(session, names, vectors))
-        self._network.run(self._choosers, {session.digest: server}, opening, lambda tasks: iter(()), self._learn, judge)
+        self._network.run(self._choosers, {session.digest: server}, opening, no_work, self._learn, judge)
         chosen: Mapping[int, int] = server.state.chosen
         size = len(names) * len(self._setup.initial)
         self._disclose(round, "clients", choosing.KIND, session.roster, size, "the models that they were offered")
@@ -233,7 +194,7 @@ class ViewBase(ModelKeeping):
 
         def trained(client: int) -> Vector:
             of, model = held[client]
-            return self.observe(model) + self.clients.held[of.name][client].vector
+            return self.observe(model) + self.clients.parties[client].held[of.name].vector
 
         if missing := sorted({i for pair in question.pairs for i in pair} - held.keys()):
             raise Refused(f"client {missing[0]} did not answer in round {round}; compare the clients that did")
@@ -267,12 +228,13 @@ class ViewBase(ModelKeeping):
         self._forget_round()
 
     def _forget_round(self) -> None:
-        for store in (self.server.means, self.clients.means, self.server.uploads, self.clients.held, self.clients.started):
+        for store in (self.server.means, self.clients.means, self.server.uploads):
             store.clear()
+        self.clients.forget()
         self._gate.forget()
 
     def save(self) -> Snapshot:
-        next_round = {i: dict(p.state.next_round) for i, p in self.clients.parties.items()}
+        next_round = {i: dict(p.role.state.next_round) for i, p in self.clients.parties.items()}
         for i, chooser in self._choosers.items():
             if chooser.state.next_round:
                 next_round[i] |= {choosing.KIND: chooser.state.next_round}
@@ -295,7 +257,7 @@ class ViewBase(ModelKeeping):
         for i, party in self.clients.parties.items():
             rounds = dict(snapshot.next_round.get(i, {}))
             self._choosers[i].state = replace(self._choosers[i].state, next_round=rounds.pop(choosing.KIND, 0))
-            party.state = replace(party.state, next_round=rounds)
+            party.role.state = replace(party.role.state, next_round=rounds)
         if snapshot.pairs:
             self._comparison().restore(snapshot.pairs, snapshot.remembered)
         self._network.messages, self._network.bytes_up, self._network.bytes_down = astuple(snapshot.traffic)

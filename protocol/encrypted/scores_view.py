@@ -1,7 +1,7 @@
 """Inner products in the view of encryption: of encrypted secret sketches, which one client opens and says rounded."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from ...crypto.ckks import PRODUCTS
 from ...crypto.ckks import Encrypted as Ciphertexts
-from ...crypto.projection import TwoStage
-from ..answers import Gram, Model, Remembered, Snapshot, Updates, Work
+from ..answers import Gram, Model, Remembered, Snapshot, Updates
 from ..errors import ProtocolError, Refused
 from ..gate import Rules
 from ..gram import centred, cosines_about
 from ..history import EDGE, KEPT, of_split, parted
 from ..messages import HEAD_BYTES, Task
+from ..participant import Unfit
 from ..roles import Party, Worked
 from ..session import SERVER, Session
 from ..sketch_view import DEVIATIONS
@@ -39,8 +39,8 @@ class EncryptedScores(EncryptedSlotSums):
 
     with_a_client = "every update in full: any one client holds the key that all updates are encrypted under"
 
-    def __init__(self, setup: Setup, policy: Policy, rules: Rules, k: int) -> None:
-        super().__init__(setup, policy, rules, k)
+    def __init__(self, setup: Setup, policy: Policy, rules: Rules, k: int, unfit: Unfit) -> None:
+        super().__init__(setup, policy, rules, k, unfit)
         self._remembered: dict[str, dict[int, NDArray[np.float32]]] = {}  # at the clients: what they encrypted, to do it again
 
     def gram(self, updates: Updates, /, *, origin: bool = False) -> Gram:
@@ -68,9 +68,6 @@ class EncryptedScores(EncryptedSlotSums):
 
     def _error(self, session: bytes) -> float:
         return DEVIATIONS * self._sketch(session).error + score_tolerance(self._policy.digits)
-
-    def _sketch_of(self, task: Task, kind: Work) -> Callable[[], TwoStage] | None:
-        return (lambda: self._sketch(b"")) if self._policy.keys == "run" else None
 
     def _sketch_session(self, updates: Updates) -> Session:
         return Session(SKETCH, self._setup.run, updates.round, updates.name, updates.clients, 1)
@@ -138,8 +135,8 @@ class EncryptedScores(EncryptedSlotSums):
         self._all_there(updates, sketches, chosen)
         name = unused(f"{updates.name}{purpose}", self.server.kept)
         self.server.kept[name] = {i: sketches[i] for i in chosen}
-        held, digest = self.clients.held[updates.name], self._sketch_session(updates).digest
-        shown = {i: held[i].sketched for i in chosen}
+        digest = self._sketch_session(updates).digest
+        shown = {i: self.clients.parties[i].held[updates.name].sketched for i in chosen}
         self._remembered[name] = {i: sketch_of(self._holders[i].state, digest, x).astype(np.float32) for i, x in shown.items()}
         return Remembered(name, chosen, of=len(updates.clients))
 

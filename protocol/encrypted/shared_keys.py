@@ -13,10 +13,11 @@ from ..errors import ProtocolError
 from ..gate import Rules
 from ..group_seed import PROTOCOL as SEED_EXCHANGE
 from ..group_seed import agree
-from ..held_view import HeldView
+from ..held_view import HeldView, holding
 from ..in_process import Fault, InProcess
 from ..leverage import Row
 from ..messages import HEAD_BYTES, Task
+from ..participant import Unfit
 from ..roles import Effect, Learned, Party, Worked
 from ..session import SERVER, Session
 from ..sides import ServerSide
@@ -53,18 +54,20 @@ class SharedKeys(HeldView):
 
     server: EncryptedServer
 
-    def __init__(self, setup: Setup, policy: Policy, rules: Rules, k: int) -> None:
+    def __init__(self, setup: Setup, policy: Policy, rules: Rules, k: int, unfit: Unfit) -> None:
         session = Session(SEED_EXCHANGE, setup.run, 0, "all", tuple(sorted(setup.clients)), len(setup.clients))
         seed, exchanged = agree(session, setup.entropy, setup.tap)
-        network = InProcess(setup.tap, max_bytes=HEAD_BYTES)
+        network = InProcess(setup.tap, max_bytes=HEAD_BYTES, computers=setup.workers)
         network.add_costs(exchanged)
         network.messages, network.bytes_up, network.bytes_down = exchanged.messages, exchanged.bytes_up, exchanged.bytes_down
-        super().__init__(setup, "clients", rules, network)
+        d = len(setup.initial)
+        secret = SketchSecret(seed, setup.run, policy.keys, d, min(k, max(d // 2, 1)))
+        conduct = holding(unfit, lambda task: (lambda: secret(b"")) if policy.keys == "run" else None)
+        super().__init__(setup, "clients", rules, network, conduct)
         self.server = EncryptedServer()
         self._policy = policy
         self._everybody = session.roster
-        d = len(setup.initial)
-        self._sketch = SketchSecret(seed, setup.run, policy.keys, d, min(k, max(d // 2, 1)))
+        self._sketch = secret
         self._holders = {i: Party(i, Idle(i, setup.run, policy, seed, self._sketch, d), client_step) for i in session.roster}
         self._opened: dict[bytes, NDArray[np.float32]] = {}  # at the clients: means by session digest
         network.allow(PRODUCTS.context_bytes + PRODUCTS.encrypting_bytes + SEALED_BYTES + HEAD_BYTES)

@@ -4,8 +4,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from ...crypto.ckks import SUMS as SUM_PARAMETERS
 from ..answers import Assignment, BelowFloor, Sum, Updates, Vector
 from ..errors import Refused
@@ -13,13 +11,11 @@ from ..in_process import Fault
 from ..messages import HEAD_BYTES, Task
 from ..roles import Party, Worked
 from ..session import SERVER, Session
-from ..slot_work import check, misfit
-from ..view import LocalWork
+from ..slot_work import check
 from ..view_base import Clients, unused
 from . import slot_server
 from .keys import KeyName
 from .messages import SEALED_BYTES
-from .scaling import unsummable
 from .shared_keys import SharedKeys
 from .slots import PROTOCOL, EncryptedSlots
 
@@ -43,20 +39,7 @@ class EncryptedSlotSums(SharedKeys):
         members = work.members or work.participants
         for party in self._holders.values():  # as all parties agreed beforehand
             party.state = replace(party.state, slots=how)
-        results: dict[int, LocalWork] = {}
-
-        def perform(tasks: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
-            for client, result in self._worked(tasks, "slots"):
-                with self._network.timed(client):
-                    reason = misfit(result, count, d, most) or unsummable(result.vector.ravel(), 1)
-                if reason is not None:
-                    self._reject([client], reason)
-                    continue
-                results[client] = result
-                yield client, Worked(np.zeros(0, np.float32), 1)
-
-        updates = self._heard(round, {name: work}, "slots", perform)[name]
-        self.clients.held[updates.name] = {i: results[i] for i in updates.clients}
+        updates = self._heard(round, {name: work}, "slots", most=most)[name]
         try:
             ended, means = self._summed(how, updates, members)
         except Refused as error:

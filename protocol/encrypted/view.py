@@ -19,10 +19,14 @@ from ..held_view import Question
 from ..in_process import Fault
 from ..leverage import Row
 from ..messages import Task
+from ..model_keeping import UNUSABLE
+from ..participant import Unfit
 from ..personal import PersonalQuestion
 from ..roles import Party, Worked
 from ..session import SERVER, Session
 from ..sketch_keys import Keys
+from ..slot_work import misfit
+from ..uploads import usable
 from ..view import LocalWork, Setup
 from ..view_base import unused
 from . import sum as encrypted_sum
@@ -84,10 +88,8 @@ class EncryptedView(EncryptedScores):
     """Answers sums by encrypted sums, and inner products by encrypted scores. Implements `ServerView`."""
 
     def __init__(self, setup: Setup, how: Encrypted) -> None:
-        super().__init__(setup, Policy(how.rules.least, how.rules.least, how.keys, how.digits), how.rules, how.k)
-
-    def _unfit(self, work: LocalWork) -> str | None:
-        return super()._unfit(work) or unsummable(work.vector, 1) or unsketchable(work.sketched)
+        policy = Policy(how.rules.least, how.rules.least, how.keys, how.digits)
+        super().__init__(setup, policy, how.rules, how.k, unfit_of(len(setup.initial)))
 
     def _countable(self, updates: Updates, rows: Mapping[str, Row], name: str, weights: Weights) -> None:
         """Nobody can hold sums with sample counts against the floor here: clients have no way to sum their weights first."""
@@ -186,3 +188,16 @@ class EncryptedView(EncryptedScores):
 
     def coordinates(self, updates: Updates, name: str, rule: Callable[[NDArray[np.float32]], NDArray[np.float32]], /) -> Sum:
         raise Refused("order statistics of coordinates need the coordinates, which this protection hides; use Plain or Permuted")
+
+
+def unfit_of(d: int) -> Unfit:
+    """What a client holds its work against before it says that it takes part."""
+
+    def unfit(task: Task, work: LocalWork) -> str | None:
+        if task.work == "slots":
+            return misfit(work, len(task.models), d, task.most) or unsummable(work.vector.ravel(), 1)
+        if not usable(work.vector):
+            return UNUSABLE
+        return unsummable(work.vector, 1) or unsketchable(work.sketched)
+
+    return unfit

@@ -61,6 +61,10 @@ class GivenUpdates:
         _check(plan, given, alive, rules)
         return self._keeping(plan, replace(given, alive=encoded))
 
+    def signed(self, update: bytes) -> tuple[int, ...]:
+        """The survivor set that it signed for the sums of this update; empty if it signed none."""
+        return _ids(self.updates[update].alive) if update in self.updates else ()
+
     def _with(self, plan: Plan) -> Given:
         given = self.updates.get(plan.terms.update, Given(peers(plan)))
         if given.peers != peers(plan):

@@ -1,34 +1,31 @@
 """Sessions of the masked sum in a view: planned for clients that hold updates, played to their end, several in one pass."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-
-import numpy as np
 
 from ...crypto.entropy import Entropy
 from ...crypto.identity import verify, verifying_once
 from ..answers import Remembered, Snapshot, Traffic, Updates
 from ..errors import Refused
 from ..gate import Rules
-from ..in_process import Fault, InProcess
+from ..in_process import Fault, InProcess, no_work
 from ..leverage import Row
-from ..messages import Task
 from ..offset_view import OffsetSketches
-from ..roles import Deadline, Party, Worked
+from ..participant import Unfit
+from ..roles import Deadline, Party
 from ..session import SERVER, Session
 from ..sketch_keys import SketchKeys
 from ..uploads import to_bytes
-from ..view import LocalWork, Setup
+from ..view import Setup
 from ..view_base import Clients
+from .client_inputs import Inputs, Numbers
 from .graph import Parameters, solve
+from .member import Input, Member
 from .server import Advertising, Failed, Summed, propose, server_step
 from .sum import Members, max_bytes
-from .terms import PROTOCOL, Plan, Policy, Ring, Terms, encode_weights
-
-Input = Callable[[int, LocalWork], Ring | str]
-"""What a client puts in, made from its work; or why it cannot."""
+from .terms import PROTOCOL, Plan, Policy, Terms, encode_weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,20 +49,22 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Masking:
-    """One session to be played. input: asked of a client once its masks stand."""
+    """One session to be played. input: in place of what members make of their own work."""
 
     plan: Plan
     updates: Updates
-    input: Input
+    input: Input | None = None
 
 
 class MaskingView(OffsetSketches):
     """The clients' and the server's parts in masked sums. rules: also what clients insist on. dropped: largest share
     of a sum's clients that drops out."""
 
-    def __init__(self, setup: Setup, rules: Rules, secret: SketchKeys, network: InProcess, dropped: float) -> None:
+    def __init__(
+        self, setup: Setup, rules: Rules, secret: SketchKeys, network: InProcess, dropped: float, unfit: Unfit, numbers: Numbers
+    ) -> None:
         before = Traffic(network.messages, network.bytes_up, network.bytes_down)
-        super().__init__(setup, "server", rules, secret, before)
+        super().__init__(setup, "server", rules, secret, before, unfit)
         self.add_costs(network)
         self._dropped = dropped
         if len(setup.clients) >= rules.least:
@@ -77,7 +76,8 @@ class MaskingView(OffsetSketches):
         policy = Policy(min_cohort=rules.least, min_survivors=rules.floor, corrupt=rules.corrupt)
         self._enrolled = members.enrolled
         check = verifying_once() if setup.checks_once else verify
-        self._maskers = members.parties(setup.run, bytes(32), policy, setup.entropy, check)
+        maskers = members.parties(setup.run, bytes(32), policy, setup.entropy, check)
+        self._maskers = {i: Member(masker, self.clients.parties[i], Inputs(i, numbers)) for i, masker in maskers.items()}
 
     @property
     def _entropy(self) -> Entropy:
@@ -112,7 +112,8 @@ class MaskingView(OffsetSketches):
 
     def _started(self, updates: Updates, client: int) -> bytes:
         """SHA-256 of the models that came to this client with the task; empty if none did."""
-        return self.clients.started.get(updates.name, {}).get(client, b"")
+        taken = self.clients.parties[client].taken.get(updates.name)
+        return b"" if taken is None else taken.model
 
     def _model_digest(self, updates: Updates) -> bytes:
         """SHA-256 of the public models that these updates belong to."""
@@ -128,23 +129,12 @@ class MaskingView(OffsetSketches):
             proposals = [(SERVER, send) for plan in plans.values() for send in propose(plan)]
         servers = {label: Party(SERVER, Advertising(plan), server_step) for label, plan in plans.items()}
         label_of = {client: label for label, plan in plans.items() for client in plan.session.roster}
-
-        def perform(tasks: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
-            names = {client: sessions[label_of[client]].updates.name for client, _ in tasks}
-            for client, work in self._results(names):
-                with self._network.timed(client):
-                    ring = sessions[label_of[client]].input(client, work)
-                if isinstance(ring, str):
-                    self._reject([client], ring)
-                    continue
-                yield client, Worked(ring, 1)
-
         for client, label in label_of.items():
-            received = self._started(sessions[label].updates, client)
-            self._maskers[client].state = replace(self._maskers[client].state, model=received)
+            input, session = sessions[label].input, plans[label].session.digest
+            self._maskers[client].instead = {} if input is None else {session: (sessions[label].updates.name, input)}
         self._network.allow(max(max_bytes(plan.terms) for plan in plans.values()))
         by_digest = {plan.session.digest: servers[label] for label, plan in plans.items()}
-        self._network.run(self._maskers, by_digest, proposals, perform, self._learn)
+        self._network.run(self._maskers, by_digest, proposals, no_work, self._learn)
         for client in label_of:
             self._maskers[client].handle(Deadline())
         return {label: self._ended(label, server.state) for label, server in servers.items()}
@@ -165,11 +155,6 @@ class MaskingView(OffsetSketches):
         """Of how many survivors a client signed the sum of these updates; 0 if it signed none."""
         given = self._maskers[client].state.given.updates.get(self._known(updates).session)
         return 0 if given is None else len(given.alive) // 4
-
-    def _signed_by(self, client: int, plan: Plan) -> Clients:
-        """The survivor set that a client signed in this session; empty if it signed none."""
-        given = self._maskers[client].state.given.updates.get(plan.terms.update)
-        return () if given is None else tuple(np.frombuffer(given.alive, ">u4").tolist())
 
     # --- keeping ------------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,6 @@
 """Sums into K slots with the choice hidden, in the view of secure aggregation: two masked sums, as specs/slots.md has them."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,17 +9,12 @@ from ...crypto.fixed_point import FixedPoint, Nearest, WeightedMean
 from ..answers import Assignment, BelowFloor, Sum, Updates
 from ..errors import Refused
 from ..in_process import Fault
-from ..messages import Task
-from ..roles import Worked
 from ..session import SERVER
-from ..slot_work import check, chosen, misfit
-from ..view import LocalWork
+from ..slot_work import check
 from ..view_base import unused
-from .input import beyond
 from .server import Summed
 from .sessions import Masking, Shape
 from .slots import COUNTING, Slots
-from .terms import Ring
 from .weights_view import WeighingView
 
 
@@ -40,23 +34,10 @@ class MaskedSlots(WeighingView):
     def _slots(self, round: int, name: str, work: Assignment, most: int, how: SlotTerms) -> tuple[Sum | BelowFloor, ...]:
         count, d = check(work, most), len(self._setup.initial)
         labels = [f"{name}/{k}@{round}" for k in range(count)]
-        results: dict[int, LocalWork] = {}
-
-        def perform(tasks: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
-            for client, result in self._worked(tasks, "slots"):
-                with self._network.timed(client):
-                    reason = misfit(result, count, d, most) or beyond(result.vector.ravel(), how.clip)
-                if reason is not None:
-                    self._reject([client], reason)
-                    continue
-                results[client] = result
-                yield client, Worked(np.zeros(0, np.float32), 1)
-
-        updates = self._heard(round, {name: work}, "slots", perform)[name]
+        updates = self._heard(round, {name: work}, "slots", most=most)[name]
         clients = updates.clients
         if len(clients) < max(self._least, 2):
             return tuple(self._unsummed(label, clients) for label in labels)
-        self.clients.held[updates.name] = {i: results[i] for i in clients}
         try:
             grid = FixedPoint.finest(how.ring_bits, how.clip, len(clients), most)
         except ValueError as error:
@@ -77,8 +58,7 @@ class MaskedSlots(WeighingView):
         ones = dict.fromkeys(updates.clients, 1.0)
         size = (32, slots.count, 2, 1.0, 1)  # slots.COUNTS
         counting = self._plan(updates, Shape(f"the counts of {label}", COUNTING, self._least, size, ones, purpose=b"counts"))
-        put_in = Masking(counting, updates, lambda _, work: slots.encode_count(chosen(work)))
-        counted = self._mask({f"counts of {label}": put_in})[f"counts of {label}"]
+        counted = self._mask({f"counts of {label}": Masking(counting, updates)})[f"counts of {label}"]
         if counted is None:
             raise Refused(f"the slots of {label} were not counted")
         words = f"how many clients chose each of {slots.count} slots, of small ones too, and nothing of who did"
@@ -91,18 +71,7 @@ class MaskedSlots(WeighingView):
         grid, alive = slots.grid, dict.fromkeys(counted.clients, 1.0)
         shape = (grid.ring_bits, slots.length, grid.bits, grid.clip, grid.max_weight)
         summing = self._plan(updates, Shape(f"the slots of {label}", session.protocol, threshold, shape, alive, purpose=b"sums"))
-
-        signed = {i: self._signed_by(i, counting) for i in counted.clients}
-
-        def encode(client: int, work: LocalWork) -> Ring | str:
-            """As a client that signed, or did not, who was counted."""
-            try:
-                told = slots.joined(counting.session, signed[client], summing.session)
-            except Refused as error:
-                return str(error)
-            return slots.encode(chosen(work), told, Nearest())
-
-        summed = self._mask({f"slots of {label}": Masking(summing, updates, encode)})[f"slots of {label}"]
+        summed = self._mask({f"slots of {label}": Masking(summing, updates)})[f"slots of {label}"]
         if summed is None:
             raise Refused(f"the slots of {label} were not summed")
         try:

@@ -23,19 +23,25 @@ from ..group_seed import agree
 from ..held_view import Question
 from ..ledger import Ledger, Unit
 from ..leverage import Row
+from ..messages import Task
+from ..model_keeping import UNUSABLE
 from ..pairs.question import PairAnswers, PairQuestion
+from ..participant import Unfit
 from ..personal import PersonalQuestion
 from ..receiver_opened.view import OpenedTerms, ReceiverOpenedSums
 from ..session import SERVER, Session
 from ..sketch_keys import Keys, RatchetedKeys, SketchSecret
+from ..slot_work import misfit
+from ..uploads import usable
 from ..view import LocalWork, Setup
 from ..view_base import Clients, unused
+from .client_inputs import Numbers
 from .input import InputTerms, Total, beyond
 from .noise_view import Cohorts, Noise, NoisySums
 from .server import Summed
 from .sessions import Masking, Shape
 from .slots_view import SlotTerms
-from .terms import PROTOCOL, Ring
+from .terms import PROTOCOL
 from .weights_view import Weighed
 
 
@@ -115,7 +121,8 @@ class MaskedView(ReceiverOpenedSums):
         keys = RatchetedKeys(seed, setup.run, d, k, how.clip * math.sqrt(d))
         secret = keys if how.keys == "session" else SketchSecret(seed, setup.run, how.keys, d, k)
         terms = OpenedTerms(how.ring_bits, how.clip, how.colluding)
-        super().__init__(setup, how.rules, secret, network, how.dropped, terms)
+        numbers = Numbers(d, how.ring_bits, how.clip, how.max_samples, how.rules)
+        super().__init__(setup, how.rules, secret, network, how.dropped, unfit_of(how, d), numbers, terms)
         self._how = how
 
     @property
@@ -137,12 +144,6 @@ class MaskedView(ReceiverOpenedSums):
         if self._noisy is not None and what not in ("sums", "participation"):  # ledgers name those
             self._noisy.disclosed(about, words)
 
-    def _unfit(self, work: LocalWork) -> str | None:
-        return super()._unfit(work) or (beyond(work.vector, self._how.clip) if self._noisy is None else None)
-
-    def _largest_count(self) -> int:
-        return self._how.max_samples
-
     # --- sums ---------------------------------------------------------------------------------------------------------
 
     def _sum(self, questions: Sequence[Question]) -> Mapping[str, Sum]:
@@ -163,12 +164,7 @@ class MaskedView(ReceiverOpenedSums):
             plans = {q.label: plan for q in questions if (plan := self._planned(q.updates, shapes[q.label])) is not None}
         questions = [q for q in questions if q.label in plans]
 
-        def put_in(question: Question, client: int, work: LocalWork) -> Ring | str:
-            terms, first = inputs[question.label], weighed.get(question.label)
-            reason = first.refuses(client, work.samples, plans[question.label].session) if first is not None else None
-            return reason or terms.unfit(work) or terms.encode(work, question.row[client])
-
-        sessions = {q.label: Masking(plans[q.label], q.updates, partial(put_in, q)) for q in questions}
+        sessions = {q.label: Masking(plans[q.label], q.updates) for q in questions}
         ended = self._mask(sessions)
 
         def read(question: Question, summed: Summed) -> Total | None:
@@ -319,3 +315,16 @@ class MaskedView(ReceiverOpenedSums):
         super().restore(snapshot, remembered)
         if self._noisy is not None:
             self._noisy.restore(snapshot.ledgers)
+
+
+def unfit_of(how: Masked, d: int) -> Unfit:
+    """What a client holds its work against before it says that it takes part."""
+
+    def unfit(task: Task, work: LocalWork) -> str | None:
+        if task.work == "slots":
+            return misfit(work, len(task.models), d, task.most) or beyond(work.vector.ravel(), how.clip)
+        if not usable(work.vector):
+            return UNUSABLE
+        return beyond(work.vector, how.clip) if how.noise is None else None
+
+    return unfit

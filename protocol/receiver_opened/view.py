@@ -15,6 +15,7 @@ from ..errors import Refused
 from ..gate import Rules
 from ..in_process import Fault, InProcess
 from ..leverage import largest
+from ..masked.client_inputs import Numbers
 from ..masked.input import beyond
 from ..masked.server import Summed
 from ..masked.sessions import Masking
@@ -22,6 +23,7 @@ from ..masked.slots_view import MaskedSlots
 from ..masked.terms import PROTOCOL as SUM_PROTOCOL
 from ..masked.terms import Plan, Ring
 from ..messages import HEAD_BYTES, Task
+from ..participant import Unfit
 from ..personal import PersonalQuestion
 from ..roles import Deadline, Effect, Learned, Party, Worked
 from ..session import SERVER, Session
@@ -51,9 +53,17 @@ class ReceiverOpenedSums(MaskedSlots):
     """Answers personal sums."""
 
     def __init__(
-        self, setup: Setup, rules: Rules, secret: SketchKeys, network: InProcess, dropped: float, terms: OpenedTerms
+        self,
+        setup: Setup,
+        rules: Rules,
+        secret: SketchKeys,
+        network: InProcess,
+        dropped: float,
+        unfit: Unfit,
+        numbers: Numbers,
+        terms: OpenedTerms,
     ) -> None:
-        super().__init__(setup, rules, secret, network, dropped)
+        super().__init__(setup, rules, secret, network, dropped, unfit, numbers)
         self._opened_terms = terms
         self._opening_policy = OpeningPolicy(rules.floor, terms.colluding, corrupt=rules.corrupt)
         self._openers = members_of(self._members, setup.run, bytes(32), self._opening_policy, setup.entropy)
@@ -165,7 +175,7 @@ class ReceiverOpenedSums(MaskedSlots):
         if weight == 0:
             return None
         with self._network.timed(receiver):
-            own = alone * self.clients.held[updates.name][receiver].vector.astype(np.float64) if alone else 0.0
+            own = alone * self.clients.parties[receiver].held[updates.name].vector.astype(np.float64) if alone else 0.0
             mean = ((opening.largest * total.astype(np.float64) + own) / weight).astype(np.float32)
         clients = tuple(sorted({*summed.clients, receiver})) if alone else summed.clients
         error = math.sqrt(d) * opening.error(len(summed.clients), Nearest()) * opening.largest / abs(weight)

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...crypto.entropy import Entropy
-from ..in_process import Fault, InProcess
+from ..in_process import Fault, InProcess, no_work
 from ..messages import HEAD_BYTES, Task
-from ..roles import Effect, Learned, Party, Step, Worked
+from ..roles import Effect, Learned, Party, Role, Step, Worked
 from ..session import DEALER, SECOND_SERVER, SERVER, Session
 from ..uploads import Policy
 from .asking import GramAnswered, SumAnswered, Unanswered, ask_gram, ask_sum, asking_step, keep
@@ -49,10 +49,10 @@ def helper_parties(run: bytes, terms: Terms, policy: Policy, entropy: Entropy) -
 
 def collect(
     network: InProcess,
-    parties: Mapping[int, Party],
+    parties: Mapping[int, Role],
     terms: Terms,
     sessions: Sequence[tuple[Session, str, tuple[str, ...], bytes]],
-    perform: Perform,
+    perform: Perform = no_work,
     slots: SharedSlots | None = None,
 ) -> list[Collected]:
     """Play uploads. sessions: each with its kind of work, the models' names and their bytes. parties: clients and helpers.
@@ -61,7 +61,8 @@ def collect(
     out.
     """
     servers = {session.digest: Party(SERVER, Collecting(session, terms, slots=slots), server_step) for session, *_ in sessions}
-    first = ((SERVER, effect) for session in sessions for effect in opening(*session))
+    most = 0 if slots is None else slots.most
+    first = ((SERVER, effect) for session in sessions for effect in opening(*session, most=most))
     network.run(parties, servers, first, perform, _no_lesson)
     ended: list[Collected] = [server.state for server in servers.values()]
     if slots is None:
@@ -75,7 +76,7 @@ def collect(
 
 def gram(
     network: InProcess,
-    parties: Mapping[int, Party],
+    parties: Mapping[int, Role],
     terms: Terms,
     run: bytes,
     number: int,
@@ -90,7 +91,7 @@ def gram(
 
 def sums(
     network: InProcess,
-    parties: Mapping[int, Party],
+    parties: Mapping[int, Role],
     terms: Terms,
     run: bytes,
     number: int,
@@ -103,7 +104,7 @@ def sums(
 
 
 def slot_sums(
-    network: InProcess, parties: Mapping[int, Party], slots: SharedSlots, run: bytes, number: int, collected: Collected
+    network: InProcess, parties: Mapping[int, Role], slots: SharedSlots, run: bytes, number: int, collected: Collected
 ) -> SlotsAnswered | Unanswered:
     """Play the question about an upload into slots."""
     state, effects = ask_slots(slots, run, number, collected)
@@ -111,21 +112,17 @@ def slot_sums(
     return answer
 
 
-def forget(network: InProcess, parties: Mapping[int, Party], run: bytes, number: int, rows: Sequence[Row]) -> None:
+def forget(network: InProcess, parties: Mapping[int, Role], run: bytes, number: int, rows: Sequence[Row]) -> None:
     """Make the second server forget everything but these rows, which must be grouped by session."""
-    network.run(parties, {}, [(SERVER, keep(run, number, rows))], _no_work, _no_lesson)
+    network.run(parties, {}, [(SERVER, keep(run, number, rows))], no_work, _no_lesson)
 
 
 def _play(
-    network: InProcess, parties: Mapping[int, Party], state: Any, effects: Iterable[Effect], step: Step = asking_step
+    network: InProcess, parties: Mapping[int, Role], state: Any, effects: Iterable[Effect], step: Step = asking_step
 ) -> Any:
     server = Party(SERVER, state, step)
-    network.run(parties, {state.question: server}, ((SERVER, effect) for effect in effects), _no_work, _no_lesson)
+    network.run(parties, {state.question: server}, ((SERVER, effect) for effect in effects), no_work, _no_lesson)
     return server.state
-
-
-def _no_work(_: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
-    return iter(())
 
 
 def _no_lesson(_: int, __: Learned) -> None:

@@ -4,8 +4,9 @@ Spec: specs/slots.md. Neither server tells a client's zeros from its vectors. Bo
 to the first the sums of those slots that reach the floor; nothing of the others is opened to anybody.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,8 @@ from ..errors import Refused
 from ..history import History
 from ..in_process import Fault
 from ..messages import Task
-from ..roles import Party, Worked
+from ..participant import Conduct
+from ..roles import Party, Role
 from ..session import SECOND_SERVER, SERVER, Session
 from ..slot_work import check, misfit
 from ..uploads import to_bytes
@@ -37,9 +39,10 @@ class TwoServerSlots(History):
     """Answers sums into slots. `TwoServerView` has what is declared here."""
 
     _terms: Terms
+    helpers: dict[int, Party]
 
     @property
-    def _parties(self) -> dict[int, Party]:
+    def _parties(self) -> dict[int, Role]:
         raise NotImplementedError
 
     def _next_question(self) -> int:
@@ -57,8 +60,8 @@ class TwoServerSlots(History):
         except ValueError as error:
             raise Refused(f"slots of {name}: {error}") from None
         labels = [f"{name}/{k}@{round}" for k in range(count)]
-        for party in (p for i, p in self._parties.items() if i >= 0 or i == SECOND_SERVER):  # as all parties agreed beforehand
-            party.state = replace(party.state, slots=how)
+        for role in [*(p.role for p in self.clients.parties.values()), self.helpers[SECOND_SERVER]]:  # as all parties agreed
+            role.state = replace(role.state, slots=how)
         self._network.allow(max_bytes(how.terms, 0) + COMMITMENT_BYTES * len(work.participants))
         try:
             collected = self._shared(round, name, work, how)
@@ -71,21 +74,10 @@ class TwoServerSlots(History):
     def _shared(self, round: int, name: str, work: Assignment, how: SharedSlots) -> Collected:
         """The upload. Raises ValueError where too few clients sent."""
 
-        def perform(tasks: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
-            for client, result in self._worked(tasks, "slots"):
-                with self._network.timed(client):
-                    reason = self._unfit(result, how)
-                if reason is not None:
-                    self._reject([client], reason)
-                    continue
-                with self._network.timed(client):
-                    shared = how.shared(result)
-                yield client, Worked(shared, 1)
-
         models = [self._model(model) for model in work.models]
         session = Session(f"{PROTOCOL}/{SLOTS}", self._setup.run, round, name, work.participants, 1)
         task = (session, SLOTS, tuple(m.name for m in work.models), b"".join(map(to_bytes, models)))
-        (collected,) = collect(self._network, self._parties, how.terms, [task], perform, how)
+        (collected,) = collect(self._network, self._parties, how.terms, [task], slots=how)
         if collected.alone:
             self._network.faults.append(Fault(SECOND_SERVER, "it did not say whose keys of the slots it holds"))
         if len(collected.received) < max(self._least, 2):
@@ -93,10 +85,6 @@ class TwoServerSlots(History):
             self._disclose(round, "second server", "slots", tuple(sorted(collected.received)), 0, words)
             raise ValueError(f"{len(collected.received)} clients sent where {max(self._least, 2)} are the fewest")
         return collected
-
-    def _unfit(self, result: LocalWork, how: SharedSlots) -> str | None:
-        """Why a client cannot share this work, or None."""
-        return misfit(result, how.count, how.d, how.most) or how.beyond(result)
 
     def _opened(self, round: int, collected: Collected, how: SharedSlots) -> SlotsAnswered:
         """Counts and sums, as the second server opens them. Raises ValueError where it opens nothing."""
@@ -135,3 +123,20 @@ class TwoServerSlots(History):
             norm = float(np.linalg.norm(vector)) / weight
             answered.append(Sum(mean_name, "server", clients, float(weight), 0.0, norm, how.error))
         return answered
+
+
+def conduct_of(terms: Terms) -> Conduct:
+    """Clients share what they computed between the servers, and keep nothing."""
+
+    def slots_of(task: Task) -> SharedSlots:
+        return SharedSlots(len(task.models), terms.length, task.most, terms.max_norm, terms.rules.least)
+
+    def unfit(task: Task, work: LocalWork) -> str | None:
+        if task.work != "slots":
+            return None  # the role withholds what is out of bounds
+        return misfit(work, len(task.models), terms.length, task.most) or slots_of(task).beyond(work)
+
+    def put(task: Task, work: LocalWork) -> Any:
+        return slots_of(task).shared(work) if task.work == "slots" else work.vector
+
+    return Conduct(unfit, put, lambda task: False, lambda task: None)

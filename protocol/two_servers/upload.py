@@ -187,10 +187,10 @@ class Collected:
     without: tuple[int, ...] = ()
 
 
-def opening(session: Session, work: str, models: tuple[str, ...], vector: bytes) -> tuple[Effect, ...]:
+def opening(session: Session, work: str, models: tuple[str, ...], vector: bytes, *, most: int = 0) -> tuple[Effect, ...]:
     """The server's first move: the session to the second server, then a task for every client on the roster."""
-    task = Task(*session.fields, work, models, b"")
-    return Send(Envelope(session.digest, SERVER, SECOND_SERVER, task)), *invite(session, work, models, vector)
+    task = Task(*session.fields, work, models, b"", most=most)
+    return Send(Envelope(session.digest, SERVER, SECOND_SERVER, task)), *invite(session, work, models, vector, most=most)
 
 
 def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:

@@ -5,7 +5,7 @@ Gram questions are answered on projections that are drawn after the upload, so n
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,8 +17,7 @@ from ..errors import ProtocolError, Refused
 from ..gram import centred, cosines_about
 from ..history import EDGE, KEPT, of_split, parted
 from ..in_process import Fault, InProcess
-from ..messages import Task
-from ..roles import Party, Worked
+from ..roles import Role
 from ..session import SECOND_SERVER, SERVER, Session
 from ..sides import ClientSide
 from ..uploads import Policy, to_bytes
@@ -28,7 +27,7 @@ from .asking import Unanswered, consistent
 from .questions import Row
 from .run import client_parties, collect, forget, gram, helper_parties, max_bytes, sums
 from .sides import QUESTION, FirstServer, Shared, packed, unpacked
-from .slots import TwoServerSlots
+from .slots import TwoServerSlots, conduct_of
 from .terms import PROTOCOL, Terms, Words
 from .upload import Collected
 
@@ -72,9 +71,9 @@ class TwoServerView(TwoServerSlots):
 
     def __init__(self, setup: Setup, terms: Terms) -> None:
         policy = Policy(min_cohort=1)
-        clients = ClientSide(setup, policy, None)
-        clients.parties = client_parties(setup.clients, setup.run, terms, policy, setup.entropy)
-        network = InProcess(setup.tap, max_bytes=max_bytes(terms, len(setup.clients)))
+        roles = client_parties(setup.clients, setup.run, terms, policy, setup.entropy)
+        clients = ClientSide(roles.values(), conduct_of(terms))
+        network = InProcess(setup.tap, max_bytes=max_bytes(terms, len(setup.clients)), computers=setup.workers)
         super().__init__(setup, "server", terms.rules, clients, network)
         self.server = FirstServer(self.server.models)
         self.helpers = helper_parties(setup.run, terms, policy, setup.entropy)
@@ -86,7 +85,7 @@ class TwoServerView(TwoServerSlots):
         self._rejected: dict[str, set[int]] = {}
 
     @property
-    def _parties(self) -> dict[int, Party]:
+    def _parties(self) -> dict[int, Role]:
         return {**self.clients.parties, **self.helpers}
 
     # --- work ---------------------------------------------------------------------------------------------------------
@@ -101,11 +100,8 @@ class TwoServerView(TwoServerSlots):
             model = assignment.model.name
             sessions.append((session, kind, (model,), to_bytes(self._model(assignment.model))))
 
-        def perform(tasks: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
-            return ((client, Worked(r.vector, r.samples)) for client, r in self._worked(tasks, kind))
-
         answered = {}
-        for cluster, collected in zip(work, collect(self._network, self._parties, self._terms, sessions, perform), strict=True):
+        for cluster, collected in zip(work, collect(self._network, self._parties, self._terms, sessions), strict=True):
             self._reject(collected.withheld, f"the {kind} is not finite, or its norm exceeds max_norm={self._terms.max_norm}")
             if collected.alone:
                 self._network.faults.append(Fault(SECOND_SERVER, f"it did not say whose keys of {cluster}@{round} it holds"))

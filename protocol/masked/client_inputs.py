@@ -1,0 +1,129 @@
+"""What one client puts into masked sums: made of its own work, of what came to it, and of numbers that it knew before the run.
+
+The server's half makes the same terms on its own; where a proposal's are not those that belong to the client's own work, it
+declines. Sums of weights and counts of slots come before the sums that they are for: a client goes by those that it signed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ...crypto.fixed_point import FixedPoint, Nearest
+from ..errors import Refused
+from ..gate import Rules
+from ..leverage import Row
+from ..slot_work import chosen
+from ..view import LocalWork
+from .given import GivenUpdates
+from .input import LIMBS, InputTerms
+from .slots import COUNTING, Slots
+from .terms import Plan, Ring, decode_weights
+from .weighing import WEIGHED, WEIGHTS, Weighing, told
+
+SLOT_SUMS = "masked sum/slots "
+"""How the protocol of a sum into slots begins, after that of its counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """What a client knows of masked sums before the run. d: coordinates of an update. The others as in `Masked`."""
+
+    d: int
+    ring_bits: int
+    clip: float
+    max_samples: int
+    rules: Rules
+
+
+@dataclass(slots=True)
+class Inputs:
+    """One client's. before: sessions of this round that others follow: sums of weights, counts of slots; by digest."""
+
+    me: int
+    numbers: Numbers
+    before: dict[bytes, Plan] = field(default_factory=dict)
+
+    def put_in(self, plan: Plan, work: LocalWork, most: int, given: GivenUpdates) -> Ring | str:
+        """The input, or why there is none. most: largest share in a slot that the task named. given: what it signed."""
+        protocol = plan.session.protocol
+        if not _row(plan).get(self.me):
+            return "a sum in which it does not count"
+        self.before = {digest: p for digest, p in self.before.items() if p.session.round == plan.session.round}
+        if protocol.startswith(f"{WEIGHTS}/"):
+            self.before[plan.session.digest] = plan
+            return self._weight(plan, work)
+        if protocol == COUNTING:
+            self.before[plan.session.digest] = plan
+            return self._slots(plan, work, most).encode_count(chosen(work))
+        if protocol.startswith(SLOT_SUMS):
+            return self._into_slots(plan, work, most, given)
+        if protocol.startswith(f"{WEIGHED} ") and (reason := self._too_heavy(plan, work, given)):
+            return reason
+        return self._vector(plan, work)
+
+    # --- updates ------------------------------------------------------------------------------------------------------
+
+    def _vector(self, plan: Plan, work: LocalWork) -> Ring | str:
+        row, terms, numbers = _row(plan), plan.terms, self.numbers
+        counted = numbers.max_samples if terms.times_samples else 0
+        energy = terms.length == numbers.d + (2 if counted else 1) + LIMBS
+        inputs = InputTerms(terms.ring_bits, numbers.clip, len(row), max(map(abs, row.values())), counted, energy)
+        expected = inputs.length(numbers.d), inputs.fixed.bits, numbers.clip
+        if (terms.length, terms.bits, terms.clip) != expected:
+            return "terms that do not belong to a sum of this update"
+        return inputs.unfit(work) or inputs.encode(work, row[self.me])
+
+    # --- weights that count samples -----------------------------------------------------------------------------------
+
+    def _weight(self, plan: Plan, work: LocalWork) -> Ring | str:
+        row, most = _row(plan), self.numbers.max_samples
+        share = abs(row[self.me]) / max(map(abs, row.values())) * work.samples / most
+        if share > 1:
+            return f"{work.samples} samples are more than the {most} of protection.max_samples"
+        return self._weighing(row, plan).encode(share)
+
+    def _too_heavy(self, plan: Plan, work: LocalWork, given: GivenUpdates) -> str | None:
+        """Why its weight is too much of what this sum would be of, or why it cannot know, or None."""
+        reason = "a sum that counts samples, without sums of the weights before it"
+        for first in (p for p in self.before.values() if p.session.protocol.startswith(f"{WEIGHTS}/")):
+            alive = given.signed(first.terms.update)
+            try:
+                sums = told(first.session, alive, plan.session)
+            except Refused as error:
+                reason = str(error)
+                continue
+            row = _row(first)
+            weight = abs(row[self.me]) / max(map(abs, row.values())) * work.samples / self.numbers.max_samples
+            there = {i: row[i] for i in alive}
+            if self._weighing(there, first).holds(weight, sums, len(plan.session.roster), plan.session.threshold):
+                return None
+            return "its weight, times its samples, would be too much of the sum for the floor"
+        return reason
+
+    def _weighing(self, row: Row, first: Plan) -> Weighing:
+        """row: of those that are left. first: the session in which weights are summed."""
+        largest = max(map(abs, _row(first).values()))
+        return Weighing(tuple(sorted((abs(a) / largest for a in row.values()), reverse=True)), self.numbers.rules)
+
+    # --- slots --------------------------------------------------------------------------------------------------------
+
+    def _slots(self, counting: Plan, work: LocalWork, most: int) -> Slots:
+        numbers, rules = self.numbers, self.numbers.rules
+        grid = FixedPoint.finest(numbers.ring_bits, numbers.clip, len(counting.session.roster), most)
+        return Slots(len(work.shares), numbers.d, grid, rules.floor, rules.corrupt)
+
+    def _into_slots(self, plan: Plan, work: LocalWork, most: int, given: GivenUpdates) -> Ring | str:
+        reason = "a sum into slots, without counts before it"
+        for counting in (p for p in self.before.values() if p.session.protocol == COUNTING):
+            slots = self._slots(counting, work, most)
+            try:
+                opened = slots.joined(counting.session, given.signed(counting.terms.update), plan.session)
+            except Refused as error:
+                reason = str(error)
+                continue
+            return slots.encode(chosen(work), opened, Nearest())
+        return reason
+
+
+def _row(plan: Plan) -> Mapping[int, float]:
+    """The public weights of a sum, over its roster."""
+    return decode_weights(plan.session.roster, plan.terms.weights)

@@ -1,0 +1,113 @@
+"""One client in masked sums: its role, and the work that it puts in, which is its own and about the model that came to it."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from ..messages import MOST_REASON, Declined, Envelope
+from ..participant import Participant, Taken
+from ..roles import Compute, Computed, Deadline, Effect, Event, Party, Perform, Received, Send, Worked
+from ..session import SERVER
+from ..view import LocalWork
+from .client_inputs import SLOT_SUMS, Inputs
+from .client_phases import Idle
+from .messages import Proposal
+from .slots import COUNTING
+from .terms import Ring
+from .weighing import WEIGHTS
+
+Input = Callable[[int, LocalWork], Ring | str]
+"""What a client puts in, made from its work; or why it cannot."""
+
+
+class Member:
+    """A client. masker: its role. client: who it is and what it holds. inputs: what it makes of that.
+
+    instead: of sums whose inputs are made elsewhere, by the session's digest: the name of the updates, and the input.
+    """
+
+    def __init__(self, masker: Party, client: Participant, inputs: Inputs) -> None:
+        self.id = masker.id
+        self.masker = masker
+        self.instead: dict[bytes, tuple[str, Input]] = {}
+        self._client = client
+        self._inputs = inputs
+
+    @property
+    def state(self) -> Any:
+        """Of its role."""
+        return self.masker.state
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        self.masker.state = state
+
+    def handle(self, event: Event) -> tuple[Effect, ...]:
+        """Advance by one event and return the effects. Raises ProtocolError."""
+        match event:
+            case Computed(work=work):
+                return self._computed(work)
+            case Received(Envelope(message=Proposal() as proposal, session=session)) if isinstance(self.state, Idle):
+                taken = self._client.taken.get(self._name(session, proposal.protocol, proposal.update))
+                self.state = replace(self.state, model=b"" if taken is None else taken.model)
+        found: list[Effect] = []
+        for effect in self.masker.handle(event):
+            found += self._begun() if isinstance(effect, Perform) else (effect,)
+        return tuple(found)
+
+    def _name(self, session: bytes, protocol: str, update: bytes) -> str:
+        """What the updates are called that go into this session; empty if this client took no task that they are from."""
+        if session in self.instead:
+            return self.instead[session][0]
+        for name, taken in self._client.taken.items():
+            if update_of(taken, protocol) == update:
+                return name
+        return ""
+
+    def _begun(self) -> tuple[Effect, ...]:
+        """Its masks stand: put its work in, or do it now where that was promised."""
+        plan = self.state.plan
+        name = self._name(plan.session.digest, plan.session.protocol, plan.terms.update)
+        if name in self._client.promised:
+            return (Compute(self._client.job(self._client.promised[name])),)
+        if name not in self._client.held:
+            return self._declined("no work that this sum would be of")
+        return self._put_in(name, self._client.held[name])
+
+    def _computed(self, work: LocalWork) -> tuple[Effect, ...]:
+        if isinstance(self.state, Idle):
+            return ()  # the session was over before
+        plan = self.state.plan
+        name = self._name(plan.session.digest, plan.session.protocol, plan.terms.update)
+        found = self._client.checked(self._client.promised[name], work)
+        if isinstance(found, str):
+            return self._declined(found)
+        if plan.session.protocol.startswith(f"{WEIGHTS}/"):  # the sum that these weights are for takes the same work
+            self._client.held[name] = found
+            del self._client.promised[name]
+        return self._put_in(name, found)
+
+    def _put_in(self, name: str, work: LocalWork) -> tuple[Effect, ...]:
+        plan = self.state.plan
+        if plan.session.digest in self.instead:
+            ring = self.instead[plan.session.digest][1](self.id, work)
+        else:
+            ring = self._inputs.put_in(plan, work, self._client.taken[name].most, self.state.idle.given)
+        return self._declined(ring) if isinstance(ring, str) else self.masker.handle(Worked(ring, 1))
+
+    def _declined(self, reason: str) -> tuple[Effect, ...]:
+        word = Send(Envelope(self.state.plan.session.digest, self.id, SERVER, Declined(reason[:MOST_REASON])))
+        return (*self.masker.handle(Deadline()), word)
+
+
+def update_of(taken: Taken, protocol: str) -> bytes:
+    """What the work of a task is called in the terms of a sum of this protocol: 32 bytes, by the task's session."""
+    purpose = b""
+    if protocol.startswith(f"{WEIGHTS}/"):
+        purpose = b"weights " + protocol.rpartition("/")[2].encode()
+    elif protocol == COUNTING:
+        purpose = b"counts"
+    elif protocol.startswith(SLOT_SUMS):
+        purpose = b"sums"
+    return hashlib.sha256(taken.session + purpose).digest() if purpose else taken.session

@@ -1,0 +1,102 @@
+"""What a client puts into masked sums is its own affair: it holds a proposal against its work, whatever the server planned."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cloister.crypto.entropy import SimulatedEntropy
+from cloister.protocol import Masked
+from cloister.protocol.answers import Assignment, BelowFloor, Model, Sum, Weights
+from cloister.protocol.masked import sessions
+from cloister.protocol.masked.terms import Terms
+from cloister.protocol.view import LocalJob, LocalWork, Setup
+
+CLIENTS, D = tuple(range(6)), 40
+MEAN = Weights(dict.fromkeys(CLIENTS, 1.0))
+COUNTED = replace(MEAN, times_samples=True)
+ENERGY = replace(MEAN, energy=True)
+START = Assignment(Model("init"), CLIENTS, CLIENTS)
+
+
+def update(client: int) -> np.ndarray:
+    return np.random.default_rng(client).uniform(-1, 1, D).astype(np.float32)
+
+
+def work(jobs: Sequence[LocalJob]) -> Iterator[tuple[int, LocalWork]]:
+    for job in jobs:
+        yield job.client, LocalWork(update(job.client), 5 + job.client % 2)
+
+
+def opened(**fields: Any) -> Any:
+    entropy = SimulatedEntropy(5)
+    setup = Setup(entropy.secret("run", 16), np.zeros(D, np.float32), CLIENTS, work, entropy)
+    return Masked(floor=2, **fields).open(setup)
+
+
+def planning(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
+    """The server proposes other terms than those that belong to the updates."""
+
+    def other(*fields: Any) -> Terms:
+        terms = Terms(*fields)
+        return replace(terms, **{name: change(getattr(terms, name)) for name, change in changes.items()})
+
+    monkeypatch.setattr(sessions, "Terms", other)
+
+
+@pytest.mark.parametrize("weights", [MEAN, ENERGY, COUNTED], ids=["mean", "energy", "samples"])
+@pytest.mark.parametrize("streamed", [True, False])
+def test_clients_find_out_for_themselves_what_a_sum_is_of(weights: Weights, streamed: bool) -> None:
+    view = opened()
+    if streamed:
+        answer = view.train_and_sum(0, {"0": START}, {"0": weights})["0"]
+    else:
+        answer = view.sums(view.train(0, {"0": START})["0"], {"0": weights})["0"]
+    assert isinstance(answer, Sum)
+    counts = np.array([5 + i % 2 if weights.times_samples else 1 for i in CLIENTS], float)
+    expected = counts @ np.stack([update(i) for i in CLIENTS]) / counts.sum()
+    assert np.abs(view.observe(view.advance(Model("init"), answer)) - expected).max() <= answer.error + 1e-6
+    assert not view.faults
+    assert not any(member.instead for member in view._maskers.values())
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"length": lambda n: n - 1}, "do not belong to a sum of this update"),
+        ({"length": lambda n: n + 1}, "do not belong to a sum of this update"),
+        ({"bits": lambda n: n - 1}, "do not belong to a sum of this update"),
+        ({"clip": lambda x: 2 * x}, "do not belong to a sum of this update"),
+        ({"model": lambda x: bytes(31) + b"\1"}, "another model than the one received"),
+        ({"update": lambda x: bytes(31) + b"\1"}, "another model than the one received"),
+    ],
+    ids=str,
+)
+def test_clients_give_nothing_on_terms_that_are_not_of_their_work(
+    changes: Any, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = opened()
+    updates = view.train(0, {"0": START})["0"]
+    planning(monkeypatch, **changes)
+    assert isinstance(view.sums(updates, {"0": MEAN})["0"], BelowFloor)
+    told = [fault for fault in view.faults if reason in fault.reason]
+    assert len(told) == len(CLIENTS)
+
+
+def test_a_sum_by_samples_is_not_given_to_without_the_sums_of_weights_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that forgets, or makes up, what the first session said."""
+    view = opened()
+    updates = view.train(0, {"0": START})["0"]
+    kept = view._mask
+
+    def without(asked: Any) -> Any:
+        ended = kept(asked)
+        for member in view._maskers.values():
+            member._inputs.before.clear()
+        return ended
+
+    monkeypatch.setattr(view, "_mask", without)
+    assert isinstance(view.sums(updates, {"0": COUNTED})["0"], BelowFloor)
+    assert any("without sums of the weights before it" in fault.reason for fault in view.faults)
