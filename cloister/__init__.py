@@ -1,7 +1,19 @@
 """Cloister: clustered federated learning in which every party sees exactly what the protocol says it sees."""
 
-from .fl.experiment import run
-from .fl.scenario import Scenario
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .fl.experiment import run
+    from .fl.scenario import Scenario
 
 __version__ = "0.1.0"
 __all__ = ["Scenario", "__version__", "run"]
+_WHERE = {"Scenario": ".fl.scenario", "run": ".fl.experiment"}
+"""Imported when they are first asked for: a client that does not train needs neither torch nor what else they bring."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_WHERE[name], __name__), name)

@@ -1,32 +1,32 @@
 """The command line: run, evaluate, breakdown, cost and report. Errors are one line on stderr and a non-zero exit.
 
+What a command works with is imported by it: `--help` answers at once.
+
 Exit codes: 0 done; 1 could not be done; 2 wrong usage; 3 done, but updates were rejected; 130 stopped by the user.
 """
+
+from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import torch
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from .cost_table import LeftOut, brief, comparison_table, cost_json, cost_table, notes
 from .errors_in_one_line import Failure, one_line_errors, say
 from .evaluate_command import breakdown, evaluate
-from .evaluate_report import write_evaluation_report
-from .fl.cost import Measured, Workload, measure, workload_of
-from .fl.experiment import run as play
-from .fl.scenario import PROTECTIONS, Scenario
 from .protocol.errors import ProtocolError, Refused
-from .protocol.view import Protection, check_composition
-from .report import write_report
-from .scenario_file import load, with_settings
-from .summary import summary_table
+
+if TYPE_CHECKING:
+    from .cost_table import LeftOut
+    from .fl.cost import Measured, Workload
+    from .fl.scenario import Scenario
+    from .protocol.view import Protection
 
 REJECTED = 3
 
@@ -70,6 +70,10 @@ def run(
     The run folder holds summary.json, metrics.jsonl, the models, checkpoints, the disclosure log and report.html.
     A run that was stopped, even by a kill, goes on with the same command plus --out FOLDER --resume.
     """
+    from .report import write_report
+    from .scenario_file import load, with_settings
+    from .summary import summary_table
+
     with one_line_errors():
         given = {"rounds": rounds, "seed": seed, "device": device}
         settings = [f"{name}={value}" for name, value in given.items() if value is not None]
@@ -121,6 +125,10 @@ def cost(
     The protocol itself is played, on random vectors: per round what the scenario's algorithm asks of the server. CPU seconds
     are of this machine and this implementation, all threads counted, and without drawing the vectors.
     """
+    from .cost_table import brief, comparison_table, cost_json, cost_table, notes
+    from .fl.cost import workload_of
+    from .scenario_file import load, with_settings
+
     with one_line_errors():
         scenario = with_settings(load(file), [*(set_ or []), *([] if seed is None else [f"seed={seed}"])])
         workload = workload_of(scenario, clients, parameters, data)
@@ -146,6 +154,8 @@ def cost(
 
 def _protections(scenario: Scenario, names: Sequence[str]) -> list[Protection]:
     """Those named, by class or as they print, in the order of the list that errors show; "all" for all, the scenario's first."""
+    from .fl.scenario import PROTECTIONS
+
     known = [scenario.protection, *(p for p in PROTECTIONS if p != scenario.protection)]
     found: list[Protection] = []
     for name in names:
@@ -161,6 +171,10 @@ def _protections(scenario: Scenario, names: Sequence[str]) -> list[Protection]:
 
 def _measure(scenario: Scenario, load: Workload, chosen: Sequence[Protection]) -> tuple[list[Measured], list[LeftOut]]:
     """Measure each protection, with a progress bar on stderr; who does not fit is left out, with the reason."""
+    from .cost_table import LeftOut, brief
+    from .fl.cost import measure
+    from .protocol.view import check_composition
+
     measured, left_out = [], []
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f} %"), TimeElapsedColumn())
     console = Console(stderr=True)
@@ -192,6 +206,9 @@ def report(folder: Annotated[Path, typer.Argument(help="A run folder, or that of
 
     Try:  cloister report runs/quickstart-seed0
     """
+    from .evaluate_report import write_evaluation_report
+    from .report import write_report
+
     with one_line_errors():
         path = write_evaluation_report(folder) if (folder / "results.jsonl").is_file() else write_report(folder)
     Console().print(f"report      {path}", highlight=False, soft_wrap=True)
@@ -199,6 +216,8 @@ def report(folder: Annotated[Path, typer.Argument(help="A run folder, or that of
 
 def _watch(scenario: Scenario, folder: Path, data: Path | None, resume: bool) -> None:
     """Run with a progress bar on stderr; on Ctrl-C say how to go on."""
+    from .fl.experiment import run as play
+
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -234,6 +253,8 @@ def _folder(scenario: Scenario, resume: bool) -> Path:
 
 
 def _check_device(device: str) -> None:
+    import torch
+
     try:
         torch.zeros(1, device=device).item()  # some devices make tensors that hold nothing
     except (RuntimeError, AssertionError, NotImplementedError):

@@ -17,7 +17,6 @@ from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
-import tenseal
 from numpy.typing import ArrayLike, NDArray
 
 MOST_DIGITS = 8
@@ -106,6 +105,8 @@ def _parameters_of(context: Any) -> tuple[int, ...]:
 
 
 def _new_context(parameters: Parameters) -> Any:
+    import tenseal  # here, so that who needs none of it does not load it
+
     context = tenseal.context(
         tenseal.SCHEME_TYPE.CKKS, parameters.degree, coeff_mod_bit_sizes=list(parameters.modulus_bits), n_threads=1
     )
@@ -164,6 +165,8 @@ def _split(data: bytes, count: int, limit: int) -> list[bytes]:
 
 def _read(context: Any, parameters: Parameters, data: bytes, length: int, *, level: int) -> Encrypted:
     """Ciphertexts of `length` values after `level` multiplications."""
+    import tenseal  # here, so that who needs none of it does not load it
+
     slots = parameters.slots
     sizes = [min(slots, length - start) for start in range(0, length, slots)]
     primes = len(parameters.modulus_bits) - 1 - level
@@ -183,6 +186,8 @@ def _read(context: Any, parameters: Parameters, data: bytes, length: int, *, lev
 
 def _loaded(data: bytes, parameters: Parameters, limit: int) -> Any:
     """The library's context in `data`, which holds a public key and no secret one. Raises InvalidContext."""
+    import tenseal  # here, so that who needs none of it does not load it
+
     if len(data) > limit:
         raise InvalidContext(f"a public context has at most {limit} bytes, not {len(data)}")
     try:
@@ -200,6 +205,8 @@ def _loaded(data: bytes, parameters: Parameters, limit: int) -> Any:
 
 
 def _encrypt(context: Any, parameters: Parameters, values: ArrayLike) -> Encrypted:
+    import tenseal  # here, so that who needs none of it does not load it
+
     vector = np.asarray(values, dtype=np.float64)
     if vector.ndim != 1 or not len(vector) or not np.isfinite(vector).all():
         raise ValueError(f"expected a vector of finite numbers, got shape {vector.shape}")
@@ -310,6 +317,8 @@ class SecretContext:
     @classmethod
     def from_secret_bytes(cls, data: bytes, parameters: Parameters, /) -> Self:
         """The context of another key holder's `secret_bytes`. Raises InvalidContext."""
+        import tenseal  # here, so that who needs none of it does not load it
+
         if len(data) > 2 * parameters.context_bytes:
             raise InvalidContext("bytes are not a secret context")
         try:

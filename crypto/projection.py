@@ -12,8 +12,6 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.special import ndtri
 
 from .prg import derive_key, random_permutation, random_signs, random_uint64
 
@@ -66,6 +64,8 @@ def standard_normal(key: bytes, count: int) -> Sketch:
     uniform = (random_uint64(key, count) >> np.uint64(12)).astype(np.float64)
     uniform += 0.5
     uniform *= 2.0**-52
+    from scipy.special import ndtri
+
     return np.asarray(ndtri(uniform, out=uniform))
 
 
@@ -163,6 +163,8 @@ class Sparse:
         places = _places(derive_key(key, "sparse places", b""), d * k, 1 / s)
         values = math.sqrt(s / k) * random_signs(derive_key(key, "sparse signs", b""), len(places)).astype(np.float64)
         starts = np.searchsorted(places, np.arange(k + 1) * d)
+        from scipy.sparse import csr_array
+
         return cls(csr_array((values, places % d, starts), shape=(k, d)), s)
 
     @property

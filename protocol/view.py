@@ -5,9 +5,11 @@ models as opaque handles. A protection is a value that opens a view; each view a
 protocol and enters every answer in the disclosure log.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +37,10 @@ from .answers import (
 from .disclosure import Disclosure
 from .errors import Refused
 from .in_process import Fault, Tap
-from .ledger import Ledger, Unit
-from .pairs.question import Embedders, PairAnswers, PairQuestion
+
+if TYPE_CHECKING:
+    from .ledger import Ledger, Unit
+    from .pairs.question import Embedders, PairAnswers, PairQuestion
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,7 +353,7 @@ class Protection(Protocol):
         """The functionalities that its view answers."""
         ...
 
-    def open(self, setup: "Setup", /) -> ServerView: ...
+    def open(self, setup: Setup, /) -> ServerView: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from cloister import cli
+from cloister.fl import experiment
 from cloister.fl.run_folder import RunFolder
 from cloister.scenario_file import load
 
@@ -168,18 +169,18 @@ def test_rejected_updates_are_told_and_change_the_exit_code(cloister: Command) -
 
 @pytest.mark.trains
 def test_a_stopped_run_says_how_to_go_on(cloister: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    play = cli.play
+    play = experiment.run
 
     def stopped(*arguments: Any) -> Iterator[Any]:
         steps = play(*arguments)
         yield next(steps)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "play", stopped)
+    monkeypatch.setattr(experiment, "run", stopped)
     result = cloister("run", "scenario.py", "--out", "s")
     assert result.code == 130
     assert "--out s --resume" in result.complaint
-    monkeypatch.setattr(cli, "play", play)
+    monkeypatch.setattr(experiment, "run", play)
     assert cloister("run", "scenario.py", "--out", "s", "--resume").code == 0
     assert rounds_in("s") == 4
 

@@ -24,9 +24,9 @@ from scipy import stats
 
 from cloister import cli, figures
 from cloister.evaluate_cells import MORE, details, lasting
-from cloister.evaluate_command import seeds_of
 from cloister.evaluate_data import Grid, read_grid, spread
 from cloister.evaluate_panels import curves, from_zero
+from cloister.evaluate_play import seeds_of
 from cloister.evaluate_report import render
 from cloister.evaluate_run import Ledger, play_grid
 from cloister.evaluate_workers import Bench, Crew, Origin, Task, crew

@@ -15,7 +15,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from ...crypto.prg import derive_key, random_permutation
 
@@ -118,6 +117,8 @@ def solve(
             f"{least} {'against a malicious server' if malicious else 'to keep the secrets'} and at most {most} "
             f"to survive the dropouts; lower either"
         )
+    from scipy.special import gammaln  # here, as clients that join no new graph do without
+
     log_factorials = gammaln(np.arange(clients + 1) + 1.0)
     for k in range(2, clients - 1, 2) if clients > COMPLETE_UP_TO else ():
         t = np.arange(1, k + 1)

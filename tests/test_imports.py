@@ -1,0 +1,47 @@
+"""What is imported brings what it needs and no more: help answers at once, and a client that does not train loads no torch."""
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("torch", "scipy", "tenseal", "dp_accounting", "matplotlib", "sklearn", "networkx", "ot")
+CLIENTS = (
+    "cloister.protocol.participant",
+    "cloister.protocol.masked.member",
+    "cloister.protocol.two_servers.upload",
+    "cloister.protocol.encrypted.client",
+    "cloister.protocol.receiver_opened.client",
+    "cloister.protocol.choosing.roles",
+)
+
+
+def loaded(code: str) -> list[str]:
+    """Which of the heavy packages are loaded after the code ran in a fresh interpreter."""
+    program = f"import sys\n{code}\nsys.stderr.write(' '.join(name for name in {HEAVY!r} if name in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    return done.stderr.split()
+
+
+@pytest.mark.parametrize("module", ["cloister", "cloister.cli", "cloister.protocol", *CLIENTS])
+def test_a_module_loads_nothing_heavy(module: str) -> None:
+    assert loaded(f"import {module}") == []
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["run", "--help"], ["evaluate", "--help"], ["breakdown", "--help"], ["cost", "--help"]]
+)
+def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
+    code = (
+        f"sys.argv = ['cloister', *{arguments!r}]\nfrom cloister.cli import main\ntry:\n    main()\nexcept SystemExit:\n    pass"
+    )
+    assert loaded(code) == []
+
+
+def test_public_names_are_there_when_they_are_asked_for() -> None:
+    code = "import cloister, cloister.protocol as p\nassert cloister.Scenario and cloister.run\n[getattr(p, n) for n in p.__all__]"
+    assert {"torch", "scipy", "dp_accounting"} <= set(loaded(code))
+    with pytest.raises(subprocess.CalledProcessError):
+        loaded("import cloister\ncloister.nothing")
+    with pytest.raises(subprocess.CalledProcessError):
+        loaded("from cloister.protocol import Nothing")
