@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
-from cloister.fl.algorithms.algorithm import Measured
+from cloister.fl.algorithms.algorithm import Cluster, Measured, cohorts
 from cloister.fl.algorithms.cfl import CFL, Absolute, ScaleFree
 from cloister.fl.metrics import adjusted_rand_index
 from cloister.fl.partition import LabelSwap
 from cloister.fl.simulation import Simulation
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
-from cloister.protocol.answers import Functionality, Gram
+from cloister.protocol.answers import Functionality, Gram, Model
 from cloister.protocol.in_process import Frame
 from cloister.protocol.view import LocalJob, Protection
 from cloister.scenario_file import load
@@ -155,6 +155,41 @@ def test_the_gram_matrix_comes_in_the_full_round_where_a_sample_takes_part() -> 
     assert all(len(toy.asked_in(t)) == 4 for t in range(first))
 
 
+def in_two_cohorts(first: int) -> set[int]:
+    """One side of 16 clients: `first` of the first of two fixed cohorts of eight, and 8 - `first` of the second."""
+    parts = cohorts(Cluster(tuple(range(16)), Model("init")), 0.5)
+    assert [len(part) for part in parts] == [8, 8]
+    return {*parts[0][:first], *parts[1][first:]}
+
+
+@pytest.mark.parametrize("first", [4, 6, 8])
+def test_groups_that_fixed_cohorts_mix_unevenly_are_split(first: int) -> None:
+    """The mean of no cohort ever gets small, as the same clients come again and again; that of all is 0."""
+    side = in_two_cohorts(first)
+    vectors = {i: [0.0, 1.0, 0.1] if i in side else [0.0, -1.0, 0.1] for i in range(16)}
+    toy = Toy(range(16), constant(vectors), 3)
+    state = toy.play(CFL(thresholds=ScaleFree(eps1=0.35, eps2=0.1), participation=0.5), 2)
+    assert members(state) == {tuple(sorted(side)), tuple(sorted({*range(16)} - side))}
+    assert grams(toy) == [(1, 16)]
+
+
+def test_a_cohort_of_all_members_is_asked_for_a_small_mean() -> None:
+    toy = Toy(range(2), constant({0: [1.0, 0.3], 1: [1.0, -0.3]}))
+    state = toy.play(CFL(thresholds=ScaleFree(eps1=0.35, eps2=0.1), participation=0.5), 6)
+    assert [len(toy.asked_in(t)) for t in range(6)] == [2] * 6
+    assert not state.tree
+    assert not grams(toy)
+
+
+def test_after_a_round_of_all_whose_mean_is_not_small_cohorts_have_a_rest() -> None:
+    side = in_two_cohorts(4)
+    toy = Toy(range(16), constant({i: [0.6, 0.8 if i in side else -0.8] for i in range(16)}))
+    state = toy.play(CFL(thresholds=ScaleFree(eps1=0.35, eps2=0.1), participation=0.5, pause=4), 14)
+    assert not state.tree
+    assert [t for t in range(14) if len(toy.asked_in(t)) == 16] == [1, 7, 13]
+    assert not grams(toy)
+
+
 def test_who_is_silent_in_the_round_of_a_split_is_placed_about_its_mean() -> None:
     toy = Toy(tuple(TWO_SIDES), silent_in((0, 1, 2), 77))
     algorithm = CFL(thresholds=ALWAYS)
@@ -265,6 +300,7 @@ def accuracy(simulation: Simulation) -> float:
     return float(np.mean([score.accuracy for score in simulation.evaluate().values()]))
 
 
+@pytest.mark.trains
 @pytest.mark.slow
 @pytest.mark.parametrize(("participation", "least"), [(1.0, 0.925), (0.5, 0.925), (0.25, 0.92)])
 def test_the_quickstart_is_found_with_at_most_four_gram_matrices(participation: float, least: float) -> None:
@@ -279,6 +315,7 @@ def test_the_quickstart_is_found_with_at_most_four_gram_matrices(participation: 
     assert np.mean(scores) >= least
 
 
+@pytest.mark.trains
 @pytest.mark.slow
 def test_clients_without_groups_are_never_split() -> None:
     for seed in range(10):

@@ -366,6 +366,7 @@ def test_a_run_that_stops_and_goes_on_ends_as_an_undisturbed_one(tmp_path: Path,
         assert whole[told] == parts[told]
 
 
+@pytest.mark.trains
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_rotated_mnist_in_small(seed: int) -> None:

@@ -84,6 +84,7 @@ def test_the_quickstart_finds_the_groups_behind_masks_with_a_random_dropout_in_e
     assert adjusted_rand_index(list(clusters(simulation).values()), simulation.population.groups) == 1.0
 
 
+@pytest.mark.trains
 @pytest.mark.slow
 @pytest.mark.parametrize("dropouts", [0, 1])
 @pytest.mark.parametrize("seed", range(10))

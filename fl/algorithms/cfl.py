@@ -15,6 +15,8 @@ Where the paper is silent, this is what happens:
 - Partial participation: a round invites ceil(participation * |c|) members, of fixed cohorts in turn unless sampling="random",
   which the paper's word "subset" also covers; absent ones contribute nothing. When the sample
   passes the split test, the next round invites every member and the test and the bipartition are made on that round.
+  A fixed cohort that mixes groups unevenly does so in all its rounds, and its mean stays long where that of all members gets
+  short. So, when ripe, Eq. 32 is not asked of a cohort but of the round of all members, which a `pause` follows if it fails.
 - A member that does not answer in the round of a split is placed later like a new client (Algorithm 4) if updates are
   cached; without the cache the split waits for a round in which all answer.
 - A zero update has similarity 0 to all others. A cluster of one is never split, one of two splits into its members.
@@ -118,8 +120,9 @@ class CFL:
     when ripe. In every round the thresholds bound norms of the same vectors, and without gradients there is no split test; when
     ripe they bound those of the updates, whose sums are published anyway.
     by_samples: means by n_i (Algorithm 2), or uniform (Algorithm 5). patience: rounds that a cluster trains before it may be
-    split. pause: rounds without similarities after a cut that was turned down, when ripe. remember: cache pre-split updates in
-    the parameter tree, which Algorithm 4 needs; newcomers are compared about the mean of a split, or as printed.
+    split. pause: rounds without similarities after a cut that was turned down, when ripe, and without a round of all members
+    after one that failed the test, with cohorts. remember: cache pre-split updates in the parameter tree, which Algorithm 4
+    needs; newcomers are compared about the mean of a split, or as printed.
     """
 
     thresholds: Thresholds
@@ -160,6 +163,11 @@ class CFL:
         return self.needs | {Functionality.GRAM_ORIGIN}
 
     @property
+    def _cohorts(self) -> bool:
+        """Whether samples are fixed cohorts: one that mixes groups unevenly does so for good, and its mean never gets small."""
+        return self.participation < 1 and self.sampling == "cohorts" and self.similarities == "when ripe"
+
+    @property
     def _sight(self) -> Sight:
         return Sight(self.similarities, self.similarity, self.by_samples)
 
@@ -198,8 +206,11 @@ class CFL:
                 continue
             measured[name] = seen
             first = size(seen) if first is None else first
-            ripe = state.round >= resting.get(name, 0) and self._ripe(state.round, cluster, seen, first)
+            fixed = self._cohorts and len(work[name].participants) < len(cluster.members)
+            ripe = state.round >= resting.get(name, 0) and self._ripe(state.round, cluster, seen, first, fixed)
             if not ripe and not (name in unsure and name in state.candidates):  # line 13
+                if self._cohorts and name in state.candidates:
+                    resting[name] = state.round + 1 + self.pause
                 continue
             if not set(seen.clients) >= set(cluster.members) and not (self.remember and name in state.candidates):
                 candidates.append(name)
@@ -244,14 +255,15 @@ class CFL:
         chosen = invited(cluster, state.round, self.participation, self.sampling, rng, least=2)
         return Assignment(cluster.model, chosen, cluster.members)
 
-    def _ripe(self, round: int, cluster: Cluster, seen: Measured, first: float) -> bool:
-        """Whether the split test is passed (Eq. 32 and 33) by a cluster that can be split at all."""
+    def _ripe(self, round: int, cluster: Cluster, seen: Measured, first: float, fixed: bool) -> bool:
+        """Whether the split test is passed (Eq. 32 and 33) by a cluster that can be split at all; of a fixed cohort, whether
+        it could be by the mean of all members, which such a cohort tells nothing about."""
         if len(seen.clients) < 2 or round - cluster.born < self.patience:
             return False
         mean, single = seen.mean or 0.0, size(seen)
         if self.similarities == "every round":
             return self.thresholds.stationary(mean, single) and self.thresholds.incongruent(single, first)
-        of_all = mean_of_members(mean, single**2, len(seen.clients), len(cluster.members))
+        of_all = 0.0 if fixed else mean_of_members(mean, single**2, len(seen.clients), len(cluster.members))
         return worth_asking(self.thresholds, of_all, single, first)
 
     def _cut(self, seen: Measured, gram: Gram) -> Bipartition:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ...crypto.ckks import PRODUCTS
 from ...crypto.ckks import Encrypted as Ciphertexts
+from ..account import Sketched
 from ..answers import Gram, Model, Remembered, Snapshot, Updates
 from ..errors import ProtocolError, Refused
 from ..gate import Rules
@@ -114,6 +115,8 @@ class EncryptedScores(EncryptedSlotSums):
         received: Mapping[int, Ciphertexts] = server.state.received
         self._disclose(updates.round, "server", f"ciphertexts of {made.kind} sketches", tuple(received), 0, OF_ALL)
         self.server.sketches[updates.name] = received
+        under = self._setup.run if self._policy.keys == "run" else session.digest
+        self.sketched.append(Sketched(under, "raw", made.kind, updates.round, updates.cluster, tuple(received)))
         return received
 
     def keep(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
