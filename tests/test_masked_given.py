@@ -31,7 +31,7 @@ class Sums:
 
     def plan(self, roster=ALL, weights=None, round=0, **changes):
         self.count += 1
-        session = Session(f"masked sum/{self.count}", RUN, round, "root", roster, FLOOR)
+        session = Session(f"masked sum/update/{self.count}", RUN, round, "root", roster, FLOOR)
         encoded = b"" if weights is None else encode_weights(roster, weights)
         what = terms(len(roster), **{"update": HELD, "weights": encoded} | changes)
         return Plan.of(session, what, self.play.members.enrolled)

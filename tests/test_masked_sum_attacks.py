@@ -13,6 +13,7 @@ from cloister.crypto.masks import mask
 from cloister.crypto.shamir import SHARE_BYTES, MaskKeyShare, SelfSeedShare
 from cloister.protocol.errors import ProtocolError
 from cloister.protocol.masked.client import Idle, Signed, client_step
+from cloister.protocol.masked.joined import joined_before
 from cloister.protocol.masked.messages import (
     MaskedInput,
     MaskKeys,
@@ -192,9 +193,7 @@ def test_a_client_answers_once_also_after_a_restart():
     stage = Stage(3)
     proposal = stage.sent[0].envelope
     stored = {e.key: e.value for e in stage.clients[1].handle(Received(proposal)) if not isinstance(e, Send)}
-    (key,) = stored
-    idle = Play(3).parties[1].state
-    again = replace(idle, next_round={key.removeprefix("next round "): int.from_bytes(stored[key], "big")})
+    again = replace(Play(3).parties[1].state, next_round=joined_before(stored))
     with pytest.raises(ProtocolError, match="already taken"):
         client_step(again, Received(proposal))
 

@@ -29,7 +29,7 @@ from cloister.protocol.pairs.choices import (
     PerPair,
     ServerSamples,
 )
-from cloister.protocol.pairs.client import KEY, Answered
+from cloister.protocol.pairs.client import KEY, MOST_OPEN, Answered
 from cloister.protocol.pairs.messages import PairClouds, PairDistance, PairEdge, PairKey, PairOffer, SealedCloud, SealedEmbedding
 from cloister.protocol.pairs.policy import policy_of
 from cloister.protocol.pairs.projection import drawn
@@ -534,6 +534,24 @@ def test_a_server_that_opens_two_sessions_for_one_pair_gets_one_answer():
     with pytest.raises(ProtocolError, match="already answered") as failure:
         parties[1].handle(second)
     assert failure.value.blame == SERVER
+
+
+def test_a_server_that_only_ever_offers_fills_no_memory():
+    terms, parties, _ = two(PUBLIC)
+    party = parties[1]
+
+    def offer(round):
+        again = replace(terms, session=replace(terms.session, round=round))
+        return party.handle(Received(Envelope(again.session.digest, SERVER, 1, again.offer)))
+
+    for round in range(MOST_OPEN):
+        assert len(offer(round)) == 1
+    with pytest.raises(ProtocolError, match="too many are open") as failure:
+        offer(MOST_OPEN)
+    assert failure.value.blame == SERVER
+    assert len(party.state.phases) == MOST_OPEN
+    party.handle(Deadline())
+    assert len(offer(MOST_OPEN)) == 1
 
 
 def test_what_was_disclosed_is_in_the_log_although_the_decision_failed():

@@ -36,9 +36,7 @@ class Members:
         identities = {i: Identity.from_secret(entropy.secret(f"identity {i}", 32)) for i in clients}
         return cls(identities, {i: identity.public for i, identity in identities.items()})
 
-    def parties(
-        self, run: bytes, model: bytes, policy: Policy, entropy: Entropy, verify: Verify = verify
-    ) -> dict[int, Party]:
+    def parties(self, run: bytes, model: bytes, policy: Policy, entropy: Entropy, verify: Verify = verify) -> dict[int, Party]:
         """All clients, idle. verify: how they check signatures."""
         return {
             i: Party(i, Idle(i, run, policy, identity, self.enrolled, entropy, model, verify=verify), client_step)
