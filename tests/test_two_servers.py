@@ -22,16 +22,17 @@ from cloister.crypto.additive import share
 from cloister.crypto.ring_projection import RingProjection
 from cloister.protocol.errors import ProtocolError
 from cloister.protocol.messages import Envelope, Task, decode, encode
-from cloister.protocol.roles import Received
+from cloister.protocol.roles import Party, Received
 from cloister.protocol.session import DEALER, SECOND_SERVER, SERVER
 from cloister.protocol.two_servers.asking import GramAnswered, SumAnswered, Unanswered, consistent, keep
 from cloister.protocol.two_servers.messages import KeyedTriple, KeyShare, SumQuestion, TripleRequest, TwoServerMessage
 from cloister.protocol.two_servers.questions import sum_question
-from cloister.protocol.two_servers.second import Holding
+from cloister.protocol.two_servers.run import helper_parties
+from cloister.protocol.two_servers.second import Holding, restored, second_step
 from cloister.protocol.two_servers.slot_messages import SlotMessage
 from cloister.protocol.two_servers.terms import Terms, TooLarge
 from cloister.protocol.two_servers.upload import from_words, to_words
-from cloister.protocol.uploads import invite
+from cloister.protocol.uploads import Policy, invite
 from tests.two_server_session import LIMIT, RUN, Play, changing, flipped, losing
 
 UP = {"none": (), "task": ("Task",), "share": ("ExplicitShare",), "key": ("KeyShare",), "both": ("ExplicitShare", "KeyShare")}
@@ -585,6 +586,44 @@ def test_a_question_has_a_new_number_and_its_own_digest(ask):
     request = replace(request, number=10)
     with pytest.raises(ProtocolError, match="digest"):
         play.helpers[SECOND_SERVER].handle(Received(Envelope(bytes(32), SERVER, SECOND_SERVER, request)))
+
+
+def crashed(play):
+    """The second server killed: another one in its place, with what this one persisted and nothing else."""
+    journal = {key: value for (party, key), value in play.network.persisted.items() if party == SECOND_SERVER}
+    fresh = helper_parties(RUN, play.terms, Policy(), play.entropy)[SECOND_SERVER].state
+    play.helpers[SECOND_SERVER] = Party(SECOND_SERVER, restored(fresh, journal), second_step)
+
+
+@pytest.mark.parametrize("at", ["upload", "sum", "gram", "keep"])
+def test_a_second_server_that_crashed_takes_no_round_and_no_number_again(at):
+    play = Play(3)
+    play.upload(2)
+    ones = dict.fromkeys(play.roster, 1)
+    if at == "sum":
+        assert isinstance(play.sum(ones, 2, number=4), SumAnswered)
+    if at == "gram":
+        assert isinstance(play.gram(play.rows(round=2), number=4), GramAnswered)
+    if at == "keep":
+        play.forget(play.rows(round=2), number=4)
+    crashed(play)
+    for round in (2, 1):
+        session = replace(play.session(round), cluster="another")
+        task = Task(*session.fields, "update", "init", b"")
+        with pytest.raises(ProtocolError, match="already answered"):
+            play.helpers[SECOND_SERVER].handle(Received(Envelope(session.digest, SERVER, SECOND_SERVER, task)))
+    request = SumQuestion(4, play.session(2).digest, play.roster, (1, 1, 1))
+    with pytest.raises(ProtocolError, match="not held" if at == "upload" else "used before"):
+        play.helpers[SECOND_SERVER].handle(Received(Envelope(sum_question(RUN, request), SERVER, SECOND_SERVER, request)))
+    assert play.second.sessions == {}
+    assert play.upload(3) == play.roster
+    answer = play.sum(ones, 3, number=5)
+    assert (answer.total == play.whole(play.roster).sum(axis=0)).all()
+
+
+def test_a_second_server_that_stored_nothing_starts_afresh():
+    fresh = Play(3).second
+    assert restored(fresh, {}) == fresh
 
 
 def test_the_dealer_deals_once_for_a_number_and_not_without_end():
