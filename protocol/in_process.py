@@ -4,6 +4,7 @@ The driver owns the queue and the deadline; roles own everything else. Frames ar
 sent unless the tap says otherwise, so a run is a function of its inputs and the tap.
 """
 
+import hashlib
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,7 +15,22 @@ from .answers import Cost
 from .choosing.messages import Offer
 from .errors import ProtocolError
 from .messages import Envelope, Task, decode, encode
-from .roles import Awaiting, Deadline, Effect, Event, Judge, Judged, Learned, Party, Perform, Persist, Received, Send, Worked
+from .roles import (
+    Awaiting,
+    Deadline,
+    Effect,
+    Event,
+    Judge,
+    Judged,
+    Learned,
+    Party,
+    Perform,
+    Persist,
+    Received,
+    Send,
+    Worked,
+    drop_oldest,
+)
 from .session import SERVER
 
 
@@ -30,6 +46,8 @@ class Frame:
     late: bool = False
 
 
+MOST_OVER = 4096
+"""Of so many sessions that are over it is known that they were: what arrives for them is old, not from nowhere."""
 Tap = Callable[[Frame], Iterable[Frame]]
 """What the network does with a frame: pass it on as it is, [] to drop it, twice to replay it, altered, or made late."""
 
@@ -67,6 +85,7 @@ class InProcess:
         self.faults: list[Fault] = []
         self.frames: list[Frame] = []
         self.persisted: dict[tuple[int, str], bytes] = {}
+        self._over: dict[bytes, Mapping[int, Party]] = {}
         self._tap = tap
         self._max_bytes = max_bytes
         self._record = record
@@ -139,6 +158,8 @@ class InProcess:
                     break
                 due = opened
         finally:  # whoever still owes work, because its task was late or something raised, is free for the next session
+            self._over |= dict.fromkeys(sessions, clients)
+            drop_oldest(self._over, MOST_OVER)
             for client, _ in tasks:
                 clients[client].handle(Deadline())
 
@@ -167,7 +188,8 @@ class InProcess:
         }
 
     def add_costs(self, earlier: "InProcess") -> None:
-        """Count what was spent on an earlier network of the same run too. Its totals are not added."""
+        """Count what was spent on an earlier network of the same run too. Its totals are not added; its sessions are over."""
+        self._over |= {session: {} for session in earlier._over}
         for party, cost in earlier.costs.items():
             self._sent[party] += cost.messages
             self._up[party] += cost.bytes_up
@@ -203,13 +225,17 @@ class InProcess:
                 envelope = decode(frame.data, frame.sender, self._max_bytes)
             if (envelope.sender, envelope.receiver) != (frame.sender, frame.receiver):
                 raise ProtocolError("a message that names other parties than its link", frame.sender)
-            party = sessions.get(envelope.session) if frame.receiver == SERVER else clients.get(frame.receiver)
+            session = envelope.session
+            among = clients if session in sessions else self._over.get(session, clients)
+            party = sessions.get(session) if frame.receiver == SERVER else among.get(frame.receiver)
+            if party is None and session in self._over:
+                return ()
             if party is None:
                 raise ProtocolError("a message for a session or party that is not there", frame.sender)
         except ProtocolError as error:
             self.faults.append(Fault(error.blame, error.reason))
             return ()
-        return self._feed(party, Received(envelope))
+        return self._feed(party, Received(envelope, hashlib.sha256(frame.data).digest()))
 
     def _feed(self, party: Party, event: Event) -> tuple[Effect, ...]:
         try:

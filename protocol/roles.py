@@ -2,21 +2,29 @@
 
 A role is a frozen dataclass per phase. The driver feeds it events and obeys the effects in order, so what must survive a
 crash (Persist) is stored before it is sent (Send). An illegal event raises ProtocolError and the old state stays good.
+A message that was taken is taken once: its duplicates, which networks and retrying drivers make, do nothing (`Party`).
 """
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from .choosing.messages import Offer
-from .messages import Envelope, Task
+from .messages import Envelope, Task, encode
+
+SESSIONS = 512
+"""Of so many sessions a party knows what it took; of more it forgets the oldest."""
+FRAMES = 256
+"""Of so many messages of one sender in one session; of more likewise, so that no sender crowds out another's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """Event: a decoded message arrived."""
+    """Event: a decoded message arrived. mark: SHA-256 of its bytes, if whoever decoded it has them still."""
 
     envelope: Envelope
+    mark: bytes = field(default=b"", repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +98,41 @@ Step = Callable[[Any, Event], tuple[Any, tuple[Effect, ...]]]
 
 
 class Party:
-    """A role in progress: the one mutable cell around a pure step. A failed step leaves the state as it was."""
+    """A role in progress: the one mutable cell around a pure step. A failed step leaves the state as it was.
+
+    A duplicate, to the byte, of a message that the role has taken has no effect, changes nothing and is nobody's fault, in
+    whatever phase the role is. Another message of the same kind is for the role to judge, and so is one that it refused before.
+    """
 
     def __init__(self, id: int, state: Any, step: Step) -> None:
         self.id = id
         self.state = state
         self._step = step
+        self._taken: dict[bytes, dict[int, dict[bytes, None]]] = {}
 
     def handle(self, event: Event) -> tuple[Effect, ...]:
         """Advance by one event and return the effects. Raises ProtocolError."""
+        if not isinstance(event, Received):
+            self.state, effects = self._step(self.state, event)
+            return effects
+        envelope, mark = event.envelope, event.mark or hashlib.sha256(encode(event.envelope)).digest()
+        if mark in self._taken.get(envelope.session, {}).get(envelope.sender, {}):
+            return ()
         self.state, effects = self._step(self.state, event)
+        of_session = self._taken.setdefault(envelope.session, {})
+        of_sender = of_session.setdefault(envelope.sender, {})
+        of_sender[mark] = None
+        drop_oldest(of_sender, FRAMES)
+        drop_oldest(self._taken, SESSIONS)
         return effects
+
+    def restart(self, state: Any) -> None:
+        """Go on from an earlier state, which was kept: what was taken since is not known any more, and may come again."""
+        self.state = state
+        self._taken.clear()
+
+
+def drop_oldest(of: dict[Any, Any], most: int) -> None:
+    """Leave the `most` entries that were made last."""
+    while len(of) > most:
+        del of[next(iter(of))]

@@ -44,6 +44,8 @@ def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     match state, event:
         case _, Received(Envelope(sender=sender)) if sender != SERVER:
             raise ProtocolError("a message that is not the server's", sender)
+        case _, Received(Envelope(message=Proposal() as proposal)) if _old(state, proposal):
+            return state, ()
         case Idle(), Received(Envelope(message=Proposal() as proposal, session=session)):
             return _join(state, session, proposal)
         case Idle(), Deadline():
@@ -76,6 +78,12 @@ def _stored(idle: Idle, given: GivenUpdates) -> tuple[Persist, ...]:
     return () if given == idle.given else (Persist("given updates", given.encode()),)
 
 
+def _old(state: Any, proposal: Proposal) -> bool:
+    """Whether a proposal is of a round before the latest that the client joined a sum of: late, or sent again, and no fault."""
+    idle = state if isinstance(state, Idle) else state.idle
+    return proposal.run == idle.run and proposal.round < idle.round
+
+
 def _join(state: Idle, digest: bytes, proposal: Proposal) -> tuple[Advertised, tuple[Effect, ...]]:
     """Stage 0 and 1: check the terms, spend the round, advertise two keys."""
     try:
@@ -89,7 +97,6 @@ def _join(state: Idle, digest: bytes, proposal: Proposal) -> tuple[Advertised, t
         "a proposal of another protocol": not is_name(session.protocol),
         "a proposal for others": state.me not in session.roster,
         "a proposal for a round already taken": session.round < state.next_round.get(session.protocol, 0),
-        "a proposal of a round gone by": session.round < state.round,
         "more sums than one round has": len(state.next_round) >= MOST_JOINED and session.round == state.round,
         "a proposal for another model than the one received": plan.terms.model != state.model,
         "a roster with a client that is not enrolled": any(i not in state.enrolled for i in session.roster),

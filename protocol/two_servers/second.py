@@ -44,7 +44,7 @@ from .slot_messages import SlotKey, SlotQuestion, SlotsAgreed
 from .slot_sums import SlotHolding, commitment_of, open_slots, to_bytes
 from .slot_terms import SLOTS, SharedSlots
 from .terms import Terms, Words
-from .upload import KINDS, admitted, from_words, slots_of, to_words
+from .upload import KINDS, admitted, from_words, is_old, slots_of, to_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +118,10 @@ def second_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             return _answer(state, question, replace(state.questions[question], triple=triple))
         case Second(), Received(Envelope(sender=sender)) if sender != SERVER:
             raise ProtocolError("a message that is not the server's", sender)
+        case Second(), Received(Envelope(message=Task() as task, sender=sender)) if is_old(
+            task, sender, state.run, state.next_round
+        ):
+            return state, ()
         case Second(), Received(Envelope(message=Task() as task) as envelope):
             return _open(state, envelope, task)
         case Second(), Received(Envelope(message=Held(clients=clients), session=digest)):
