@@ -4,6 +4,7 @@ The driver owns the queue and the deadline; roles own everything else. Frames ar
 sent unless the tap says otherwise, so a run is a function of its inputs and the tap.
 """
 
+import hashlib
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,6 +32,7 @@ from .roles import (
     Role,
     Send,
     Worked,
+    drop_oldest,
 )
 from .session import SERVER
 
@@ -49,6 +51,8 @@ class Frame:
 
 Computers = Callable[[Sequence[Any]], Iterator[tuple[int, Any]]]
 """The clients' own computers: a `Workers` of view.py."""
+MOST_OVER = 4096
+"""Of so many sessions that are over it is known that they were: what arrives for them is old, not from nowhere."""
 Tap = Callable[[Frame], Iterable[Frame]]
 """What the network does with a frame: pass it on as it is, [] to drop it, twice to replay it, altered, or made late."""
 
@@ -95,6 +99,7 @@ class InProcess:
         self.faults: list[Fault] = []
         self.frames: list[Frame] = []
         self.persisted: dict[tuple[int, str], bytes] = {}
+        self._over: dict[bytes, Mapping[int, Role]] = {}
         self._tap = tap
         self._computers = computers
         self._max_bytes = max_bytes
@@ -178,6 +183,8 @@ class InProcess:
                     break
                 due = opened
         finally:  # whoever still owes work, because its task was late or something raised, is free for the next session
+            self._over |= dict.fromkeys(sessions, clients)
+            drop_oldest(self._over, MOST_OVER)
             for client in dict.fromkeys([*(client for client, _ in tasks), *sorted(asked)]):
                 clients[client].handle(Deadline())
 
@@ -206,7 +213,8 @@ class InProcess:
         }
 
     def add_costs(self, earlier: "InProcess") -> None:
-        """Count what was spent on an earlier network of the same run too. Its totals are not added."""
+        """Count what was spent on an earlier network of the same run too. Its totals are not added; its sessions are over."""
+        self._over |= {session: {} for session in earlier._over}
         for party, cost in earlier.costs.items():
             self._sent[party] += cost.messages
             self._up[party] += cost.bytes_up
@@ -242,7 +250,11 @@ class InProcess:
                 envelope = decode(frame.data, frame.sender, self._max_bytes)
             if (envelope.sender, envelope.receiver) != (frame.sender, frame.receiver):
                 raise ProtocolError("a message that names other parties than its link", frame.sender)
-            party = sessions.get(envelope.session) if frame.receiver == SERVER else clients.get(frame.receiver)
+            session = envelope.session
+            among = clients if session in sessions else self._over.get(session, clients)
+            party = sessions.get(session) if frame.receiver == SERVER else among.get(frame.receiver)
+            if party is None and session in self._over:
+                return ()
             if party is None:
                 raise ProtocolError("a message for a session or party that is not there", frame.sender)
             if frame.receiver == SERVER and isinstance(envelope.message, Declined):
@@ -251,7 +263,7 @@ class InProcess:
         except ProtocolError as error:
             self.faults.append(Fault(error.blame, error.reason))
             return ()
-        return self._feed(party, Received(envelope))
+        return self._feed(party, Received(envelope, hashlib.sha256(frame.data).digest()))
 
     def _feed(self, party: Role, event: Event) -> tuple[Effect, ...]:
         try:

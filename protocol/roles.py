@@ -2,21 +2,39 @@
 
 A role is a frozen dataclass per phase. The driver feeds it events and obeys the effects in order, so what must survive a
 crash (Persist) is stored before it is sent (Send). An illegal event raises ProtocolError and the old state stays good.
+A message that was taken is taken once: its duplicates, which networks and retrying drivers make, do nothing (`Party`).
 """
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from .choosing.messages import Offer
-from .messages import Envelope, Task
+from .messages import Envelope, Task, encode
+
+SESSIONS = 512
+"""Of so many sessions a party knows what it took; of more it forgets the oldest."""
+FRAMES = 256
+"""Of so many messages of one sender in one session; of more likewise, so that no sender crowds out another's."""
+
+
+def mark_of(envelope: Envelope) -> bytes:
+    """SHA-256 of a message's bytes: the encoding is one."""
+    return hashlib.sha256(encode(envelope)).digest()
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """Event: a decoded message arrived."""
+    """Event: a decoded message arrived. known: SHA-256 of its bytes, if whoever decoded it had them still."""
 
     envelope: Envelope
+    known: bytes = field(default=b"", repr=False, compare=False)
+
+    @property
+    def mark(self) -> bytes:
+        """SHA-256 of the message's bytes: what a duplicate has in common with it."""
+        return self.known or mark_of(self.envelope)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +133,46 @@ class Role(Protocol):
 
 
 class Party:
-    """A role in progress: the one mutable cell around a pure step. A failed step leaves the state as it was."""
+    """A role in progress: the one mutable cell around a pure step. A failed step leaves the state as it was.
 
-    def __init__(self, id: int, state: Any, step: Step) -> None:
+    A duplicate, to the byte, of a message that the role has taken has no effect, changes nothing and is nobody's fault, in
+    whatever phase the role is. Another message of the same kind is for the role to judge, and so is one that it refused before.
+    taken: what it took in an earlier life, as (session, sender, mark).
+    """
+
+    def __init__(self, id: int, state: Any, step: Step, taken: Iterable[tuple[bytes, int, bytes]] = ()) -> None:
         self.id = id
         self.state = state
         self._step = step
+        self._taken: dict[bytes, dict[int, dict[bytes, None]]] = {}
+        for session, sender, mark in taken:
+            self._remember(session, sender, mark)
 
     def handle(self, event: Event) -> tuple[Effect, ...]:
         """Advance by one event and return the effects. Raises ProtocolError."""
-        self.state, effects = self._step(self.state, event)
+        if not isinstance(event, Received):
+            self.state, effects = self._step(self.state, event)
+            return effects
+        session, sender, mark = event.envelope.session, event.envelope.sender, event.mark
+        if mark in self._taken.get(session, {}).get(sender, {}):
+            return ()
+        self.state, effects = self._step(self.state, Received(event.envelope, mark))
+        self._remember(session, sender, mark)
         return effects
+
+    def _remember(self, session: bytes, sender: int, mark: bytes) -> None:
+        of_sender = self._taken.setdefault(session, {}).setdefault(sender, {})
+        of_sender[mark] = None
+        drop_oldest(of_sender, FRAMES)
+        drop_oldest(self._taken, SESSIONS)
+
+    def restart(self, state: Any) -> None:
+        """Go on from an earlier state, which was kept: what was taken since is not known any more, and may come again."""
+        self.state = state
+        self._taken.clear()
+
+
+def drop_oldest(of: dict[Any, Any], most: int) -> None:
+    """Leave the `most` entries that were made last."""
+    while len(of) > most:
+        del of[next(iter(of))]

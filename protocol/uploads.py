@@ -71,6 +71,8 @@ class Working:
 def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     """The client's role. Raises ProtocolError blaming the server for a task against its policy or out of order."""
     match state, event:
+        case ((Idle() | Working()), Received(Envelope(message=Task() as task, sender=sender))) if _old(state, task, sender):
+            return state, ()
         case Idle(), Received(Envelope(message=Task() as task) as envelope):
             session = _checked(state, envelope, task)
             idle = replace(state, next_round={**state.next_round, task.work: task.round + 1})
@@ -96,6 +98,12 @@ def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)
         case _:
             raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
+
+
+def _old(state: Idle | Working, task: Task, sender: int) -> bool:
+    """Whether a task is of a round before the latest that the client took part in: late, or sent again, and no fault."""
+    idle = state if isinstance(state, Idle) else state.idle
+    return sender == SERVER and task.run == idle.run and task.round + 1 < idle.next_round.get(task.work, 0)
 
 
 def _answer(state: Working, work: Worked) -> Upload | OffsetSketched | Ready:

@@ -256,8 +256,8 @@ class ViewBase(ModelKeeping):
         }
         for i, party in self.clients.parties.items():
             rounds = dict(snapshot.next_round.get(i, {}))
-            self._choosers[i].state = replace(self._choosers[i].state, next_round=rounds.pop(choosing.KIND, 0))
-            party.role.state = replace(party.role.state, next_round=rounds)
+            self._choosers[i].restart(replace(self._choosers[i].state, next_round=rounds.pop(choosing.KIND, 0)))
+            party.role.restart(replace(party.role.state, next_round=rounds))
         if snapshot.pairs:
             self._comparison().restore(snapshot.pairs, snapshot.remembered)
         self._network.messages, self._network.bytes_up, self._network.bytes_down = astuple(snapshot.traffic)

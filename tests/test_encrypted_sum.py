@@ -233,7 +233,7 @@ def sent_by(play, sender, kind):
         (lambda m, one: replace(m, ciphertexts=m.ciphertexts[:-1]), "wrong length"),
         (lambda m, one: replace(m, length=D + 1), "coordinates where 40 belong"),
         (lambda m, one: replace(m, threshold=1), "another session's digest"),
-        (lambda m, one: [m, m], "already answered"),
+        (lambda m, one: [m, replace(m, alive=(1, 3))], "already answered"),
     ],
 )
 def test_sums_that_are_not_what_was_agreed_on_are_not_opened(change, reason):
@@ -270,8 +270,9 @@ def test_no_session_and_no_earlier_round_is_answered_twice():
     again = play.sum(round=4)
     assert again.stage == "add"
     assert "already answered" in play.reasons()
+    before = list(play.network.faults)
     assert play.sum(round=3).stage == "key"
-    assert "earlier round" in play.reasons()
+    assert play.network.faults == before, "what is old is nobody's fault"
     play.learned = {i: [] for i in play.roster}
     assert isinstance(play.sum(round=4, name="other"), Summed)
     assert isinstance(play.sum(round=5), Summed)

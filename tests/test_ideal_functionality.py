@@ -592,12 +592,21 @@ def test_the_exhaustive_patterns_catch_them_too(view):
 class EncodesAnothersWork(MaskedView):
     """The first two clients of a sum put in each other's vectors."""
 
-    def _results(self, of):
-        results = sorted(super()._results(of))
-        if len(results) > 1:
-            (a, first), (b, second), *rest = results
-            results = [(a, replace(first, vector=second.vector)), (b, replace(second, vector=first.vector)), *rest]
-        return iter(results)
+    def _mask(self, sessions):
+        for each in sessions.values():
+            self._exchange(each)
+        try:
+            return super()._mask(sessions)
+        finally:
+            for each in sessions.values():
+                self._exchange(each)
+
+    def _exchange(self, each):
+        name = each.updates.name
+        one, other = (self.clients.parties[i].held for i in each.plan.session.roster[:2])
+        if name in one and name in other:
+            mine, theirs = one[name], other[name]
+            one[name], other[name] = replace(mine, vector=theirs.vector), replace(theirs, vector=mine.vector)
 
 
 class NamesAllWhoWereAsked(MaskedView):

@@ -156,7 +156,7 @@ def test_masking_lists_that_single_clients_out_are_refused(neighbours, reason):
     [
         (lambda m, f: Accepted((3, 5)), "whose shares were not relayed"),
         (lambda m, f: Accepted((5, 21)), "whose shares were not relayed"),
-        (lambda m, f: [m, m], "a second time"),
+        (lambda m, f: [m, Accepted(m.dealers[1:])], "a second time"),
     ],
 )
 def test_acceptances_that_cannot_be_are_refused(change, reason):

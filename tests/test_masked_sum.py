@@ -18,6 +18,7 @@ from cloister.protocol.errors import ProtocolError
 from cloister.protocol.in_process import InProcess
 from cloister.protocol.masked import server, server_opening
 from cloister.protocol.masked.client import Advertised, Idle, client_step
+from cloister.protocol.masked.joined import joined_before
 from cloister.protocol.masked.messages import MaskedMessage
 from cloister.protocol.masked.server import Advertising, Failed, Summed, propose, server_step
 from cloister.protocol.masked.sum import Plan, max_bytes
@@ -282,7 +283,7 @@ def test_a_round_is_stored_before_anything_is_sent_and_is_dead_after_a_restart()
     effects = party.handle(proposal)
     assert [type(effect) for effect in effects] == [Persist, Send]
     key, value = effects[0].key, effects[0].value
-    restarted = replace(fresh, next_round={key.removeprefix("next round "): int.from_bytes(value, "big")})
+    restarted = replace(fresh, next_round=joined_before({key: value}))
     with pytest.raises(ProtocolError, match="already taken"):
         client_step(restarted, proposal)
     with pytest.raises(ProtocolError, match="out of place"):

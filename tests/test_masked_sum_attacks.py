@@ -13,6 +13,7 @@ from cloister.crypto.masks import mask
 from cloister.crypto.shamir import SHARE_BYTES, MaskKeyShare, SelfSeedShare
 from cloister.protocol.errors import ProtocolError
 from cloister.protocol.masked.client import Idle, Signed, client_step
+from cloister.protocol.masked.joined import joined_before
 from cloister.protocol.masked.messages import (
     MaskedInput,
     MaskKeys,
@@ -94,7 +95,8 @@ def test_a_client_never_answers_both_share_kinds():
     reveal = answer.message
     assert (reveal.alive, reveal.dropped) == ((3, 5, 7, 9), ())
     assert all(SelfSeedShare.decode(share).holder == 1 for share in reveal.seeds)
-    for more in (stage.request((3, 5, 7), (1, 3, 5, 7)), stage.request((3, 5, 7), (1, 3, 5, 7, 9)), Survivors((1, 3, 5))):
+    assert stage.tell(1, stage.request((3, 5, 7), (1, 3, 5, 7, 9))) == []
+    for more in (stage.request((3, 5, 7), (1, 3, 5, 7)), Survivors((1, 3, 5))):
         with pytest.raises(ProtocolError, match=r"out of place"):
             stage.tell(1, more)
 
@@ -192,9 +194,7 @@ def test_a_client_answers_once_also_after_a_restart():
     stage = Stage(3)
     proposal = stage.sent[0].envelope
     stored = {e.key: e.value for e in stage.clients[1].handle(Received(proposal)) if not isinstance(e, Send)}
-    (key,) = stored
-    idle = Play(3).parties[1].state
-    again = replace(idle, next_round={key.removeprefix("next round "): int.from_bytes(stored[key], "big")})
+    again = replace(Play(3).parties[1].state, next_round=joined_before(stored))
     with pytest.raises(ProtocolError, match="already taken"):
         client_step(again, Received(proposal))
 
@@ -501,11 +501,11 @@ def test_a_dealer_whose_commitments_are_to_nothing_is_left_out():
         ("MaskedInput", lambda m, f: MaskedInput(m.vector[:-4]), "bytes where 20 belong"),
         ("MaskedInput", lambda m, f: MaskedInput(bytes(m.vector) + bytes(4)), "bytes where 20 belong"),
         ("MaskedInput", lambda m, f: MaskedInput(2 * bytes(m.vector)), "bytes where 20 belong"),
-        ("MaskedInput", lambda m, f: [m, m], "a second time"),
-        ("MaskKeys", lambda m, f: [m, m], "a second time"),
-        ("SealedShares", lambda m, f: [m, m], "a second time"),
-        ("SurvivorSignature", lambda m, f: [m, m], "a second time"),
-        ("Reveal", lambda m, f: [m, m], "a second time"),
+        ("MaskedInput", lambda m, f: [m, MaskedInput(flipped(bytes(m.vector)))], "a second time"),
+        ("MaskKeys", lambda m, f: [m, replace(m, signature=bytes(64))], "a second time"),
+        ("SealedShares", lambda m, f: [m, replace(m, signature=bytes(64))], "a second time"),
+        ("SurvivorSignature", lambda m, f: [m, SurvivorSignature(bytes(64))], "a second time"),
+        ("Reveal", lambda m, f: [m, replace(m, alive=m.alive[1:], seeds=m.seeds[1:])], "a second time"),
         ("SealedShares", lambda m, f: replace(m, signature=bytes(64)), "not the client's"),
         ("SealedShares", lambda m, f: replace(m, dealing=m.dealing[:68], sealed=m.sealed[:1]), "cannot be"),
         ("SurvivorSignature", lambda m, f: SurvivorSignature(bytes(64)), "not the client's"),

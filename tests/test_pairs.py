@@ -29,7 +29,7 @@ from cloister.protocol.pairs.choices import (
     PerPair,
     ServerSamples,
 )
-from cloister.protocol.pairs.client import KEY, Answered
+from cloister.protocol.pairs.client import KEY, MOST_OPEN, Answered
 from cloister.protocol.pairs.messages import PairClouds, PairDistance, PairEdge, PairKey, PairOffer, SealedCloud, SealedEmbedding
 from cloister.protocol.pairs.policy import policy_of
 from cloister.protocol.pairs.projection import drawn
@@ -509,12 +509,14 @@ def test_a_second_key_or_second_cloud_is_refused_with_blame():
     refused(8, keys[1], "outside the roster")
     refused(5, keys[1], "not signed")
     assert said(1, keys[1]) == ()
-    refused(1, keys[1], "second key")
+    assert said(1, keys[1]) == ()
+    refused(1, replace(keys[1], signature=bytes(64)), "second key")
     assert [e.envelope.receiver for e in said(5, keys[5]) if isinstance(e, Send)] == [1, 5]
     refused(1, replace(cloud, own=bytes(4)), "bytes where")
     refused(1, PairDistance(bytes(8), bytes(8)), "where clouds belong")
     said(1, cloud)
-    refused(1, cloud, "second answer")
+    assert said(1, cloud) == ()
+    refused(1, replace(cloud, reference=b"\x01" + bytes(7)), "second answer")
     refused(1, PairEdge(1), "out of place")
     server.handle(Deadline())
     assert server.state == Undecided(terms, True, (1,), ())
@@ -534,6 +536,24 @@ def test_a_server_that_opens_two_sessions_for_one_pair_gets_one_answer():
     with pytest.raises(ProtocolError, match="already answered") as failure:
         parties[1].handle(second)
     assert failure.value.blame == SERVER
+
+
+def test_a_server_that_only_ever_offers_fills_no_memory():
+    terms, parties, _ = two(PUBLIC)
+    party = parties[1]
+
+    def offer(round):
+        again = replace(terms, session=replace(terms.session, round=round))
+        return party.handle(Received(Envelope(again.session.digest, SERVER, 1, again.offer)))
+
+    for round in range(MOST_OPEN):
+        assert len(offer(round)) == 1
+    with pytest.raises(ProtocolError, match="too many are open") as failure:
+        offer(MOST_OPEN)
+    assert failure.value.blame == SERVER
+    assert len(party.state.phases) == MOST_OPEN
+    party.handle(Deadline())
+    assert len(offer(MOST_OPEN)) == 1
 
 
 def test_what_was_disclosed_is_in_the_log_although_the_decision_failed():
@@ -561,7 +581,7 @@ def test_messages_that_arrive_twice_change_nothing(choice):
     assert answers[0] == answers[1]
     assert once.pair_ledgers == twice.pair_ledgers
     assert once.log == twice.log
-    assert twice.faults
+    assert not twice.faults
 
 
 # --- loss -----------------------------------------------------------------------------------------------------------------

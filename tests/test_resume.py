@@ -306,10 +306,10 @@ def test_bytes_of_rounds_are_all_but_the_seed_exchange(algorithm: Algorithm, pro
 
 @dataclass(frozen=True)
 class Noisy:
-    """A network that replays some uploads, so that the server refuses the second."""
+    """A network that says some uploads a second time, cut short, so that the server refuses the second."""
 
     def __call__(self, frame: Frame, /) -> list[Frame]:
-        return [frame, frame] if frame.kind == "Upload" and frame.sender == 3 else [frame]
+        return [frame, replace(frame, data=frame.data[:-1])] if frame.kind == "Upload" and frame.sender == 3 else [frame]
 
 
 @pytest.mark.trains

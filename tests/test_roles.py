@@ -143,9 +143,10 @@ def test_a_policy_that_is_met_exactly_is_met(cohort, threshold):
 
 def test_a_round_is_answered_once_per_kind_of_work_even_in_another_cluster():
     state = played(idle(), client_step, task(), Worked(vector_of(3), 7))
-    for again in (task(), task(session(cluster="other")), task(session(round=0))):
+    for again in (task(), task(session(cluster="other"))):  # a role is told of duplicates only by who has lost its memory
         with pytest.raises(ProtocolError, match="already answered"):
             client_step(state, again)
+    assert client_step(state, task(session(round=0))) == (state, ()), "old, and nobody's fault"
     state = played(state, client_step, task(session(protocol="uploads/gradient"), work="gradient"), Worked(vector_of(3), 7))
     assert state.next_round == {"update": 6, "gradient": 6}
     client_step(state, task(session(round=6)))
@@ -298,8 +299,7 @@ def test_a_client_that_keeps_its_work_says_ready_and_sketches_once_when_asked():
     party.handle(sketch_task())
     (answer,) = sent(party.handle(Worked(vector_of(3)[:2], 12)))
     assert answer == Upload(vector_of(3)[:2].tobytes(), 1), "the number of samples is not told"
-    with pytest.raises(ProtocolError, match="already answered"):
-        party.handle(sketch_task())
+    assert party.handle(sketch_task()) == ()
     with pytest.raises(ProtocolError, match="the server keeps the model"):
         party.handle(mean())
 
@@ -317,9 +317,11 @@ def test_the_server_hears_each_client_of_the_roster_once_and_nobody_late():
     party = Party(SERVER, Hearing(S), server_step)
     for client in (ROSTER[2], ROSTER[0]):
         party.handle(ready(client))
-    for client, reason in ((ROSTER[0], "a second time"), (99, "outside the roster")):
-        with pytest.raises(ProtocolError, match=reason):
-            party.handle(ready(client))
+    with pytest.raises(ProtocolError, match="outside the roster"):
+        party.handle(ready(99))
+    assert party.handle(ready(ROSTER[0])) == ()
+    with pytest.raises(ProtocolError, match="a second time"):
+        server_step(party.state, ready(ROSTER[0]))
     with pytest.raises(ProtocolError, match="out of place"):
         party.handle(upload(ROSTER[1]))
     party.handle(Deadline())
@@ -398,13 +400,12 @@ def test_dropped_frames_drop_their_client_for_one_round(kind):
 
 
 @pytest.mark.parametrize("kind", ["Task", "Upload"])
-def test_replayed_frames_are_refused_with_blame(kind):
+def test_duplicated_frames_are_nobodys_fault(kind):
     run = Run(lambda f: [f, f] if f.kind == kind else [f])
     received = run.round()
     assert whole(received)
     assert tuple(received) == ROSTER
-    blamed = {"Task": [SERVER] * 4, "Upload": list(ROSTER)}[kind]
-    assert [blame for blame, _ in run.reasons()] == blamed
+    assert run.reasons() == []
 
 
 def test_frames_of_an_earlier_round_are_dead_in_a_later_one():
@@ -421,13 +422,7 @@ def test_frames_of_an_earlier_round_are_dead_in_a_later_one():
     received = run.round(6)
     assert tuple(received) == ROSTER
     assert whole(received)
-    reasons = {reason for _, reason in run.reasons()}
-    assert reasons <= {
-        "a task for a round already answered",
-        "Task is out of place at Working",
-        "a message for a session or party that is not there",
-    }
-    assert len(run.network.faults) == 32
+    assert run.reasons() == []
 
 
 @pytest.mark.parametrize("kind", ["Task", "Upload"])

@@ -424,7 +424,7 @@ def test_members_that_lie_about_a_count_are_not_sent_a_small_slot() -> None:
 
 
 def test_members_open_a_session_once() -> None:
-    view = opened(Encrypted(floor=FLOOR), tampered(lambda m: [m, m]), (1, 2, 3))
+    view = opened(Encrypted(floor=FLOOR), tampered(lambda m: [m, m, replace(m, alive=m.alive[1:])]), (1, 2, 3))
     assert check(view, view.slots(0, "root", work((1, 2, 3)), MOST), {1, 2, 3}) == [0]
     assert [f.reason for f in view.faults] == ["a session already answered"] * 3
 

@@ -53,6 +53,8 @@ class Judging:
 def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     """The client's role. Raises ProtocolError blaming the server for an offer against its policy or out of order."""
     match state, event:
+        case ((Idle() | Judging()), Received(Envelope(message=Offer() as offer, sender=sender))) if _old(state, offer, sender):
+            return state, ()
         case Idle(), Received(Envelope(message=Offer() as offer) as envelope):
             session = _checked(state, envelope, offer)
             idle = replace(state, next_round=offer.round + 1)
@@ -70,6 +72,12 @@ def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)
         case _:
             raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
+
+
+def _old(state: Idle | Judging, offer: Offer, sender: int) -> bool:
+    """Whether an offer is of a round before the latest that the client chose in: late, or sent again, and no fault."""
+    idle = state if isinstance(state, Idle) else state.idle
+    return sender == SERVER and offer.run == idle.run and offer.round + 1 < idle.next_round
 
 
 def _checked(state: Idle, envelope: Envelope, offer: Offer) -> Session:

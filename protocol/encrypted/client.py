@@ -17,7 +17,7 @@ from ..messages import Envelope, Task
 from ..roles import Deadline, Effect, Event, Perform, Received, Send, Worked
 from ..session import SERVER, Session
 from .client_opening import open_counts, open_scores, open_slots, open_sum
-from .client_phases import SKETCH, SUM, Idle, Sketching, Summing, joined, weighting_of
+from .client_phases import SKETCH, SUM, Idle, Invitation, Sketching, Summing, joined, old, weighting_of
 from .keys import PROTOCOL as KEY
 from .keys import KeyName, Purpose, checked_public, offer
 from .messages import (
@@ -41,6 +41,8 @@ def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     match state, event:
         case _, Received(Envelope(sender=sender)) if sender != SERVER:
             raise ProtocolError("a message that is not the server's", sender)
+        case _, Received(Envelope(message=asked)) if isinstance(asked, Invitation) and old(state, asked):
+            return state, ()
         case Idle(), Received(Envelope(message=KeyRequest() as request, session=digest)):
             return _make_key(state, digest, request)
         case Idle(), Received(Envelope(message=EncryptedSumRequest() as request, session=digest)):

@@ -95,6 +95,16 @@ class Sketching:
 Invitation = KeyRequest | EncryptedSumRequest | SketchRequest | EncryptedSum | OpenSlots | ScoreRequest
 
 
+def old(state: Idle | Summing | Sketching, asked: Invitation) -> bool:
+    """Whether a message is of a round before the latest that the client took part in: late, or sent again, and no fault.
+
+    The session of the run's key may be asked for in any round.
+    """
+    idle = state if isinstance(state, Idle) else state.idle
+    of_run = idle.policy.keys == "run" and (asked.protocol, asked.round, asked.cluster) == (f"{KEY}/products", 0, "all")
+    return asked.run == idle.run and asked.round < idle.round and not of_run
+
+
 def joined(state: Idle, digest: bytes, asked: Invitation, protocol: str, *, member: bool = True) -> tuple[Idle, Session, Persist]:
     """The session of a message, checked and spent for this kind of answer. member: whether only its roster may answer."""
     try:
@@ -108,7 +118,6 @@ def joined(state: Idle, digest: bytes, asked: Invitation, protocol: str, *, memb
         "a session of another run": session.run != state.run,
         "a session of another protocol": session.protocol.partition("/")[0] != protocol,
         "a session of others": member and state.me not in session.roster,
-        "a session of an earlier round": session.round < state.round and not _of_run(state, session),
         "a session already answered": (kind, digest) in state.spent,
         "more sessions than one round has": len(state.spent) >= MOST_SPENT and session.round == state.round,
         f"a cohort under the policy's {state.policy.min_cohort}": cohorts and len(session.roster) < state.policy.min_cohort,
@@ -121,11 +130,6 @@ def joined(state: Idle, digest: bytes, asked: Invitation, protocol: str, *, memb
     spent = state.spent if session.round <= state.round else frozenset()
     idle = replace(state, round=max(state.round, session.round), spent=spent | {(kind, digest)})
     return idle, session, Persist(f"spent {kind} {digest.hex()}", session.round.to_bytes(4, "big"))
-
-
-def _of_run(state: Idle, session: Session) -> bool:
-    """Whether this is the session of the run's key, which may be asked for in any round."""
-    return state.policy.keys == "run" and (session.protocol, session.round, session.cluster) == (f"{KEY}/products", 0, "all")
 
 
 def weighting_of(asked: EncryptedSumRequest | EncryptedSum) -> Weighting:

@@ -115,4 +115,4 @@ class SharedKeys(HeldView):
         """Clients that answer in no session up to the snapshot's again."""
         for i, party in self._holders.items():
             latest = max(snapshot.next_round.get(i, {}).values(), default=0)
-            party.state = replace(party.state, round=latest, spent=frozenset())
+            party.restart(replace(party.state, round=latest, spent=frozenset()))

@@ -21,6 +21,7 @@ from ..session import SERVER
 from .client_phases import Advertised, Checked, Idle, Masked, Secrets, Shared, Signed, Working, to_server
 from .client_shares import receive, settle, share
 from .given import GivenUpdates
+from .joined import MOST_JOINED, is_name, join
 from .messages import (
     MaskedInput,
     MaskKeys,
@@ -33,7 +34,7 @@ from .messages import (
     SurvivorSignature,
     UnmaskRequest,
 )
-from .terms import NO_UPDATE, PROTOCOL, Plan, masked, sign_of, survivors_digest
+from .terms import Plan, masked, sign_of, survivors_digest
 
 __all__ = ["Idle", "client_step"]
 
@@ -43,6 +44,8 @@ def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     match state, event:
         case _, Received(Envelope(sender=sender)) if sender != SERVER:
             raise ProtocolError("a message that is not the server's", sender)
+        case _, Received(Envelope(message=Proposal() as proposal)) if _old(state, proposal):
+            return state, ()
         case Idle(), Received(Envelope(message=Proposal() as proposal, session=session)):
             return _join(state, session, proposal)
         case Idle(), Deadline():
@@ -75,6 +78,12 @@ def _stored(idle: Idle, given: GivenUpdates) -> tuple[Persist, ...]:
     return () if given == idle.given else (Persist("given updates", given.encode()),)
 
 
+def _old(state: Any, proposal: Proposal) -> bool:
+    """Whether a proposal is of a round before the latest that the client joined a sum of: late, or sent again, and no fault."""
+    idle = state if isinstance(state, Idle) else state.idle
+    return proposal.run == idle.run and proposal.round < idle.round
+
+
 def _join(state: Idle, digest: bytes, proposal: Proposal) -> tuple[Advertised, tuple[Effect, ...]]:
     """Stage 0 and 1: check the terms, spend the round, advertise two keys."""
     try:
@@ -85,10 +94,10 @@ def _join(state: Idle, digest: bytes, proposal: Proposal) -> tuple[Advertised, t
     problems = {
         "a proposal under another session's digest": session.digest != digest,
         "a proposal of another run": session.run != state.run,
-        "a proposal of another protocol": session.protocol.partition("/")[0] != PROTOCOL,
+        "a proposal of another protocol": not is_name(session.protocol),
         "a proposal for others": state.me not in session.roster,
         "a proposal for a round already taken": session.round < state.next_round.get(session.protocol, 0),
-        "a proposal about an update of a round gone by": plan.terms.update != NO_UPDATE and session.round < state.given.round,
+        "more sums than one round has": len(state.next_round) >= MOST_JOINED and session.round == state.round,
         "a proposal for another model than the one received": plan.terms.model != state.model,
         "a roster with a client that is not enrolled": any(i not in state.enrolled for i in session.roster),
     }
@@ -98,9 +107,8 @@ def _join(state: Idle, digest: bytes, proposal: Proposal) -> tuple[Advertised, t
         state.given.at(session.round).giving(plan, state.policy.rules)
     except ValueError as error:
         raise ProtocolError(str(error), SERVER) from None
-    spent = Persist(f"next round {session.protocol}", (session.round + 1).to_bytes(4, "big"))
-    spent_rounds = {**state.next_round, session.protocol: session.round + 1}
-    idle = replace(state, next_round=spent_rounds, given=state.given.at(session.round))
+    joined, spent = join(state.next_round, session.protocol, session.round)
+    idle = replace(state, next_round=joined, given=state.given.at(session.round))
     root = state.entropy.secret(f"masked sum {state.me} {plan.binding.hex()}", 32)
     seed, mask, seal = (derive_key(root, purpose, plan.binding) for purpose in ("self seed", "mask key", "sealing key"))
     secrets = Secrets(seed, AgreementKey(mask), SealingKey(seal))

@@ -21,8 +21,9 @@ class Idle:
     """A client between sessions. model: SHA-256 of the model that it holds. entropy: where a session's secret comes from.
 
     enrolled: the identities of all clients, known beforehand. next_round: the earliest round it still takes part in, per
-    protocol name ("masked sum/..."), as persisted. given: the updates that it gave to sums, as persisted.
-    A client that restarts must have both back as they were last stored (`GivenUpdates.decode`). verify: how it checks signatures.
+    protocol name of the latest round that it took part in (joined.py). given: the updates that it gave to sums.
+    A client that restarts must have both back as they were last stored (`joined_before`, `GivenUpdates.decode`). verify: how it
+    checks signatures.
     """
 
     me: int
@@ -35,6 +36,11 @@ class Idle:
     next_round: Mapping[str, int] = field(default_factory=dict)
     given: GivenUpdates = field(default_factory=GivenUpdates, repr=False)
     verify: Verify = field(default=verify, repr=False, compare=False)
+
+    @property
+    def round(self) -> int:
+        """The earliest round that it joins sums of: the latest that it has joined one of."""
+        return max(self.given.round, max(self.next_round.values(), default=1) - 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,13 @@
 """The journal of a masked sum's server: what it stores before it sends, so that it goes on where it crashed.
 
-Spec: specs/masked_sum.md, section Journal. `journalled_step` is `server_step` with one Persist before all else that an event
-leads to: the message that was taken, or the number of stages that ended. The state follows from these. Only of the inputs
-not each is kept but their running total and whose they are, as in the state: so the journal is bounded by one input and the
-small messages, and holds no more secrets than the server's memory does. A simulation that does not crash takes `server_step`.
+Spec: specs/masked_sum.md, section Journal. `journalled_step` is `server_step` with a Persist before all else that an event leads
+to: the message that was taken, or the number of stages that ended. The state follows from these. Inputs are not kept each: their
+running total and whose they are is stored twice in a session. So the journal has the size of one input and small messages, the
+bytes written that of two, and no secret is in it that the server's memory does not hold. A simulation that does not crash takes
+`server_step`.
 """
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -31,18 +33,27 @@ def start(plan: Plan) -> tuple[Advertising, tuple[Effect, ...]]:
 
 
 def journalled_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
-    """The server's role with a journal: `server_step`, and before its effects the one entry from which the step follows."""
-    after, effects = server_step(state, event)
+    """The server's role with a journal: `server_step`, and before its effects the entries from which the step follows.
+
+    An input is stored with others, in the running total, when half of those that mask have sent theirs and at the deadline.
+    """
     digest = state.plan.session.digest
+    stored: tuple[Persist, ...] = ()
+    if isinstance(state, Summing) and isinstance(event, Deadline):
+        state = state.added()
+        stored = (_total(state),) if len(state.alive) > _half(state) else ()
+    after, effects = server_step(state, event)
     match event:
         case Received(Envelope(message=MaskedInput())):
-            after = after.added()
-            entry = Persist(_key(digest, "total"), _total(after))
+            after = replace(after, marks=(*after.marks, event.mark))
+            if len(after.alive) == _half(after):
+                after = after.added()
+                stored = (_total(after),)
         case Received(Envelope(sender=client, message=message) as envelope):
-            entry = Persist(_key(digest, f"{type(message).__name__} {client}"), encode(envelope))
+            stored = (Persist(_key(digest, f"{type(message).__name__} {client}"), encode(envelope)),)
         case _:
-            entry = Persist(_key(digest, "stages"), bytes([_stage(state) + 1]))
-    return after, (entry, *effects)
+            stored = (*stored, Persist(_key(digest, "stages"), bytes([_stage(state) + 1])))
+    return after, (*stored, *effects)
 
 
 def resume(session: bytes, journal: Mapping[str, bytes], enrolled: Mapping[int, bytes]) -> tuple[Any, tuple[Effect, ...]]:
@@ -50,10 +61,11 @@ def resume(session: bytes, journal: Mapping[str, bytes], enrolled: Mapping[int, 
 
     journal: all that was persisted. enrolled: identities by client id. What was settled stays settled: the survivor set is stored
     before it is shown, so that a server that comes back asks for the same kind of share of each client. A message that was
-    not stored is lost, as on the network; clients refuse what they are sent a second time and go on. Raises ValueError for a
-    journal without this session's proposal, and for a broken one.
+    not stored is lost, unless its sender's driver sends it again; clients ignore what they are sent a second time, and the server
+    what it stored, if its party is told (`taken`). Raises ValueError for a journal without this session's proposal, and for a
+    broken one.
     """
-    entries = {key.removeprefix(_key(session, "")): value for key, value in journal.items() if key.startswith(_key(session, ""))}
+    entries = _entries(session, journal)
     if "proposal" not in entries:
         raise ValueError("the journal has no proposal of this session: nothing was sent, so start it anew")
     proposal = _message(entries["proposal"], SERVER)
@@ -74,6 +86,26 @@ def resume(session: bytes, journal: Mapping[str, bytes], enrolled: Mapping[int, 
             return state, tuple(e for e in effects if not (isinstance(e, Send) and e.envelope.receiver in answered))
         state, effects = server_step(state, Deadline())
     return state, ()
+
+
+def taken(session: bytes, journal: Mapping[str, bytes]) -> Iterator[tuple[bytes, int, bytes]]:
+    """What the session of this digest had taken and stored, for the party that goes on: a duplicate of it is nobody's fault."""
+    for key, value in _entries(session, journal).items():
+        if key.startswith(tuple(f"{kind.__name__} " for kind in _STAGES)):
+            yield session, int(key.partition(" ")[2]), hashlib.sha256(value).digest()
+        elif key == "total":
+            count = int.from_bytes(value[:4], "big")
+            for at, client in enumerate(np.frombuffer(value, ">u4", count, 4).tolist()):
+                yield session, client, value[4 + 4 * count + 32 * at :][:32]
+
+
+def _entries(session: bytes, journal: Mapping[str, bytes]) -> dict[str, bytes]:
+    prefix = _key(session, "")
+    return {key.removeprefix(prefix): value for key, value in journal.items() if key.startswith(prefix)}
+
+
+def _half(state: Summing) -> int:
+    return (len(state.masks.dealt) + 1) // 2
 
 
 def _key(session: bytes, name: str) -> str:
@@ -103,18 +135,23 @@ def _message(data: bytes, sender: int) -> Envelope:
     return decode(data, sender, len(data))
 
 
-def _total(state: Summing) -> bytes:
-    """How many inputs were added, whose (4 bytes each, in order of arrival), and their total, little-endian."""
+def _total(state: Summing) -> Persist:
+    """How many inputs were added, whose (4 bytes each, in order of arrival), their marks, and their total, little-endian."""
     clients = np.array([len(state.alive), *state.alive], ">u4").tobytes()
     total = state.total.astype(state.plan.terms.wire, copy=False)
-    return b"".join((clients, total.data.cast("B")))
+    entry = b"".join((clients, *state.marks, total.data.cast("B")))
+    return Persist(_key(state.plan.session.digest, "total"), entry)
 
 
 def _with_total(state: Summing, stored: bytes | None) -> Summing:
     if stored is None:
         return state
     count = int.from_bytes(stored[:4], "big")
-    if len(stored) != 4 + 4 * count + state.plan.terms.input_bytes:
+    start = 4 + 36 * count
+    if len(stored) != start + state.plan.terms.input_bytes:
         raise ValueError("the journal's total has not the length of an input and its clients")
     alive = tuple(np.frombuffer(stored, ">u4", count, 4).tolist())
-    return replace(state, total=state.total + np.frombuffer(stored, state.plan.terms.wire, offset=4 + 4 * count), alive=alive)
+    marks = tuple(stored[at : at + 32] for at in range(4 + 4 * count, start, 32))
+    return replace(
+        state, total=state.total + np.frombuffer(stored, state.plan.terms.wire, offset=start), alive=alive, marks=marks
+    )

@@ -43,6 +43,10 @@ class Member:
     def state(self, state: Any) -> None:
         self.masker.state = state
 
+    def restart(self, state: Any) -> None:
+        """Go on from an earlier state of its role."""
+        self.masker.restart(state)
+
     def handle(self, event: Event) -> tuple[Effect, ...]:
         """Advance by one event and return the effects. Raises ProtocolError."""
         match event:

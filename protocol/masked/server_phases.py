@@ -62,6 +62,7 @@ class Summing:
     """The server while masked inputs are added and forgotten. total: ring (length,), of the inputs of `alive` but those waiting.
 
     waiting: inputs as they came, little-endian, no more of them than `WAITING_BYTES` hold: several are added in one pass.
+    marks: of these inputs' messages, in the order of `alive`, where a journal is kept.
     """
 
     plan: Plan
@@ -69,6 +70,7 @@ class Summing:
     total: Ring = field(repr=False)
     alive: tuple[int, ...] = ()
     waiting: tuple[bytes | memoryview, ...] = field(default=(), repr=False)
+    marks: tuple[bytes, ...] = field(default=(), repr=False)
 
     def added(self) -> "Summing":
         """The same with nothing waiting."""

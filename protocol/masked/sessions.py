@@ -168,7 +168,7 @@ class MaskingView(OffsetSketches):
         for i, masker in self._maskers.items():
             spent = snapshot.next_round.get(i, {})
             sums = {name: round for name, round in spent.items() if name.startswith(PROTOCOL)}
-            masker.state = replace(masker.state, next_round=sums)
+            masker.restart(replace(masker.state, next_round=sums))
 
 
 @lru_cache(maxsize=256)

@@ -35,6 +35,8 @@ from .terms import ONCE, PairTerms
 
 KEY = "pair key"
 """What signatures are for."""
+MOST_OPEN = 64
+"""Sessions of one pair, or of one release for all, that are open at once at most."""
 
 
 class Computer(Protocol):
@@ -158,6 +160,8 @@ def _take(state: Peer, digest: bytes, offer: PairOffer) -> tuple[Peer, tuple[Eff
         "an offer for others": state.me not in session.roster,
         "an offer with a client that is not enrolled": any(i not in state.enrolled for i in session.roster),
         "an offer taken already": digest in state.phases,
+        "an offer where too many are open": sum(p.terms.session.roster == session.roster for p in state.phases.values())
+        >= MOST_OPEN,
         "an offer of one release for all without a secret of all": once and terms.released != "samples" and state.group is None,
     }
     reason = next((reason for reason, found in problems.items() if found), None) or state.policy.refusal(terms)

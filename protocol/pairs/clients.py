@@ -121,7 +121,7 @@ class Clients:
                 other = kept.get(f"pairs said other {i}")
                 sent = to_bytes(kept[f"pairs said {i}"]), b"" if other is None else to_bytes(other), reference
                 said = context, PairClouds(*sent)
-            party.state = replace(party.state, spent=spent, said=said, edges=edges, phases={})
+            party.restart(replace(party.state, spent=spent, said=said, edges=edges, phases={}))
         ledgers = [Ledger.from_dict(ledger) for ledger in plain["ledgers"]]
         self.ledgers = {ledger.client: ledger for ledger in ledgers}
 

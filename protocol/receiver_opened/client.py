@@ -111,6 +111,9 @@ def _take(state: Member, digest: bytes, offer: OpeningOffer) -> tuple[Member, tu
     sending = state.me != receiver
     earlier = tuple(other for other in state.taken if other.session.round == session.round)
     latest = max((other.session.round for other in state.taken), default=0)
+    gone = max(state.since, latest, state.next_round.get(receiver, 0) - 1)
+    if session.run == state.run and session.round < gone:  # late, or sent again (before a restart, perhaps), and no fault
+        return state, ()
     problems = {
         "an offer under another session's digest": session.digest != digest,
         "an offer of another protocol": session.protocol != PROTOCOL,
@@ -119,7 +122,6 @@ def _take(state: Member, digest: bytes, offer: OpeningOffer) -> tuple[Member, tu
         "an offer for another model than the one received": opening.model != state.model and (sending or bool(state.model)),
         "an offer with a client that is not enrolled": any(i not in state.enrolled for i in (receiver, *session.roster)),
         f"an offer longer than the policy's {policy.max_length}": opening.length > policy.max_length,
-        "an offer of a round gone by": session.round < max(state.since, latest),
         "an offer for a receiver and round already taken": session.round < state.next_round.get(receiver, 0),
     }
     if reason := next((reason for reason, found in problems.items() if found), None):

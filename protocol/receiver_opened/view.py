@@ -218,4 +218,4 @@ class ReceiverOpenedSums(MaskedSlots):
         super().restore(snapshot, remembered)
         for i, opener in self._openers.items():
             since = snapshot.next_round.get(i, {}).get(PROTOCOL, 0)
-            opener.state = replace(opener.state, next_round={}, since=since, taken=())
+            opener.restart(replace(opener.state, next_round={}, since=since, taken=()))

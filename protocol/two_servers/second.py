@@ -42,9 +42,9 @@ from .questions import (
 )
 from .slot_messages import SlotKey, SlotQuestion, SlotsAgreed
 from .slot_sums import SlotHolding, commitment_of, open_slots, to_bytes
-from .slot_terms import SharedSlots
+from .slot_terms import SLOTS, SharedSlots
 from .terms import Terms, Words
-from .upload import admitted, from_words, slots_of, to_words
+from .upload import KINDS, admitted, from_words, is_old, slots_of, to_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,8 @@ class Tossed:
 
 @dataclass(frozen=True, slots=True)
 class Second:
-    """The second server. next_round, next_question: what it still takes, as persisted; keys are never stored.
+    """The second server. next_round, next_question: what it still takes; keys are never stored. opened: the round after each
+    that it opened, as persisted, which `restored` and Keep make next_round.
 
     slots: what was agreed on for sums into slots, if anything; about sessions of them nothing else is answered.
     """
@@ -96,6 +97,16 @@ class Second:
     slots: SharedSlots | None = None
 
 
+def restored(fresh: Second, journal: Mapping[str, bytes]) -> Second:
+    """The second server after a crash. fresh: with nothing held or spent. journal: all that it persisted.
+
+    The updates are lost with their keys, so every round that was opened is closed, and every number that was used stays so.
+    """
+    spent = {key: int.from_bytes(value, "big") for key, value in journal.items()}
+    rounds = {work: spent[f"next round {work}"] for work in (*KINDS, SLOTS) if f"next round {work}" in spent}
+    return replace(fresh, next_round=rounds, next_question=spent.get("next question", 0))
+
+
 def second_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     """The second server's role. Raises ProtocolError blaming the sender of what is misplaced, repeated, or must be refused."""
     match state, event:
@@ -107,8 +118,12 @@ def second_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             return _answer(state, question, replace(state.questions[question], triple=triple))
         case Second(), Received(Envelope(sender=sender)) if sender != SERVER:
             raise ProtocolError("a message that is not the server's", sender)
+        case Second(), Received(Envelope(message=Task() as task, sender=sender)) if is_old(
+            task, sender, state.run, state.next_round
+        ):
+            return state, ()
         case Second(), Received(Envelope(message=Task() as task) as envelope):
-            return _open(state, envelope, task), ()
+            return _open(state, envelope, task)
         case Second(), Received(Envelope(message=Held(clients=clients), session=digest)):
             return _agree(state, digest, clients)
         case Second(), Received(Envelope(message=GramQuestion() as request, session=question)):
@@ -120,7 +135,7 @@ def second_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
         case Second(), Received(Envelope(message=SlotQuestion() as request, session=question)):
             return _slots(state, question, request)
         case Second(), Received(Envelope(message=Keep() as keep, session=question)):
-            return _keep(state, question, keep), ()
+            return _keep(state, question, keep)
         case Second(), Received(envelope):
             raise ProtocolError(f"{type(envelope.message).__name__} is out of place at the second server", envelope.sender)
         case Second(), Deadline():
@@ -136,16 +151,15 @@ def _send(session: bytes, message: Any) -> Send:
 # --- uploads ---------------------------------------------------------------------------------------------------------------
 
 
-def _open(state: Second, envelope: Envelope, task: Task) -> Second:
+def _open(state: Second, envelope: Envelope, task: Task) -> tuple[Second, tuple[Effect, ...]]:
+    """Take keys for a session, and store that its round is spent: after a crash there is nothing left to ask about it."""
     session = admitted(envelope, task, state.run, state.policy, state.next_round, state.slots)
     if session.digest in state.sessions:
         raise ProtocolError("a session that is already open", SERVER)
     opened = {**state.opened, task.work: max(task.round + 1, state.opened.get(task.work, 0))}
-    return replace(
-        state,
-        sessions={**state.sessions, session.digest: Receiving(session, slots=slots_of(session, state.slots))},
-        opened=opened,
-    )
+    sessions = {**state.sessions, session.digest: Receiving(session, slots=slots_of(session, state.slots))}
+    stored = Persist(f"next round {task.work}", opened[task.work].to_bytes(4, "big"))
+    return replace(state, sessions=sessions, opened=opened), (stored,)
 
 
 def _take_key(state: Second, digest: bytes, client: int, share: KeyShare | SlotKey) -> Second:
@@ -285,9 +299,9 @@ def _slots(state: Second, question: bytes, request: SlotQuestion) -> tuple[Secon
     return replace(numbered, sessions={**state.sessions, request.source: opened}), (stored, _send(question, answer))
 
 
-def _keep(state: Second, question: bytes, keep: Keep) -> Second:
+def _keep(state: Second, question: bytes, keep: Keep) -> tuple[Second, tuple[Effect, ...]]:
     """Forget all but these clients' keys, and take no more sessions of the rounds so far."""
-    numbered, _ = _numbered(state, keep.number, question, keep_question(state.run, keep))
+    numbered, stored = _numbered(state, keep.number, question, keep_question(state.run, keep))
     kept: dict[bytes, Holding] = {}
     for digest, client in rows_of(keep):
         held = state.sessions.get(digest)
@@ -297,4 +311,4 @@ def _keep(state: Second, question: bytes, keep: Keep) -> Second:
         products = {**before.products, client: held.products.get(client, 0)}
         kept[digest] = Holding({**before.keys, client: held.keys[client]}, None, products)
     next_round = {**state.next_round, **state.opened}
-    return replace(numbered, sessions=kept, questions={}, next_round=next_round)
+    return replace(numbered, sessions=kept, questions={}, next_round=next_round), (stored,)

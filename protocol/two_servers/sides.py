@@ -68,8 +68,8 @@ def unpacked(
     rounds = dict(snapshot.next_round[SECOND_SERVER])
     number = rounds.pop(QUESTION)
     spent = {"next_round": rounds, "next_question": number, "opened": {}}
-    second.state = replace(second.state, sessions=sessions, questions={}, **spent)
-    dealer.state = replace(dealer.state, next_question=snapshot.next_round[DEALER][QUESTION])
+    second.restart(replace(second.state, sessions=sessions, questions={}, **spent))
+    dealer.restart(replace(dealer.state, next_question=snapshot.next_round[DEALER][QUESTION]))
     return kept, {(session, i): n for session, held in sessions.items() for i, n in held.products.items()}
 
 

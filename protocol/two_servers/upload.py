@@ -66,6 +66,10 @@ class Working:
 def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     """The client's role. Raises ProtocolError blaming the server for a task against its policy or out of order."""
     match state, event:
+        case Idle(run=run, next_round=spent), Received(Envelope(message=Task() as task, sender=sender)) if is_old(
+            task, sender, run, spent
+        ):
+            return state, ()
         case Idle(), Received(Envelope(message=Task() as task) as envelope):
             session = admitted(envelope, task, state.run, state.policy, state.next_round, state.slots)
             if state.me not in session.roster:
@@ -83,6 +87,11 @@ def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)
         case _:
             raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
+
+
+def is_old(task: Task, sender: int, run: bytes, next_round: Mapping[str, int]) -> bool:
+    """Whether a task is of a round before the latest that was taken or closed: late, or sent again, and no fault."""
+    return sender == SERVER and task.run == run and task.round + 1 < next_round.get(task.work, 0)
 
 
 def admitted(

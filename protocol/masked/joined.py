@@ -1,0 +1,61 @@
+"""Which sessions a client of the masked sum may join, and has joined: by name, once in a round, and no more than so many.
+
+Spec: specs/masked_sum.md, section Terms and step 0. A name comes from the server, so it is taken from a closed list of forms and
+never is part of a key that the client stores under.
+"""
+
+import re
+from collections.abc import Mapping
+
+import cbor2
+
+from ..roles import Persist
+from .terms import PROTOCOL
+
+MOST_JOINED = 4096
+"""Sums of one client in one round."""
+_WORK = "(?:update|gradient)"
+_FORMS = (
+    f"{_WORK}(?:/[0-9]{{1,9}})?",
+    f"weights/{_WORK}/[0-9]{{1,9}}",
+    "by [0-9a-f]{16} [0-9a-f]{32}",
+    "slot counts",
+    "slots [0-9a-f]{1,16} [0-9a-f]{30}",
+    "gaussian [0-9a-f]{32}",
+    "opened [0-9a-f]{40}",
+)
+_NAMES = re.compile(f"{PROTOCOL}/(?:{'|'.join(_FORMS)})")
+
+
+def is_name(protocol: str) -> bool:
+    """Whether some protocol over masked sums calls its sessions so."""
+    return _NAMES.fullmatch(protocol) is not None
+
+
+def join(joined: Mapping[str, int], protocol: str, round: int) -> tuple[dict[str, int], Persist]:
+    """With one more session, and what to store before it begins. joined: the next round, by name.
+
+    A later round than all before forgets the names of those: none of their rounds is joined any more.
+    """
+    known = {name: after for name, after in joined.items() if after > round}
+    stored = cbor2.dumps([round, protocol], canonical=True)
+    return {**known, protocol: round + 1}, Persist(f"masked sum joined {len(known)}", stored)
+
+
+def joined_before(journal: Mapping[str, bytes]) -> dict[str, int]:
+    """The next round by name, from all that the client stored; entries of rounds before the latest say nothing any more.
+
+    Raises ValueError for an entry that `join` did not make.
+    """
+    found: list[tuple[int, str]] = []
+    for key, value in journal.items():
+        if key.startswith("masked sum joined "):
+            try:
+                round, name = cbor2.loads(value)
+            except (TypeError, ValueError, cbor2.CBORDecodeError):
+                raise ValueError(f"{key!r} is not what a client stored") from None
+            if type(round) is not int or type(name) is not str:
+                raise ValueError(f"{key!r} is not what a client stored")
+            found.append((round, name))
+    latest = max((round for round, _ in found), default=0)
+    return {name: round + 1 for round, name in found if round == latest}
