@@ -4,7 +4,6 @@ The driver owns the queue and the deadline; roles own everything else. Frames ar
 sent unless the tap says otherwise, so a run is a function of its inputs and the tap.
 """
 
-import hashlib
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,6 +32,7 @@ from .roles import (
     Send,
     Worked,
     drop_oldest,
+    mark_of,
 )
 from .session import SERVER
 
@@ -263,7 +263,7 @@ class InProcess:
         except ProtocolError as error:
             self.faults.append(Fault(error.blame, error.reason))
             return ()
-        return self._feed(party, Received(envelope, hashlib.sha256(frame.data).digest()))
+        return self._feed(party, Received(envelope, mark_of(frame.data)))
 
     def _feed(self, party: Role, event: Event) -> tuple[Effect, ...]:
         try:

@@ -19,22 +19,32 @@ FRAMES = 256
 """Of so many messages of one sender in one session; of more likewise, so that no sender crowds out another's."""
 
 
-def mark_of(envelope: Envelope) -> bytes:
-    """SHA-256 of a message's bytes: the encoding is one."""
-    return hashlib.sha256(encode(envelope)).digest()
+ENDS = 1 << 16
+"""Bytes at either end of a long message that tell it from others."""
+
+
+def mark_of(data: bytes) -> bytes:
+    """32 bytes by which a duplicate of an encoded message is known: SHA-256 of it, of a long one of its length and its ends.
+
+    So the vector in the middle of a long one is not read once more. Another one with the same ends passes for a duplicate, and
+    is ignored like one.
+    """
+    if len(data) <= 2 * ENDS:
+        return hashlib.sha256(data).digest()
+    return hashlib.sha256(len(data).to_bytes(8, "big") + data[:ENDS] + data[-ENDS:]).digest()
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """Event: a decoded message arrived. known: SHA-256 of its bytes, if whoever decoded it had them still."""
+    """Event: a decoded message arrived. known: the mark of its bytes, if whoever decoded it had them still."""
 
     envelope: Envelope
     known: bytes = field(default=b"", repr=False, compare=False)
 
     @property
     def mark(self) -> bytes:
-        """SHA-256 of the message's bytes: what a duplicate has in common with it."""
-        return self.known or mark_of(self.envelope)
+        """What a duplicate has in common with it."""
+        return self.known or mark_of(encode(self.envelope))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +145,7 @@ class Role(Protocol):
 class Party:
     """A role in progress: the one mutable cell around a pure step. A failed step leaves the state as it was.
 
-    A duplicate, to the byte, of a message that the role has taken has no effect, changes nothing and is nobody's fault, in
+    A duplicate (`mark_of`) of a message that the role has taken has no effect, changes nothing and is nobody's fault, in
     whatever phase the role is. Another message of the same kind is for the role to judge, and so is one that it refused before.
     taken: what it took in an earlier life, as (session, sender, mark).
     """

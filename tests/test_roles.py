@@ -12,7 +12,7 @@ from cloister.crypto.orthonormal import Identity
 from cloister.protocol.errors import ProtocolError
 from cloister.protocol.in_process import InProcess
 from cloister.protocol.messages import HEAD_BYTES, Advertise, Envelope, Mean, Ready, Task, Upload
-from cloister.protocol.roles import Deadline, Learned, Party, Perform, Persist, Received, Send, Worked
+from cloister.protocol.roles import ENDS, Deadline, Learned, Party, Perform, Persist, Received, Send, Worked, mark_of
 from cloister.protocol.session import SERVER, Session
 from cloister.protocol.uploads import (
     Collected,
@@ -547,3 +547,19 @@ def test_no_fate_of_frames_breaks_the_next_round(fates):
     received = run.round(8)
     assert tuple(received) == ROSTER
     assert whole(received)
+
+
+def test_a_long_message_is_known_by_its_length_and_its_ends():
+    long = bytearray(4 * ENDS)
+    marks = [mark_of(bytes(long)), mark_of(bytes(long[:-1]))]
+    for at in (0, ENDS - 1, len(long) - ENDS, len(long) - 1):
+        other = bytearray(long)
+        other[at] = 1
+        marks.append(mark_of(bytes(other)))
+    assert len(set(marks)) == len(marks)
+    middle = bytearray(long)
+    middle[2 * ENDS] = 1
+    assert mark_of(bytes(middle)) == marks[0], "which reading a long vector once more would tell"
+    short = bytearray(2 * ENDS)
+    short[ENDS - 5] = 1
+    assert mark_of(bytes(short)) != mark_of(bytes(2 * ENDS))
