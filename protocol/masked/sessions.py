@@ -23,6 +23,7 @@ from ..uploads import to_bytes
 from ..view import LocalWork, Setup
 from ..view_base import Clients
 from .graph import Parameters, solve
+from .joined import update_of
 from .server import Advertising, Failed, Summed, propose, server_step
 from .sum import Members, max_bytes
 from .terms import PROTOCOL, Plan, Policy, Ring, Terms, encode_weights
@@ -74,7 +75,8 @@ class MaskingView(OffsetSketches):
             except ValueError as error:
                 raise Refused(f"a sum of all clients cannot be masked: {error}") from None
         self._members = members = Members.enrol(tuple(sorted(setup.clients)), setup.entropy)
-        policy = Policy(min_cohort=rules.least, min_survivors=rules.floor, corrupt=rules.corrupt)
+        unheld = frozenset({"opened"})  # which `blinded_input` makes, for this sum alone
+        policy = Policy(min_cohort=rules.least, min_survivors=rules.floor, corrupt=rules.corrupt, unheld=unheld)
         self._enrolled = members.enrolled
         check = verifying_once() if setup.checks_once else verify
         self._maskers = members.parties(setup.run, bytes(32), policy, setup.entropy, check)
@@ -93,8 +95,7 @@ class MaskingView(OffsetSketches):
         session = Session(shape.protocol, self._setup.run, updates.round, updates.cluster, roster, shape.threshold)
         model = self._model_digest(updates)
         seed = self._entropy.secret(f"masking graph {made.session.hex()}", 32)  # one for all sums of the same updates
-        update = hashlib.sha256(made.session + shape.purpose).digest() if shape.purpose else made.session
-        row = (update, encode_weights(roster, shape.row), int(shape.times_samples))
+        row = (update_of(made.session, shape.purpose), encode_weights(roster, shape.row), int(shape.times_samples))
         terms = Terms(*shape.size, graph.neighbours, graph.threshold, seed, model, *row)
         return Plan.of(session, terms, self._enrolled)
 
@@ -136,7 +137,8 @@ class MaskingView(OffsetSketches):
                 yield client, Worked(ring, 1)
 
         for client, label in label_of.items():
-            self._maskers[client].state = replace(self._maskers[client].state, model=plans[label].terms.model)
+            held = {self._known(sessions[label].updates).session: sessions[label].updates.round}
+            self._maskers[client].state = replace(self._maskers[client].state, model=plans[label].terms.model, updates=held)
         self._network.allow(max(max_bytes(plan.terms) for plan in plans.values()))
         by_digest = {plan.session.digest: servers[label] for label, plan in plans.items()}
         self._network.run(self._maskers, by_digest, proposals, perform, self._learn)
