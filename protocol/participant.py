@@ -66,9 +66,12 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What a client remembers of a task. session: its digest. model: SHA-256 of the models as they came. most: as in `Task`."""
+    """What a client remembers of a task. session: its digest. round: its round. model: SHA-256 of the models as they came. most: as
+    in `Task`.
+    """
 
     session: bytes
+    round: int
     model: bytes
     most: int
 
@@ -144,7 +147,7 @@ class Participant:
         models = self._opening(task.vector, len(task.models)) if task.vector else None
         doing = Doing(task if models is None else replace(task, vector=models.data), models)
         digest = b"" if models is None else models.digest
-        self.taken[updates_of(task)] = Taken(task.session.digest, digest, task.most)
+        self.taken[updates_of(task)] = Taken(task.session.digest, task.round, digest, task.most)
         if task.later:
             self.promised[updates_of(task)] = doing
             return self.role.handle(Worked(np.zeros(0, np.float32), 1))

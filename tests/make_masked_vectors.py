@@ -14,7 +14,7 @@ from cloister.crypto.masks import mask
 from cloister.crypto.prg import derive_key
 from cloister.crypto.shamir import MaskKeyShare, SelfSeedShare, split
 from cloister.protocol.errors import ProtocolError
-from cloister.protocol.masked.messages import MaskKeys
+from cloister.protocol.masked.messages import Accepted, MaskedInput, MaskKeys, Reveal
 from cloister.protocol.masked.server import Advertising, server_step
 from cloister.protocol.masked.sum import Members, Plan, Policy, Summed, Terms, masked_sum
 from cloister.protocol.masked.terms import encode_weights, survivors_digest
@@ -38,7 +38,10 @@ INPUTS = {i: np.array([i, 100 + i, 4000 - i], np.uint32) for i in ROSTER}
 
 
 def clients():
-    return MEMBERS.parties(SESSION.run, MODEL, POLICY, ENTROPY)
+    parties = MEMBERS.parties(SESSION.run, MODEL, POLICY, ENTROPY)
+    for party in parties.values():
+        party.state = replace(party.state, updates={UPDATE: SESSION.round})
+    return parties
 
 
 def play():
@@ -175,6 +178,8 @@ def changes():
         "another model": ("Proposal", 1, {"model": bytes(32)}),
         "another run": ("Proposal", 1, {"run": bytes(16)}),
         "another round than the digest's": ("Proposal", 1, {"round": 4}),
+        "an update that is not held": ("Proposal", 1, {"update": bytes(31) + b"\x01"}),
+        "no update": ("Proposal", 1, {"update": bytes(32)}),
         "a clip that is not a number": ("Proposal", 1, {"clip": b"\x7f\xf8" + bytes(6)}),
         "weights that could wrap around": ("Proposal", 1, {"max_weight": 2**24}),
         "a share threshold of one": ("Proposal", 1, {"share_threshold": 1}),
@@ -225,6 +230,20 @@ def with_fields(data, **parts):
     return cbor2.dumps([*items[:5], *(parts.get(n, item) for n, item in zip(names, items[5:], strict=True))], canonical=True)
 
 
+def another(message):
+    """Fields that make another message of its kind, as well formed."""
+    match message:
+        case MaskKeys():
+            return {"signature": bytes(64)}
+        case Accepted(dealers=dealers):
+            return {"dealers": dealers[:-1]}
+        case MaskedInput(vector=vector):
+            return {"vector": bytes(len(vector))}
+        case Reveal(alive=alive, seeds=seeds):
+            return {"alive": alive[:-1], "seeds": seeds[:-1]}
+    raise ValueError("no other message of this kind is known")
+
+
 def broken():
     cases = []
     for name, (kind, client, change) in changes().items():
@@ -242,7 +261,8 @@ def broken():
         cases.append({"name": f"{kind} of another session", "frame": number, "bytes": data, **refusal(number, data)})
     for number in (number_of("MaskKeys", 9), number_of("Accepted", 9), number_of("MaskedInput", 9), number_of("Reveal", 9)):
         earlier = next(n for n, f in enumerate(FRAMES) if f.kind == FRAMES[number].kind and f.sender == 1)
-        data = FRAMES[earlier].data
+        message = decode(FRAMES[earlier].data, 1, LIMIT).message
+        data = with_fields(FRAMES[earlier].data, **another(message))  # the same once more would be a duplicate, and no error
         cases.append({"name": f"{FRAMES[earlier].kind} a second time", "frame": number, "bytes": data, **refusal(number, data)})
     return cases
 

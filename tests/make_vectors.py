@@ -542,7 +542,7 @@ def play_opening(opening, tamper=None):
     clients = (*opening.session.roster, opening.receiver)
     identities = Members.enrol(clients, ENTROPY)
     members = members_of(identities, opening.session.run, opening.model, OpeningPolicy(2), ENTROPY)
-    parties = identities.parties(opening.session.run, opening.model, SumPolicy(), ENTROPY)
+    parties = identities.parties(opening.session.run, opening.model, SumPolicy(unheld=frozenset({"opened"})), ENTROPY)
 
     def tap(frame):
         if frame.kind not in ("OpeningOffer", "ReceiverKey", "SenderKey", "OpenedTotal"):

@@ -1,5 +1,6 @@
 """What a network sends twice, at once or long after, changes nothing and is nobody's fault; another message is for the role."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -44,13 +45,13 @@ def work(jobs):
         yield job.client, LocalWork(vector, 10 + job.client)
 
 
-def two_rounds(protection, tap):
+def two_rounds(protection, tap, name="root"):
     view = protection.open(Setup(bytes(16), np.zeros(D, np.float32), MEMBERS, work, SimulatedEntropy(1), tap))
     model, rows = Model("init"), []
     for round in (0, 1):
-        updates = view.train(round, {"root": Assignment(model, MEMBERS, MEMBERS)})["root"]
+        updates = view.train(round, {name: Assignment(model, MEMBERS, MEMBERS)})[name]
         view.gram(updates)
-        answer = view.sums(updates, {"m": Weights(ONES)})["m"]
+        answer = view.sums(updates, {name: Weights(ONES)})[name]
         rows.append((answer.clients, answer.weight))
         model = view.advance(model, answer)
     return view, view.observe(model), rows
@@ -63,6 +64,14 @@ def test_a_haunted_network_changes_nothing_in_any_protection(protection):
     assert not view.faults
     assert rows == whole
     np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("protection", PROTECTIONS, ids=lambda p: type(p).__name__)
+def test_nothing_that_a_party_stores_is_under_a_key_that_the_server_named(protection):
+    view, *_ = two_rounds(protection, None, name="../../x0")
+    keys = {key for _, key in view._network.persisted}
+    assert keys
+    assert all(re.fullmatch("[A-Za-z0-9 ]{1,120}", key) for key in keys)
 
 
 def test_a_haunted_masked_sum_is_right_and_blames_nobody():

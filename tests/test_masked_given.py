@@ -1,5 +1,6 @@
 """A client signs for no sum that, with those it signed for before, shows what too few clients sent: whoever the server is."""
 
+import hashlib
 from dataclasses import replace
 
 import pytest
@@ -7,16 +8,18 @@ import pytest
 from cloister.protocol.errors import ProtocolError
 from cloister.protocol.masked.client import Advertised, Idle, client_step
 from cloister.protocol.masked.given import GivenUpdates
+from cloister.protocol.masked.joined import rounds_held, update_of
 from cloister.protocol.masked.server import Failed, Summed, propose
 from cloister.protocol.masked.sum import Plan, Policy, masked_sum
 from cloister.protocol.masked.terms import NO_UPDATE, encode_weights
 from cloister.protocol.roles import Persist, Received, Send
 from cloister.protocol.session import SERVER, Session
 
-from .masked_sum_session import RUN, Play, losing, terms
+from .masked_sum_session import RUN, UNHELD, Play, losing, terms
 
 ALL = (1, 3, 5, 7, 9, 11)
 HELD = bytes(range(32, 64))
+OTHER = bytes(31) + b"\x01"
 FLOOR = 3
 REASONS = ("a sum that shows", "a sum of some", "a sum among other", "another survivor set", "weights for fewer")
 
@@ -25,9 +28,16 @@ class Sums:
     """Several sums of the same six clients, whose floor is three. Each sum has a name of its own, so all fit one round."""
 
     def __init__(self, n=6):
-        self.play = Play(n, policy=Policy(min_survivors=FLOOR))
+        self.play = Play(n, policy=Policy(min_survivors=FLOOR, unheld=UNHELD))
         self.parties = self.play.parties
         self.count = 0
+        self.hold({HELD: 0})
+
+    def hold(self, updates, unheld=UNHELD):
+        """Clients hold the updates of these work sessions, and give other inputs to sums of these kinds."""
+        for party in self.parties.values():
+            policy = replace(party.state.policy, unheld=unheld)
+            party.state = replace(party.state, updates=updates, policy=policy)
 
     def plan(self, roster=ALL, weights=None, round=0, **changes):
         self.count += 1
@@ -167,10 +177,54 @@ def test_disjoint_clusters_and_safe_overlaps_pass():
     assert not sums.sum(ALL[:5], times_samples=1)
 
 
+LIES = {
+    "no update": ({"update": NO_UPDATE}, "a sum of no update"),
+    "an update of its own": ({"update": bytes(range(64, 96))}, "does not hold"),
+    "a purpose that this sum has not": ({"update": update_of(HELD, b"sums")}, "does not hold"),
+    "a later round": ({"round": 1}, "of another round"),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_second_ticket_for_one_update_is_not_given_whatever_the_server_calls_it(lie):
+    """Each of these opened a sum of all and one of all but client 11: their difference is its update."""
+    changes, reason = LIES[lie]
+    sums = Sums()
+    sums.hold({HELD: 0}, frozenset({"opened"}))
+    assert sums.sum()
+    plan = sums.plan(ALL[:5], **changes)
+    end, network = masked_sum(plan, {i: sums.parties[i] for i in ALL[:5]}, sums.play.vectors.__getitem__)
+    assert isinstance(end, Failed)
+    assert end.have == 0
+    assert [(f.blame, reason in f.reason) for f in network.faults] == [(SERVER, True)] * 5
+
+
+def test_an_update_of_an_earlier_round_is_no_update_of_this_one():
+    sums = Sums()
+    sums.hold({HELD: 3, OTHER: 4})
+    for update, round, joins in ((HELD, 4, False), (OTHER, 3, False), (HELD, 3, True), (OTHER, 4, True)):
+        proposal = Received(propose(sums.plan(round=round, update=update))[0].envelope)
+        if joins:
+            assert isinstance(client_step(sums.parties[1].state, proposal)[0], Advertised)
+        else:
+            with pytest.raises(ProtocolError, match="of another round") as failure:
+                client_step(sums.parties[1].state, proposal)
+            assert failure.value.blame == SERVER
+
+
+def test_what_is_made_of_an_update_for_a_sum_has_a_name_that_follows_from_the_sums():
+    assert rounds_held("masked sum/update/7", {HELD: 3}) == {HELD: 3}
+    assert rounds_held("masked sum/by 00 11", {HELD: 3}) == {HELD: 3}
+    assert rounds_held("masked sum/gaussian 00", {HELD: 3}) == {HELD: 3}
+    for name, purpose in (("weights/update/12", b"weights 12"), ("slot counts", b"counts"), ("slots f 00", b"sums")):
+        assert rounds_held(f"masked sum/{name}", {HELD: 3}) == {hashlib.sha256(HELD + purpose).digest(): 3}
+
+
 def test_sums_of_different_updates_are_apart():
     sums = Sums()
+    sums.hold({HELD: 0, OTHER: 0})
     assert sums.sum()
-    assert sums.sum(ALL[:5], update=bytes(31) + b"\x01")
+    assert sums.sum(ALL[:5], update=OTHER)
 
 
 def test_inputs_that_are_no_held_updates_belong_to_their_session_alone():
@@ -221,10 +275,11 @@ def test_an_input_that_was_sent_counts_though_nobody_asked_for_a_signature():
 
 def test_a_later_round_forgets_and_an_earlier_one_is_over():
     sums = Sums()
+    sums.hold({HELD: 4, OTHER: 5, **{bytes([round]) * 32: round for round in range(6, 20)}})
     assert sums.sum(round=4)
     assert list(sums.parties[1].state.given.updates) == [HELD]
-    assert sums.sum(round=5, update=bytes(31) + b"\x01")
-    assert list(sums.parties[1].state.given.updates) == [bytes(31) + b"\x01"]
+    assert sums.sum(round=5, update=OTHER)
+    assert list(sums.parties[1].state.given.updates) == [OTHER]
     for round in range(6, 20):
         assert sums.sum(round=round, update=bytes([round]) * 32)
     assert len(sums.parties[1].state.given.encode()) < 200

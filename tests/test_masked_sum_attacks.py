@@ -30,7 +30,7 @@ from cloister.protocol.messages import Envelope, decode
 from cloister.protocol.roles import Deadline, Party, Perform, Received, Send, Worked
 from cloister.protocol.session import SERVER, Session
 
-from .masked_sum_session import RUN, Play, changing, flipped, losing
+from .masked_sum_session import RUN, UNHELD, Play, changing, flipped, losing
 
 pytestmark = pytest.mark.sweeps
 
@@ -201,7 +201,7 @@ def test_a_client_answers_once_also_after_a_restart():
 
 # --- the policy floor -------------------------------------------------------------------------------------------------------
 
-STRICT = Policy(min_cohort=4, min_survivors=3, min_threshold=3, clips=(0.5, 2.0), min_bits=4, ring_bits=(32,))
+STRICT = Policy(min_cohort=4, min_survivors=3, min_threshold=3, clips=(0.5, 2.0), min_bits=4, ring_bits=(32,), unheld=UNHELD)
 
 
 def offer(policy=STRICT, n=6, **changes):
@@ -249,7 +249,7 @@ def test_a_singleton_cluster_is_refused():
         Plan.of(alone, replace(play.terms, neighbours=1, threshold=1), play.members.enrolled)
     pair = Session("masked sum/update", RUN, 0, "root", (1, 3), 2)
     plan = Plan.of(pair, replace(play.terms, neighbours=1, threshold=1), play.members.enrolled)
-    wary = Play(3, policy=Policy())
+    wary = Play(3, policy=Policy(unheld=UNHELD))
     with pytest.raises(ProtocolError, match="a cohort under the policy's 3"):
         wary.parties[1].handle(Received(propose(plan)[0].envelope))
 

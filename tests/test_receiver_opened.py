@@ -56,7 +56,7 @@ class Play:
         entropy = SimulatedEntropy(seed)
         self.identities = Members.enrol(clients, entropy)
         self.members = members_of(self.identities, RUN, MODEL, policy or OpeningPolicy(2), entropy)
-        parties = self.identities.parties(RUN, MODEL, Policy(min_cohort=2), entropy)
+        parties = self.identities.parties(RUN, MODEL, Policy(min_cohort=2, unheld=frozenset({"opened"})), entropy)
         self.cast = Cast(self.members, parties, self.identities.enrolled)
         self.ends = {}
         self.played = receiver_opened(openings, self.cast, self.plan, lambda i, _: (vectors(i), Nearest()), tap, record=True)

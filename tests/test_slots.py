@@ -39,7 +39,9 @@ def hard(choices):
 def summed(session, count, inputs, members, entropy, tap=None, record=False):
     """One masked sum of these inputs."""
     plan = Plan.of(session, terms(len(session.roster), **count), members.enrolled)
-    end, network = masked_sum(plan, members.parties(RUN, MODEL, Policy(), entropy), inputs, tap, record=record)
+    end, network = masked_sum(
+        plan, members.parties(RUN, MODEL, Policy(unheld=frozenset({"slot", "slots"})), entropy), inputs, tap, record=record
+    )
     assert not network.faults
     return end, network
 

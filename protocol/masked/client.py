@@ -21,7 +21,7 @@ from ..session import SERVER
 from .client_phases import Advertised, Checked, Idle, Masked, Secrets, Shared, Signed, Working, to_server
 from .client_shares import receive, settle, share
 from .given import GivenUpdates
-from .joined import MOST_JOINED, is_name, join
+from .joined import MOST_JOINED, is_name, join, kind_of, rounds_held
 from .messages import (
     MaskedInput,
     MaskKeys,
@@ -34,7 +34,7 @@ from .messages import (
     SurvivorSignature,
     UnmaskRequest,
 )
-from .terms import Plan, masked, sign_of, survivors_digest
+from .terms import NO_UPDATE, Plan, masked, sign_of, survivors_digest
 
 __all__ = ["Idle", "client_step"]
 
@@ -90,15 +90,20 @@ def _join(state: Idle, digest: bytes, proposal: Proposal) -> tuple[Advertised, t
         plan = Plan.proposed(proposal, state.enrolled)
     except ValueError as error:
         raise ProtocolError(f"a proposal that cannot be: {error}", SERVER) from None
-    session = plan.session
+    session, update = plan.session, plan.terms.update
+    if not is_name(session.protocol):
+        raise ProtocolError("a proposal of another protocol", SERVER)
+    held = rounds_held(session.protocol, state.updates)
     problems = {
         "a proposal under another session's digest": session.digest != digest,
         "a proposal of another run": session.run != state.run,
-        "a proposal of another protocol": not is_name(session.protocol),
         "a proposal for others": state.me not in session.roster,
         "a proposal for a round already taken": session.round < state.next_round.get(session.protocol, 0),
         "more sums than one round has": len(state.next_round) >= MOST_JOINED and session.round == state.round,
         "a proposal for another model than the one received": plan.terms.model != state.model,
+        "a proposal of a sum of no update": update == NO_UPDATE and kind_of(session.protocol) not in state.policy.unheld,
+        "a proposal about an update that this client does not hold": update != NO_UPDATE and update not in held,
+        "a proposal about an update of another round": held.get(update, session.round) != session.round,
         "a roster with a client that is not enrolled": any(i not in state.enrolled for i in session.roster),
     }
     for reason in (*(r for r, found in problems.items() if found), *state.policy.problems(session, plan.terms)):

@@ -21,7 +21,8 @@ class Idle:
     """A client between sessions. model: SHA-256 of the model that it holds. entropy: where a session's secret comes from.
 
     enrolled: the identities of all clients, known beforehand. next_round: the earliest round it still takes part in, per
-    protocol name of the latest round that it took part in (joined.py). given: the updates that it gave to sums.
+    protocol name of the latest round that it took part in (joined.py). given: the updates that it gave to sums. updates: the
+    work sessions whose updates it holds, by digest, and their rounds; whoever owns the client sets it, the server never.
     A client that restarts must have both back as they were last stored (`joined_before`, `GivenUpdates.decode`). verify: how it
     checks signatures.
     """
@@ -35,6 +36,7 @@ class Idle:
     model: bytes
     next_round: Mapping[str, int] = field(default_factory=dict)
     given: GivenUpdates = field(default_factory=GivenUpdates, repr=False)
+    updates: Mapping[bytes, int] = field(default_factory=dict)
     verify: Verify = field(default=verify, repr=False, compare=False)
 
     @property

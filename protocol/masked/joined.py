@@ -1,9 +1,10 @@
 """Which sessions a client of the masked sum may join, and has joined: by name, once in a round, and no more than so many.
 
 Spec: specs/masked_sum.md, section Terms and step 0. A name comes from the server, so it is taken from a closed list of forms and
-never is part of a key that the client stores under.
+never is part of a key that the client stores under. It says what the inputs are, hence what terms may call them.
 """
 
+import hashlib
 import re
 from collections.abc import Mapping
 
@@ -12,6 +13,7 @@ import cbor2
 from ..roles import Persist
 from .terms import PROTOCOL
 
+_PURPOSES = {"slot": b"counts", "slots": b"sums"}
 MOST_JOINED = 4096
 """Sums of one client in one round."""
 _WORK = "(?:update|gradient)"
@@ -30,6 +32,26 @@ _NAMES = re.compile(f"{PROTOCOL}/(?:{'|'.join(_FORMS)})")
 def is_name(protocol: str) -> bool:
     """Whether some protocol over masked sums calls its sessions so."""
     return _NAMES.fullmatch(protocol) is not None
+
+
+def kind_of(protocol: str) -> str:
+    """The first word of a session's name: what its inputs are."""
+    return re.split("[/ ]", protocol.removeprefix(f"{PROTOCOL}/"), maxsplit=1)[0]
+
+
+def update_of(work: bytes, purpose: bytes) -> bytes:
+    """What terms call inputs that are made of one work session's updates: its digest, where they are the updates themselves."""
+    return hashlib.sha256(work + purpose).digest() if purpose else work
+
+
+def rounds_held(protocol: str, updates: Mapping[bytes, int]) -> dict[bytes, int]:
+    """What terms of a session of this name may call its inputs, with the round of the work behind each.
+
+    updates: the rounds of the work sessions whose updates a client holds, by digest.
+    """
+    kind = kind_of(protocol)
+    purpose = b"weights %d" % int(protocol.rpartition("/")[2]) if kind == "weights" else _PURPOSES.get(kind, b"")
+    return {update_of(work, purpose): round for work, round in updates.items()}
 
 
 def join(joined: Mapping[str, int], protocol: str, round: int) -> tuple[dict[str, int], Persist]:

@@ -1,19 +1,18 @@
 """One client in masked sums: its role, and the work that it puts in, which is its own and about the model that came to it."""
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from ..messages import MOST_REASON, Declined, Envelope
-from ..participant import Participant, Taken
+from ..participant import Participant
 from ..roles import Compute, Computed, Deadline, Effect, Event, Party, Perform, Received, Send, Worked
 from ..session import SERVER
 from ..view import LocalWork
-from .client_inputs import SLOT_SUMS, Inputs
+from .client_inputs import Inputs
 from .client_phases import Idle
+from .joined import is_name, rounds_held
 from .messages import Proposal
-from .slots import COUNTING
 from .terms import Ring
 from .weighing import WEIGHTS
 
@@ -53,19 +52,25 @@ class Member:
             case Computed(work=work):
                 return self._computed(work)
             case Received(Envelope(message=Proposal() as proposal, session=session)) if isinstance(self.state, Idle):
-                taken = self._client.taken.get(self._name(session, proposal.protocol, proposal.update))
-                self.state = replace(self.state, model=b"" if taken is None else taken.model)
+                name = self._name(session, proposal.protocol, proposal.update)
+                model = self._client.taken[name].model if name in self._client.taken else b""
+                self.state = replace(self.state, model=model, updates=self._held())
         found: list[Effect] = []
         for effect in self.masker.handle(event):
             found += self._begun() if isinstance(effect, Perform) else (effect,)
         return tuple(found)
 
+    def _held(self) -> dict[bytes, int]:
+        """The work sessions whose updates it holds, or will when they are asked for, and their rounds."""
+        there = self._client.held.keys() | self._client.promised.keys()
+        return {taken.session: taken.round for name, taken in self._client.taken.items() if name in there}
+
     def _name(self, session: bytes, protocol: str, update: bytes) -> str:
         """What the updates are called that go into this session; empty if this client took no task that they are from."""
         if session in self.instead:
             return self.instead[session][0]
-        for name, taken in self._client.taken.items():
-            if update_of(taken, protocol) == update:
+        for name, taken in self._client.taken.items() if is_name(protocol) else ():
+            if update in rounds_held(protocol, {taken.session: taken.round}):
                 return name
         return ""
 
@@ -103,15 +108,3 @@ class Member:
     def _declined(self, reason: str) -> tuple[Effect, ...]:
         word = Send(Envelope(self.state.plan.session.digest, self.id, SERVER, Declined(reason[:MOST_REASON])))
         return (*self.masker.handle(Deadline()), word)
-
-
-def update_of(taken: Taken, protocol: str) -> bytes:
-    """What the work of a task is called in the terms of a sum of this protocol: 32 bytes, by the task's session."""
-    purpose = b""
-    if protocol.startswith(f"{WEIGHTS}/"):
-        purpose = b"weights " + protocol.rpartition("/")[2].encode()
-    elif protocol == COUNTING:
-        purpose = b"counts"
-    elif protocol.startswith(SLOT_SUMS):
-        purpose = b"sums"
-    return hashlib.sha256(taken.session + purpose).digest() if purpose else taken.session

@@ -22,6 +22,7 @@ from ..view import Setup
 from ..view_base import Clients
 from .client_inputs import Inputs, Numbers
 from .graph import Parameters, solve
+from .joined import update_of
 from .member import Input, Member
 from .server import Advertising, Failed, Summed, propose, server_step
 from .sum import Members, max_bytes
@@ -73,7 +74,8 @@ class MaskingView(OffsetSketches):
             except ValueError as error:
                 raise Refused(f"a sum of all clients cannot be masked: {error}") from None
         self._members = members = Members.enrol(tuple(sorted(setup.clients)), setup.entropy)
-        policy = Policy(min_cohort=rules.least, min_survivors=rules.floor, corrupt=rules.corrupt)
+        unheld = frozenset({"opened"})  # which `blinded_input` makes, for this sum alone
+        policy = Policy(min_cohort=rules.least, min_survivors=rules.floor, corrupt=rules.corrupt, unheld=unheld)
         self._enrolled = members.enrolled
         check = verifying_once() if setup.checks_once else verify
         maskers = members.parties(setup.run, bytes(32), policy, setup.entropy, check)
@@ -93,8 +95,7 @@ class MaskingView(OffsetSketches):
         session = Session(shape.protocol, self._setup.run, updates.round, updates.cluster, roster, shape.threshold)
         model = self._model_digest(updates)
         seed = self._entropy.secret(f"masking graph {made.session.hex()}", 32)  # one for all sums of the same updates
-        update = hashlib.sha256(made.session + shape.purpose).digest() if shape.purpose else made.session
-        row = (update, encode_weights(roster, shape.row), int(shape.times_samples))
+        row = (update_of(made.session, shape.purpose), encode_weights(roster, shape.row), int(shape.times_samples))
         terms = Terms(*shape.size, graph.neighbours, graph.threshold, seed, model, *row)
         return Plan.of(session, terms, self._enrolled)
 

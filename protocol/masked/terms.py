@@ -187,6 +187,8 @@ class Policy:
     of the run that may collude with the server, which have to be there beside them. min_threshold: t.
     corrupt_neighbours: of k neighbours; 2 t > k + corrupt_neighbours keeps two survivor sets from both being signed.
     clips: least and largest clip. min_bits: of a level. ring_bits: rings it takes. max_length: elements it will mask.
+    unheld: the kinds of sums (`kind_of` their names) whose inputs may be something else than updates that it holds, made for one
+    sum alone; all others are of held updates, by their names.
     """
 
     min_cohort: int = 3
@@ -198,6 +200,7 @@ class Policy:
     ring_bits: tuple[int, ...] = (32, 64)
     max_length: int = 2**28
     corrupt: int = 0
+    unheld: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if self.min_cohort < 2 or self.min_survivors < 2:

@@ -101,7 +101,7 @@ class Metered:
         session = Session("masked sum/update", bytes(16), 0, "root", roster, case.clients // 2)
         terms = Terms(32, length, 16, 1.0, 8, case.k, case.t, bytes(range(32)), MODEL)
         self.plan = Plan.of(session, terms, self.members.enrolled)
-        self.clients = self.members.parties(bytes(16), MODEL, Policy(), entropy)
+        self.clients = self.members.parties(bytes(16), MODEL, Policy(unheld=frozenset({"update"})), entropy)
         self.server = Party(SERVER, Advertising(self.plan), step)
         self.silent = frozenset(roster[:: case.clients // case.dropped][: case.dropped])
         self.client_seconds = dict.fromkeys(roster, 0.0)
