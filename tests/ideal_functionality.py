@@ -372,6 +372,13 @@ class Drive:
             raise NotIdeal(f"sums {set(answered)} were published, which with {asked.rows} show fewer than {least} clients")
         return {name: answer for name, answer in answered.items() if isinstance(answer, Sum)}
 
+    def _weighed(self, asked: Asked) -> bool:
+        """Whether a sum that counts samples was asked for which the weights in public allow. Who lacks the counts takes its
+        updates for given, even if what clients then open of the counts allows no sum.
+        """
+        counting = [{i: w.of[i] for i in asked.updates.clients if w.of.get(i)} for w in asked.weights if w.times_samples]
+        return not self.case.exact and any(map(self.case.rules.fit, counting))
+
     def personal_sums(self, asked: Asked, weights: Mapping[int, Weights]) -> dict[int, Sum]:
         """Ask for a sum for each of these receivers; check each of them, and that nobody gets two or a public one beside it."""
         faults, logged = self._begin()
@@ -383,7 +390,7 @@ class Drive:
         try:
             answered = self.view.personal_sums(asked.updates, weights)
         except Refused as error:
-            if not refused:
+            if not (refused or self._weighed(asked)):
                 raise NotIdeal(f"{error}: nothing demands this, with {asked.rows} published and {weights} asked") from None
             if len(self.view.log) != logged:
                 raise NotIdeal("something was disclosed in spite of a refusal") from None

@@ -105,9 +105,10 @@ def test_encrypted_every_stage_at_which_one_of_four_clients_falls_silent(case):
 @pytest.mark.slow
 @pytest.mark.parametrize("case", ENCRYPTED, ids=str)
 def test_encrypted_random_rows_over_rounds_with_random_losses(case):
-    drive = Counting(case, tuple(range(6)), 2)
+    drive = Counting(case, tuple(range(8)), 2)
     drive.some_rounds(12)
     assert drive.seen[Sum] >= 5
+    assert min(drive.seen[BelowFloor], drive.seen["lost somebody"], drive.seen["not in it"]) >= 1
 
 
 # --- views that are wrong -------------------------------------------------------------------------------------------------------
