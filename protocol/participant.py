@@ -66,8 +66,9 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What a client remembers of a task. session: its digest. round: its round. model: SHA-256 of the models as they came. most: as
-    in `Task`.
+    """What a client remembers of a task. session: its digest. round: its round. model: SHA-256 of the models as they came.
+
+    most: as in `Task`.
     """
 
     session: bytes
