@@ -27,8 +27,9 @@ data, and lose more than with all of them (`examples/results/hardened_flic.md`).
 not seen at once, nor lengths in those of fewer than eight, but by the evidence, or not at all. Long after all is learned
 updates are noise, and attackers may come back into the sums, to the harm that noise does. Nor does it stand against clients
 that lie about the Gram matrix, or show one update and sum another (the protection says who can).
-The worst that a search finds (`examples/hardened_flic_search.py`): attackers that differ from each other about a common shift (loose
-ALIE, Min-Max), .03 below half and up to .1 at 12 of 20; from half of the clients on, updates that push honest ones apart, scaled.
+The worst that a search finds (`examples/hardened_flic_search.py`): attackers that differ from each other about a common shift
+(loose ALIE, Min-Max), .03 below half and up to .1 at 12 of 20; from half of the clients on, updates that push honest ones apart,
+scaled, .1 to .2.
 """
 
 from collections.abc import Mapping, Sequence
