@@ -27,7 +27,9 @@ def _named(where: str, kind: type[Value], default: str, wanted: str) -> Value:
     file, _, name = where.partition(":")
     path = Path(file)
     if not path.is_file():
-        where_to = "; it is in the project's folder, so run the command there" if file in wanted else f"; give the path of {wanted}"
+        where_to = (
+            "; it is in the project's folder, so run the command there" if file in wanted else f"; give the path of {wanted}"
+        )
         raise ValueError(f"there is no file {file} in {Path.cwd()}{where_to}")
     spec = importlib.util.spec_from_file_location(f"cloister_scenario_{path.stem}", path)
     if spec is None or spec.loader is None:
