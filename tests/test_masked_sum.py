@@ -287,12 +287,16 @@ def test_a_round_is_stored_before_anything_is_sent_and_is_dead_after_a_restart()
     with pytest.raises(ProtocolError, match="already taken"):
         client_step(restarted, proposal)
     with pytest.raises(ProtocolError, match="out of place"):
-        party.handle(proposal)
+        client_step(party.state, proposal)
+    assert party.handle(proposal) == ()
     assert isinstance(party.state, Advertised)
 
 
 def test_illegal_messages_leave_every_state_as_it_was():
-    """Every message of a good session is shown to every party in every phase: it is taken in one place only."""
+    """Every message of a good session is shown to every party in every phase: it is taken in one place only, once.
+
+    One that was taken before is a duplicate, and nothing; any other is its sender's fault.
+    """
     good = Play(3, record=True)
     good.run()
     everything = [decode(frame.data, frame.sender, 1 << 30) for frame in good.network.frames]
@@ -307,12 +311,16 @@ def test_illegal_messages_leave_every_state_as_it_was():
             server.handle(Deadline())
         party = server if envelope.receiver == SERVER else play.parties[envelope.receiver]
         before = party.state
-        for wrong in everything[:number] + everything[number + 1 :]:
-            if wrong.receiver == envelope.receiver and wrong.sender == envelope.sender:
+        for at, wrong in enumerate(everything):
+            if at == number or (wrong.receiver, wrong.sender) != (envelope.receiver, envelope.sender):
+                continue
+            if at < number:
+                assert party.handle(Received(wrong)) == ()
+            else:
                 with pytest.raises(ProtocolError) as failure:
                     party.handle(Received(wrong))
                 assert failure.value.blame == wrong.sender
-                assert party.state is before
+            assert party.state is before
         party.handle(Received(envelope))
         taken += 1
         if kind == "MaskWith":
