@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .answers import Cost
-from .choosing.messages import Offer
 from .errors import ProtocolError
 from .messages import Declined, Envelope, Task, decode, encode
 from .roles import (
@@ -51,6 +50,8 @@ class Frame:
 
 Computers = Callable[[Sequence[Any]], Iterator[tuple[int, Any]]]
 """The clients' own computers: a `Workers` of view.py."""
+Judging = Callable[[Any], int | None]
+"""The clients' own opinions: a `Judgement` of view.py."""
 MOST_OVER = 4096
 """Of so many sessions that are over it is known that they were: what arrives for them is old, not from nowhere."""
 Tap = Callable[[Frame], Iterable[Frame]]
@@ -77,7 +78,8 @@ def no_work(_: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
 class InProcess:
     """Carries frames between parties. Counts messages and bytes; records faults, and frames when `record` is set.
 
-    computers: do the jobs that participants ask for, several at once, each yielded as (client, work) when it is done.
+    computers: do the jobs that clients ask for, several at once, each yielded as (client, work) when it is done. judge: which of
+    the models in an offer serves its client best; None for no answer.
 
     bytes_up: sent by clients. bytes_down: sent to clients. bytes_between: sent by servers and dealers to each other.
     cpu_seconds: by party, what its role, its encoding and decoding and whatever ran under `timed` took, all threads counted.
@@ -85,7 +87,13 @@ class InProcess:
     """
 
     def __init__(
-        self, tap: Tap | None = None, *, max_bytes: int, record: bool = False, computers: Computers | None = None
+        self,
+        tap: Tap | None = None,
+        *,
+        max_bytes: int,
+        record: bool = False,
+        computers: Computers | None = None,
+        judge: Judging | None = None,
     ) -> None:
         self.messages = 0
         self.bytes_up = 0
@@ -102,6 +110,7 @@ class InProcess:
         self._over: dict[bytes, Mapping[int, Role]] = {}
         self._tap = tap
         self._computers = computers
+        self._judge = judge
         self._max_bytes = max_bytes
         self._record = record
 
@@ -112,13 +121,11 @@ class InProcess:
         opening: Iterable[tuple[int, Effect]],
         perform: Callable[[list[tuple[int, Task]]], Iterator[tuple[int, Worked]]],
         learned: Callable[[int, Learned], None],
-        judge: Callable[[int, Offer], int | None] | None = None,
     ) -> None:
         """Play sessions from their opening effects, each (party, effect), to the deadline, or to the last of their stages.
 
         clients: the client parties by id. sessions: the server's parties by session digest. perform: the local work of all
         clients that were given a task in a stage, results fed back one by one as they come. learned: told what clients were sent.
-        judge: which of the offered models serves a client best, None for no answer; needed by sessions that offer some.
         """
         queue: deque[Frame] = deque()
         late: list[Frame] = []
@@ -144,8 +151,8 @@ class InProcess:
                     case Compute(job):
                         jobs[party] = job
                         asked.add(party)
-                    case Judge(offer) if judge is not None:
-                        chosen = judge(party, offer)
+                    case Judge(offer):
+                        chosen = None if self._judge is None else self._judge(offer)
                         act(party, self._feed(clients[party], Deadline() if chosen is None else Judged(chosen)))
                     case Learned():
                         learned(party, effect)

@@ -5,7 +5,7 @@ process that received equal bytes open them once, and have nothing else in commo
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from weakref import WeakValueDictionary
@@ -112,6 +112,10 @@ class Participant:
         for effect in self.role.handle(event):
             found += self._begun(effect.task) if isinstance(effect, Perform) and effect.task.work in TRAINED else (effect,)
         return tuple(found)
+
+    def models(self, names: Sequence[str], vectors: Sequence[bytes]) -> tuple[Vector, ...]:
+        """Models as they came, or, where none came, those that it holds under these names."""
+        return tuple(self._opening(v, 1).vectors[0] for v in vectors) or tuple(self._owned[name] for name in names)
 
     def forget(self, names: set[str] | None = None) -> None:
         """Work under these names; all of it if none are given."""

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from .choosing.messages import Offer
 from .messages import Envelope, Task, encode
 
 SESSIONS = 512
@@ -105,9 +104,12 @@ class Compute:
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Effect at a client: try the offered models on its own data, then feed the role `Judged`."""
+    """Effect at a client: try the offered models on its own data, then feed it `Judged`.
 
-    offer: Offer
+    offer: at a role as it came, of a whole client as its computer takes it.
+    """
+
+    offer: Any = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ class SketchView(HeldView):
     with_a_client = "the numbers of each sketch, as linear measurements of the update: clients share the seed that draws them"
 
     def __init__(self, setup: Setup, owner: Owner, rules: Rules, secret: SketchKeys, before: Traffic, unfit: Unfit) -> None:
-        network = InProcess(setup.tap, max_bytes=4 * len(setup.initial) + HEAD_BYTES, computers=setup.workers)
+        network = InProcess(setup.tap, max_bytes=4 * len(setup.initial) + HEAD_BYTES, computers=setup.workers, judge=setup.judge)
         network.messages, network.bytes_up, network.bytes_down = astuple(before)
         super().__init__(setup, owner, rules, network, holding(unfit, lambda task: lambda: secret(task.session.digest)))
         self._sketch = secret

@@ -36,7 +36,7 @@ class UploadView(PersonalSums):
     with_a_client = "every update in full: the clients share the secret that they transform updates by"
 
     def __init__(self, setup: Setup, how: Answering, before: Traffic = Traffic()) -> None:
-        network = InProcess(setup.tap, max_bytes=4 * how.length + HEAD_BYTES, computers=setup.workers)
+        network = InProcess(setup.tap, max_bytes=4 * how.length + HEAD_BYTES, computers=setup.workers, judge=setup.judge)
         network.messages, network.bytes_up, network.bytes_down = astuple(before)
         roles = upload_roles(setup, Policy(min_cohort=1), how.transform)
         clients = ClientSide(roles, conduct_of(setup), how.transform)

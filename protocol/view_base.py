@@ -27,7 +27,7 @@ from .answers import (
     Work,
 )
 from .choosing import roles as choosing
-from .choosing.messages import Offer
+from .choosing.chooser import Chooser
 from .disclosure import Disclosure
 from .disclosure import Party as Recipient
 from .errors import Refused
@@ -42,8 +42,8 @@ from .pairs.view import Pairs
 from .roles import Effect, Learned, Party
 from .session import SERVER, Session
 from .sides import ClientSide
-from .uploads import PROTOCOL, from_bytes, invite, to_bytes
-from .view import LocalOffer, Setup
+from .uploads import PROTOCOL, invite, to_bytes
+from .view import Setup
 
 __all__ = ["Clients", "ViewBase", "asked", "unused"]
 
@@ -71,7 +71,8 @@ class ViewBase(ModelKeeping):
         holds = None if owner == "server" else (lambda name: name in self.clients.models)
         policy, d = choosing.ChoosingPolicy(), len(setup.initial)
         idle = {i: choosing.Idle(i, setup.run, policy, d, holds) for i in setup.clients}
-        self._choosers = {i: Party(i, state, choosing.client_step) for i, state in idle.items()}
+        roles = {i: Party(i, state, choosing.client_step) for i, state in idle.items()}
+        self._choosers = {i: Chooser(role, clients.parties[i]) for i, role in roles.items()}
 
     @property
     def _least(self) -> int:
@@ -163,21 +164,16 @@ class ViewBase(ModelKeeping):
     # --- choices ------------------------------------------------------------------------------------------------------
 
     def choose(self, round: int, models: Mapping[str, Model], clients: Sequence[int], /) -> Mapping[int, str]:
-        judgement = self._setup.judge
-        if judgement is None:
+        if self._setup.judge is None:
             raise Refused("clients have been given no way to judge models; open the view with Setup(judge=...)")
         labels, names = list(models), [model.name for model in models.values()]
         session = Session(choosing.PROTOCOL, self._setup.run, round, choosing.KIND, tuple(sorted(clients)), 1)
         vectors = [to_bytes(self.server.models[name]) for name in names] if self._owner == "server" else []
         server = Party(SERVER, choosing.Asking(session, len(names)), choosing.server_step)
 
-        def judge(client: int, offer: Offer) -> int | None:
-            offered = [from_bytes(v) for v in offer.vectors] or [self.clients.models[name] for name in offer.names]
-            return judgement(LocalOffer(client, offer.round, offer.roster, tuple(offered)))
-
         self._network.allow(sum(map(len, vectors)) + 300 * len(names) + HEAD_BYTES)
         opening = ((SERVER, effect) for effect in choosing.offer(session, names, vectors))
-        self._network.run(self._choosers, {session.digest: server}, opening, no_work, self._learn, judge)
+        self._network.run(self._choosers, {session.digest: server}, opening, no_work, self._learn)
         chosen: Mapping[int, int] = server.state.chosen
         size = len(names) * len(self._setup.initial)
         self._disclose(round, "clients", choosing.KIND, session.roster, size, "the models that they were offered")

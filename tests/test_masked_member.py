@@ -72,7 +72,7 @@ def test_clients_find_out_for_themselves_what_a_sum_is_of(weights: Weights, stre
         ({"model": lambda x: bytes(31) + b"\1"}, "another model than the one received"),
         ({"update": lambda x: bytes(31) + b"\1"}, "another model than the one received"),
     ],
-    ids=str,
+    ids=["a shorter input", "a longer one", "fewer bits", "another clip", "another model", "another update"],
 )
 def test_clients_give_nothing_on_terms_that_are_not_of_their_work(
     changes: Any, reason: str, monkeypatch: pytest.MonkeyPatch

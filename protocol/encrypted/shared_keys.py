@@ -57,7 +57,7 @@ class SharedKeys(HeldView):
     def __init__(self, setup: Setup, policy: Policy, rules: Rules, k: int, unfit: Unfit) -> None:
         session = Session(SEED_EXCHANGE, setup.run, 0, "all", tuple(sorted(setup.clients)), len(setup.clients))
         seed, exchanged = agree(session, setup.entropy, setup.tap)
-        network = InProcess(setup.tap, max_bytes=HEAD_BYTES, computers=setup.workers)
+        network = InProcess(setup.tap, max_bytes=HEAD_BYTES, computers=setup.workers, judge=setup.judge)
         network.add_costs(exchanged)
         network.messages, network.bytes_up, network.bytes_down = exchanged.messages, exchanged.bytes_up, exchanged.bytes_down
         d = len(setup.initial)

@@ -73,7 +73,7 @@ class TwoServerView(TwoServerSlots):
         policy = Policy(min_cohort=1)
         roles = client_parties(setup.clients, setup.run, terms, policy, setup.entropy)
         clients = ClientSide(roles.values(), conduct_of(terms))
-        network = InProcess(setup.tap, max_bytes=max_bytes(terms, len(setup.clients)), computers=setup.workers)
+        network = InProcess(setup.tap, max_bytes=max_bytes(terms, len(setup.clients)), computers=setup.workers, judge=setup.judge)
         super().__init__(setup, "server", terms.rules, clients, network)
         self.server = FirstServer(self.server.models)
         self.helpers = helper_parties(setup.run, terms, policy, setup.entropy)
