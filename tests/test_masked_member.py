@@ -11,7 +11,9 @@ from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol import Masked
 from cloister.protocol.answers import Assignment, BelowFloor, Model, Sum, Weights
 from cloister.protocol.masked import sessions
-from cloister.protocol.masked.terms import Terms
+from cloister.protocol.masked.graph import agreed
+from cloister.protocol.masked.terms import Policy, Terms
+from cloister.protocol.session import Session
 from cloister.protocol.view import LocalJob, LocalWork, Setup
 
 CLIENTS, D = tuple(range(6)), 40
@@ -100,3 +102,38 @@ def test_a_sum_by_samples_is_not_given_to_without_the_sums_of_weights_before_it(
     monkeypatch.setattr(view, "_mask", without)
     assert isinstance(view.sums(updates, {"0": COUNTED})["0"], BelowFloor)
     assert any("without sums of the weights before it" in fault.reason for fault in view.faults)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"threshold": lambda t: t - 1}, {"threshold": lambda t: t + 1}, {"neighbours": lambda k: 4}],
+    ids=["a lower threshold", "a higher one", "fewer neighbours"],
+)
+def test_clients_take_the_masking_graph_that_they_find_themselves(changes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that lowers the threshold, or the degree, is refused by each client's own solver."""
+    view = opened(corrupt=1)
+    updates = view.train(0, {"0": START})["0"]
+    planning(monkeypatch, **changes)
+    assert isinstance(view.sums(updates, {"0": MEAN})["0"], BelowFloor)
+    told = [fault for fault in view.faults if "are found for 6 clients" in fault.reason or "two survivor sets" in fault.reason]
+    assert {fault.blame for fault in told} == {-1}
+    assert len(told) == len(CLIENTS)
+
+
+def test_the_proposals_of_the_findings_are_refused() -> None:
+    """24 clients of whom 2 are corrupt with a threshold of 12; 100 of whom 2 are with a graph of degree 2."""
+    for clients, corrupt, neighbours, threshold in ((24, 2, 23, 12), (100, 2, 2, 2), (100, 0, 46, 25)):
+        policy = Policy(min_cohort=5, min_survivors=3, corrupt=corrupt, dropped=0.25)
+        session = Session("masked sum/update/0", bytes(16), 0, "0", tuple(range(clients)), 5)
+        terms = Terms(32, 10, 16, 4.0, 1, neighbours, threshold, bytes(32), bytes(32))
+        assert any(f"are found for {clients} clients" in reason for reason in policy.problems(session, terms))
+        own = agreed(clients, corrupt, 0.25)
+        assert not policy.problems(session, replace(terms, neighbours=own.neighbours, threshold=own.threshold))
+        assert own.privacy <= 2**-80
+
+
+def test_a_roster_without_a_masking_graph_is_refused_in_words() -> None:
+    policy = Policy(min_cohort=3, min_survivors=2, corrupt=2, dropped=0.25)
+    session = Session("masked sum/update/0", bytes(16), 0, "0", tuple(range(4)), 4)
+    problems = policy.problems(session, Terms(32, 10, 16, 4.0, 1, 3, 3, bytes(32), bytes(32)))
+    assert any("even if all are neighbours" in reason for reason in problems)

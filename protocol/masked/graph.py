@@ -11,6 +11,7 @@ bind what every client committed to, not only what the server chose. Who is corr
 
 import math
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -22,6 +23,10 @@ Dropouts = Literal["independent", "chosen"]
 
 COMPLETE_UP_TO = 32
 """So few clients are all neighbours: it costs little, and shares of the clients say little about so few."""
+
+
+GRINDING = 2.0**-80
+"""How unlikely a graph that leaks is: a server that draws the seed anew 2^40 times finds one with a chance of 2^-40."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,15 @@ def masking_graph(seed: bytes, roster: tuple[int, ...], degree: int) -> MaskingG
         raise ValueError("a roster lists each client once")
     order = np.array(roster, np.int64)[random_permutation(derive_key(seed, "masking graph", b""), n)]
     return MaskingGraph(degree, order, {client: place for place, client in enumerate(order.tolist())})
+
+
+@lru_cache(maxsize=256)
+def agreed(clients: int, corrupt: int, dropped: float) -> Parameters:
+    """What a sum's clients and its server each find for themselves, from numbers that all know before the run. Raises ValueError.
+
+    Against a server that lies, and chooses the graph's seed. corrupt: clients of the run, all of whom may be in this sum.
+    """
+    return solve(clients, corrupt, dropped, privacy=GRINDING, malicious=True)
 
 
 def solve(

@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from ...crypto.entropy import Entropy
 from ...crypto.identity import verify, verifying_once
@@ -21,7 +20,7 @@ from ..uploads import to_bytes
 from ..view import Setup
 from ..view_base import Clients
 from .client_inputs import Inputs, Numbers
-from .graph import Parameters, solve
+from .graph import Parameters, agreed
 from .joined import update_of
 from .member import Input, Member
 from .server import Advertising, Failed, Summed, propose, server_step
@@ -75,7 +74,7 @@ class MaskingView(OffsetSketches):
                 raise Refused(f"a sum of all clients cannot be masked: {error}") from None
         self._members = members = Members.enrol(tuple(sorted(setup.clients)), setup.entropy)
         unheld = frozenset({"opened"})  # which `blinded_input` makes, for this sum alone
-        policy = Policy(min_cohort=rules.least, min_survivors=rules.floor, corrupt=rules.corrupt, unheld=unheld)
+        policy = Policy(min_cohort=rules.least, min_survivors=rules.floor, corrupt=rules.corrupt, unheld=unheld, dropped=dropped)
         self._enrolled = members.enrolled
         check = verifying_once() if setup.checks_once else verify
         maskers = members.parties(setup.run, bytes(32), policy, setup.entropy, check)
@@ -109,7 +108,7 @@ class MaskingView(OffsetSketches):
 
     def _graph_of(self, clients: int) -> Parameters:
         """The masking graph of so many clients. Raises ValueError, which says why, if there is none."""
-        return masking_graph_of(clients, self._gate.rules.corrupt, self._dropped)
+        return agreed(clients, self._gate.rules.corrupt, self._dropped)
 
     def _started(self, updates: Updates, client: int) -> bytes:
         """SHA-256 of the models that came to this client with the task; empty if none did."""
@@ -170,8 +169,3 @@ class MaskingView(OffsetSketches):
             spent = snapshot.next_round.get(i, {})
             sums = {name: round for name, round in spent.items() if name.startswith(PROTOCOL)}
             masker.restart(replace(masker.state, next_round=sums))
-
-
-@lru_cache(maxsize=256)
-def masking_graph_of(clients: int, corrupt: int, dropped: float) -> Parameters:
-    return solve(clients, corrupt, dropped, malicious=True)

@@ -20,7 +20,7 @@ from ...crypto.prg import derive_key
 from ...crypto.shamir import Dealing, MaskKeyShare, SelfSeedShare, Sharing
 from ..gate import Rules
 from ..session import Session
-from .graph import MaskingGraph, masking_graph
+from .graph import MaskingGraph, agreed, masking_graph
 from .messages import COMMITTED_BYTES, Proposal
 
 PROTOCOL = "masked sum"
@@ -188,7 +188,8 @@ class Policy:
     corrupt_neighbours: of k neighbours; 2 t > k + corrupt_neighbours keeps two survivor sets from both being signed.
     clips: least and largest clip. min_bits: of a level. ring_bits: rings it takes. max_length: elements it will mask.
     unheld: the kinds of sums (`kind_of` their names) whose inputs may be something else than updates that it holds, made for one
-    sum alone; all others are of held updates, by their names.
+    sum alone; all others are of held updates, by their names. dropped: largest share of a sum's clients that drops out; with it
+    the client finds the masking graph of a roster for itself (`agreed`), and takes no other. None: any that the others allow.
     """
 
     min_cohort: int = 3
@@ -201,6 +202,7 @@ class Policy:
     max_length: int = 2**28
     corrupt: int = 0
     unheld: frozenset[str] = frozenset()
+    dropped: float | None = None
 
     def __post_init__(self) -> None:
         if self.min_cohort < 2 or self.min_survivors < 2:
@@ -227,7 +229,19 @@ class Policy:
             "a ring that the policy does not allow": terms.ring_bits not in self.ring_bits,
             f"a vector longer than the policy's {self.max_length}": terms.length > self.max_length,
         }
-        return tuple(reason for reason, wrong in found.items() if wrong)
+        return *(reason for reason, wrong in found.items() if wrong), *self._of_graph(len(session.roster), terms)
+
+    def _of_graph(self, clients: int, terms: Terms) -> tuple[str, ...]:
+        if self.dropped is None:
+            return ()
+        try:
+            own = agreed(clients, self.corrupt, self.dropped)
+        except ValueError as error:
+            return (str(error),)
+        if (terms.neighbours, terms.threshold) == (own.neighbours, own.threshold):
+            return ()
+        numbers = f"{terms.neighbours} neighbours, {terms.threshold} of whom recover a secret"
+        return (f"{numbers}, where {own.neighbours} and {own.threshold} are found for {clients} clients",)
 
 
 @dataclass(frozen=True, slots=True)
