@@ -10,6 +10,7 @@ import pytest
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol import Masked
 from cloister.protocol.answers import Assignment, BelowFloor, Model, Sum, Weights
+from cloister.protocol.held_view import Question
 from cloister.protocol.masked import sessions
 from cloister.protocol.masked.graph import agreed
 from cloister.protocol.masked.terms import Policy, Terms
@@ -137,3 +138,15 @@ def test_a_roster_without_a_masking_graph_is_refused_in_words() -> None:
     session = Session("masked sum/update/0", bytes(16), 0, "0", tuple(range(4)), 4)
     problems = policy.problems(session, Terms(32, 10, 16, 4.0, 1, 3, 3, bytes(32), bytes(32)))
     assert any("even if all are neighbours" in reason for reason in problems)
+
+
+def test_weights_of_one_update_are_summed_among_the_same_clients_only() -> None:
+    """Two sums of the weights whose rosters differ by one client would tell its number of samples."""
+    view = opened()
+    updates = view.train(0, {"0": START})["0"]
+    assert isinstance(view.sums(updates, {"0": COUNTED})["0"], Sum)
+    fewer = Question("again@0", updates, 5, dict.fromkeys(CLIENTS[1:], 1.0), True, CLIENTS)
+    assert view._weigh([fewer]) == {}
+    told = [fault for fault in view.faults if "among other peers" in fault.reason]
+    assert len(told) == len(CLIENTS) - 1
+    assert view._weigh([Question("again@0", updates, 6, dict.fromkeys(CLIENTS, 1.0), True, CLIENTS)])

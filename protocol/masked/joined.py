@@ -13,7 +13,7 @@ import cbor2
 from ..roles import Persist
 from .terms import PROTOCOL
 
-_PURPOSES = {"slot": b"counts", "slots": b"sums"}
+_PURPOSES = {"weights": b"weights", "slot": b"counts", "slots": b"sums"}
 MOST_JOINED = 4096
 """Sums of one client in one round."""
 _WORK = "(?:update|gradient)"
@@ -50,7 +50,7 @@ def rounds_held(protocol: str, updates: Mapping[bytes, int]) -> dict[bytes, int]
     updates: the rounds of the work sessions whose updates a client holds, by digest.
     """
     kind = kind_of(protocol)
-    purpose = b"weights %d" % int(protocol.rpartition("/")[2]) if kind == "weights" else _PURPOSES.get(kind, b"")
+    purpose = _PURPOSES.get(kind, b"")
     return {update_of(work, purpose): round for work, round in updates.items()}
 
 

@@ -48,7 +48,7 @@ class WeighingView(MaskingView):
         promised = frozenset(i for q in questions for i in q.row if q.updates.name in clients[i].promised)
         for q in questions:
             name, size = f"{WEIGHTS}/{self._known(q.updates).kind}/{q.number}", terms[q.label].size
-            shape = Shape(f"the weights of {q.label}", name, self._least, size, q.row, True, b"weights %d" % q.number)
+            shape = Shape(f"the weights of {q.label}", name, self._least, size, q.row, True, b"weights")
             if (plan := self._planned(q.updates, shape)) is not None:
                 sessions[q.label] = Masking(plan, q.updates)
         ended, found = self._mask(sessions), {}
