@@ -20,13 +20,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from .errors_in_one_line import Failure, one_line_errors, say
 from .evaluate_command import breakdown, evaluate
-from .protocol.errors import ProtocolError, Refused
+from .protocol.core.errors import ProtocolError, Refused
 
 if TYPE_CHECKING:
     from .cost_table import LeftOut
     from .fl.cost import Measured, Workload
     from .fl.scenario import Scenario
-    from .protocol.view import Protection
+    from .protocol.view.asks import Protection
 
 REJECTED = 3
 
@@ -173,7 +173,7 @@ def _measure(scenario: Scenario, load: Workload, chosen: Sequence[Protection]) -
     """Measure each protection, with a progress bar on stderr; who does not fit is left out, with the reason."""
     from .cost_table import LeftOut, brief
     from .fl.cost import measure
-    from .protocol.view import check_composition
+    from .protocol.view.asks import check_composition
 
     measured, left_out = [], []
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f} %"), TimeElapsedColumn())

@@ -12,9 +12,9 @@ from .figures import byte_words
 from .fl.cost import Measured, Phase, Workload
 from .fl.run_folder import machine, versions
 from .fl.scenario import described
-from .protocol.answers import Cost
-from .protocol.disclosure import Party, party_of, totals
-from .protocol.view import Protection
+from .protocol.view.answers import Cost
+from .protocol.view.asks import Protection
+from .protocol.view.disclosure import Party, party_of, totals
 
 COLUMNS = ("messages", "bytes up", "bytes down", "between", "CPU s")
 

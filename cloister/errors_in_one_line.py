@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from .protocol.errors import ProtocolError
+from .protocol.core.errors import ProtocolError
 
 
 class Failure(Exception):

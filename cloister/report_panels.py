@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from . import figures
 from .figures import NARROW, WIDE, Band, Chart, Line
-from .protocol.disclosure import PARTIES
+from .protocol.view.disclosure import PARTIES
 from .run_data import (
     Row,
     Run,

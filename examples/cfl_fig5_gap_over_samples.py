@@ -21,6 +21,7 @@ from math import inf
 from pathlib import Path
 
 import numpy as np
+from cloister.protocol.view.asks.answers import Assignment, Work
 from matplotlib.figure import Figure
 
 from cloister.fl.algorithms.cfl import CFL, Absolute
@@ -32,8 +33,7 @@ from cloister.fl.scenario import Scenario
 from cloister.fl.separation import correct, cosine_similarity, norm_of_combination, norms, separation_gap
 from cloister.fl.simulation import Simulation
 from cloister.fl.training import Training
-from cloister.protocol.answers import Assignment, Work
-from cloister.protocol.plain import Plain
+from cloister.protocol.uploaded.plain import Plain
 
 INK, BLUE, ORANGE = "#1f2933", "#2f6fad", "#d9822b"
 KINDS: dict[Work, tuple[str, str]] = {"update": ("weight-updates", BLUE), "gradient": ("full gradients", ORANGE)}

@@ -38,7 +38,7 @@ from cloister.fl.models import CflCnn, EmbeddingAndHead, Mlp
 from cloister.fl.partition import CongruentHalves, LabelSwap
 from cloister.fl.scenario import Scenario
 from cloister.fl.training import Training
-from cloister.protocol.plain import Plain
+from cloister.protocol.uploaded.plain import Plain
 
 INK, BLUE, ORANGE = "#1f2933", "#2f6fad", "#d9822b"
 PAIRS = ((1, 7), (3, 5))

@@ -33,7 +33,7 @@ from cloister.fl.models import Cifar5Cnn, Mlp
 from cloister.fl.partition import LabelPermutation
 from cloister.fl.scenario import Scenario
 from cloister.fl.training import Training
-from cloister.protocol.plain import Plain
+from cloister.protocol.uploaded.plain import Plain
 
 INK, HUES = "#1f2933", ("#7b4fa6", "#d9822b", "#2f8f6b", "#2f6fad")
 GREYS = ("#1f2933", "#7b8794", "#c0562f", "#2f6fad", "#3f9b5f", "#b23a7f", "#8a6d1f")

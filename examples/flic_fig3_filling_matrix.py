@@ -34,7 +34,7 @@ from cloister.fl.partition import Rotation
 from cloister.fl.scenario import Scenario
 from cloister.fl.simulation import Simulation
 from cloister.fl.training import Training
-from cloister.protocol.plain import Plain
+from cloister.protocol.uploaded.plain import Plain
 
 INK, GREY = "#1f2933", "#d3d7db"
 ROUNDS = (0, 10, 49)

@@ -34,7 +34,7 @@ from cloister.fl.partition import LabelSwap
 from cloister.fl.scenario import Scenario
 from cloister.fl.simulation import Simulation
 from cloister.fl.training import Training
-from cloister.protocol.plain import Plain
+from cloister.protocol.uploaded.plain import Plain
 
 INK, VIOLET, GREEN, BLUE = "#1f2933", "#7a4fa3", "#2a8c6b", "#2f6fad"
 GROUPS = 5

@@ -35,7 +35,7 @@ from cloister.fl.partition import Iid, LabelSwap, Partition, Rotation
 from cloister.fl.scenario import Scenario
 from cloister.fl.simulation import Simulation
 from cloister.fl.training import Training
-from cloister.protocol.plain import Plain
+from cloister.protocol.uploaded.plain import Plain
 
 INK = "#1f2933"
 COLOURS = ("#2f6fad", "#d9822b", "#2a8c6b", "#7a4fa3", "#b5482a")

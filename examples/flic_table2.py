@@ -41,7 +41,7 @@ from cloister.fl.robust.coordinates import Median
 from cloister.fl.scenario import Scenario
 from cloister.fl.simulation import NothingLearned, Simulation
 from cloister.fl.training import Training
-from cloister.protocol.plain import Plain
+from cloister.protocol.uploaded.plain import Plain
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.membership import Pool
 from cloister.threat_models.simple_attacks import MinusGradient

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
-from ..protocol.answers import Snapshot, Traffic
+from ..protocol.view.answers import Snapshot, Traffic
 from .codec import from_plain, to_plain
 
 KEPT = 2

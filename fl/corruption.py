@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 from torch import nn
 
-from ..protocol.answers import Vector
 from ..protocol.pairs.question import Embedders
-from ..protocol.view import Judgement, LocalJob, LocalOffer, LocalWork
+from ..protocol.view.answers import Vector
+from ..protocol.view.asks import Judgement, LocalJob, LocalOffer, LocalWork
 from .population import Client, Examples
 from .training import Training
 

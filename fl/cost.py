@@ -19,12 +19,24 @@ from pathlib import Path
 import numpy as np
 
 from ..crypto.entropy import SimulatedEntropy
-from ..protocol.answers import Assignment, BelowFloor, Cost, Functionality, Gram, Remembered, Sum, Updates, Vector, Weights, Work
-from ..protocol.disclosure import Disclosure
-from ..protocol.dropouts import Dropouts
-from ..protocol.errors import Refused
-from ..protocol.session import RUN_BYTES
-from ..protocol.view import LocalJob, LocalWork, Protection, ServerView, Setup
+from ..protocol.core.errors import Refused
+from ..protocol.core.session import RUN_BYTES
+from ..protocol.drivers.dropouts import Dropouts
+from ..protocol.view.answers import (
+    Assignment,
+    BelowFloor,
+    Cost,
+    Functionality,
+    Gram,
+    Remembered,
+    Sum,
+    Updates,
+    Vector,
+    Weights,
+    Work,
+)
+from ..protocol.view.asks import LocalJob, LocalWork, Protection, ServerView, Setup
+from ..protocol.view.disclosure import Disclosure
 from .algorithms.algorithm import Cluster, advanced, mean_of
 from .cost_pairs import Pair, PairLoad, RandomEmbedders, pair_load_of
 from .cost_pairs import compared as compare_pairs

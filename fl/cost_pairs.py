@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ..protocol.answers import Assignment, Functionality, Updates, Vector
 from ..protocol.pairs.choices import Choice
 from ..protocol.pairs.question import Answered, Occasion, PairQuestion, Rows
-from ..protocol.view import ServerView
+from ..protocol.view.answers import Assignment, Functionality, Updates, Vector
+from ..protocol.view.asks import ServerView
 from .embedders import SimulatedEmbedders, parted
 from .emd.distances import COSINE, Distance, ExactEmd
 from .emd.judging import Judging, Tolerance, tau_of

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from ..protocol.errors import Refused
+from ..protocol.core.errors import Refused
 from ..protocol.pairs.question import Answered, Occasion
 from .emd.embedding import BATCH, Embedding, embed
 from .emd.subsample import Size, subsample

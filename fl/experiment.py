@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..protocol.disclosure import Disclosure, party_of, totals
+from ..protocol.view.disclosure import Disclosure, party_of, totals
 from .algorithms.algorithm import Measured, State
 from .checkpoint import Checkpoint, latest, read, write
 from .codec import from_plain, to_plain

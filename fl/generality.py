@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from ..protocol.answers import Model
+from ..protocol.view.answers import Model
 from .algorithms.algorithm import State
 from .algorithms.parameter_tree import generalities
 from .population import Client

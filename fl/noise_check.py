@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from ..protocol.answers import Functionality
-from ..protocol.errors import Refused
-from ..protocol.noise_free import EMBEDDING_MODEL, check_acknowledged
-from ..protocol.view import Protection
+from ..protocol.core.errors import Refused
+from ..protocol.view.answers import Functionality
+from ..protocol.view.asks import Protection
+from ..protocol.view.noise_free import EMBEDDING_MODEL, check_acknowledged
 from .algorithms.algorithm import Algorithm
 
 

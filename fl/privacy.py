@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..protocol.ledger import Ledger, Release, Unit
-from ..protocol.noise_free import left_out
+from ..protocol.privacy.ledger import Ledger, Release, Unit
+from ..protocol.view.noise_free import left_out
 
 
 def spent(ledgers: Mapping[tuple[int, Unit], Ledger]) -> dict[str, Any]:

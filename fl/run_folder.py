@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from ..protocol.answers import Vector
+from ..protocol.view.answers import Vector
 from .vector import load_vector, trainable
 
 LOGS = (

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 
 from ..crypto.entropy import SimulatedEntropy
-from ..protocol.answers import BelowFloor, Functionality, Model, Vector
-from ..protocol.in_process import Fault
+from ..protocol.drivers.in_process import Fault
 from ..protocol.pairs.question import Embedders
-from ..protocol.view import Judgement, LocalJob, LocalOffer, LocalWork, ServerView, Setup, Workers
+from ..protocol.view.answers import BelowFloor, Functionality, Model, Vector
+from ..protocol.view.asks import Judgement, LocalJob, LocalOffer, LocalWork, ServerView, Setup, Workers
 from .algorithms.algorithm import Start
 from .corruption import Computers, Corrupted, embedders_of
 from .embedders import SimulatedEmbedders, parted

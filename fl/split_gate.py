@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..protocol.answers import Gram
+from ..protocol.view.answers import Gram
 from .bipartition import Bipartition
 
 MEAN_SLACK, SIZE_SLACK = 1.1, 0.85

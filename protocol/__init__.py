@@ -7,17 +7,17 @@ if TYPE_CHECKING:
     from .encrypted.view import Encrypted
     from .masked.noise_view import Noise
     from .masked.view import Masked
-    from .permuted import Permuted
-    from .plain import Plain
     from .two_servers.view import TwoServer
+    from .uploaded.permuted import Permuted
+    from .uploaded.plain import Plain
 
 __all__ = ["Encrypted", "Masked", "Noise", "Permuted", "Plain", "TwoServer"]
 _WHERE = {
     "Encrypted": ".encrypted.view",
     "Masked": ".masked.view",
     "Noise": ".masked.noise_view",
-    "Permuted": ".permuted",
-    "Plain": ".plain",
+    "Permuted": ".uploaded.permuted",
+    "Plain": ".uploaded.plain",
     "TwoServer": ".two_servers.view",
 }
 """Imported when they are first asked for: each brings libraries that the others do without."""

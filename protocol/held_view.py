@@ -11,20 +11,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..crypto.projection import TwoStage
-from .answers import Assignment, BelowFloor, Model, Owner, Sum, Updates, Weights, Work
-from .errors import Refused
-from .gate import Rules
-from .in_process import InProcess
-from .leverage import Row
-from .messages import Task
-from .participant import Conduct, Unfit
+from .core.errors import Refused
+from .core.session import SERVER
+from .drivers.in_process import InProcess
+from .drivers.roles import Party
+from .parts.gate import Rules
+from .parts.leverage import Row
+from .parts.participant import Conduct, Unfit
 from .personal import PersonalSums
-from .roles import Party
-from .session import SERVER
 from .sides import ClientSide, upload_roles
-from .uploads import Hearing, Policy, server_step
-from .view import LocalWork, Setup
+from .uploaded.uploads import Hearing, Policy, server_step
+from .view.answers import Assignment, BelowFloor, Model, Owner, Sum, Updates, Weights, Work
+from .view.asks import LocalWork, Setup
 from .view_base import Clients
+from .wire.messages import Task
 
 
 @dataclass(frozen=True, slots=True)

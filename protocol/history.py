@@ -11,11 +11,11 @@ from math import isfinite
 import numpy as np
 from numpy.typing import NDArray
 
-from .answers import Remembered, Updates, Vector
-from .errors import Refused
-from .gram import gram_matrix
+from .core.errors import Refused
+from .core.session import SERVER
 from .model_keeping import unused
-from .session import SERVER
+from .parts.gram import gram_matrix
+from .view.answers import Remembered, Updates, Vector
 from .view_base import ViewBase
 
 KEPT, EDGE = "/kept", "/edge"

@@ -6,13 +6,13 @@ from itertools import chain, count
 
 import numpy as np
 
-from .answers import Model, Owner, Sum, Vector
-from .errors import Refused
-from .in_process import Fault, InProcess
-from .session import SERVER
+from .core.errors import Refused
+from .core.session import SERVER
+from .drivers.in_process import Fault, InProcess
 from .sides import ClientSide, ServerSide
-from .uploads import usable
-from .view import LocalJob, Setup
+from .uploaded.uploads import usable
+from .view.answers import Model, Owner, Sum, Vector
+from .view.asks import LocalJob, Setup
 
 Clients = tuple[int, ...]
 UNUSABLE = "the vector is not finite, or too large to compare"

@@ -13,23 +13,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..crypto.offset_sketch import OffsetSketch, Words, differences
-from .account import Sketched, source_of
-from .answers import Assignment, Gram, Model, Owner, Remembered, Snapshot, Traffic, Updates, Vector, Weights, Work
-from .errors import Refused
-from .gate import Rules
-from .gram import cosines_about
+from .core.errors import Refused
+from .core.session import SERVER, Session
+from .drivers.roles import Effect, Party, Worked
 from .history import EDGE, KEPT, apart, of_split
-from .leverage import Row
-from .messages import Task
 from .model_keeping import unused
-from .offset_sketches import Gathering, server_step
-from .participant import Unfit
-from .roles import Effect, Party, Worked
-from .session import SERVER, Session
-from .sketch_keys import RatchetedKeys, SketchKeys
+from .parts.gate import Rules
+from .parts.gram import cosines_about
+from .parts.leverage import Row
+from .parts.offset_sketches import Gathering, server_step
+from .parts.participant import Unfit
+from .parts.sketch_keys import RatchetedKeys, SketchKeys
 from .sketch_view import DEVIATIONS, SketchView
-from .uploads import PROTOCOL, invite
-from .view import Setup
+from .uploaded.uploads import PROTOCOL, invite
+from .view.account import Sketched, source_of
+from .view.answers import Assignment, Gram, Model, Owner, Remembered, Snapshot, Traffic, Updates, Vector, Weights, Work
+from .view.asks import Setup
+from .wire.messages import Task
 
 OUT_OF_RANGE = "a sketch that is out of range of the others"
 EDGES: Work = "edge offset sketch"

@@ -3,10 +3,10 @@
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from .answers import Assignment, Model, Work
-from .errors import Refused
-from .messages import Task
-from .roles import Effect, Send
+from .core.errors import Refused
+from .drivers.roles import Effect, Send
+from .view.answers import Assignment, Model, Work
+from .wire.messages import Task
 
 
 def check(assignment: Assignment, kind: Work, held: Collection[str], owners: Mapping[str, int]) -> None:

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .answers import BelowFloor, Model, Sum, Updates, Weights
-from .errors import Refused
+from .core.errors import Refused
 from .history import History
-from .leverage import Row
+from .parts.leverage import Row
+from .view.answers import BelowFloor, Model, Sum, Updates, Weights
 from .view_base import Clients
 
 

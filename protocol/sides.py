@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ..crypto.orthonormal import Transform
-from .answers import Model, Owner, Vector
-from .gate import Rules
-from .participant import Conduct, Opening, Participant
-from .roles import Party
-from .uploads import Collected, Idle, Policy, client_step
-from .view import Setup
+from .drivers.roles import Party
+from .parts.gate import Rules
+from .parts.participant import Conduct, Opening, Participant
+from .uploaded.uploads import Collected, Idle, Policy, client_step
+from .view.answers import Model, Owner, Vector
+from .view.asks import Setup
 
 SharedTransform = Callable[[bytes], Transform]
 """The transform of a session, by the session's digest. Clients hold it; the server does not."""

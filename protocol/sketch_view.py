@@ -12,21 +12,21 @@ from dataclasses import astuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .account import Sketched
-from .answers import Gram, Owner, Remembered, Sum, Traffic, Updates, Vector, Work
-from .errors import Refused
-from .gate import Rules
-from .gram import about, centred, cosine_block, gram_matrix, rounding
+from .core.errors import Refused
+from .core.session import SERVER
+from .drivers.in_process import InProcess
+from .drivers.roles import Effect, Party, Worked
 from .held_view import HeldView, holding
 from .history import of_split, parted
-from .in_process import InProcess
-from .messages import HEAD_BYTES, Task
-from .participant import Unfit
-from .roles import Effect, Party, Worked
-from .session import SERVER
-from .sketch_keys import SketchKeys
-from .uploads import Collected, Collecting, invite, server_step
-from .view import Setup
+from .parts.gate import Rules
+from .parts.gram import about, centred, cosine_block, gram_matrix, rounding
+from .parts.participant import Unfit
+from .parts.sketch_keys import SketchKeys
+from .uploaded.uploads import Collected, Collecting, invite, server_step
+from .view.account import Sketched
+from .view.answers import Gram, Owner, Remembered, Sum, Traffic, Updates, Vector, Work
+from .view.asks import Setup
+from .wire.messages import HEAD_BYTES, Task
 
 DEVIATIONS = 6
 """A sketched inner product is within so many standard deviations of the exact one."""

@@ -10,22 +10,22 @@ from dataclasses import astuple, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from .answers import Assignment, BelowFloor, Gram, Remembered, Sum, Traffic, Updates, Vector, Weights, Work
-from .errors import Refused
-from .gram import about, centred, cosine_block, gram_matrix, rounding
+from .core.errors import Refused
+from .core.session import SERVER, Session
+from .drivers.in_process import InProcess, no_work
+from .drivers.roles import Learned, Party
 from .history import of_split, parted
-from .in_process import InProcess, no_work
-from .leverage import Row
-from .messages import HEAD_BYTES, Task
-from .participant import Conduct
+from .parts.gram import about, centred, cosine_block, gram_matrix, rounding
+from .parts.leverage import Row
+from .parts.participant import Conduct
+from .parts.slot_work import check, misfit, packed, unfair, unpacked
 from .personal import PersonalQuestion, PersonalSums
-from .roles import Learned, Party
-from .session import SERVER, Session
 from .sides import Answering, ClientSide, upload_roles
-from .slot_work import check, misfit, packed, unfair, unpacked
-from .uploads import Collected, Collecting, Policy, Summed, Summing, from_bytes, publish, server_step, to_bytes
-from .view import LocalWork, Setup
+from .uploaded.uploads import Collected, Collecting, Policy, Summed, Summing, from_bytes, publish, server_step, to_bytes
+from .view.answers import Assignment, BelowFloor, Gram, Remembered, Sum, Traffic, Updates, Vector, Weights, Work
+from .view.asks import LocalWork, Setup
 from .view_base import Clients, asked, unused
+from .wire.messages import HEAD_BYTES, Task
 
 
 class UploadView(PersonalSums):

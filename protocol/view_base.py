@@ -10,8 +10,22 @@ from dataclasses import astuple, replace
 import numpy as np
 
 from . import own_models
-from .account import Opened, Sketched
-from .answers import (
+from .choosing import roles as choosing
+from .choosing.chooser import Chooser
+from .core.errors import Refused
+from .core.session import SERVER, Session
+from .drivers.in_process import Fault, InProcess, no_work
+from .drivers.roles import Effect, Learned, Party
+from .model_keeping import Clients, ModelKeeping, unused
+from .pairs.question import PairAnswers, PairQuestion
+from .pairs.view import Pairs
+from .parts.gate import Gate, Rules
+from .parts.leverage import Row
+from .privacy.ledger import Ledger, Unit
+from .sides import ClientSide
+from .uploaded.uploads import PROTOCOL, invite, to_bytes
+from .view.account import Opened, Sketched
+from .view.answers import (
     Assignment,
     BelowFloor,
     Cost,
@@ -26,24 +40,10 @@ from .answers import (
     Weights,
     Work,
 )
-from .choosing import roles as choosing
-from .choosing.chooser import Chooser
-from .disclosure import Disclosure
-from .disclosure import Party as Recipient
-from .errors import Refused
-from .gate import Gate, Rules
-from .in_process import Fault, InProcess, no_work
-from .ledger import Ledger, Unit
-from .leverage import Row
-from .messages import HEAD_BYTES
-from .model_keeping import Clients, ModelKeeping, unused
-from .pairs.question import PairAnswers, PairQuestion
-from .pairs.view import Pairs
-from .roles import Effect, Learned, Party
-from .session import SERVER, Session
-from .sides import ClientSide
-from .uploads import PROTOCOL, invite, to_bytes
-from .view import Setup
+from .view.asks import Setup
+from .view.disclosure import Disclosure
+from .view.disclosure import Party as Recipient
+from .wire.messages import HEAD_BYTES
 
 __all__ = ["Clients", "ViewBase", "asked", "unused"]
 

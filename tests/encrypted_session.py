@@ -5,6 +5,9 @@ from dataclasses import fields, is_dataclass, replace
 import numpy as np
 
 from cloister.crypto.ckks import SUMS, SecretContext
+from cloister.protocol.core.session import SERVER, Session
+from cloister.protocol.drivers.in_process import InProcess
+from cloister.protocol.drivers.roles import Party, Worked
 from cloister.protocol.encrypted import keys as encrypted_keys
 from cloister.protocol.encrypted import scores as encrypted_scores
 from cloister.protocol.encrypted import sum as encrypted_sum
@@ -12,11 +15,8 @@ from cloister.protocol.encrypted.client import client_step
 from cloister.protocol.encrypted.client_phases import SCORES, SKETCH, SUM, Idle, Policy
 from cloister.protocol.encrypted.keys import KeyName
 from cloister.protocol.encrypted.scaling import Weighting
-from cloister.protocol.in_process import InProcess
-from cloister.protocol.messages import Envelope, decode, encode
-from cloister.protocol.roles import Party, Worked
-from cloister.protocol.session import SERVER, Session
-from cloister.protocol.sketch_keys import SketchSecret
+from cloister.protocol.parts.sketch_keys import SketchSecret
+from cloister.protocol.wire.messages import Envelope, decode, encode
 
 RUN, SEED, D, K = bytes(range(16)), bytes(range(32)), 40, 16
 LIMIT = 1 << 27

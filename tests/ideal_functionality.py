@@ -16,16 +16,16 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations, product
 
 import numpy as np
+from cloister.protocol.view.asks.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Updates, Weights
+from cloister.protocol.view.asks.asks import LocalJob, LocalWork, Protection, ServerView, Setup
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol import Plain
-from cloister.protocol.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Updates, Weights
-from cloister.protocol.errors import ProtocolError, Refused
-from cloister.protocol.gate import TOLERANCE, Rules
+from cloister.protocol.core.errors import ProtocolError, Refused
+from cloister.protocol.drivers.in_process import Frame
 from cloister.protocol.history import apart
-from cloister.protocol.in_process import Frame
-from cloister.protocol.leverage import Row, largest
-from cloister.protocol.view import LocalJob, LocalWork, Protection, ServerView, Setup
+from cloister.protocol.parts.gate import TOLERANCE, Rules
+from cloister.protocol.parts.leverage import Row, largest
 
 RUN = bytes(range(16))
 INIT = Model("init")

@@ -13,14 +13,14 @@ from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.masks import mask
 from cloister.crypto.prg import derive_key
 from cloister.crypto.shamir import MaskKeyShare, SelfSeedShare, split
-from cloister.protocol.errors import ProtocolError
+from cloister.protocol.core.errors import ProtocolError
+from cloister.protocol.core.session import SERVER, Session
+from cloister.protocol.drivers.roles import Deadline, Party, Perform, Received, Worked
 from cloister.protocol.masked.messages import Accepted, MaskedInput, MaskKeys, Reveal
 from cloister.protocol.masked.server import Advertising, server_step
 from cloister.protocol.masked.sum import Members, Plan, Policy, Summed, Terms, masked_sum
 from cloister.protocol.masked.terms import encode_weights, survivors_digest
-from cloister.protocol.messages import Envelope, decode, encode
-from cloister.protocol.roles import Deadline, Party, Perform, Received, Worked
-from cloister.protocol.session import SERVER, Session
+from cloister.protocol.wire.messages import Envelope, decode, encode
 
 SEED = 2020
 ENTROPY = SimulatedEntropy(SEED)

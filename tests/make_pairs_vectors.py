@@ -12,8 +12,9 @@ from cloister.crypto.agreement import AgreementKey
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.identity import Identity
 from cloister.crypto.prg import derive_key
-from cloister.protocol.in_process import InProcess
-from cloister.protocol.messages import Envelope, decode, encode
+from cloister.protocol.core.session import SERVER, Session
+from cloister.protocol.drivers.in_process import InProcess
+from cloister.protocol.drivers.roles import Party
 from cloister.protocol.pairs.client import KEY, Peer, peer_step
 from cloister.protocol.pairs.messages import PairKey
 from cloister.protocol.pairs.policy import PairPolicy
@@ -21,8 +22,7 @@ from cloister.protocol.pairs.projection import drawn
 from cloister.protocol.pairs.question import Released, Reported
 from cloister.protocol.pairs.server import Paired, Pairing, offer, server_step
 from cloister.protocol.pairs.terms import ONCE, PROTOCOL, PairTerms
-from cloister.protocol.roles import Party
-from cloister.protocol.session import SERVER, Session
+from cloister.protocol.wire.messages import Envelope, decode, encode
 
 SEED = 2025
 ENTROPY = SimulatedEntropy(SEED)

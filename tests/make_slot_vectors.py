@@ -7,21 +7,21 @@ there the vectors are the numbers that are encrypted, and what a member reads, o
 from dataclasses import replace
 
 import numpy as np
+from cloister.protocol.view.asks.asks import LocalWork
 
 from cloister.crypto.ckks import SecretContext
 from cloister.crypto.entropy import SimulatedEntropy
+from cloister.protocol.core.session import SECOND_SERVER, SERVER, Session
+from cloister.protocol.drivers.in_process import InProcess
+from cloister.protocol.drivers.roles import Worked
 from cloister.protocol.encrypted.slots import EncryptedSlots
-from cloister.protocol.in_process import InProcess
-from cloister.protocol.messages import decode, encode
-from cloister.protocol.roles import Worked
-from cloister.protocol.session import SECOND_SERVER, SERVER, Session
 from cloister.protocol.two_servers.questions import slot_question
 from cloister.protocol.two_servers.run import client_parties, collect, helper_parties, max_bytes, slot_sums
 from cloister.protocol.two_servers.slot_sums import SlotsAnswered
 from cloister.protocol.two_servers.slot_terms import SharedSlots
 from cloister.protocol.two_servers.terms import Terms
-from cloister.protocol.uploads import Policy
-from cloister.protocol.view import LocalWork
+from cloister.protocol.uploaded.uploads import Policy
+from cloister.protocol.wire.messages import decode, encode
 
 SEED = 2020
 ENTROPY = SimulatedEntropy(SEED)

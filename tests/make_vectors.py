@@ -12,6 +12,8 @@ from pathlib import Path
 
 import cbor2
 import numpy as np
+from cloister.protocol.view.asks.answers import Assignment, Model, Weights
+from cloister.protocol.view.asks.asks import LocalWork, Setup
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.fixed_point import FixedPoint, Nearest, Stochastic
@@ -19,8 +21,11 @@ from cloister.crypto.orthonormal import HadamardRotation, Permutation, SignedPer
 from cloister.crypto.prg import derive_key, keystream
 from cloister.crypto.ring_projection import RingProjection
 from cloister.protocol import Permuted
-from cloister.protocol.answers import Assignment, Model, Weights
 from cloister.protocol.choosing.messages import Choice, Offer
+from cloister.protocol.core.errors import ProtocolError
+from cloister.protocol.core.session import SERVER, Session
+from cloister.protocol.drivers.in_process import InProcess
+from cloister.protocol.drivers.roles import Worked
 from cloister.protocol.encrypted.client_opening import scores_of
 from cloister.protocol.encrypted.keys import KeyName, hash_of, sealed_secret, tag_of
 from cloister.protocol.encrypted.messages import (
@@ -35,15 +40,22 @@ from cloister.protocol.encrypted.messages import (
     SketchRequest,
     SumOpened,
 )
-from cloister.protocol.errors import ProtocolError
-from cloister.protocol.group_seed import agree
-from cloister.protocol.in_process import InProcess
-from cloister.protocol.ledger import Ledger
 from cloister.protocol.masked.gaussian import PAPER_BETA, DistributedGaussian, reserve
 from cloister.protocol.masked.slots import COUNTING, Slots, Weighted
 from cloister.protocol.masked.sum import Members, Plan
 from cloister.protocol.masked.terms import Policy as SumPolicy
-from cloister.protocol.messages import (
+from cloister.protocol.parts.group_seed import agree
+from cloister.protocol.parts.sketch_keys import RatchetedKeys, SketchSecret
+from cloister.protocol.privacy.ledger import Ledger
+from cloister.protocol.receiver_opened.run import Cast, members_of, receiver_opened
+from cloister.protocol.receiver_opened.terms import PROTOCOL as OPENED
+from cloister.protocol.receiver_opened.terms import Opening, OpeningPolicy
+from cloister.protocol.two_servers.asking import GramAnswered, SumAnswered
+from cloister.protocol.two_servers.questions import sum_question
+from cloister.protocol.two_servers.run import client_parties, collect, gram, helper_parties, max_bytes, sums
+from cloister.protocol.two_servers.terms import Terms
+from cloister.protocol.uploaded.uploads import Policy
+from cloister.protocol.wire.messages import (
     Advertise,
     Envelope,
     Mean,
@@ -56,18 +68,6 @@ from cloister.protocol.messages import (
     decode,
     encode,
 )
-from cloister.protocol.receiver_opened.run import Cast, members_of, receiver_opened
-from cloister.protocol.receiver_opened.terms import PROTOCOL as OPENED
-from cloister.protocol.receiver_opened.terms import Opening, OpeningPolicy
-from cloister.protocol.roles import Worked
-from cloister.protocol.session import SERVER, Session
-from cloister.protocol.sketch_keys import RatchetedKeys, SketchSecret
-from cloister.protocol.two_servers.asking import GramAnswered, SumAnswered
-from cloister.protocol.two_servers.questions import sum_question
-from cloister.protocol.two_servers.run import client_parties, collect, gram, helper_parties, max_bytes, sums
-from cloister.protocol.two_servers.terms import Terms
-from cloister.protocol.uploads import Policy
-from cloister.protocol.view import LocalWork, Setup
 
 FOLDER = Path(__file__).parent / "vectors"
 SEED = 2020

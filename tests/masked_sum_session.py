@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 
 from cloister.crypto.entropy import SimulatedEntropy
+from cloister.protocol.core.session import Session
 from cloister.protocol.masked.sum import Members, Plan, Policy, Summed, Terms, masked_sum
-from cloister.protocol.messages import Envelope, decode, encode
-from cloister.protocol.session import Session
+from cloister.protocol.wire.messages import Envelope, decode, encode
 
 RUN, MODEL = bytes(range(16)), bytes(range(32))
 KINDS = ("MaskKeys", "SealedShares", "Accepted", "MaskedInput", "SurvivorSignature", "Reveal")

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from cloister.protocol.view.asks.answers import Assignment, Model
+from cloister.protocol.view.asks.asks import LocalWork, Setup
 from scipy import stats
 from torch import nn
 
@@ -24,13 +26,11 @@ from cloister.fl.models import EmbeddingAndHead
 from cloister.fl.population import Client, Examples
 from cloister.fl.simulation import held_out
 from cloister.protocol import Masked
-from cloister.protocol.answers import Assignment, Model
+from cloister.protocol.core.session import Session
 from cloister.protocol.pairs.choices import Choice, Distances, PerPair
 from cloister.protocol.pairs.compute import Asked, answer_of, report_of, showing_of
 from cloister.protocol.pairs.question import PairQuestion
 from cloister.protocol.pairs.terms import ONCE, PROTOCOL, terms_of
-from cloister.protocol.session import Session
-from cloister.protocol.view import LocalWork, Setup
 
 from .pairs_sample import RUN, TAU, all_pairs
 

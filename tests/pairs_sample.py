@@ -3,23 +3,23 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
+from cloister.protocol.view.asks.answers import Assignment, Model
+from cloister.protocol.view.asks.asks import LocalWork, Setup
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.identity import Identity
 from cloister.fl.algorithms.emd_cfl import Tau
 from cloister.fl.emd.distances import COSINE, ExactEmd
-from cloister.protocol.answers import Assignment, Model
-from cloister.protocol.in_process import Frame, InProcess
-from cloister.protocol.messages import decode, encode
+from cloister.protocol.core.session import SERVER, Session
+from cloister.protocol.drivers.in_process import Frame, InProcess
+from cloister.protocol.drivers.roles import Party
 from cloister.protocol.pairs.client import Peer, peer_step
 from cloister.protocol.pairs.noise import Noise
 from cloister.protocol.pairs.policy import policy_of
 from cloister.protocol.pairs.question import PairQuestion, Released, Reported, Told
 from cloister.protocol.pairs.server import Pairing, offer, server_step
 from cloister.protocol.pairs.terms import terms_of
-from cloister.protocol.roles import Party
-from cloister.protocol.session import SERVER, Session
-from cloister.protocol.view import LocalWork, Setup
+from cloister.protocol.wire.messages import decode, encode
 
 RUN = bytes(range(16))
 D, ROWS, MODEL, WEIGHTS = 24, 12, 40, 30

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from cloister.protocol.answers import BelowFloor, Model, Sum, Updates
+from cloister.protocol.view.asks.answers import BelowFloor, Model, Sum, Updates
+
 from cloister.protocol.pairs.question import PairAnswers
 
 

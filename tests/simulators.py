@@ -24,10 +24,10 @@ from cloister.crypto.additive import (
 from cloister.crypto.agreement import AgreementKey
 from cloister.crypto.masks import mask
 from cloister.crypto.shamir import MaskKeyShare, SelfSeedShare, combine
+from cloister.protocol.core.session import SERVER
 from cloister.protocol.masked.messages import MaskedInput, MaskKeys, MaskWith, Reveal, SealedShares
 from cloister.protocol.masked.terms import Dealt, sign_of
-from cloister.protocol.messages import decode
-from cloister.protocol.session import SERVER
+from cloister.protocol.wire.messages import decode
 
 from .masked_sum_session import Play, losing
 

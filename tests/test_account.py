@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cloister.protocol.view.asks.account import Opened, Sketched
+from cloister.protocol.view.asks.answers import Assignment, Functionality, Snapshot, Traffic
+from cloister.protocol.view.asks.asks import LocalJob, LocalWork, Protection, ServerView
 from numpy.typing import NDArray
 
 from cloister.account_words import account_meters, account_notes
@@ -29,10 +32,7 @@ from cloister.fl.scenario import Scenario
 from cloister.fl.simulation import Simulation
 from cloister.fl.training import Training
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
-from cloister.protocol.account import Opened, Sketched
-from cloister.protocol.answers import Assignment, Functionality, Snapshot, Traffic
-from cloister.protocol.dropouts import Dropouts
-from cloister.protocol.view import LocalJob, LocalWork, Protection, ServerView
+from cloister.protocol.drivers.dropouts import Dropouts
 from cloister.report import write_report
 from cloister.summary import summary_table
 

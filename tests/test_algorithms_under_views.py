@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cloister.protocol.view.asks.answers import Model
+from cloister.protocol.view.asks.asks import LocalWork, Protection, Setup
 from safetensors.numpy import load_file
 
 from cloister.crypto.entropy import SimulatedEntropy
@@ -25,12 +27,10 @@ from cloister.fl.scenario import Scenario
 from cloister.fl.simulation import Simulation
 from cloister.fl.training import Training
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
-from cloister.protocol.answers import Model
-from cloister.protocol.dropouts import Dropouts
-from cloister.protocol.errors import Refused
-from cloister.protocol.in_process import Frame
-from cloister.protocol.messages import decode, encode
-from cloister.protocol.view import LocalWork, Protection, Setup
+from cloister.protocol.core.errors import Refused
+from cloister.protocol.drivers.dropouts import Dropouts
+from cloister.protocol.drivers.in_process import Frame
+from cloister.protocol.wire.messages import decode, encode
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.membership import Fixed
 from cloister.threat_models.simple_attacks import MinusGradient

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cloister.protocol.view.asks.answers import Assignment, Model, Sum, Weights
+from cloister.protocol.view.asks.asks import LocalJob, LocalWork, Protection, Setup
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol import Masked, Plain, TwoServer
-from cloister.protocol.answers import Assignment, Model, Sum, Weights
-from cloister.protocol.in_process import Frame
-from cloister.protocol.messages import Task, decode, encode
-from cloister.protocol.session import SERVER
-from cloister.protocol.view import LocalJob, LocalWork, Protection, Setup
+from cloister.protocol.core.session import SERVER
+from cloister.protocol.drivers.in_process import Frame
+from cloister.protocol.wire.messages import Task, decode, encode
 
 CLIENTS, D = tuple(range(9)), 12
 INITIAL = np.full(D, 0.5, np.float32)

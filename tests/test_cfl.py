@@ -7,6 +7,8 @@ from math import cos, nextafter, radians, sin, sqrt
 
 import numpy as np
 import pytest
+from cloister.protocol.view.asks.answers import Model
+from cloister.protocol.view.asks.asks import LocalJob, LocalWork, Protection, Setup
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
@@ -17,9 +19,7 @@ from cloister.fl.algorithms.cfl import CFL, Absolute, ScaleFree, State
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.bipartition import complete_linkage_bipartition
 from cloister.protocol import Permuted, Plain
-from cloister.protocol.answers import Model
-from cloister.protocol.in_process import Frame
-from cloister.protocol.view import LocalJob, LocalWork, Protection, Setup
+from cloister.protocol.drivers.in_process import Frame
 
 Answer = Callable[[LocalJob], ArrayLike | None]
 PRINTED = partial(CFL, similarities="every round")

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cloister.protocol.view.asks.answers import Functionality, Gram, Model
+from cloister.protocol.view.asks.asks import LocalJob, Protection
 from numpy.typing import ArrayLike
 
 from cloister.fl.algorithms.algorithm import Cluster, Measured, cohorts
@@ -15,9 +17,7 @@ from cloister.fl.metrics import adjusted_rand_index
 from cloister.fl.partition import LabelSwap
 from cloister.fl.simulation import Simulation
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
-from cloister.protocol.answers import Functionality, Gram, Model
-from cloister.protocol.in_process import Frame
-from cloister.protocol.view import LocalJob, Protection
+from cloister.protocol.drivers.in_process import Frame
 from cloister.scenario_file import load
 
 from .test_cfl import ALWAYS, FOUR, NEW, TWO_SIDES, Toy, constant, members, silent_in

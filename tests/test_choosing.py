@@ -4,18 +4,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cloister.protocol.view.asks.answers import Assignment, Functionality, Model, Sum, Weights
+from cloister.protocol.view.asks.asks import LocalWork, Setup
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.orthonormal import HadamardRotation
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
-from cloister.protocol.answers import Assignment, Functionality, Model, Sum, Weights
 from cloister.protocol.choosing.messages import MAX_OFFERED, Choice, Offer
 from cloister.protocol.choosing.roles import Asked, Asking, ChoosingPolicy, Idle, Judging, client_step, offer, server_step
-from cloister.protocol.errors import ProtocolError, Refused
-from cloister.protocol.messages import Envelope, decode, encode
-from cloister.protocol.roles import Deadline, Judge, Judged, Party, Persist, Received, Send
-from cloister.protocol.session import SERVER, Session
-from cloister.protocol.view import LocalWork, Setup
+from cloister.protocol.core.errors import ProtocolError, Refused
+from cloister.protocol.core.session import SERVER, Session
+from cloister.protocol.drivers.roles import Deadline, Judge, Judged, Party, Persist, Received, Send
+from cloister.protocol.wire.messages import Envelope, decode, encode
 
 RUN = bytes(range(16))
 S = Session("choosing", RUN, 3, "choice", (1, 5, 9), 1)

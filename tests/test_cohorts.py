@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cloister.protocol.view.asks.account import Opened
+from cloister.protocol.view.asks.answers import Assignment, BelowFloor, Model, Sum, Weights
+from cloister.protocol.view.asks.asks import LocalJob, LocalWork, Protection, ServerView, Setup
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -21,11 +24,8 @@ from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
 from cloister.fl.meters.participation import participation
 from cloister.fl.robust.averages import Mean
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
-from cloister.protocol.account import Opened
-from cloister.protocol.answers import Assignment, BelowFloor, Model, Sum, Weights
-from cloister.protocol.errors import Refused
-from cloister.protocol.in_process import Frame
-from cloister.protocol.view import LocalJob, LocalWork, Protection, ServerView, Setup
+from cloister.protocol.core.errors import Refused
+from cloister.protocol.drivers.in_process import Frame
 
 RNG = np.random.default_rng(0)
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cloister.protocol.view.asks.answers import Cost, Functionality
+from cloister.protocol.view.asks.asks import LocalJob, LocalWork, Protection, ServerView, Setup
 
 from cloister import cli
 from cloister.cost_table import brief, notes
@@ -26,13 +28,11 @@ from cloister.fl.emd.subsample import Size
 from cloister.fl.scenario import PROTECTIONS, Scenario
 from cloister.fl.simulation import Simulation
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
-from cloister.protocol.answers import Cost, Functionality
-from cloister.protocol.dropouts import Dropouts
-from cloister.protocol.errors import Refused
-from cloister.protocol.in_process import Frame, InProcess
+from cloister.protocol.core.errors import Refused
+from cloister.protocol.core.session import SERVER
+from cloister.protocol.drivers.dropouts import Dropouts
+from cloister.protocol.drivers.in_process import Frame, InProcess
 from cloister.protocol.pairs.choices import DISTANCES, ONE_RELEASE, PER_PAIR, PUBLIC, ServerSamples
-from cloister.protocol.session import SERVER
-from cloister.protocol.view import LocalJob, LocalWork, Protection, ServerView, Setup
 from cloister.scenario_file import load
 
 pytestmark = pytest.mark.sweeps

@@ -13,14 +13,14 @@ from cloister.crypto.entropy import OsEntropy, SimulatedEntropy
 from cloister.crypto.fixed_point import Conditional
 from cloister.crypto.prg import derive_key
 from cloister.crypto.samplers import discrete_gaussian, discrete_gaussian_reach
-from cloister.protocol.errors import Refused
-from cloister.protocol.ledger import BudgetExceeded, Ledger
+from cloister.protocol.core.errors import Refused
+from cloister.protocol.core.session import Session
 from cloister.protocol.masked.gaussian import PAPER_BETA, DistributedGaussian, decode, reserve, rotation
 from cloister.protocol.masked.gaussian_solver import Target, solve
 from cloister.protocol.masked.server import Failed, Summed
 from cloister.protocol.masked.sum import Members, Plan, masked_sum
 from cloister.protocol.masked.terms import Policy
-from cloister.protocol.session import Session
+from cloister.protocol.privacy.ledger import BudgetExceeded, Ledger
 
 from .masked_sum_session import MODEL, RUN, losing, terms
 

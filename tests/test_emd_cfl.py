@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cloister.protocol.view.asks.answers import Functionality, Model
 
 from cloister.fl.algorithms.algorithm import Start
 from cloister.fl.algorithms.emd_cfl import AS_PUBLISHED, EMDCFL, PRINTED, Gap, Replicates, Share, State
@@ -27,8 +28,7 @@ from cloister.fl.scenario import Scenario
 from cloister.fl.simulation import Simulation
 from cloister.fl.training import Training
 from cloister.protocol import Encrypted, Masked, Permuted, Plain
-from cloister.protocol.answers import Functionality, Model
-from cloister.protocol.errors import Refused
+from cloister.protocol.core.errors import Refused
 from cloister.protocol.pairs.choices import PER_PAIR, PUBLIC, Distances, MeanSketch, PerClient, PerPair
 from cloister.protocol.pairs.noise import Noise
 

@@ -17,7 +17,8 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cloister.protocol import messages as messages_module
+from cloister.protocol.core.errors import ProtocolError
+from cloister.protocol.core.session import MAX_ID, MAX_ROSTER, SERVER
 from cloister.protocol.encrypted.client_opening import scores_of
 from cloister.protocol.encrypted.keys import KeyName, opened_secret
 from cloister.protocol.encrypted.messages import (
@@ -35,9 +36,8 @@ from cloister.protocol.encrypted.messages import (
     SumOpened,
     products_of,
 )
-from cloister.protocol.errors import ProtocolError
-from cloister.protocol.messages import Envelope, decode, encode
-from cloister.protocol.session import MAX_ID, MAX_ROSTER, SERVER
+from cloister.protocol.wire import messages as messages_module
+from cloister.protocol.wire.messages import Envelope, decode, encode
 
 FOLDER = Path(__file__).parent / "vectors" / "encrypted" / "v1"
 LIMIT = 1 << 20

@@ -10,6 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from cloister.crypto.ckks import PRODUCTS, PublicContext
+from cloister.protocol.core.errors import ProtocolError
+from cloister.protocol.core.session import SERVER
+from cloister.protocol.drivers.roles import Deadline, Received
 from cloister.protocol.encrypted import client as encrypted_client
 from cloister.protocol.encrypted.client import sketch_of
 from cloister.protocol.encrypted.keys import Failed, Keyed
@@ -33,10 +36,7 @@ from cloister.protocol.encrypted.scaling import (
     unsummable,
 )
 from cloister.protocol.encrypted.scores import Collected, Compared, comparison, server_step
-from cloister.protocol.errors import ProtocolError
-from cloister.protocol.messages import Envelope, decode
-from cloister.protocol.roles import Deadline, Received
-from cloister.protocol.session import SERVER
+from cloister.protocol.wire.messages import Envelope, decode
 
 from .encrypted_session import D, K, Play, changing, losing, made_once, secrets_in
 

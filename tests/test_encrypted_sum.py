@@ -9,16 +9,16 @@ import pytest
 
 from cloister.crypto.ckks import PRODUCTS, SUMS, EncryptingContext
 from cloister.crypto.projection import TwoStage
+from cloister.protocol.core.errors import ProtocolError
+from cloister.protocol.core.session import SERVER
+from cloister.protocol.drivers.roles import Deadline, Received, Worked
 from cloister.protocol.encrypted import client as encrypted_client
 from cloister.protocol.encrypted.client_phases import MOST_SPENT
 from cloister.protocol.encrypted.keys import Failed, Keyed, KeyName, hash_of, offer, opened_secret, tag_of
 from cloister.protocol.encrypted.messages import EncryptedInput, EncryptedSum, EncryptedSumRequest, KeyRequest, SumOpened
 from cloister.protocol.encrypted.scaling import SCALE, Weighting, mean_error, sum_tolerance
 from cloister.protocol.encrypted.sum import Adding, Summed, server_step
-from cloister.protocol.errors import ProtocolError
-from cloister.protocol.messages import Envelope, decode
-from cloister.protocol.roles import Deadline, Received, Worked
-from cloister.protocol.session import SERVER
+from cloister.protocol.wire.messages import Envelope, decode
 
 from .encrypted_session import RUN, SEED, D, Play, another_key, changing, losing, made_once, secrets_in
 

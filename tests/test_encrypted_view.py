@@ -4,6 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cloister.protocol.view.asks.answers import Assignment, BelowFloor, Functionality, Model, Sum, Weights
+from cloister.protocol.view.asks.asks import LocalWork, Setup
+from cloister.protocol.view.asks.disclosure import totals
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
@@ -15,14 +18,11 @@ from cloister.fl.scenario import Scenario
 from cloister.fl.simulation import Simulation
 from cloister.fl.training import Training
 from cloister.protocol import Encrypted, Plain
-from cloister.protocol.answers import Assignment, BelowFloor, Functionality, Model, Sum, Weights
-from cloister.protocol.disclosure import totals
-from cloister.protocol.dropouts import Dropouts
+from cloister.protocol.core.errors import ProtocolError, Refused
+from cloister.protocol.drivers.dropouts import Dropouts
 from cloister.protocol.encrypted import client as encrypted_client
-from cloister.protocol.errors import ProtocolError, Refused
-from cloister.protocol.gate import Rules
-from cloister.protocol.messages import decode
-from cloister.protocol.view import LocalWork, Setup
+from cloister.protocol.parts.gate import Rules
+from cloister.protocol.wire.messages import decode
 
 from .encrypted_session import made_once, reachable, secrets_in
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch
+from cloister.protocol.view.asks.answers import Model
 from dp_accounting import dp_event
 from markupsafe import Markup
 from scipy import stats
@@ -44,10 +45,9 @@ from cloister.fl.robust.spectral import DnC
 from cloister.fl.scenario import Scenario, described
 from cloister.fl.simulation import Simulation
 from cloister.protocol import Masked, Plain
-from cloister.protocol.answers import Model
-from cloister.protocol.errors import Refused
-from cloister.protocol.ledger import Ledger as Spending
-from cloister.protocol.ledger import Release
+from cloister.protocol.core.errors import Refused
+from cloister.protocol.privacy.ledger import Ledger as Spending
+from cloister.protocol.privacy.ledger import Release
 from cloister.run_data import DASH
 from cloister.scenario_file import load, load_evaluation, with_settings
 from cloister.threat_models.adversary import Adversary

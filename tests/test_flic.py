@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cloister.protocol.view.asks.answers import Functionality, Model, Remembered
+from cloister.protocol.view.asks.asks import LocalJob, LocalOffer, LocalWork, Protection, Setup
 from numpy.typing import ArrayLike, NDArray
 
 from cloister.crypto.entropy import SimulatedEntropy
@@ -27,9 +29,7 @@ from cloister.fl.run_folder import RunFolder
 from cloister.fl.scenario import Scenario
 from cloister.fl.training import Training
 from cloister.protocol import Masked, Permuted, Plain
-from cloister.protocol.answers import Functionality, Model, Remembered
-from cloister.protocol.in_process import Frame
-from cloister.protocol.view import LocalJob, LocalOffer, LocalWork, Protection, Setup
+from cloister.protocol.drivers.in_process import Frame
 
 Answer = Callable[[LocalJob], ArrayLike | None]
 PRINTED = partial(FLIC, similarities="every round")

@@ -10,7 +10,7 @@ import pytest
 
 from cloister.fl.communities import Louvain, detect, one_plus_cosine
 from cloister.fl.experiment import run
-from cloister.protocol.errors import Refused
+from cloister.protocol.core.errors import Refused
 
 from .example_files import EXAMPLES, load
 

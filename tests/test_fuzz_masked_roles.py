@@ -8,12 +8,12 @@ from pathlib import Path
 import cbor2
 import pytest
 
-from cloister.protocol.errors import ProtocolError
+from cloister.protocol.core.errors import ProtocolError
+from cloister.protocol.core.session import SERVER
+from cloister.protocol.drivers.roles import Received
 from cloister.protocol.masked.client import client_step
 from cloister.protocol.masked.server import Failed, server_step
-from cloister.protocol.messages import decode, encode
-from cloister.protocol.roles import Received
-from cloister.protocol.session import SERVER
+from cloister.protocol.wire.messages import decode, encode
 
 from .masked_sum_session import Play
 from .test_fuzz_messages import mutate

@@ -7,8 +7,8 @@ import tracemalloc
 import pytest
 
 from cloister.protocol.choosing.messages import Choice, Offer
+from cloister.protocol.core.errors import ProtocolError
 from cloister.protocol.encrypted.messages import OpenSlots
-from cloister.protocol.errors import ProtocolError
 from cloister.protocol.masked.messages import (
     Accepted,
     MaskedInput,
@@ -23,9 +23,9 @@ from cloister.protocol.masked.messages import (
     SurvivorSignature,
     UnmaskRequest,
 )
-from cloister.protocol.messages import Advertise, Envelope, Mean, Roster, SealedSeed, Task, Upload, decode, encode
 from cloister.protocol.pairs.messages import PairClouds, PairDistance, PairEdge, PairKey, PairOffer, SealedCloud, SealedEmbedding
 from cloister.protocol.two_servers.slot_messages import SlotAnswer, SlotQuestion, SlotsAgreed
+from cloister.protocol.wire.messages import Advertise, Envelope, Mean, Roster, SealedSeed, Task, Upload, decode, encode
 from cloister.threat_models.peak_memory import forget_peak, peak_mb
 
 pytestmark = pytest.mark.sweeps

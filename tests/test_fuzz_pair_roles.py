@@ -7,14 +7,14 @@ import cbor2
 import pytest
 
 from cloister.protocol import Plain
-from cloister.protocol.errors import ProtocolError
-from cloister.protocol.in_process import InProcess
-from cloister.protocol.messages import decode, encode
+from cloister.protocol.core.errors import ProtocolError
+from cloister.protocol.core.session import SERVER
+from cloister.protocol.drivers.in_process import InProcess
+from cloister.protocol.drivers.roles import Party, Received
 from cloister.protocol.pairs.choices import DISTANCES, ONE_RELEASE, PER_PAIR, PUBLIC
 from cloister.protocol.pairs.client import peer_step
 from cloister.protocol.pairs.server import Pairing, offer, server_step, tell
-from cloister.protocol.roles import Party, Received
-from cloister.protocol.session import SERVER
+from cloister.protocol.wire.messages import decode, encode
 
 from .pairs_sample import all_pairs, ask, expected, opened, two
 from .test_fuzz_masked_roles import other

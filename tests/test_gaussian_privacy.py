@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp
 
-from cloister.protocol.accountant import UnknownEvent, spent
-from cloister.protocol.gaussian_privacy import (
+from cloister.protocol.privacy.accountant import UnknownEvent, spent
+from cloister.protocol.privacy.gaussian import (
     SummedDiscreteGaussians,
     gaussian_delta,
     gaussian_epsilon,

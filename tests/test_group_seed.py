@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from cloister.crypto.entropy import OsEntropy, SimulatedEntropy
 from cloister.crypto.identity import Identity
 from cloister.crypto.sealing import InvalidSeal, SealingKey
-from cloister.protocol.errors import ProtocolError
-from cloister.protocol.group_seed import PROTOCOL, Leading, Relaying, Seeded, Waiting, agree, client_step, join, server_step
-from cloister.protocol.in_process import InProcess
-from cloister.protocol.messages import Advertise, Envelope, Roster, SealedSeed, Task, decode, encode
-from cloister.protocol.roles import Deadline, Party, Received
-from cloister.protocol.session import SERVER, Session
+from cloister.protocol.core.errors import ProtocolError
+from cloister.protocol.core.session import SERVER, Session
+from cloister.protocol.drivers.in_process import InProcess
+from cloister.protocol.drivers.roles import Deadline, Party, Received
+from cloister.protocol.parts.group_seed import PROTOCOL, Leading, Relaying, Seeded, Waiting, agree, client_step, join, server_step
+from cloister.protocol.wire.messages import Advertise, Envelope, Roster, SealedSeed, Task, decode, encode
 
 LIMIT = 1 << 20
 ENTROPY = SimulatedEntropy(11)

@@ -8,18 +8,18 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 import pytest
+from cloister.protocol.view.asks.answers import Assignment, BelowFloor, Model, Sum, Weights
 
 from cloister.crypto.orthonormal import HadamardRotation, Permutation, SignedPermutation
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
-from cloister.protocol.answers import Assignment, BelowFloor, Model, Sum, Weights
+from cloister.protocol.core.errors import ProtocolError, Refused
+from cloister.protocol.drivers.in_process import Fault
 from cloister.protocol.encrypted.keys import TRIES
 from cloister.protocol.encrypted.view import EncryptedView
-from cloister.protocol.errors import ProtocolError, Refused
-from cloister.protocol.gate import Rules
-from cloister.protocol.in_process import Fault
 from cloister.protocol.masked.graph import solve
 from cloister.protocol.masked.view import MaskedView
 from cloister.protocol.masked.weighing import COARSEST
+from cloister.protocol.parts.gate import Rules
 from cloister.protocol.two_servers.view import TwoServerView
 from cloister.protocol.upload_view import UploadView
 

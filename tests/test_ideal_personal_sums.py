@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement, product
 
 import pytest
+from cloister.protocol.view.asks.answers import BelowFloor, Sum
 
 from cloister.protocol import Encrypted, Masked, Plain
-from cloister.protocol.answers import BelowFloor, Sum
 from cloister.protocol.encrypted.view import EncryptedView
 from cloister.protocol.masked.view import MaskedView
 from cloister.protocol.upload_view import UploadView

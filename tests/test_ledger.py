@@ -10,8 +10,8 @@ from dp_accounting import dp_event
 from scipy.special import logsumexp
 from scipy.stats import norm
 
-from cloister.protocol.gaussian_privacy import SummedDiscreteGaussians, closeness, rounded_l2
-from cloister.protocol.ledger import BudgetExceeded, Ledger, Release, UnknownEvent, disjoint_epsilon
+from cloister.protocol.privacy.gaussian import SummedDiscreteGaussians, closeness, rounded_l2
+from cloister.protocol.privacy.ledger import BudgetExceeded, Ledger, Release, UnknownEvent, disjoint_epsilon
 
 DELTA = 1e-5
 

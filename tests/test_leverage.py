@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cloister.protocol.errors import Refused
-from cloister.protocol.gate import TOLERANCE, Gate, Rules
-from cloister.protocol.leverage import ERROR, MOST_ROWS, largest, leverages, with_losses, without
+from cloister.protocol.core.errors import Refused
+from cloister.protocol.parts.gate import TOLERANCE, Gate, Rules
+from cloister.protocol.parts.leverage import ERROR, MOST_ROWS, largest, leverages, with_losses, without
 
 TINY = 1e-6
 """What exact arithmetic may find above a bound: TOLERANCE and ERROR, after columns are taken away."""

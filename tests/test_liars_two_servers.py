@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cloister.protocol.view.asks.asks import Protection
 
 from cloister.crypto.projection import Dense, TwoStage
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
@@ -12,11 +13,10 @@ from cloister.fl.partition import Iid
 from cloister.fl.robust.krum import MultiKrum
 from cloister.fl.simulation import Simulation
 from cloister.protocol import Encrypted, Masked, Plain, TwoServer
-from cloister.protocol.in_process import Frame
-from cloister.protocol.messages import decode
+from cloister.protocol.drivers.in_process import Frame
 from cloister.protocol.two_servers.messages import Coin, Opening
 from cloister.protocol.two_servers.questions import projection_key
-from cloister.protocol.view import Protection
+from cloister.protocol.wire.messages import decode
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.attack import LoneAttack
 from cloister.threat_models.liars import KernelPoison, kernel_poison

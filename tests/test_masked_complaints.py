@@ -4,14 +4,14 @@ from itertools import combinations
 
 import pytest
 
-from cloister.protocol.errors import ProtocolError
+from cloister.protocol.core.errors import ProtocolError
+from cloister.protocol.core.session import SERVER
+from cloister.protocol.drivers.roles import Deadline, Perform, Received, Send
 from cloister.protocol.masked.client_phases import Checked, Working
 from cloister.protocol.masked.graph import solve
 from cloister.protocol.masked.messages import Accepted, MaskWith
 from cloister.protocol.masked.server import Failed
-from cloister.protocol.messages import Envelope
-from cloister.protocol.roles import Deadline, Perform, Received, Send
-from cloister.protocol.session import SERVER
+from cloister.protocol.wire.messages import Envelope
 
 from .masked_sum_session import KINDS, Play, changing, flipped, losing
 from .test_masked_sum_attacks import Stage

@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from cloister.protocol.errors import ProtocolError
+from cloister.protocol.core.errors import ProtocolError
+from cloister.protocol.core.session import SERVER, Session
+from cloister.protocol.drivers.roles import Persist, Received, Send
 from cloister.protocol.masked.client import Advertised, Idle, client_step
 from cloister.protocol.masked.given import GivenUpdates
 from cloister.protocol.masked.joined import rounds_held, update_of
 from cloister.protocol.masked.server import Failed, Summed, propose
 from cloister.protocol.masked.sum import Plan, Policy, masked_sum
 from cloister.protocol.masked.terms import NO_UPDATE, encode_weights
-from cloister.protocol.roles import Persist, Received, Send
-from cloister.protocol.session import SERVER, Session
 
 from .masked_sum_session import RUN, UNHELD, Play, losing, terms
 

@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from cloister.protocol.errors import ProtocolError
+from cloister.protocol.core.errors import ProtocolError
+from cloister.protocol.core.session import SERVER, Session
+from cloister.protocol.drivers.roles import Deadline, Persist, Received
 from cloister.protocol.masked.client import Idle
 from cloister.protocol.masked.joined import MOST_JOINED, is_name, join, joined_before
 from cloister.protocol.masked.server import propose
 from cloister.protocol.masked.slots import COUNTING
 from cloister.protocol.masked.sum import Plan
 from cloister.protocol.masked.weighing import WEIGHTS, second_protocol
-from cloister.protocol.roles import Deadline, Persist, Received
-from cloister.protocol.session import SERVER, Session
 
 from .masked_sum_session import LOOSE, RUN, Play
 

@@ -7,16 +7,16 @@ from dataclasses import fields, is_dataclass
 import numpy as np
 import pytest
 
-from cloister.protocol.errors import ProtocolError
-from cloister.protocol.in_process import InProcess
+from cloister.protocol.core.errors import ProtocolError
+from cloister.protocol.core.session import SERVER
+from cloister.protocol.drivers.in_process import InProcess
+from cloister.protocol.drivers.roles import Awaiting, Deadline, Party, Perform, Persist, Received, Send, Worked
 from cloister.protocol.masked.journal import journalled_step, resume, start, taken
 from cloister.protocol.masked.messages import MaskedInput, Reveal, Survivors
 from cloister.protocol.masked.server import Failed, Summed, server_step
 from cloister.protocol.masked.server_phases import Summing
 from cloister.protocol.masked.sum import max_bytes
 from cloister.protocol.masked.terms import Plan
-from cloister.protocol.roles import Awaiting, Deadline, Party, Perform, Persist, Received, Send, Worked
-from cloister.protocol.session import SERVER
 
 from .masked_sum_session import Play
 

@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cloister.protocol.view.asks.answers import Assignment, BelowFloor, Model, Sum, Weights
+from cloister.protocol.view.asks.asks import LocalJob, LocalWork, Setup
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol import Masked
-from cloister.protocol.answers import Assignment, BelowFloor, Model, Sum, Weights
+from cloister.protocol.core.session import Session
 from cloister.protocol.held_view import Question
 from cloister.protocol.masked import sessions
 from cloister.protocol.masked.graph import agreed
 from cloister.protocol.masked.terms import Policy, Terms
-from cloister.protocol.session import Session
-from cloister.protocol.view import LocalJob, LocalWork, Setup
 
 CLIENTS, D = tuple(range(6)), 40
 MEAN = Weights(dict.fromkeys(CLIENTS, 1.0))

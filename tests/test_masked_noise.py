@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cloister.protocol.view.asks.answers import Assignment, BelowFloor, Functionality, Model, Sum, Weights
+from cloister.protocol.view.asks.asks import LocalWork, Setup
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.fl.algorithms.fedavg import FedAvg
@@ -19,15 +21,13 @@ from cloister.fl.partition import Iid
 from cloister.fl.scenario import Scenario, changed, described
 from cloister.fl.training import Training
 from cloister.protocol import Masked
-from cloister.protocol.answers import Assignment, BelowFloor, Functionality, Model, Sum, Weights
-from cloister.protocol.errors import Refused
-from cloister.protocol.gaussian_privacy import gaussian_epsilon
-from cloister.protocol.in_process import Frame
-from cloister.protocol.ledger import Ledger
+from cloister.protocol.core.errors import Refused
+from cloister.protocol.drivers.in_process import Frame
 from cloister.protocol.masked.gaussian_solver import Target, solve
 from cloister.protocol.masked.noise_view import Noise
 from cloister.protocol.masked.view import MaskedView
-from cloister.protocol.view import LocalWork, Setup
+from cloister.protocol.privacy.gaussian import gaussian_epsilon
+from cloister.protocol.privacy.ledger import Ledger
 from cloister.report import write_report
 
 D = 90

@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 import cloister.protocol
 from cloister.crypto.agreement import AgreementKey, UnusableKey, check_public
 from cloister.crypto.masks import mask
-from cloister.protocol.errors import ProtocolError
-from cloister.protocol.in_process import InProcess
+from cloister.protocol.core.errors import ProtocolError
+from cloister.protocol.core.session import SERVER
+from cloister.protocol.drivers.in_process import InProcess
+from cloister.protocol.drivers.roles import Deadline, Party, Persist, Received, Send, Worked
 from cloister.protocol.masked import server, server_opening
 from cloister.protocol.masked.client import Advertised, Idle, client_step
 from cloister.protocol.masked.joined import joined_before
@@ -23,9 +25,7 @@ from cloister.protocol.masked.messages import MaskedMessage
 from cloister.protocol.masked.server import Advertising, Failed, Summed, propose, server_step
 from cloister.protocol.masked.sum import Plan, max_bytes
 from cloister.protocol.masked.terms import sign_of
-from cloister.protocol.messages import decode, encode
-from cloister.protocol.roles import Deadline, Party, Persist, Received, Send, Worked
-from cloister.protocol.session import SERVER
+from cloister.protocol.wire.messages import decode, encode
 
 from .masked_sum_session import KINDS, LOOSE, Play, losing, terms
 

@@ -11,7 +11,9 @@ from cloister.crypto.fixed_point import FixedPoint, Nearest
 from cloister.crypto.identity import Identity
 from cloister.crypto.masks import mask
 from cloister.crypto.shamir import SHARE_BYTES, MaskKeyShare, SelfSeedShare
-from cloister.protocol.errors import ProtocolError
+from cloister.protocol.core.errors import ProtocolError
+from cloister.protocol.core.session import SERVER, Session
+from cloister.protocol.drivers.roles import Deadline, Party, Perform, Received, Send, Worked
 from cloister.protocol.masked.client import Idle, Signed, client_step
 from cloister.protocol.masked.joined import joined_before
 from cloister.protocol.masked.messages import (
@@ -26,9 +28,7 @@ from cloister.protocol.masked.messages import (
 from cloister.protocol.masked.server import Advertising, Failed, Summed, propose, server_step
 from cloister.protocol.masked.sum import Plan, Policy
 from cloister.protocol.masked.terms import survivors_digest
-from cloister.protocol.messages import Envelope, decode
-from cloister.protocol.roles import Deadline, Party, Perform, Received, Send, Worked
-from cloister.protocol.session import SERVER, Session
+from cloister.protocol.wire.messages import Envelope, decode
 
 from .masked_sum_session import RUN, UNHELD, Play, changing, flipped, losing
 

@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cloister.protocol import messages as messages_module
 from cloister.protocol.choosing.messages import Choice, Offer
-from cloister.protocol.errors import ProtocolError
+from cloister.protocol.core.errors import ProtocolError
+from cloister.protocol.core.session import MAX_ID, MAX_ROSTER, SERVER, Session
 from cloister.protocol.masked.messages import MaskedInput
-from cloister.protocol.messages import (
+from cloister.protocol.wire import messages as messages_module
+from cloister.protocol.wire.messages import (
     MOST_SHARES,
     Advertise,
     Declined,
@@ -30,7 +31,6 @@ from cloister.protocol.messages import (
     decode,
     encode,
 )
-from cloister.protocol.session import MAX_ID, MAX_ROSTER, SERVER, Session
 
 LINK = 7
 LIMIT = 1 << 20

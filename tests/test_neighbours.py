@@ -15,7 +15,7 @@ from torch import nn
 from cloister.fl.algorithms.emd_cfl import EMDCFL
 from cloister.fl.emd import Euclidean, MeanDistance, Size, positions
 from cloister.protocol import Masked
-from cloister.protocol.errors import Refused
+from cloister.protocol.core.errors import Refused
 from cloister.protocol.pairs import compute
 from cloister.protocol.pairs.choices import Distances, MeanSketch, PerClient, PerPair
 from cloister.protocol.pairs.compute import Asked

@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cloister.protocol.view.asks.answers import Assignment, Functionality, Model, Remembered
+from cloister.protocol.view.asks.asks import Setup
+from cloister.protocol.view.asks.noise_free import NOISE_FREE, check_acknowledged, left_out
 from rich.console import Console
 
 from cloister.crypto.entropy import SimulatedEntropy
@@ -22,13 +25,10 @@ from cloister.fl.partition import Iid
 from cloister.fl.scenario import PROTECTIONS, Scenario, changed
 from cloister.fl.training import Training
 from cloister.protocol import Masked, Noise, Plain
-from cloister.protocol.answers import Assignment, Functionality, Model, Remembered
-from cloister.protocol.errors import Refused
-from cloister.protocol.ledger import Ledger
-from cloister.protocol.noise_free import NOISE_FREE, check_acknowledged, left_out
+from cloister.protocol.core.errors import Refused
 from cloister.protocol.pairs import noise as pairs_noise
 from cloister.protocol.pairs.choices import Distances, MeanSketch, PerClient, PerPair
-from cloister.protocol.view import Setup
+from cloister.protocol.privacy.ledger import Ledger
 from cloister.report import write_report
 from cloister.summary import summary_table
 

@@ -4,19 +4,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cloister.protocol.view.asks.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Weights
+from cloister.protocol.view.asks.asks import LocalWork, Setup
 
 from cloister.crypto.entropy import OsEntropy, SimulatedEntropy
 from cloister.crypto.offset_sketch import LARGEST, OffsetSketch, differences
 from cloister.protocol import Masked, Plain
-from cloister.protocol.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Weights
-from cloister.protocol.errors import ProtocolError, Refused
+from cloister.protocol.core.errors import ProtocolError, Refused
+from cloister.protocol.core.session import SERVER, Session
+from cloister.protocol.drivers.roles import Deadline, Received
 from cloister.protocol.history import apart
-from cloister.protocol.messages import Envelope, OffsetSketched
-from cloister.protocol.offset_sketches import Gathered, Gathering, server_step, to_words
-from cloister.protocol.roles import Deadline, Received
-from cloister.protocol.session import SERVER, Session
-from cloister.protocol.sketch_keys import RatchetedKeys
-from cloister.protocol.view import LocalWork, Setup
+from cloister.protocol.parts.offset_sketches import Gathered, Gathering, server_step, to_words
+from cloister.protocol.parts.sketch_keys import RatchetedKeys
+from cloister.protocol.wire.messages import Envelope, OffsetSketched
 
 from .distinguisher import distinguish
 

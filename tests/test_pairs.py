@@ -5,6 +5,8 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
+from cloister.protocol.view.asks.answers import Assignment, Functionality, Model
+from cloister.protocol.view.asks.asks import Setup
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,9 +15,9 @@ from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.identity import Identity
 from cloister.crypto.sealing import InvalidSeal
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
-from cloister.protocol.answers import Assignment, Functionality, Model
-from cloister.protocol.errors import ProtocolError, Refused
-from cloister.protocol.messages import Envelope, decode, encode, first_items
+from cloister.protocol.core.errors import ProtocolError, Refused
+from cloister.protocol.core.session import SERVER, Session
+from cloister.protocol.drivers.roles import Deadline, Party, Received, Send
 from cloister.protocol.pairs import sealing
 from cloister.protocol.pairs.choices import (
     DISTANCES,
@@ -37,9 +39,7 @@ from cloister.protocol.pairs.question import PairQuestion
 from cloister.protocol.pairs.sealing import CLOUD, MODEL, opened_chunks, sealed_chunks
 from cloister.protocol.pairs.server import Paired, Pairing, Undecided, server_step
 from cloister.protocol.pairs.terms import PairTerms, terms_of
-from cloister.protocol.roles import Deadline, Party, Received, Send
-from cloister.protocol.session import SERVER, Session
-from cloister.protocol.view import Setup
+from cloister.protocol.wire.messages import Envelope, decode, encode, first_items
 
 from .pairs_sample import (
     CLIENTS,

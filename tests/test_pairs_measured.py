@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from cloister.fl.emd.distances import Euclidean, ExactEmd, MeanDistance, Sinkhorn
 from cloister.fl.emd.judging import tau_of
 from cloister.protocol import Masked, Plain
-from cloister.protocol.errors import Refused
+from cloister.protocol.core.errors import Refused
+from cloister.protocol.core.session import SERVER
 from cloister.protocol.pairs.choices import (
     DISTANCES,
     Distances,
@@ -18,7 +19,6 @@ from cloister.protocol.pairs.choices import (
 )
 from cloister.protocol.pairs.messages import SealedCloud
 from cloister.protocol.pairs.server import Paired, Undecided
-from cloister.protocol.session import SERVER
 
 from .pairs_sample import (
     NOISE,

@@ -15,11 +15,11 @@ import cloister.protocol
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.envelope import open_sealed
 from cloister.crypto.prg import derive_key
-from cloister.protocol.messages import decode, encode
+from cloister.protocol.core.session import SERVER
 from cloister.protocol.pairs.messages import PairMessage
 from cloister.protocol.pairs.projection import drawn
 from cloister.protocol.pairs.terms import PairTerms
-from cloister.protocol.session import SERVER
+from cloister.protocol.wire.messages import decode, encode
 
 HERE = Path(__file__).parent
 MAKE = runpy.run_path(str(HERE / "make_pairs_vectors.py"))

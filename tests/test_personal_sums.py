@@ -8,18 +8,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cloister.protocol.view.asks.answers import Assignment, BelowFloor, Functionality, Model, Sum, Weights
+from cloister.protocol.view.asks.asks import LocalWork, Setup, check_composition
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.orthonormal import HadamardRotation, Permutation
 from cloister.fl.checkpoint import Checkpoint, read, write
 from cloister.fl.cost import Workload, measure
 from cloister.protocol import Encrypted, Masked, Noise, Permuted, Plain, TwoServer
-from cloister.protocol.answers import Assignment, BelowFloor, Functionality, Model, Sum, Weights
-from cloister.protocol.errors import Refused
-from cloister.protocol.messages import Envelope
+from cloister.protocol.core.errors import Refused
+from cloister.protocol.drivers.roles import Received
 from cloister.protocol.receiver_opened.client import member_step
-from cloister.protocol.roles import Received
-from cloister.protocol.view import LocalWork, Setup, check_composition
+from cloister.protocol.wire.messages import Envelope
 
 CLIENTS = (0, 1, 2, 3, 4)
 INIT = Model("init")

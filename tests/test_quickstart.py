@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cloister.protocol.view.asks.asks import Protection
 
 from cloister.crypto.orthonormal import HadamardRotation, SignedPermutation
 from cloister.fl.algorithms.algorithm import Algorithm
@@ -16,9 +17,8 @@ from cloister.fl.metrics import adjusted_rand_index
 from cloister.fl.scenario import Scenario
 from cloister.fl.simulation import Simulation
 from cloister.protocol import Masked, Permuted, Plain
-from cloister.protocol.dropouts import Dropouts
-from cloister.protocol.in_process import Tap
-from cloister.protocol.view import Protection
+from cloister.protocol.drivers.dropouts import Dropouts
+from cloister.protocol.drivers.in_process import Tap
 from cloister.scenario_file import load
 
 SEEDS = [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 10))]

@@ -14,18 +14,18 @@ from cloister.crypto.agreement import AgreementKey
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.fixed_point import Nearest
 from cloister.crypto.identity import Identity
-from cloister.protocol.errors import ProtocolError, Refused
-from cloister.protocol.leverage import largest
+from cloister.protocol.core.errors import ProtocolError, Refused
+from cloister.protocol.core.session import SERVER, Session
+from cloister.protocol.drivers.roles import Deadline, Party, Persist, Received, Send
 from cloister.protocol.masked.server import Summed
 from cloister.protocol.masked.sum import Members, Plan, Policy
-from cloister.protocol.messages import Envelope, decode, encode
+from cloister.protocol.parts.leverage import largest
 from cloister.protocol.receiver_opened.client import RECEIVER_KEY, blinded_input, member_step
 from cloister.protocol.receiver_opened.messages import OpenedTotal, OpeningOffer, ReceiverKey, ReceiverOpenedMessage, SenderKey
 from cloister.protocol.receiver_opened.run import Cast, members_of, receiver_opened
 from cloister.protocol.receiver_opened.server import Agreed, Collecting, Inviting, NotOpened, forward, invite, server_step
 from cloister.protocol.receiver_opened.terms import PROTOCOL, Opening, OpeningPolicy, most_bits
-from cloister.protocol.roles import Deadline, Party, Persist, Received, Send
-from cloister.protocol.session import SERVER, Session
+from cloister.protocol.wire.messages import Envelope, decode, encode
 
 from .masked_sum_session import KINDS, MODEL, RUN, changing, flipped
 

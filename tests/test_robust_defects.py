@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 import torch
+from cloister.protocol.view.asks.answers import Assignment, Model
+from cloister.protocol.view.asks.asks import LocalJob, LocalWork, Protection, Setup
 from numpy.typing import NDArray
 from torch import nn
 
@@ -29,9 +31,7 @@ from cloister.fl.robust.weiszfeld import RFA, CenteredClipping, GeometricMedian
 from cloister.fl.training import Job, Training, train_one
 from cloister.fl.vector import to_vector
 from cloister.protocol import Permuted, Plain
-from cloister.protocol.answers import Assignment, Model
-from cloister.protocol.gram import gram_matrix, rounding
-from cloister.protocol.view import LocalJob, LocalWork, Protection, Setup
+from cloister.protocol.parts.gram import gram_matrix, rounding
 
 EVERY: Sequence[Rule] = (
     Mean(),

@@ -9,12 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloister.crypto.orthonormal import Identity
-from cloister.protocol.errors import ProtocolError
-from cloister.protocol.in_process import InProcess
-from cloister.protocol.messages import HEAD_BYTES, Advertise, Envelope, Mean, Ready, Task, Upload
-from cloister.protocol.roles import ENDS, Deadline, Learned, Party, Perform, Persist, Received, Send, Worked, mark_of
-from cloister.protocol.session import SERVER, Session
-from cloister.protocol.uploads import (
+from cloister.protocol.core.errors import ProtocolError
+from cloister.protocol.core.session import SERVER, Session
+from cloister.protocol.drivers.in_process import InProcess
+from cloister.protocol.drivers.roles import ENDS, Deadline, Learned, Party, Perform, Persist, Received, Send, Worked, mark_of
+from cloister.protocol.uploaded.uploads import (
     Collected,
     Collecting,
     Heard,
@@ -30,6 +29,7 @@ from cloister.protocol.uploads import (
     server_step,
     to_bytes,
 )
+from cloister.protocol.wire.messages import HEAD_BYTES, Advertise, Envelope, Mean, Ready, Task, Upload
 
 RUN = bytes(range(16))
 D = 4

@@ -23,8 +23,8 @@ from cloister.fl.scenario import Scenario, changed, described
 from cloister.fl.simulation import NothingLearned, Simulation, held_out, seed_of
 from cloister.fl.training import Job, PlainLoop, Training
 from cloister.protocol import Masked, Permuted, Plain
-from cloister.protocol.errors import Refused
-from cloister.protocol.in_process import Frame
+from cloister.protocol.core.errors import Refused
+from cloister.protocol.drivers.in_process import Frame
 from cloister.scenario_file import load, with_settings
 
 SMALL = Scenario(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cloister.crypto.entropy import SimulatedEntropy
-from cloister.protocol.session import DEALER, SECOND_SERVER, SERVER
+from cloister.protocol.core.session import DEALER, SECOND_SERVER, SERVER
 from cloister.protocol.two_servers import asking as two_server_asking
 from cloister.protocol.two_servers.messages import KeyShare, Opening
 

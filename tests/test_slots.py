@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.fixed_point import FixedPoint, Nearest, Stochastic
-from cloister.protocol.errors import Refused
+from cloister.protocol.core.errors import Refused
+from cloister.protocol.core.session import Session
 from cloister.protocol.masked.server import Failed, Summed
 from cloister.protocol.masked.slots import COUNTING, COUNTS, Slots, Weighted, integer_shares
 from cloister.protocol.masked.sum import Members, Plan, Policy, masked_sum
-from cloister.protocol.session import Session
 
 from .masked_sum_session import MODEL, RUN, losing, terms
 

@@ -9,24 +9,24 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cloister.protocol.view.asks.answers import Assignment, Model, Sum
+from cloister.protocol.view.asks.asks import LocalJob, LocalWork, Setup
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloister.crypto.additive import keyed_share
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol import Encrypted, Plain, TwoServer
-from cloister.protocol.answers import Assignment, Model, Sum
+from cloister.protocol.core.errors import ProtocolError
+from cloister.protocol.core.session import SECOND_SERVER, SERVER
+from cloister.protocol.drivers.in_process import Frame
+from cloister.protocol.drivers.roles import Received
 from cloister.protocol.encrypted.keys import KeyName, opened_secret
-from cloister.protocol.errors import ProtocolError
-from cloister.protocol.in_process import Frame
-from cloister.protocol.messages import Envelope, decode, encode
-from cloister.protocol.roles import Received
-from cloister.protocol.session import SECOND_SERVER, SERVER
 from cloister.protocol.two_servers.messages import SumQuestion
 from cloister.protocol.two_servers.questions import slot_question, sum_question
 from cloister.protocol.two_servers.slot_messages import SlotAnswer, SlotKey, SlotQuestion, SlotsAgreed, SlotShare
 from cloister.protocol.two_servers.slot_terms import SharedSlots
-from cloister.protocol.view import LocalJob, LocalWork, Setup
+from cloister.protocol.wire.messages import Envelope, decode, encode
 
 pytestmark = pytest.mark.sweeps
 

@@ -7,7 +7,7 @@ from cloister.fl.algorithms.cfl import Absolute, ScaleFree
 from cloister.fl.bipartition import Bipartition, optimal_bipartition
 from cloister.fl.separation import cosine_similarity
 from cloister.fl.split_gate import cross_about_origin, in_doubt, mean_of_members, same_cut, worth_asking
-from cloister.protocol.gram import centred
+from cloister.protocol.parts.gram import centred
 
 
 @pytest.mark.parametrize(

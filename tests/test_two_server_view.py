@@ -6,18 +6,18 @@ from itertools import product
 
 import numpy as np
 import pytest
+from cloister.protocol.view.asks.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Traffic, Weights
+from cloister.protocol.view.asks.asks import LocalWork, Setup, check_composition
+from cloister.protocol.view.asks.disclosure import totals
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.fl import checkpoint
 from cloister.protocol import Plain, TwoServer
-from cloister.protocol.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Traffic, Weights
-from cloister.protocol.disclosure import totals
-from cloister.protocol.errors import ProtocolError, Refused
-from cloister.protocol.messages import decode, encode
-from cloister.protocol.session import DEALER, SECOND_SERVER
-from cloister.protocol.view import LocalWork, Setup, check_composition
+from cloister.protocol.core.errors import ProtocolError, Refused
+from cloister.protocol.core.session import DEALER, SECOND_SERVER
+from cloister.protocol.wire.messages import decode, encode
 
 RUN = bytes(range(16))
 MEMBERS = tuple(range(1, 6))

@@ -17,9 +17,9 @@ from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.offset_sketch import OffsetSketch
 from cloister.crypto.prg import derive_key, keystream
 from cloister.crypto.samplers import discrete_gaussian
-from cloister.protocol.errors import ProtocolError
-from cloister.protocol.messages import Upload, decode, encode
-from cloister.protocol.session import SERVER, Session
+from cloister.protocol.core.errors import ProtocolError
+from cloister.protocol.core.session import SERVER, Session
+from cloister.protocol.wire.messages import Upload, decode, encode
 
 FOLDER = Path(__file__).parent / "vectors"
 MAKE = runpy.run_path(str(Path(__file__).parent / "make_vectors.py"))

@@ -8,18 +8,18 @@ from itertools import chain, combinations
 
 import numpy as np
 import pytest
+from cloister.protocol.view.asks.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Weights
+from cloister.protocol.view.asks.asks import LocalWork, Setup, check_composition
+from cloister.protocol.view.asks.disclosure import totals
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.orthonormal import HadamardRotation, Permutation, SignedPermutation
 from cloister.protocol import Permuted, Plain
-from cloister.protocol.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Weights
-from cloister.protocol.disclosure import totals
-from cloister.protocol.errors import ProtocolError, Refused
-from cloister.protocol.gate import Rules
-from cloister.protocol.messages import decode
-from cloister.protocol.view import LocalWork, Setup, check_composition
+from cloister.protocol.core.errors import ProtocolError, Refused
+from cloister.protocol.parts.gate import Rules
+from cloister.protocol.wire.messages import decode
 
 D = 37
 RUN = bytes(range(16))

@@ -4,19 +4,19 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from cloister.protocol.view.asks.answers import Assignment, BelowFloor, Model, Sum, Weights
+from cloister.protocol.view.asks.asks import LocalWork, Setup
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol import Encrypted, Masked, TwoServer
-from cloister.protocol.answers import Assignment, BelowFloor, Model, Sum, Weights
-from cloister.protocol.errors import Refused
-from cloister.protocol.gate import Rules
-from cloister.protocol.leverage import largest
+from cloister.protocol.core.errors import Refused
+from cloister.protocol.core.session import Session
 from cloister.protocol.masked.server import Summed
 from cloister.protocol.masked.weighing import COARSEST, Weighing, second_protocol, told
-from cloister.protocol.session import Session
-from cloister.protocol.view import LocalWork, Setup
+from cloister.protocol.parts.gate import Rules
+from cloister.protocol.parts.leverage import largest
 
 RUN = bytes(range(16))
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 
 from cloister.crypto.entropy import SimulatedEntropy
-from cloister.protocol.in_process import InProcess
-from cloister.protocol.messages import Envelope, decode, encode
-from cloister.protocol.roles import Worked
-from cloister.protocol.session import SECOND_SERVER, Session
+from cloister.protocol.core.session import SECOND_SERVER, Session
+from cloister.protocol.drivers.in_process import InProcess
+from cloister.protocol.drivers.roles import Worked
 from cloister.protocol.two_servers.run import client_parties, collect, forget, gram, helper_parties, max_bytes, sums
 from cloister.protocol.two_servers.terms import Terms
-from cloister.protocol.uploads import Policy
+from cloister.protocol.uploaded.uploads import Policy
+from cloister.protocol.wire.messages import Envelope, decode, encode
 
 RUN = bytes(range(16))
 LIMIT = 1 << 24

@@ -13,7 +13,7 @@ from ..fl.population import Examples
 from ..fl.simulation import seed_of
 from ..fl.training import Job, mean_loss, minibatches
 from ..fl.vector import load_vector
-from ..protocol.answers import Vector
+from ..protocol.view.answers import Vector
 from .backdoors import Backdoor
 from .knowledge import Situation
 from .label_attacks import check_rate, labels_alone

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..fl.population import Examples
 from ..fl.simulation import seed_of
-from ..protocol.answers import Vector
+from ..protocol.view.answers import Vector
 from .attack import DataAttack
 from .knowledge import Situation
 from .training_attacks import nothing, trained

@@ -9,7 +9,7 @@ from torch import nn
 
 from ..fl.evaluation import Evaluation, accuracies
 from ..fl.population import Examples
-from ..protocol.answers import Vector
+from ..protocol.view.answers import Vector
 from .backdoors import Target
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..fl.population import Examples
-from ..protocol.answers import Vector
+from ..protocol.view.answers import Vector
 from .knowledge import Situation
 from .label_attacks import check_rate, labels_alone
 from .triggers import Parts, Trigger

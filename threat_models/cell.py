@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ..fl.simulation import NothingLearned
-from ..protocol.errors import Refused
+from ..protocol.core.errors import Refused
 from .cell_metrics import attacked_metrics, clean_metrics
 from .evaluation import Cell, Evaluation, key_of, resolved, target_of
 from .evaluation_folder import EvaluationFolder, Row

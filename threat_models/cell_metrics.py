@@ -8,7 +8,7 @@ import numpy as np
 
 from ..fl.metrics import adjusted_rand_index, purity
 from ..fl.privacy import headline, spent
-from ..protocol.disclosure import party_of, totals
+from ..protocol.view.disclosure import party_of, totals
 from .attack_metrics import course, durability, loyal_clusters
 from .backdoors import LearnedTarget, Target
 from .cell_detection import detected

@@ -12,7 +12,7 @@ from torch.nn import functional
 from ..fl.emd.embedding import LAST_LINEAR
 from ..fl.simulation import seed_of
 from ..fl.vector import trainable
-from ..protocol.answers import Vector
+from ..protocol.view.answers import Vector
 from .knowledge import Situation
 from .label_attacks import labels_alone
 from .training_attacks import AfterStep, bounded, nothing, trained

@@ -11,8 +11,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from ..protocol.answers import Vector
-from ..protocol.gram import cosine_block
+from ..protocol.parts.gram import cosine_block
+from ..protocol.view.answers import Vector
 from .geometry import mean_of
 from .knowledge import Colluding, Level, Omniscient, Own, forged
 

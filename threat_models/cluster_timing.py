@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..fl.training import mean_loss
 from ..fl.vector import load_vector, to_vector, trainable
-from ..protocol.answers import Vector
+from ..protocol.view.answers import Vector
 from .adversary import Adversary
 from .attack import ChoiceAttack, LoneAttack
 from .knowledge import Level, Situation

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import ndtri
 
-from ..protocol.answers import Vector
+from ..protocol.view.answers import Vector
 from .geometry import Geometry, Perturbation, geometry, mean_of
 from .knowledge import Colluding, Level, forged
 

@@ -12,7 +12,7 @@ from torch import nn
 from ..fl.population import Examples
 from ..fl.training import EVALUATION_BATCH
 from ..fl.vector import load_vector, names_and_shapes
-from ..protocol.answers import Vector
+from ..protocol.view.answers import Vector
 from .alternating import poisoned_part
 from .attack import DataAttack
 from .knowledge import Situation

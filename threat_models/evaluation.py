@@ -16,8 +16,8 @@ from typing import Any
 from ..fl.algorithms.algorithm import Algorithm
 from ..fl.corruption import Adversary
 from ..fl.scenario import Scenario, described
-from ..protocol.plain import Plain
-from ..protocol.view import Protection
+from ..protocol.uploaded.plain import Plain
+from ..protocol.view.asks import Protection
 from .backdoors import LearnedTarget, Target
 from .breakdown import Steps
 

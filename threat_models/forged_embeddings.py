@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 from ..fl.algorithms.emd_cfl import State
 from ..fl.corruption import Adversary, Computers, Corrupted, embedders_of
-from ..protocol.answers import Vector
 from ..protocol.pairs.question import Answered, Embedders, Occasion, Released, Reported, Rows, held_out_for
 from ..protocol.pairs.terms import PROTOCOL
-from ..protocol.view import LocalJob, LocalWork
+from ..protocol.view.answers import Vector
+from ..protocol.view.asks import LocalJob, LocalWork
 from .membership import Members
 from .witness import Nobody
 

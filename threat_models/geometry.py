@@ -12,8 +12,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..protocol.answers import Vector
-from ..protocol.gram import BLOCK
+from ..protocol.parts.gram import BLOCK
+from ..protocol.view.answers import Vector
 
 Matrix = NDArray[np.float64]
 Perturbation = Literal["mean", "sign", "deviation"]

@@ -15,8 +15,8 @@ from torch import nn
 from ..crypto.projection import TwoStage
 from ..fl.population import Examples
 from ..fl.training import Training
-from ..protocol.answers import Vector, Work
-from ..protocol.view import LocalWork
+from ..protocol.view.answers import Vector, Work
+from ..protocol.view.asks import LocalWork
 
 
 class Level(IntEnum):

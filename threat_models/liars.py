@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.linalg import hadamard
 
 from ..crypto.projection import Dense, Gaussian, Hadamard, TwoStage
-from ..protocol.answers import Vector
+from ..protocol.view.answers import Vector
 from .attack import LoneAttack, looks_back
 from .knowledge import Level, Own
 

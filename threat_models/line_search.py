@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..protocol.answers import Vector
+from ..protocol.view.answers import Vector
 from .geometry import Geometry, Perturbation, geometry
 from .knowledge import Colluding, Insider, Level, Own, forged
 

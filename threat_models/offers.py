@@ -7,7 +7,7 @@ import numpy as np
 from torch import nn
 
 from ..fl.population import Examples
-from ..protocol.answers import Vector
+from ..protocol.view.answers import Vector
 from .knowledge import Level
 
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..protocol.answers import Vector
+from ..protocol.view.answers import Vector
 from .geometry import mean_of
 from .knowledge import Colluding, Level, Own, forged
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..protocol.answers import Vector
+from ..protocol.view.answers import Vector
 from .geometry import PERTURBATIONS, Geometry, Perturbation, geometry
 from .knowledge import Colluding, Insider, Level, forged
 from .line_search import Grams, WithExtra

@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from ..fl.training import Job, check, mean_loss, minibatches
 from ..fl.vector import load_vector, names_and_shapes, pieces_of, to_vector, trainable
-from ..protocol.answers import Vector
+from ..protocol.view.answers import Vector
 from .knowledge import Situation
 
 Objective = Callable[[Tensor, Tensor], Tensor]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..fl.algorithms.algorithm import State
 from ..fl.scenario import Scenario
 from ..fl.simulation import NothingLearned, Simulation
-from ..protocol.answers import Vector
+from ..protocol.view.answers import Vector
 from .attack_metrics import Success, attack_success
 from .backdoors import LearnedTarget, Target, as_learned
 from .peak_memory import forget_peak, peak_mb

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..protocol.answers import Vector
+from ..protocol.view.answers import Vector
 from .attack import CollusiveAttack, looks_back
 from .geometry import mean_of
 from .knowledge import Colluding, Level

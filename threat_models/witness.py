@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..fl.corruption import Adversary, Computers, Corrupted, embedders_of
-from ..protocol.answers import Vector
 from ..protocol.pairs.question import Embedders
-from ..protocol.view import LocalJob, LocalOffer, LocalWork
+from ..protocol.view.answers import Vector
+from ..protocol.view.asks import LocalJob, LocalOffer, LocalWork
 
 
 @dataclass(slots=True, eq=False)

@@ -7,8 +7,8 @@ from typing import Any, Literal, Protocol, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ...protocol.answers import Functionality, Model, Remembered, Sum, Weights
-from ...protocol.view import ServerView
+from ...protocol.view.answers import Functionality, Model, Remembered, Sum, Weights
+from ...protocol.view.asks import ServerView
 from ..bipartition import Bipartition
 from ..training import Training
 from .parameter_tree import Node

@@ -30,8 +30,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ...protocol.answers import Assignment, Functionality, Gram, Model, Remembered, Updates
-from ...protocol.view import ServerView
+from ...protocol.view.answers import Assignment, Functionality, Gram, Model, Remembered, Updates
+from ...protocol.view.asks import ServerView
 from ..bipartition import Bipartition, optimal_bipartition
 from ..separation import accepts, cosine_similarity
 from ..split_gate import Looks, Thresholds, mean_of_members, recent, same_cut, together, worth_asking

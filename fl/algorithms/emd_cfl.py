@@ -33,11 +33,11 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ...protocol.answers import Assignment, Functionality, Model, Remembered, Sum, Updates, Weights
 from ...protocol.pairs import choices
 from ...protocol.pairs.choices import ORTHONORMAL, Choice, Distances, MeanSketch, PerPair
 from ...protocol.pairs.question import PairQuestion
-from ...protocol.view import ServerView
+from ...protocol.view.answers import Assignment, Functionality, Model, Remembered, Sum, Updates, Weights
+from ...protocol.view.asks import ServerView
 from ..emd.clusters import JOINED, Edges, adjacency, majorities, neighbourhoods
 from ..emd.distances import COSINE, Distance, ExactEmd
 from ..emd.embedding import LAST_LINEAR, Embedding

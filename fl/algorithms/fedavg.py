@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...protocol.answers import Assignment, Functionality, Model, Remembered
-from ...protocol.view import ServerView
+from ...protocol.view.answers import Assignment, Functionality, Model, Remembered
+from ...protocol.view.asks import ServerView
 from ..training import Training
 from .algorithm import (
     Cluster,

@@ -31,8 +31,8 @@ from typing import Literal
 
 import numpy as np
 
-from ...protocol.answers import Assignment, BelowFloor, Functionality, Gram, Model, Remembered, Sum, Updates
-from ...protocol.view import ServerView
+from ...protocol.view.answers import Assignment, BelowFloor, Functionality, Gram, Model, Remembered, Sum, Updates
+from ...protocol.view.asks import ServerView
 from ..communities import Detector, Louvain, Similarity, check_callables, detect, one_plus_cosine, one_plus_cosine_squared
 from ..separation import cosine_similarity, norm_of_combination, norms
 from ..training import Training

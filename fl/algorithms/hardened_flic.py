@@ -40,8 +40,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ...protocol.answers import Assignment, Functionality, Gram, Updates, Weights
-from ...protocol.view import ServerView
+from ...protocol.view.answers import Assignment, Functionality, Gram, Updates, Weights
+from ...protocol.view.asks import ServerView
 from ..choices import quorum
 from ..evidence import Evidence
 from ..forks import by_evidence, by_round, with_session

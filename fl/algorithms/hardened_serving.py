@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ...protocol.answers import Model
+from ...protocol.view.answers import Model
 from ..choices import blocks, going_on, likeness_to, quorum
 from ..forks import by_evidence
 from .algorithm import Cluster

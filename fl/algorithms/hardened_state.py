@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ...protocol.answers import Model, Remembered
+from ...protocol.view.answers import Model, Remembered
 from ..evidence import Evidence
 from .algorithm import Cluster, Measured
 from .parameter_tree import Node

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ...protocol.answers import Gram, Remembered, Updates
-from ...protocol.view import ServerView
+from ...protocol.view.answers import Gram, Remembered, Updates
+from ...protocol.view.asks import ServerView
 from ..separation import cosine_similarity
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...protocol.answers import Assignment, Updates
-from ...protocol.view import ServerView
+from ...protocol.view.answers import Assignment, Updates
+from ...protocol.view.asks import ServerView
 from .algorithm import Cluster
 from .parameter_tree import Tree, closer_child
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...protocol.answers import Model, Remembered
+from ...protocol.view.answers import Model, Remembered
 
 ROOT = "0"
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ...protocol.answers import Assignment, Functionality, Gram, Model, Remembered
-from ...protocol.view import ServerView
+from ...protocol.view.answers import Assignment, Functionality, Gram, Model, Remembered
+from ...protocol.view.asks import ServerView
 from ..robust.clustering import ClippedClustering
 from ..robust.rule import Rule, Sight
 from ..robust.smoothing import CRFL

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ...protocol.answers import BelowFloor, Functionality, Gram, Model, Sum, Updates, Vector, Weights
-from ...protocol.errors import Refused
-from ...protocol.view import ServerView
+from ...protocol.core.errors import Refused
+from ...protocol.view.answers import BelowFloor, Functionality, Gram, Model, Sum, Updates, Vector, Weights
+from ...protocol.view.asks import ServerView
 from ..robust.aggregate import aggregate
 from ..robust.mixing import Mixed, of_gram
 from ..robust.rejection import after_rejecting

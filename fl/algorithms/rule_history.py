@@ -19,8 +19,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ...protocol.answers import Gram, Remembered, Sum, Updates
-from ...protocol.view import ServerView
+from ...protocol.view.answers import Gram, Remembered, Sum, Updates
+from ...protocol.view.asks import ServerView
 from ..robust.rule import Matrix, Rule
 from ..robust.similarity import FoolsGold
 from ..robust.weiszfeld import CenteredClipping

@@ -7,9 +7,9 @@ from typing import Literal
 
 import numpy as np
 
-from ...protocol.answers import Assignment, BelowFloor, Gram, Sum, Updates, Weights
-from ...protocol.gram import centred
-from ...protocol.view import ServerView
+from ...protocol.parts.gram import centred
+from ...protocol.view.answers import Assignment, BelowFloor, Gram, Sum, Updates, Weights
+from ...protocol.view.asks import ServerView
 from ..bipartition import Bipartition
 from ..separation import cosine_similarity, norm_of_combination, norms
 from ..split_gate import DOUBT, cross_about_origin, in_doubt

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ...protocol.errors import Refused
+from ...protocol.core.errors import Refused
 from ...protocol.pairs.question import Direction, Told
 from .calibration import ERROR, excess, from_distances, from_references, from_replicates
 from .distances import Cosine, Distance, Euclidean, ExactEmd, MeanDistance

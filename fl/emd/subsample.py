@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ...protocol.errors import Refused
+from ...protocol.core.errors import Refused
 from ..population import Examples
 
 

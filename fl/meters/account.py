@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...protocol.account import Opened, Sketched
-from ...protocol.answers import Work
+from ...protocol.view.account import Opened, Sketched
+from ...protocol.view.answers import Work
 from .algebra import EXACT, Matrix, unit_rows
 
 Made = tuple[int, Work]

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ...protocol.account import Sketched
+from ...protocol.view.account import Sketched
 from .account import Account, Block, Instance, Made
 from .algebra import EXACT, Matrix, null_space
 

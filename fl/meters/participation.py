@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...protocol.account import Opened
-from ...protocol.answers import Owner, Work
+from ...protocol.view.account import Opened
+from ...protocol.view.answers import Owner, Work
 from .algebra import EXACT, Matrix, unit_rows
 
 Rows = list[Mapping[int, float]]

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ...protocol.account import Opened, Sketched
-from ...protocol.view import ServerView
+from ...protocol.view.account import Opened, Sketched
+from ...protocol.view.asks import ServerView
 from .participation import participation
 from .span import span
 from .temporal import temporal

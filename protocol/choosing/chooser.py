@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from ..participant import Participant
-from ..roles import Effect, Event, Judge, Party
-from ..view import LocalOffer
+from ..drivers.roles import Effect, Event, Judge, Party
+from ..parts.participant import Participant
+from ..view.asks import LocalOffer
 
 
 class Chooser:

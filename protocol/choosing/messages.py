@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from ..message_fields import SessionFields, integer, text, words
+from ..wire.fields import SessionFields, integer, text, words
 
 MAX_OFFERED = 1024
 """Most models in one offer, whatever a client's policy allows."""

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..errors import ProtocolError
-from ..messages import Envelope
-from ..roles import Deadline, Effect, Event, Judge, Judged, Persist, Received, Send
-from ..session import SERVER, Session
+from ..core.errors import ProtocolError
+from ..core.session import SERVER, Session
+from ..drivers.roles import Deadline, Effect, Event, Judge, Judged, Persist, Received, Send
+from ..wire.messages import Envelope
 from .messages import Choice, Offer
 
 PROTOCOL = "choosing"

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...crypto.ckks import SecretContext
-from ..errors import ProtocolError
-from ..messages import Envelope, Task
-from ..roles import Deadline, Effect, Event, Perform, Received, Send, Worked
-from ..session import SERVER, Session
+from ..core.errors import ProtocolError
+from ..core.session import SERVER, Session
+from ..drivers.roles import Deadline, Effect, Event, Perform, Received, Send, Worked
+from ..wire.messages import Envelope, Task
 from .client_opening import open_counts, open_scores, open_slots, open_sum
 from .client_phases import SKETCH, SUM, Idle, Invitation, Sketching, Summing, joined, old, weighting_of
 from .keys import PROTOCOL as KEY

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...crypto.ckks import MOST_DIGITS, InvalidCiphertext
-from ..errors import ProtocolError
-from ..messages import Envelope
-from ..roles import Effect, Learned, Send
-from ..session import SERVER, Session
+from ..core.errors import ProtocolError
+from ..core.session import SERVER, Session
+from ..drivers.roles import Effect, Learned, Send
+from ..wire.messages import Envelope
 from .client_phases import SCORES, SUM, Idle, joined, weighting_of
 from .keys import opened_secret
 from .messages import EncryptedSum, OpenSlots, RoundedScores, ScoreRequest, SumOpened

@@ -10,9 +10,9 @@ from typing import Literal
 
 from ...crypto.ckks import EncryptingContext
 from ...crypto.projection import TwoStage
-from ..errors import ProtocolError
-from ..roles import Persist
-from ..session import SERVER, Session
+from ..core.errors import ProtocolError
+from ..core.session import SERVER, Session
+from ..drivers.roles import Persist
 from .keys import PROTOCOL as KEY
 from .keys import KeyName, Purpose
 from .messages import EncryptedSum, EncryptedSumRequest, KeyRequest, OpenSlots, ScoreRequest, SketchRequest

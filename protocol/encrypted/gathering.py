@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from math import isfinite
 
 from ...crypto.ckks import Encrypted, InvalidCiphertext, add
-from ..errors import ProtocolError
-from ..session import Session
+from ..core.errors import ProtocolError
+from ..core.session import Session
 from .keys import RelayedKey
 
 Reports = Mapping[int, tuple[float, ...]]

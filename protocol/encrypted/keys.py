@@ -18,10 +18,10 @@ import cbor2
 from ...crypto.ckks import PRODUCTS, SUMS, EncryptingContext, InvalidContext, Parameters, PublicContext, SecretContext
 from ...crypto.envelope import InvalidSeal, open_sealed, seal
 from ...crypto.prg import derive_key
-from ..errors import ProtocolError
-from ..messages import Envelope
-from ..roles import Awaiting, Deadline, Effect, Event, Received, Send
-from ..session import SERVER, Session
+from ..core.errors import ProtocolError
+from ..core.session import SERVER, Session
+from ..drivers.roles import Awaiting, Deadline, Effect, Event, Received, Send
+from ..wire.messages import Envelope
 from .messages import KeyRequest, OfferedKey
 
 PROTOCOL = "encrypted key"

@@ -5,8 +5,8 @@ from typing import ClassVar
 
 from ...crypto.ckks import MOST_DIGITS, PRODUCTS, SUMS
 from ...crypto.envelope import OVERHEAD_BYTES
-from ..message_fields import DIGEST_BYTES, MAX_VECTOR_BYTES, SessionFields, clients, each, integer, octets
-from ..session import MAX_ID
+from ..core.session import MAX_ID
+from ..wire.fields import DIGEST_BYTES, MAX_VECTOR_BYTES, SessionFields, clients, each, integer, octets
 
 MOST_PRODUCTS = 8192
 """Inner products in one request: at 131 kB each, 1.1 GB, which is the Gram matrix of 127 clients."""

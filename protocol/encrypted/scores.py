@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...crypto.ckks import Encrypted, InvalidCiphertext, inner_product
-from ..errors import ProtocolError
-from ..messages import Envelope
-from ..roles import Awaiting, Deadline, Effect, Event, Received, Send
-from ..session import SERVER, Session
+from ..core.errors import ProtocolError
+from ..core.session import SERVER, Session
+from ..drivers.roles import Awaiting, Deadline, Effect, Event, Received, Send
+from ..wire.messages import Envelope
 from .client_phases import SCORES, SKETCH
 from .keys import TRIES, Failed, RelayedKey
 from .messages import MOST_PRODUCTS, EncryptedInput, RoundedScores, ScoreRequest, SketchRequest, products_of

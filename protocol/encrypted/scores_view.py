@@ -10,19 +10,19 @@ from numpy.typing import NDArray
 
 from ...crypto.ckks import PRODUCTS
 from ...crypto.ckks import Encrypted as Ciphertexts
-from ..account import Sketched
-from ..answers import Gram, Model, Remembered, Snapshot, Updates
-from ..errors import ProtocolError, Refused
-from ..gate import Rules
-from ..gram import centred, cosines_about
+from ..core.errors import ProtocolError, Refused
+from ..core.session import SERVER, Session
+from ..drivers.roles import Party, Worked
 from ..history import EDGE, KEPT, of_split, parted
-from ..messages import HEAD_BYTES, Task
-from ..participant import Unfit
-from ..roles import Party, Worked
-from ..session import SERVER, Session
+from ..parts.gate import Rules
+from ..parts.gram import centred, cosines_about
+from ..parts.participant import Unfit
 from ..sketch_view import DEVIATIONS
-from ..view import Setup
+from ..view.account import Sketched
+from ..view.answers import Gram, Model, Remembered, Snapshot, Updates
+from ..view.asks import Setup
 from ..view_base import Clients, unused
+from ..wire.messages import HEAD_BYTES, Task
 from . import scores as encrypted_scores
 from .client import sketch_of
 from .client_phases import SCORES, SKETCH, Policy

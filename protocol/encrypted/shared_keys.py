@@ -8,23 +8,23 @@ from numpy.typing import NDArray
 
 from ...crypto.ckks import PRODUCTS, SUMS
 from ...crypto.ckks import Encrypted as Ciphertexts
-from ..answers import Snapshot
-from ..errors import ProtocolError
-from ..gate import Rules
-from ..group_seed import PROTOCOL as SEED_EXCHANGE
-from ..group_seed import agree
+from ..core.errors import ProtocolError
+from ..core.session import SERVER, Session
+from ..drivers.in_process import Fault, InProcess
+from ..drivers.roles import Effect, Learned, Party, Worked
 from ..held_view import HeldView, holding
-from ..in_process import Fault, InProcess
-from ..leverage import Row
-from ..messages import HEAD_BYTES, Task
-from ..participant import Unfit
-from ..roles import Effect, Learned, Party, Worked
-from ..session import SERVER, Session
+from ..parts.gate import Rules
+from ..parts.group_seed import PROTOCOL as SEED_EXCHANGE
+from ..parts.group_seed import agree
+from ..parts.leverage import Row
+from ..parts.participant import Unfit
+from ..parts.sketch_keys import SketchSecret
 from ..sides import ServerSide
-from ..sketch_keys import SketchSecret
-from ..uploads import from_bytes
-from ..view import Setup
+from ..uploaded.uploads import from_bytes
+from ..view.answers import Snapshot
+from ..view.asks import Setup
 from ..view_base import Clients
+from ..wire.messages import HEAD_BYTES, Task
 from . import keys as encrypted_keys
 from . import scores as encrypted_scores
 from .client import client_step

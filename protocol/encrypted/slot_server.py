@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...crypto.ckks import Encrypted
-from ..errors import ProtocolError
-from ..messages import Envelope
-from ..roles import Awaiting, Deadline, Effect, Event, Received, Send
-from ..session import SERVER, Session
+from ..core.errors import ProtocolError
+from ..core.session import SERVER, Session
+from ..drivers.roles import Awaiting, Deadline, Effect, Event, Received, Send
+from ..wire.messages import Envelope
 from .gathering import Reports, added, most_said, report
 from .keys import Failed, RelayedKey
 from .messages import EncryptedInput, EncryptedSum, EncryptedSumRequest, OpenSlots, SumOpened

@@ -5,14 +5,14 @@ from dataclasses import replace
 from typing import Any
 
 from ...crypto.ckks import SUMS as SUM_PARAMETERS
-from ..answers import Assignment, BelowFloor, Sum, Updates, Vector
-from ..errors import Refused
-from ..in_process import Fault
-from ..messages import HEAD_BYTES, Task
-from ..roles import Party, Worked
-from ..session import SERVER, Session
-from ..slot_work import check
+from ..core.errors import Refused
+from ..core.session import SERVER, Session
+from ..drivers.in_process import Fault
+from ..drivers.roles import Party, Worked
+from ..parts.slot_work import check
+from ..view.answers import Assignment, BelowFloor, Sum, Updates, Vector
 from ..view_base import Clients, unused
+from ..wire.messages import HEAD_BYTES, Task
 from . import slot_server
 from .keys import KeyName
 from .messages import SEALED_BYTES

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...crypto.ckks import Encrypted
-from ..errors import ProtocolError
-from ..gate import ANYTHING, Rules
-from ..leverage import Row
-from ..messages import Envelope
-from ..roles import Awaiting, Deadline, Effect, Event, Received, Send
-from ..session import SERVER, Session
+from ..core.errors import ProtocolError
+from ..core.session import SERVER, Session
+from ..drivers.roles import Awaiting, Deadline, Effect, Event, Received, Send
+from ..parts.gate import ANYTHING, Rules
+from ..parts.leverage import Row
+from ..wire.messages import Envelope
 from .client_phases import SUM
 from .gathering import Reports, added, most_said, report
 from .keys import Failed, RelayedKey

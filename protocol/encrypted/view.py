@@ -12,23 +12,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...crypto.ckks import MOST_DIGITS
-from ..answers import Functionality, Owner, Sum, Updates, Weights
-from ..errors import Refused
-from ..gate import Rules
+from ..core.errors import Refused
+from ..core.session import SERVER, Session
+from ..drivers.in_process import Fault
+from ..drivers.roles import Party, Worked
 from ..held_view import Question
-from ..in_process import Fault
-from ..leverage import Row
-from ..messages import Task
 from ..model_keeping import UNUSABLE
-from ..participant import Unfit
+from ..parts.gate import Rules
+from ..parts.leverage import Row
+from ..parts.participant import Unfit
+from ..parts.sketch_keys import Keys
+from ..parts.slot_work import misfit
 from ..personal import PersonalQuestion
-from ..roles import Party, Worked
-from ..session import SERVER, Session
-from ..sketch_keys import Keys
-from ..slot_work import misfit
-from ..uploads import usable
-from ..view import LocalWork, Setup
+from ..uploaded.uploads import usable
+from ..view.answers import Functionality, Owner, Sum, Updates, Weights
+from ..view.asks import LocalWork, Setup
 from ..view_base import unused
+from ..wire.messages import Task
 from . import sum as encrypted_sum
 from .client_phases import SUM, Policy
 from .keys import Failed, KeyName

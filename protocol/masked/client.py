@@ -14,10 +14,10 @@ from ...crypto.agreement import AgreementKey, UnusableKey
 from ...crypto.identity import BadSignature
 from ...crypto.prg import derive_key
 from ...crypto.sealing import SealingKey
-from ..errors import ProtocolError
-from ..messages import Envelope
-from ..roles import Deadline, Effect, Event, Persist, Received, Worked
-from ..session import SERVER
+from ..core.errors import ProtocolError
+from ..core.session import SERVER
+from ..drivers.roles import Deadline, Effect, Event, Persist, Received, Worked
+from ..wire.messages import Envelope
 from .client_phases import Advertised, Checked, Idle, Masked, Secrets, Shared, Signed, Working, to_server
 from .client_shares import receive, settle, share
 from .given import GivenUpdates

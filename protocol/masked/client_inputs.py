@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ...crypto.fixed_point import FixedPoint, Nearest
-from ..errors import Refused
-from ..gate import Rules
-from ..leverage import Row
-from ..slot_work import chosen
-from ..view import LocalWork
+from ..core.errors import Refused
+from ..parts.gate import Rules
+from ..parts.leverage import Row
+from ..parts.slot_work import chosen
+from ..view.asks import LocalWork
 from .given import GivenUpdates
 from .input import LIMBS, InputTerms
 from .slots import COUNTING, Slots

@@ -9,9 +9,9 @@ from ...crypto.entropy import Entropy
 from ...crypto.identity import Identity, Verify, verify
 from ...crypto.sealing import Channel, SealingKey
 from ...crypto.shamir import MaskKeyShare, SelfSeedShare
-from ..messages import Envelope
-from ..roles import Send
-from ..session import SERVER
+from ..core.session import SERVER
+from ..drivers.roles import Send
+from ..wire.messages import Envelope
 from .given import GivenUpdates
 from .terms import Plan, Policy
 

@@ -8,10 +8,10 @@ import hashlib
 from ...crypto.identity import BadSignature
 from ...crypto.sealing import InvalidSeal
 from ...crypto.shamir import SHARE_BYTES, BadShare, MaskKeyShare, SelfSeedShare, check_share, split
-from ..errors import ProtocolError
-from ..messages import Task
-from ..roles import Effect, Perform
-from ..session import SERVER
+from ..core.errors import ProtocolError
+from ..core.session import SERVER
+from ..drivers.roles import Effect, Perform
+from ..wire.messages import Task
 from .client_phases import Advertised, Checked, Held, Shared, Working, to_server
 from .messages import Accepted, NeighbourKeys, RelayedShares, SealedShares
 from .terms import PROTOCOL, Dealt, encode_dealing

@@ -22,10 +22,10 @@ from ...crypto.fixed_point import Conditional, FixedPoint, Floats
 from ...crypto.orthonormal import HadamardRotation
 from ...crypto.prg import derive_key
 from ...crypto.samplers import discrete_gaussian, discrete_gaussian_reach
-from ..errors import Refused
-from ..gaussian_privacy import SummedDiscreteGaussians, rounded_l2
-from ..ledger import Adjacency, Ledger, Release
-from ..session import Session
+from ..core.errors import Refused
+from ..core.session import Session
+from ..privacy.gaussian import SummedDiscreteGaussians, rounded_l2
+from ..privacy.ledger import Adjacency, Ledger, Release
 from .server import Summed
 from .terms import Ring
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from dp_accounting import dp_event
 
 from ...crypto.samplers import GAUSSIAN_LARGEST_DEVIATION, GAUSSIAN_TABLE_DEVIATION
-from ..accountant import spent
-from ..errors import Refused
-from ..gaussian_privacy import gaussian_mu, rounded_l2
-from ..ledger import Adjacency, Release
+from ..core.errors import Refused
+from ..privacy.accountant import spent
+from ..privacy.gaussian import gaussian_mu, rounded_l2
+from ..privacy.ledger import Adjacency, Release
 from .gaussian import PAPER_BETA, DistributedGaussian
 
 MOST_INFLATION = 2.0

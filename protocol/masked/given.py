@@ -14,8 +14,8 @@ from typing import Self
 import cbor2
 import numpy as np
 
-from ..gate import Rules
-from ..leverage import Row
+from ..parts.gate import Rules
+from ..parts.leverage import Row
 from .terms import NO_UPDATE, Plan, decode_weights
 
 

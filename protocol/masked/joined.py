@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import cbor2
 
-from ..roles import Persist
+from ..drivers.roles import Persist
 from .terms import PROTOCOL
 
 _PURPOSES = {"weights": b"weights", "slot": b"counts", "slots": b"sums"}

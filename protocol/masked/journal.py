@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ..messages import Envelope, decode, encode
-from ..roles import Deadline, Effect, Event, Persist, Received, Send
-from ..session import SERVER
+from ..core.session import SERVER
+from ..drivers.roles import Deadline, Effect, Event, Persist, Received, Send
+from ..wire.messages import Envelope, decode, encode
 from .messages import Accepted, MaskedInput, MaskKeys, Proposal, Reveal, SealedShares, SurvivorSignature
 from .server import propose, server_step
 from .server_phases import Accepting, Advertising, Agreeing, Failed, Sharing, Summed, Summing, Unmasking

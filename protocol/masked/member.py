@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from ..messages import MOST_REASON, Declined, Envelope
-from ..participant import Participant
-from ..roles import Compute, Computed, Deadline, Effect, Event, Party, Perform, Received, Send, Worked
-from ..session import SERVER
-from ..view import LocalWork
+from ..core.session import SERVER
+from ..drivers.roles import Compute, Computed, Deadline, Effect, Event, Party, Perform, Received, Send, Worked
+from ..parts.participant import Participant
+from ..view.asks import LocalWork
+from ..wire.messages import MOST_REASON, Declined, Envelope
 from .client_inputs import Inputs
 from .client_phases import Idle
 from .joined import is_name, rounds_held

@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from ...crypto.shamir import SHARE_BYTES
-from ..message_fields import (
+from ..core.session import MAX_ROSTER
+from ..wire.fields import (
     DIGEST_BYTES,
     MAX_VECTOR_BYTES,
     SessionFields,
@@ -15,7 +16,6 @@ from ..message_fields import (
     octets,
     signature,
 )
-from ..session import MAX_ROSTER
 
 SEALED_SHARES_BYTES = 2 * SHARE_BYTES + DIGEST_BYTES + 16
 COMMITTED_BYTES = 4 + 32 + 32

@@ -11,15 +11,15 @@ from functools import lru_cache
 from typing import Any
 
 from ...crypto.entropy import Entropy
-from ..answers import Functionality
-from ..errors import Refused
-from ..gate import Rules
-from ..ledger import Adjacency, BudgetExceeded, Ledger, Unit
-from ..leverage import Row
-from ..noise_free import check_acknowledged, check_names
-from ..session import Session
-from ..uploads import usable
-from ..view import LocalWork
+from ..core.errors import Refused
+from ..core.session import Session
+from ..parts.gate import Rules
+from ..parts.leverage import Row
+from ..privacy.ledger import Adjacency, BudgetExceeded, Ledger, Unit
+from ..uploaded.uploads import usable
+from ..view.answers import Functionality
+from ..view.asks import LocalWork
+from ..view.noise_free import check_acknowledged, check_names
 from .gaussian import DistributedGaussian, Place, decode, reserve
 from .gaussian_solver import Target, solve
 from .input import Total

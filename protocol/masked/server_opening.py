@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from ...crypto.agreement import AgreementKey
 from ...crypto.shamir import BadDealer, MaskKeyShare, NotRecovered, Recovered, SelfSeedShare, combine_all
-from ..errors import ProtocolError
-from ..roles import Awaiting, Effect
+from ..core.errors import ProtocolError
+from ..drivers.roles import Awaiting, Effect
 from .messages import Reveal, Survivors, UnmaskRequest
 from .server_phases import (
     WAITING_BYTES,

@@ -8,10 +8,10 @@ import numpy as np
 
 from ...crypto.identity import BadSignature, verify
 from ...crypto.shamir import MaskKeyShare, SelfSeedShare
-from ..errors import ProtocolError
-from ..messages import Envelope
-from ..roles import Send
-from ..session import SERVER, Session
+from ..core.errors import ProtocolError
+from ..core.session import SERVER, Session
+from ..drivers.roles import Send
+from ..wire.messages import Envelope
 from .messages import MaskKeys, SealedShares
 from .terms import Dealt, Plan, Ring
 

@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from ...crypto.agreement import UnusableKey, check_public
-from ..errors import ProtocolError
-from ..roles import Awaiting, Effect
+from ..core.errors import ProtocolError
+from ..drivers.roles import Awaiting, Effect
 from .messages import MaskKeys, MaskWith, NeighbourKeys, RelayedShares, SealedShares
 from .server_phases import (
     Accepting,

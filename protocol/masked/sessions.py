@@ -6,18 +6,18 @@ from dataclasses import dataclass, replace
 
 from ...crypto.entropy import Entropy
 from ...crypto.identity import verify, verifying_once
-from ..answers import Remembered, Snapshot, Traffic, Updates
-from ..errors import Refused
-from ..gate import Rules
-from ..in_process import Fault, InProcess, no_work
-from ..leverage import Row
+from ..core.errors import Refused
+from ..core.session import SERVER, Session
+from ..drivers.in_process import Fault, InProcess, no_work
+from ..drivers.roles import Deadline, Party
 from ..offset_view import OffsetSketches
-from ..participant import Unfit
-from ..roles import Deadline, Party
-from ..session import SERVER, Session
-from ..sketch_keys import SketchKeys
-from ..uploads import to_bytes
-from ..view import Setup
+from ..parts.gate import Rules
+from ..parts.leverage import Row
+from ..parts.participant import Unfit
+from ..parts.sketch_keys import SketchKeys
+from ..uploaded.uploads import to_bytes
+from ..view.answers import Remembered, Snapshot, Traffic, Updates
+from ..view.asks import Setup
 from ..view_base import Clients
 from .client_inputs import Inputs, Numbers
 from .graph import Parameters, agreed

@@ -17,8 +17,8 @@ import numpy as np
 
 from ...crypto.fixed_point import FixedPoint, Floats, Nearest, Stochastic, WeightedMean
 from ...crypto.prg import derive_key
-from ..errors import Refused
-from ..session import Session
+from ..core.errors import Refused
+from ..core.session import Session
 from .server import Summed
 from .terms import Ring
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...crypto.fixed_point import FixedPoint, Nearest, WeightedMean
-from ..answers import Assignment, BelowFloor, Sum, Updates
-from ..errors import Refused
-from ..in_process import Fault
-from ..session import SERVER
-from ..slot_work import check
+from ..core.errors import Refused
+from ..core.session import SERVER
+from ..drivers.in_process import Fault
+from ..parts.slot_work import check
+from ..view.answers import Assignment, BelowFloor, Sum, Updates
 from ..view_base import unused
 from .server import Summed
 from .sessions import Masking, Shape

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 from ...crypto.entropy import Entropy
 from ...crypto.identity import Identity, Verify, verify
-from ..in_process import InProcess, Tap
-from ..messages import HEAD_BYTES, Task
-from ..roles import Deadline, Learned, Party, Worked
-from ..session import SERVER
+from ..core.session import SERVER
+from ..drivers.in_process import InProcess, Tap
+from ..drivers.roles import Deadline, Learned, Party, Worked
+from ..wire.messages import HEAD_BYTES, Task
 from .client import Idle, client_step
 from .messages import SEALED_SHARES_BYTES
 from .server import Advertising, Failed, Summed, propose, server_step

@@ -18,8 +18,8 @@ from ...crypto.fixed_point import FixedPoint
 from ...crypto.masks import add_masks
 from ...crypto.prg import derive_key
 from ...crypto.shamir import Dealing, MaskKeyShare, SelfSeedShare, Sharing
-from ..gate import Rules
-from ..session import Session
+from ..core.session import Session
+from ..parts.gate import Rules
 from .graph import MaskingGraph, agreed, masking_graph
 from .messages import COMMITTED_BYTES, Proposal
 

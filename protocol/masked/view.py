@@ -14,27 +14,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...crypto.fixed_point import FixedPoint
-from ..answers import Assignment, BelowFloor, Functionality, Gram, Model, Remembered, Snapshot, Sum, Updates, Weights
-from ..disclosure import Party as Recipient
-from ..errors import Refused
-from ..gate import Rules
-from ..group_seed import PROTOCOL as SEED_EXCHANGE
-from ..group_seed import agree
+from ..core.errors import Refused
+from ..core.session import SERVER, Session
 from ..held_view import Question
-from ..ledger import Ledger, Unit
-from ..leverage import Row
-from ..messages import Task
 from ..model_keeping import UNUSABLE
 from ..pairs.question import PairAnswers, PairQuestion
-from ..participant import Unfit
+from ..parts.gate import Rules
+from ..parts.group_seed import PROTOCOL as SEED_EXCHANGE
+from ..parts.group_seed import agree
+from ..parts.leverage import Row
+from ..parts.participant import Unfit
+from ..parts.sketch_keys import Keys, RatchetedKeys, SketchSecret
+from ..parts.slot_work import misfit
 from ..personal import PersonalQuestion
+from ..privacy.ledger import Ledger, Unit
 from ..receiver_opened.view import OpenedTerms, ReceiverOpenedSums
-from ..session import SERVER, Session
-from ..sketch_keys import Keys, RatchetedKeys, SketchSecret
-from ..slot_work import misfit
-from ..uploads import usable
-from ..view import LocalWork, Setup
+from ..uploaded.uploads import usable
+from ..view.answers import Assignment, BelowFloor, Functionality, Gram, Model, Remembered, Snapshot, Sum, Updates, Weights
+from ..view.asks import LocalWork, Setup
+from ..view.disclosure import Party as Recipient
 from ..view_base import Clients, unused
+from ..wire.messages import Task
 from .client_inputs import Numbers
 from .input import InputTerms, Total, beyond
 from .noise_view import Cohorts, Noise, NoisySums

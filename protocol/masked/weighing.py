@@ -13,9 +13,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from ..errors import Refused
-from ..gate import Rules
-from ..session import Session
+from ..core.errors import Refused
+from ..core.session import Session
+from ..parts.gate import Rules
 from .server import Summed
 from .terms import Ring
 

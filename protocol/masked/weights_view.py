@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from ..core.session import SERVER, Session
 from ..held_view import Question
-from ..session import SERVER, Session
 from .sessions import Masking, MaskingView, Shape
 from .weighing import WEIGHED, WEIGHTS, Weighing, second_protocol
 

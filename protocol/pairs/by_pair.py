@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from ..session import Session
+from ..core.session import Session
 from .choices import Distances
 from .disclosed import MODELS, answers_in_words, shown_in_words
 from .question import Direction, PairQuestion, Released, Reported, Told

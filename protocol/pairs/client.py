@@ -20,13 +20,13 @@ from ...crypto.entropy import Entropy
 from ...crypto.identity import BadSignature, Identity, verify
 from ...crypto.prg import derive_key
 from ...crypto.sealing import InvalidSeal
-from ..answers import Vector
-from ..errors import ProtocolError
-from ..ledger import BudgetExceeded
-from ..messages import Envelope, encode
-from ..roles import Deadline, Effect, Event, Persist, Received, Send
-from ..session import SERVER
-from ..uploads import to_bytes, usable
+from ..core.errors import ProtocolError
+from ..core.session import SERVER
+from ..drivers.roles import Deadline, Effect, Event, Persist, Received, Send
+from ..privacy.ledger import BudgetExceeded
+from ..uploaded.uploads import to_bytes, usable
+from ..view.answers import Vector
+from ..wire.messages import Envelope, encode
 from .messages import PairClouds, PairDistance, PairEdge, PairKey, PairOffer, SealedCloud, SealedEmbedding
 from .policy import PairPolicy
 from .question import Released, Reported, Rows, Unusable

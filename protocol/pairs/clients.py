@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..answers import Vector
-from ..in_process import Fault
-from ..ledger import BudgetExceeded, Ledger
+from ..drivers.in_process import Fault
+from ..drivers.roles import Deadline, Party
 from ..masked.sum import Members
-from ..roles import Deadline, Party
-from ..uploads import from_bytes, to_bytes
-from ..view import Setup
+from ..privacy.ledger import BudgetExceeded, Ledger
+from ..uploaded.uploads import from_bytes, to_bytes
+from ..view.answers import Vector
+from ..view.asks import Setup
 from .client import Peer, peer_step
 from .compute import Answer, Asked, answer_of, report_of, showing_of
 from .messages import PairClouds

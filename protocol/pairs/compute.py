@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...crypto.prg import derive_key
-from ..answers import Vector
-from ..ledger import Ledger, Release
+from ..privacy.ledger import Ledger, Release
+from ..view.answers import Vector
 from .noise import Noise, caveat, noised, release
 from .projection import drawn
 from .question import Answered, Embedders, Matrix, Occasion, Reference, Released, Reported, Rows, Unusable, held_out_for

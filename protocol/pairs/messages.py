@@ -6,7 +6,7 @@ Spec: specs/pairs.md; schema: messages.cddl.
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from ..message_fields import MAX_VECTOR_BYTES, SessionFields, integer, octets, signature, text, words
+from ..wire.fields import MAX_VECTOR_BYTES, SessionFields, integer, octets, signature, text, words
 
 MAX_CHUNKS = 1 << 12
 CHUNK_BYTES = 1 << 20

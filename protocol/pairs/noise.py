@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...crypto.samplers import discrete_gaussian
-from ..gaussian_privacy import SummedDiscreteGaussians
-from ..ledger import Ledger, Release
-from ..noise_free import check_names
+from ..privacy.gaussian import SummedDiscreteGaussians
+from ..privacy.ledger import Ledger, Release
+from ..view.noise_free import check_names
 
 Matrix = NDArray[np.float64]
 

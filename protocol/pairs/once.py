@@ -5,8 +5,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ..session import SERVER, Session
-from ..uploads import usable
+from ..core.session import SERVER, Session
+from ..uploaded.uploads import usable
 from .choices import ServerSamples
 from .disclosed import answers_in_words
 from .question import Direction, PairQuestion, Released, Told

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..answers import Vector
+from ..view.answers import Vector
 from .choices import Choice
 from .terms import ONCE, PairTerms
 

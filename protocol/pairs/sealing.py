@@ -2,8 +2,8 @@
 
 from ...crypto.envelope import open_sealed, seal
 from ...crypto.prg import derive_key
-from ..answers import Vector
-from ..uploads import from_bytes
+from ..uploaded.uploads import from_bytes
+from ..view.answers import Vector
 from .messages import CHUNK_BYTES
 from .terms import PairTerms
 

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from ...crypto.identity import BadSignature, verify
-from ..errors import ProtocolError
-from ..messages import Envelope
-from ..roles import Deadline, Effect, Event, Received, Send
-from ..session import SERVER
-from ..uploads import from_bytes, usable
+from ..core.errors import ProtocolError
+from ..core.session import SERVER
+from ..drivers.roles import Deadline, Effect, Event, Received, Send
+from ..uploaded.uploads import from_bytes, usable
+from ..wire.messages import Envelope
 from .client import KEY
 from .messages import PairClouds, PairDistance, PairEdge, PairKey, SealedCloud, SealedEmbedding
 from .question import Released, Reported

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ..answers import Vector
-from ..disclosure import Disclosure
-from ..disclosure import Party as Recipient
-from ..in_process import Fault, InProcess
-from ..messages import HEAD_BYTES
-from ..roles import Effect, Party
-from ..session import SERVER
+from ..core.session import SERVER
+from ..drivers.in_process import Fault, InProcess
+from ..drivers.roles import Effect, Party
+from ..view.answers import Vector
+from ..view.disclosure import Disclosure
+from ..view.disclosure import Party as Recipient
+from ..wire.messages import HEAD_BYTES
 from .clients import Clients
 from .messages import CHUNK_BYTES
 from .question import Direction, Embedders, Reference, Released, Reported, Told

@@ -7,8 +7,8 @@ from typing import Protocol, Self
 
 import cbor2
 
-from ..errors import Refused
-from ..session import Session
+from ..core.errors import Refused
+from ..core.session import Session
 from .choices import Choice, Distances, MeanSketch, PerClient, PerPair, ServerSamples
 from .messages import PairOffer
 

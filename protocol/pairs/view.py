@@ -11,15 +11,15 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ..disclosure import Disclosure
-from ..errors import Refused
-from ..group_seed import PROTOCOL as SEED_EXCHANGE
-from ..group_seed import agree
-from ..in_process import InProcess
-from ..ledger import Ledger
-from ..roles import Party
-from ..session import SERVER, Session
-from ..view import Setup
+from ..core.errors import Refused
+from ..core.session import SERVER, Session
+from ..drivers.in_process import InProcess
+from ..drivers.roles import Party
+from ..parts.group_seed import PROTOCOL as SEED_EXCHANGE
+from ..parts.group_seed import agree
+from ..privacy.ledger import Ledger
+from ..view.asks import Setup
+from ..view.disclosure import Disclosure
 from .by_pair import by_pair
 from .choices import Choice, Distances, PerPair, ServerSamples
 from .clients import Clients

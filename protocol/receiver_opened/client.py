@@ -16,11 +16,11 @@ from ...crypto.entropy import Entropy
 from ...crypto.fixed_point import Floats, Rounding
 from ...crypto.identity import BadSignature, Identity, verify
 from ...crypto.prg import derive_key
-from ..errors import ProtocolError, Refused
+from ..core.errors import ProtocolError, Refused
+from ..core.session import SERVER, Session
+from ..drivers.roles import Deadline, Effect, Event, Learned, Persist, Received, Send
 from ..masked.terms import Ring
-from ..messages import Envelope
-from ..roles import Deadline, Effect, Event, Learned, Persist, Received, Send
-from ..session import SERVER, Session
+from ..wire.messages import Envelope
 from .messages import OpenedTotal, OpeningOffer, ReceiverKey, SenderKey
 from .terms import PROTOCOL, Opening, OpeningPolicy
 

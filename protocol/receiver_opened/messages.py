@@ -6,8 +6,8 @@ Spec: specs/receiver_opened.md; schema: messages.cddl.
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from ..message_fields import DIGEST_BYTES, MAX_VECTOR_BYTES, SessionFields, clients, each, integer, octets, signature, words
-from ..session import MAX_ID
+from ..core.session import MAX_ID
+from ..wire.fields import DIGEST_BYTES, MAX_VECTOR_BYTES, SessionFields, clients, each, integer, octets, signature, words
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from ...crypto.entropy import Entropy
 from ...crypto.fixed_point import Floats, Rounding
-from ..in_process import Fault, InProcess, Tap
+from ..core.session import SERVER
+from ..drivers.in_process import Fault, InProcess, Tap
+from ..drivers.roles import Deadline, Effect, Learned, Party, Worked
 from ..masked.server import Summed
 from ..masked.sum import Members, masked_sum
 from ..masked.terms import Plan
-from ..messages import HEAD_BYTES, Task
-from ..roles import Deadline, Effect, Learned, Party, Worked
-from ..session import SERVER
+from ..wire.messages import HEAD_BYTES, Task
 from .client import Member, blinded_input, member_step
 from .server import Agreed, Inviting, forward, invite, server_step
 from .terms import Opening, OpeningPolicy

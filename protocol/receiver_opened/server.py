@@ -10,11 +10,11 @@ from typing import Any
 
 from ...crypto.agreement import UnusableKey, check_public
 from ...crypto.identity import BadSignature, verify
-from ..errors import ProtocolError
+from ..core.errors import ProtocolError
+from ..core.session import SERVER
+from ..drivers.roles import Awaiting, Deadline, Effect, Event, Received, Send
 from ..masked.server import Summed
-from ..messages import Envelope
-from ..roles import Awaiting, Deadline, Effect, Event, Received, Send
-from ..session import SERVER
+from ..wire.messages import Envelope
 from .client import RECEIVER_KEY, SENDER_KEY
 from .messages import OpenedTotal, ReceiverKey, SenderKey
 from .terms import Opening

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from ...crypto.fixed_point import FixedPoint, Floats, Rounding
 from ...crypto.masks import add_masks
-from ..answers import MOST_WEIGHT
-from ..gate import TOLERANCE, Rules
-from ..leverage import Row, with_losses
+from ..core.session import Session
 from ..masked.terms import PROTOCOL as SUM_PROTOCOL
 from ..masked.terms import Ring, Terms, decode_weights, encode_weights
-from ..session import Session
+from ..parts.gate import TOLERANCE, Rules
+from ..parts.leverage import Row, with_losses
+from ..view.answers import MOST_WEIGHT
 from .messages import OpeningOffer
 
 PROTOCOL = "receiver opened"

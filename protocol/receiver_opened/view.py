@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...crypto.fixed_point import Nearest
-from ..answers import Remembered, Snapshot, Sum, Updates, Vector
-from ..errors import Refused
-from ..gate import Rules
-from ..in_process import Fault, InProcess
-from ..leverage import largest
+from ..core.errors import Refused
+from ..core.session import SERVER, Session
+from ..drivers.in_process import Fault, InProcess
+from ..drivers.roles import Deadline, Effect, Learned, Party, Worked
 from ..masked.client_inputs import Numbers
 from ..masked.input import beyond
 from ..masked.server import Summed
@@ -22,15 +21,16 @@ from ..masked.sessions import Masking
 from ..masked.slots_view import MaskedSlots
 from ..masked.terms import PROTOCOL as SUM_PROTOCOL
 from ..masked.terms import Plan, Ring
-from ..messages import HEAD_BYTES, Task
-from ..participant import Unfit
+from ..parts.gate import Rules
+from ..parts.leverage import largest
+from ..parts.participant import Unfit
+from ..parts.sketch_keys import SketchKeys
 from ..personal import PersonalQuestion
-from ..roles import Deadline, Effect, Learned, Party, Worked
-from ..session import SERVER, Session
-from ..sketch_keys import SketchKeys
-from ..uploads import from_bytes
-from ..view import LocalWork, Setup
+from ..uploaded.uploads import from_bytes
+from ..view.answers import Remembered, Snapshot, Sum, Updates, Vector
+from ..view.asks import LocalWork, Setup
 from ..view_base import unused
+from ..wire.messages import HEAD_BYTES, Task
 from .client import blinded_input
 from .run import members_of
 from .server import Agreed, Inviting, NotOpened, forward, invite, server_step

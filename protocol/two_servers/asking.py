@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from ...crypto.additive import AdditiveShare, GramTriple, difference, gram_share, keyed_triple, reveal
 from ...crypto.commitment import SALT_BYTES, commit
 from ...crypto.entropy import Entropy
-from ..errors import ProtocolError
-from ..messages import Envelope
-from ..roles import Deadline, Effect, Event, Received, Send
-from ..session import DEALER, SECOND_SERVER, SERVER
+from ..core.errors import ProtocolError
+from ..core.session import DEALER, SECOND_SERVER, SERVER
+from ..drivers.roles import Deadline, Effect, Event, Received, Send
+from ..wire.messages import Envelope
 from .messages import (
     Coin,
     ExplicitTriple,

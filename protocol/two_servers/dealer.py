@@ -9,10 +9,10 @@ from typing import Any
 
 from ...crypto.additive import TripleKeys, deal_gram_triple
 from ...crypto.entropy import Entropy
-from ..errors import ProtocolError
-from ..messages import Envelope
-from ..roles import Deadline, Effect, Event, Persist, Received, Send
-from ..session import DEALER, SECOND_SERVER, SERVER
+from ..core.errors import ProtocolError
+from ..core.session import DEALER, SECOND_SERVER, SERVER
+from ..drivers.roles import Deadline, Effect, Event, Persist, Received, Send
+from ..wire.messages import Envelope
 from .messages import ExplicitTriple, KeyedTriple, TripleRequest
 from .terms import Terms
 from .upload import to_words

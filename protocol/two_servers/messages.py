@@ -7,8 +7,8 @@ second server without a model.
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from ..message_fields import DIGEST_BYTES, MOST_SAMPLES, clients, each, integer, octets, words
-from ..session import MAX_ID, MAX_ROSTER
+from ..core.session import MAX_ID, MAX_ROSTER
+from ..wire.fields import DIGEST_BYTES, MOST_SAMPLES, clients, each, integer, octets, words
 
 MAX_QUESTION = 2**62
 MAX_SOURCES = 4096

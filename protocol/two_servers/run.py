@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...crypto.entropy import Entropy
-from ..in_process import Fault, InProcess, no_work
-from ..messages import HEAD_BYTES, Task
-from ..roles import Effect, Learned, Party, Role, Step, Worked
-from ..session import DEALER, SECOND_SERVER, SERVER, Session
-from ..uploads import Policy
+from ..core.session import DEALER, SECOND_SERVER, SERVER, Session
+from ..drivers.in_process import Fault, InProcess, no_work
+from ..drivers.roles import Effect, Learned, Party, Role, Step, Worked
+from ..uploaded.uploads import Policy
+from ..wire.messages import HEAD_BYTES, Task
 from .asking import GramAnswered, SumAnswered, Unanswered, ask_gram, ask_sum, asking_step, keep
 from .dealer import Dealing, dealer_step
 from .questions import Row

@@ -11,11 +11,11 @@ from typing import Any
 from ...crypto.additive import AdditiveShare, difference, gram_share, keyed_share, keyed_square, keyed_triple, reveal
 from ...crypto.commitment import BadCommitment, open_commitment
 from ...crypto.entropy import Entropy
-from ..errors import ProtocolError
-from ..messages import Envelope, Task
-from ..roles import Deadline, Effect, Event, Persist, Received, Send
-from ..session import DEALER, SECOND_SERVER, SERVER, Session
-from ..uploads import Policy
+from ..core.errors import ProtocolError
+from ..core.session import DEALER, SECOND_SERVER, SERVER, Session
+from ..drivers.roles import Deadline, Effect, Event, Persist, Received, Send
+from ..uploaded.uploads import Policy
+from ..wire.messages import Envelope, Task
 from .messages import (
     Agreed,
     Coin,

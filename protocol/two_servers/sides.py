@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..answers import Remembered, Snapshot, Vector
-from ..roles import Party
-from ..session import DEALER, SECOND_SERVER
+from ..core.session import DEALER, SECOND_SERVER
+from ..drivers.roles import Party
 from ..sides import ServerSide
+from ..view.answers import Remembered, Snapshot, Vector
 from .questions import Row
 from .second import Holding, Second
 from .terms import Words

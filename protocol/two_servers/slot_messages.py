@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from ...crypto.pedersen import BLINDING_BYTES, COMMITMENT_BYTES
-from ..message_fields import DIGEST_BYTES, MAX_VECTOR_BYTES, clients, integer, octets
+from ..wire.fields import DIGEST_BYTES, MAX_VECTOR_BYTES, clients, integer, octets
 from .messages import MAX_QUESTION, ring
 
 MOST_SLOTS = 64

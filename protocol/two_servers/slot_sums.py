@@ -13,10 +13,10 @@ import numpy as np
 
 from ...crypto.additive import keyed_share
 from ...crypto.pedersen import COMMITMENT_BYTES, PRIME, combined, pedersen
-from ..errors import ProtocolError
-from ..messages import Envelope
-from ..roles import Deadline, Effect, Event, Received, Send
-from ..session import SECOND_SERVER, SERVER
+from ..core.errors import ProtocolError
+from ..core.session import SECOND_SERVER, SERVER
+from ..drivers.roles import Deadline, Effect, Event, Received, Send
+from ..wire.messages import Envelope
 from .asking import Unanswered
 from .questions import slot_question, weighted
 from .slot_messages import BLINDINGS_BYTES, COUNT_BYTES, SlotAnswer, SlotQuestion

@@ -13,8 +13,8 @@ import cbor2
 import numpy as np
 from numpy.typing import NDArray
 
-from ..session import Session
-from ..view import LocalWork
+from ..core.session import Session
+from ..view.asks import LocalWork
 from .terms import Integers, Terms, Words
 
 SLOTS = "slots"

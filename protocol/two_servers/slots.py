@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 
 from ...crypto.pedersen import COMMITMENT_BYTES
-from ..answers import Assignment, BelowFloor, Sum
-from ..errors import Refused
+from ..core.errors import Refused
+from ..core.session import SECOND_SERVER, SERVER, Session
+from ..drivers.in_process import Fault
+from ..drivers.roles import Party, Role
 from ..history import History
-from ..in_process import Fault
-from ..messages import Task
-from ..participant import Conduct
-from ..roles import Party, Role
-from ..session import SECOND_SERVER, SERVER, Session
-from ..slot_work import check, misfit
-from ..uploads import to_bytes
-from ..view import LocalWork
+from ..parts.participant import Conduct
+from ..parts.slot_work import check, misfit
+from ..uploaded.uploads import to_bytes
+from ..view.answers import Assignment, BelowFloor, Sum
+from ..view.asks import LocalWork
 from ..view_base import unused
+from ..wire.messages import Task
 from .asking import Unanswered
 from .run import collect, max_bytes, slot_sums
 from .slot_sums import SlotsAnswered

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...crypto.ring_projection import REPEATS, RingProjection, growth, relative_deviation
-from ..gate import Rules
-from ..message_fields import MAX_VECTOR_BYTES
-from ..session import Session
+from ..core.session import Session
+from ..parts.gate import Rules
+from ..wire.fields import MAX_VECTOR_BYTES
 
 Integers = NDArray[np.int64]
 Words = NDArray[np.uint64]

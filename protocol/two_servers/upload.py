@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from ...crypto.additive import share
 from ...crypto.entropy import Entropy
 from ...crypto.pedersen import BLINDING_BYTES, COMMITMENT_BYTES, pedersen
-from ..errors import ProtocolError
-from ..messages import Envelope, Task
-from ..roles import Awaiting, Deadline, Effect, Event, Perform, Persist, Received, Send, Worked
-from ..session import SECOND_SERVER, SERVER, Session
-from ..uploads import Policy, invite
+from ..core.errors import ProtocolError
+from ..core.session import SECOND_SERVER, SERVER, Session
+from ..drivers.roles import Awaiting, Deadline, Effect, Event, Perform, Persist, Received, Send, Worked
+from ..uploaded.uploads import Policy, invite
+from ..wire.messages import Envelope, Task
 from .messages import Agreed, ExplicitShare, Held, KeyShare, Withheld
 from .slot_messages import SlotKey, SlotsAgreed, SlotShare
 from .slot_terms import SLOTS, SharedSlots

@@ -11,17 +11,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..account import Sketched, source_of
-from ..answers import Assignment, BelowFloor, Functionality, Gram, Model, Remembered, Snapshot, Sum, Updates, Weights, Work
-from ..errors import ProtocolError, Refused
-from ..gram import centred, cosines_about
+from ..core.errors import ProtocolError, Refused
+from ..core.session import SECOND_SERVER, SERVER, Session
+from ..drivers.in_process import Fault, InProcess
+from ..drivers.roles import Role
 from ..history import EDGE, KEPT, of_split, parted
-from ..in_process import Fault, InProcess
-from ..roles import Role
-from ..session import SECOND_SERVER, SERVER, Session
+from ..parts.gram import centred, cosines_about
 from ..sides import ClientSide
-from ..uploads import Policy, to_bytes
-from ..view import Setup
+from ..uploaded.uploads import Policy, to_bytes
+from ..view.account import Sketched, source_of
+from ..view.answers import Assignment, BelowFloor, Functionality, Gram, Model, Remembered, Snapshot, Sum, Updates, Weights, Work
+from ..view.asks import Setup
 from ..view_base import asked, unused
 from .asking import Unanswered, consistent
 from .questions import Row

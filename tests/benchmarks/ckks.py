@@ -22,6 +22,8 @@ from cloister.crypto.ckks import PRODUCTS, SUMS, Parameters
 from cloister.crypto.prg import derive_key
 from cloister.crypto.projection import TwoStage
 from cloister.fl.run_folder import machine, versions
+from cloister.protocol.core.session import SERVER, Session
+from cloister.protocol.drivers.roles import Deadline, Effect, Event, Party, Received, Send, Worked
 from cloister.protocol.encrypted import keys as encrypted_keys
 from cloister.protocol.encrypted import scores as encrypted_scores
 from cloister.protocol.encrypted import sum as encrypted_sum
@@ -29,9 +31,7 @@ from cloister.protocol.encrypted.client import client_step
 from cloister.protocol.encrypted.client_phases import SCORES, SKETCH, SUM, Idle, Policy
 from cloister.protocol.encrypted.keys import KeyName
 from cloister.protocol.encrypted.scaling import Weighting
-from cloister.protocol.messages import decode, encode
-from cloister.protocol.roles import Deadline, Effect, Event, Party, Received, Send, Worked
-from cloister.protocol.session import SERVER, Session
+from cloister.protocol.wire.messages import decode, encode
 
 RUN, SEED, LIMIT = bytes(16), bytes(range(32)), 1 << 31
 

@@ -19,8 +19,8 @@ from two_servers import measure
 
 from cloister.crypto.projection import TwoStage
 from cloister.fl.run_folder import machine, versions
-from cloister.protocol.gram import gram_matrix
-from cloister.protocol.uploads import from_bytes, to_bytes
+from cloister.protocol.parts.gram import gram_matrix
+from cloister.protocol.uploaded.uploads import from_bytes, to_bytes
 
 
 def cpu(work: Callable[[], Any]) -> tuple[float, Any]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cloister.fl.run_folder import machine, versions
-from cloister.protocol.leverage import MOST_ROWS, largest
+from cloister.protocol.parts.leverage import MOST_ROWS, largest
 
 
 def kinds(clients: int) -> dict[str, NDArray[np.float64]]:

@@ -18,14 +18,14 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.prg import keystream
 from cloister.fl.run_folder import machine, versions
-from cloister.protocol.in_process import InProcess
+from cloister.protocol.core.session import SERVER, Session
+from cloister.protocol.drivers.in_process import InProcess
+from cloister.protocol.drivers.roles import Deadline, Party, Perform, Received, Send, Step, Worked
 from cloister.protocol.masked.graph import solve
 from cloister.protocol.masked.journal import journalled_step
 from cloister.protocol.masked.server import Advertising, Summed, propose, server_step
 from cloister.protocol.masked.sum import Members, Plan, Policy, Terms, max_bytes
-from cloister.protocol.messages import decode, encode
-from cloister.protocol.roles import Deadline, Party, Perform, Received, Send, Step, Worked
-from cloister.protocol.session import SERVER, Session
+from cloister.protocol.wire.messages import decode, encode
 
 MODEL = bytes(32)
 

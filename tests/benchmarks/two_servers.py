@@ -12,12 +12,12 @@ import time
 import numpy as np
 
 from cloister.crypto.entropy import SimulatedEntropy
-from cloister.protocol.in_process import InProcess
-from cloister.protocol.roles import Worked
-from cloister.protocol.session import DEALER, SECOND_SERVER, SERVER, Session
+from cloister.protocol.core.session import DEALER, SECOND_SERVER, SERVER, Session
+from cloister.protocol.drivers.in_process import InProcess
+from cloister.protocol.drivers.roles import Worked
 from cloister.protocol.two_servers.run import client_parties, collect, gram, helper_parties, max_bytes, sums
 from cloister.protocol.two_servers.terms import Terms
-from cloister.protocol.uploads import Policy
+from cloister.protocol.uploaded.uploads import Policy
 
 RUN = bytes(16)
 

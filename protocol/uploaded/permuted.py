@@ -8,15 +8,15 @@ hands over the seed opens every update.
 from dataclasses import dataclass
 from typing import Literal
 
-from ..crypto.orthonormal import Permutation, Transform
-from ..crypto.prg import derive_key
-from .answers import Functionality, Traffic
-from .gate import Rules
-from .group_seed import PROTOCOL, agree
-from .session import Session
-from .sides import Answering
-from .upload_view import UploadView
-from .view import Setup
+from ...crypto.orthonormal import Permutation, Transform
+from ...crypto.prg import derive_key
+from ..core.session import Session
+from ..parts.gate import Rules
+from ..parts.group_seed import PROTOCOL, agree
+from ..sides import Answering
+from ..upload_view import UploadView
+from ..view.answers import Functionality, Traffic
+from ..view.asks import Setup
 
 
 @dataclass(frozen=True, slots=True)

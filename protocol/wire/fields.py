@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from operator import lt
 from typing import Any
 
-from ..crypto.identity import SIGNATURE_BYTES
-from .session import MAX_ID, MAX_ROSTER, RUN_BYTES, Session
+from ...crypto.identity import SIGNATURE_BYTES
+from ..core.session import MAX_ID, MAX_ROSTER, RUN_BYTES, Session
 
 DIGEST_BYTES = 32
 MAX_VECTOR_BYTES = 1 << 32

@@ -7,8 +7,8 @@ in the ledger, and beside the epsilon wherever it is shown.
 
 from collections.abc import Iterable
 
+from ..core.errors import Refused
 from .answers import Functionality
-from .errors import Refused
 
 EMBEDDING_MODEL = "embedding model"
 

@@ -18,7 +18,7 @@ from dp_accounting import dp_event
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 
-from .gaussian_privacy import SummedDiscreteGaussians, gaussian_epsilon
+from .gaussian import SummedDiscreteGaussians, gaussian_epsilon
 
 Adjacency = Literal["add or remove", "replace", "zero out"]
 Bound = Literal["Gaussian", "PLD", "RDP"]

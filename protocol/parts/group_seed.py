@@ -9,14 +9,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..crypto.entropy import Entropy
-from ..crypto.identity import BadSignature, Identity, verify
-from ..crypto.sealing import InvalidSeal, SealingKey
-from .errors import ProtocolError
-from .in_process import InProcess, Tap
-from .messages import HEAD_BYTES, Advertise, Envelope, Roster, SealedSeed, Task
-from .roles import Deadline, Effect, Event, Learned, Party, Received, Send, Worked
-from .session import SERVER, Session
+from ...crypto.entropy import Entropy
+from ...crypto.identity import BadSignature, Identity, verify
+from ...crypto.sealing import InvalidSeal, SealingKey
+from ..core.errors import ProtocolError
+from ..core.session import SERVER, Session
+from ..drivers.in_process import InProcess, Tap
+from ..drivers.roles import Deadline, Effect, Event, Learned, Party, Received, Send, Worked
+from ..wire.messages import HEAD_BYTES, Advertise, Envelope, Roster, SealedSeed, Task
 
 PROTOCOL = "group seed"
 SEED_BYTES = 32

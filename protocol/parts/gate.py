@@ -7,7 +7,7 @@ so has whoever else must not rely on the server: each client holds `Rules` of it
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from .errors import Refused
+from ..core.errors import Refused
 from .leverage import MOST_ROWS, Row, largest
 
 TOLERANCE = 1e-9

@@ -17,7 +17,7 @@ import dp_accounting
 from dp_accounting import dp_event
 
 from .accountant import Adjacency, Bound, Spent, UnknownEvent, spent
-from .gaussian_privacy import SummedDiscreteGaussians
+from .gaussian import SummedDiscreteGaussians
 
 __all__ = ["Adjacency", "BudgetExceeded", "Ledger", "Release", "Unit", "UnknownEvent", "disjoint_epsilon"]
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-from .session import DEALER, SECOND_SERVER, SERVER
+from ..core.session import DEALER, SECOND_SERVER, SERVER
 
 Party = Literal["server", "second server", "dealer", "key holder", "clients"]
 """A kind of party: the servers, who deals them randomness, who can decrypt, and the clients (of a cluster, or all)."""

@@ -11,16 +11,16 @@ from typing import Any, ClassVar, NamedTuple, get_args
 
 import cbor2
 
-from .choosing.messages import ChoosingMessage
-from .encrypted.messages import EncryptedMessage
-from .errors import ProtocolError
-from .masked.messages import MaskedMessage
-from .message_fields import DIGEST_BYTES, MOST_SAMPLES, SessionFields, integer, octets, text, words
-from .pairs.messages import PairMessage
-from .receiver_opened.messages import ReceiverOpenedMessage
-from .session import DEALER, MAX_ID, MAX_ROSTER, VERSION
-from .two_servers.messages import TwoServerMessage
-from .two_servers.slot_messages import SlotMessage
+from ..choosing.messages import ChoosingMessage
+from ..core.errors import ProtocolError
+from ..core.session import DEALER, MAX_ID, MAX_ROSTER, VERSION
+from ..encrypted.messages import EncryptedMessage
+from ..masked.messages import MaskedMessage
+from ..pairs.messages import PairMessage
+from ..receiver_opened.messages import ReceiverOpenedMessage
+from ..two_servers.messages import TwoServerMessage
+from ..two_servers.slot_messages import SlotMessage
+from .fields import DIGEST_BYTES, MOST_SAMPLES, SessionFields, integer, octets, text, words
 
 HEAD_BYTES = 4096 + 5 * MAX_ROSTER
 """Room for everything in a message but its vector."""

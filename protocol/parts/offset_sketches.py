@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ..crypto.offset_sketch import Words
-from .errors import ProtocolError
-from .messages import Envelope, OffsetSketched
-from .roles import Deadline, Effect, Event, Received
-from .session import Session
+from ...crypto.offset_sketch import Words
+from ..core.errors import ProtocolError
+from ..core.session import Session
+from ..drivers.roles import Deadline, Effect, Event, Received
+from ..wire.messages import Envelope, OffsetSketched
 
 
 def to_words(sketch: Words) -> bytes:

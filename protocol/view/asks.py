@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..crypto.entropy import Entropy
-from ..crypto.projection import TwoStage
+from ...crypto.entropy import Entropy
+from ...crypto.projection import TwoStage
+from ..core.errors import Refused
+from ..drivers.in_process import Fault, Tap
 from .account import Opened, Sketched
 from .answers import (
     Assignment,
@@ -35,12 +37,10 @@ from .answers import (
     Work,
 )
 from .disclosure import Disclosure
-from .errors import Refused
-from .in_process import Fault, Tap
 
 if TYPE_CHECKING:
-    from .ledger import Ledger, Unit
-    from .pairs.question import Embedders, PairAnswers, PairQuestion
+    from ..pairs.question import Embedders, PairAnswers, PairQuestion
+    from ..privacy.ledger import Ledger, Unit
 
 
 @dataclass(frozen=True, slots=True)

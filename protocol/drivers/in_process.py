@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .answers import Cost
-from .errors import ProtocolError
-from .messages import Declined, Envelope, Task, decode, encode
+from ..core.errors import ProtocolError
+from ..core.session import SERVER
+from ..view.answers import Cost
+from ..wire.messages import Declined, Envelope, Task, decode, encode
 from .roles import (
     Awaiting,
     Compute,
@@ -33,7 +34,6 @@ from .roles import (
     drop_oldest,
     mark_of,
 )
-from .session import SERVER
 
 
 @dataclass(frozen=True, slots=True)

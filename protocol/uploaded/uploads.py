@@ -12,12 +12,12 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ..crypto.orthonormal import Transform
-from .answers import OFFSET_SKETCHES, SKETCHES, Work
-from .errors import ProtocolError
-from .messages import Envelope, Mean, OffsetSketched, Ready, Task, Upload
-from .roles import Deadline, Effect, Event, Learned, Perform, Persist, Received, Send, Worked
-from .session import SERVER, Session
+from ...crypto.orthonormal import Transform
+from ..core.errors import ProtocolError
+from ..core.session import SERVER, Session
+from ..drivers.roles import Deadline, Effect, Event, Learned, Perform, Persist, Received, Send, Worked
+from ..view.answers import OFFSET_SKETCHES, SKETCHES, Work
+from ..wire.messages import Envelope, Mean, OffsetSketched, Ready, Task, Upload
 
 Vector = NDArray[np.float32]
 PROTOCOL = "uploads"

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from .answers import Assignment, Vector
-from .errors import Refused
-from .masked.slots import MAX_SLOTS, Weighted
-from .messages import MOST_SHARES
-from .uploads import usable
-from .view import LocalWork
+from ..core.errors import Refused
+from ..masked.slots import MAX_SLOTS, Weighted
+from ..uploaded.uploads import usable
+from ..view.answers import Assignment, Vector
+from ..view.asks import LocalWork
+from ..wire.messages import MOST_SHARES
 
 
 def check(work: Assignment, most: int) -> int:

@@ -12,14 +12,14 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from ..crypto.projection import TwoStage
-from .answers import Vector
-from .message_fields import MOST_SAMPLES
-from .messages import MOST_REASON, Declined, Envelope, Task
-from .roles import Compute, Computed, Deadline, Effect, Event, Party, Perform, Send, Worked
-from .session import SERVER
-from .uploads import from_bytes
-from .view import LocalJob, LocalWork
+from ...crypto.projection import TwoStage
+from ..core.session import SERVER
+from ..drivers.roles import Compute, Computed, Deadline, Effect, Event, Party, Perform, Send, Worked
+from ..uploaded.uploads import from_bytes
+from ..view.answers import Vector
+from ..view.asks import LocalJob, LocalWork
+from ..wire.fields import MOST_SAMPLES
+from ..wire.messages import MOST_REASON, Declined, Envelope, Task
 
 TRAINED = frozenset({"update", "gradient", "slots"})
 """Kinds of work that a client's own computer does."""

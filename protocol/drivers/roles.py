@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from .messages import Envelope, Task, encode
+from ..wire.messages import Envelope, Task, encode
 
 SESSIONS = 512
 """Of so many sessions a party knows what it took; of more it forgets the oldest."""

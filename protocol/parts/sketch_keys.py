@@ -8,10 +8,10 @@ it holds, opens no earlier sketch. What must compare later clients with a split 
 import hashlib
 from typing import Literal
 
-from ..crypto.offset_sketch import OffsetSketch, step_of
-from ..crypto.prg import derive_key
-from ..crypto.projection import TwoStage, error_of
-from .errors import Refused
+from ...crypto.offset_sketch import OffsetSketch, step_of
+from ...crypto.prg import derive_key
+from ...crypto.projection import TwoStage, error_of
+from ..core.errors import Refused
 
 Keys = Literal["run", "session"]
 SINGLE = "a sketch of updates with a single coordinate would be those; ask for sums alone, or use TwoServer"

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from ..crypto.orthonormal import Identity
-from .answers import Functionality
-from .gate import Rules
-from .sides import Answering
-from .upload_view import UploadView
-from .view import Setup
+from ...crypto.orthonormal import Identity
+from ..parts.gate import Rules
+from ..sides import Answering
+from ..upload_view import UploadView
+from ..view.answers import Functionality
+from ..view.asks import Setup
 
 
 @dataclass(frozen=True, slots=True)

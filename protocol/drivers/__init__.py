@@ -1,0 +1,1 @@
+"""Roles, and what drives them: how parties are carried forward by events."""

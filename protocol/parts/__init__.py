@@ -1,0 +1,1 @@
+"""What views are made of: each part answers one kind of question."""

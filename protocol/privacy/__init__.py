@@ -1,0 +1,1 @@
+"""Ledgers and accountants: what noisy releases cost together."""

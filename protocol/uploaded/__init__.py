@@ -1,0 +1,1 @@
+"""Clients upload their updates, clear or transformed. Spec: specs/uploads.md."""

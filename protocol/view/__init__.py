@@ -1,0 +1,1 @@
+"""What an algorithm may ask, and what it is answered."""
