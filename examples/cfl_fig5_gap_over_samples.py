@@ -21,7 +21,6 @@ from math import inf
 from pathlib import Path
 
 import numpy as np
-from cloister.protocol.view.asks.answers import Assignment, Work
 from matplotlib.figure import Figure
 
 from cloister.fl.algorithms.cfl import CFL, Absolute
@@ -34,6 +33,7 @@ from cloister.fl.separation import correct, cosine_similarity, norm_of_combinati
 from cloister.fl.simulation import Simulation
 from cloister.fl.training import Training
 from cloister.protocol.uploaded.plain import Plain
+from cloister.protocol.view.answers import Assignment, Work
 
 INK, BLUE, ORANGE = "#1f2933", "#2f6fad", "#d9822b"
 KINDS: dict[Work, tuple[str, str]] = {"update": ("weight-updates", BLUE), "gradient": ("full gradients", ORANGE)}

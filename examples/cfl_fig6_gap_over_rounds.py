@@ -21,7 +21,6 @@ from math import inf
 from pathlib import Path
 
 import numpy as np
-from cloister.protocol.view.asks.answers import Assignment
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
@@ -34,6 +33,7 @@ from cloister.fl.separation import cosine_similarity, separation_gap
 from cloister.fl.simulation import Simulation
 from cloister.fl.training import Training
 from cloister.protocol.uploaded.plain import Plain
+from cloister.protocol.view.answers import Assignment
 
 INK, BLUE, ORANGE = "#1f2933", "#2f6fad", "#d9822b"
 KINDS = {"update": ("weight-updates", BLUE), "gradient": ("full gradients", ORANGE)}

@@ -23,7 +23,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from cloister.protocol.view.asks.answers import Vector
 
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.algorithms.flic import FLIC
@@ -36,6 +35,7 @@ from cloister.fl.scenario import Scenario
 from cloister.fl.simulation import NothingLearned, Simulation
 from cloister.fl.training import Training
 from cloister.protocol import Plain
+from cloister.protocol.view.answers import Vector
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.attack import UploadAttack
 from cloister.threat_models.attack_metrics import attack_success

@@ -17,8 +17,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from cloister.protocol.view.asks.answers import Sum
-from cloister.protocol.view.asks.asks import LocalJob, LocalWork
 from scipy.stats import binomtest
 
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
@@ -29,6 +27,8 @@ from cloister.fl.scenario import Scenario
 from cloister.fl.simulation import Simulation
 from cloister.fl.training import Training
 from cloister.protocol import Masked, Plain
+from cloister.protocol.view.answers import Sum
+from cloister.protocol.view.asks import LocalJob, LocalWork
 from cloister.threat_models.label_regression import Compared, LabelRegression, Seen, features, top_label, total_variation
 
 CLASSES = 10

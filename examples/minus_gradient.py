@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from cloister.protocol.view.asks.asks import Protection
 
 from cloister.fl.algorithms.algorithm import Algorithm
 from cloister.fl.algorithms.fedavg import FedAvg
@@ -35,6 +34,7 @@ from cloister.fl.simulation import NothingLearned, Simulation
 from cloister.fl.training import Training
 from cloister.protocol import Masked, Plain
 from cloister.protocol.core.errors import Refused
+from cloister.protocol.view.asks import Protection
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.membership import Pool
 from cloister.threat_models.simple_attacks import MinusGradient

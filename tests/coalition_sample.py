@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from cloister.protocol.view.asks.asks import LocalWork
 
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.data import Digits
@@ -15,6 +14,7 @@ from cloister.fl.population import Examples
 from cloister.fl.scenario import Scenario
 from cloister.fl.training import Training
 from cloister.protocol import Plain
+from cloister.protocol.view.asks import LocalWork
 from cloister.threat_models.knowledge import Colluding, Level, Own, Situation, colluding
 
 SMALL = Scenario(

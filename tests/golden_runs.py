@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from cloister.protocol.view.asks.answers import Functionality, Model, Vector
-from cloister.protocol.view.asks.asks import LocalJob, LocalOffer, LocalWork, Protection, Setup
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.fl.algorithms.algorithm import Algorithm, Start
@@ -26,6 +24,8 @@ from cloister.fl.algorithms.flic import FLIC
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.drivers.in_process import Frame
 from cloister.protocol.masked.noise_view import Noise
+from cloister.protocol.view.answers import Functionality, Model, Vector
+from cloister.protocol.view.asks import LocalJob, LocalOffer, LocalWork, Protection, Setup
 
 RECORDED = Path(__file__).parent / "vectors" / "golden"
 CLIENTS, D, ROUNDS, LOST = tuple(range(12)), 96, 6, 5

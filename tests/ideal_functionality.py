@@ -16,8 +16,6 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations, product
 
 import numpy as np
-from cloister.protocol.view.asks.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Updates, Weights
-from cloister.protocol.view.asks.asks import LocalJob, LocalWork, Protection, ServerView, Setup
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol import Plain
@@ -26,6 +24,8 @@ from cloister.protocol.drivers.in_process import Frame
 from cloister.protocol.history import apart
 from cloister.protocol.parts.gate import TOLERANCE, Rules
 from cloister.protocol.parts.leverage import Row, largest
+from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Updates, Weights
+from cloister.protocol.view.asks import LocalJob, LocalWork, Protection, ServerView, Setup
 
 RUN = bytes(range(16))
 INIT = Model("init")

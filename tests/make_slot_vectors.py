@@ -7,7 +7,6 @@ there the vectors are the numbers that are encrypted, and what a member reads, o
 from dataclasses import replace
 
 import numpy as np
-from cloister.protocol.view.asks.asks import LocalWork
 
 from cloister.crypto.ckks import SecretContext
 from cloister.crypto.entropy import SimulatedEntropy
@@ -21,6 +20,7 @@ from cloister.protocol.two_servers.slot_sums import SlotsAnswered
 from cloister.protocol.two_servers.slot_terms import SharedSlots
 from cloister.protocol.two_servers.terms import Terms
 from cloister.protocol.uploaded.uploads import Policy
+from cloister.protocol.view.asks import LocalWork
 from cloister.protocol.wire.messages import decode, encode
 
 SEED = 2020

@@ -12,8 +12,6 @@ from pathlib import Path
 
 import cbor2
 import numpy as np
-from cloister.protocol.view.asks.answers import Assignment, Model, Weights
-from cloister.protocol.view.asks.asks import LocalWork, Setup
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.fixed_point import FixedPoint, Nearest, Stochastic
@@ -55,6 +53,8 @@ from cloister.protocol.two_servers.questions import sum_question
 from cloister.protocol.two_servers.run import client_parties, collect, gram, helper_parties, max_bytes, sums
 from cloister.protocol.two_servers.terms import Terms
 from cloister.protocol.uploaded.uploads import Policy
+from cloister.protocol.view.answers import Assignment, Model, Weights
+from cloister.protocol.view.asks import LocalWork, Setup
 from cloister.protocol.wire.messages import (
     Advertise,
     Envelope,

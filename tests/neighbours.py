@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from cloister.protocol.view.asks.answers import Assignment, Model
-from cloister.protocol.view.asks.asks import LocalWork, Setup
 from scipy import stats
 from torch import nn
 
@@ -31,6 +29,8 @@ from cloister.protocol.pairs.choices import Choice, Distances, PerPair
 from cloister.protocol.pairs.compute import Asked, answer_of, report_of, showing_of
 from cloister.protocol.pairs.question import PairQuestion
 from cloister.protocol.pairs.terms import ONCE, PROTOCOL, terms_of
+from cloister.protocol.view.answers import Assignment, Model
+from cloister.protocol.view.asks import LocalWork, Setup
 
 from .pairs_sample import RUN, TAU, all_pairs
 

@@ -3,8 +3,6 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-from cloister.protocol.view.asks.answers import Assignment, Model
-from cloister.protocol.view.asks.asks import LocalWork, Setup
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.identity import Identity
@@ -19,6 +17,8 @@ from cloister.protocol.pairs.policy import policy_of
 from cloister.protocol.pairs.question import PairQuestion, Released, Reported, Told
 from cloister.protocol.pairs.server import Pairing, offer, server_step
 from cloister.protocol.pairs.terms import terms_of
+from cloister.protocol.view.answers import Assignment, Model
+from cloister.protocol.view.asks import LocalWork, Setup
 from cloister.protocol.wire.messages import decode, encode
 
 RUN = bytes(range(16))

@@ -4,9 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from cloister.protocol.view.asks.answers import BelowFloor, Model, Sum, Updates
-
 from cloister.protocol.pairs.question import PairAnswers
+from cloister.protocol.view.answers import BelowFloor, Model, Sum, Updates
 
 
 def never(round: int, a: int, b: int) -> bool:

@@ -9,9 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cloister.protocol.view.asks.account import Opened, Sketched
-from cloister.protocol.view.asks.answers import Assignment, Functionality, Snapshot, Traffic
-from cloister.protocol.view.asks.asks import LocalJob, LocalWork, Protection, ServerView
 from numpy.typing import NDArray
 
 from cloister.account_words import account_meters, account_notes
@@ -33,6 +30,9 @@ from cloister.fl.simulation import Simulation
 from cloister.fl.training import Training
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.drivers.dropouts import Dropouts
+from cloister.protocol.view.account import Opened, Sketched
+from cloister.protocol.view.answers import Assignment, Functionality, Snapshot, Traffic
+from cloister.protocol.view.asks import LocalJob, LocalWork, Protection, ServerView
 from cloister.report import write_report
 from cloister.summary import summary_table
 

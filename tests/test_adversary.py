@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from cloister.protocol.view.asks.asks import LocalJob, LocalWork
 
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
 from cloister.fl.corruption import Computers
@@ -17,6 +16,7 @@ from cloister.fl.population import Client, Examples
 from cloister.fl.scenario import changed, described
 from cloister.fl.simulation import Simulation
 from cloister.protocol import Masked, Permuted
+from cloister.protocol.view.asks import LocalJob, LocalWork
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.collusion import ALIE, IPM, MinMax
 from cloister.threat_models.knowledge import Colluding, Insider, Level, Omniscient, Own, Situation

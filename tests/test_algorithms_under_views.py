@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cloister.protocol.view.asks.answers import Model
-from cloister.protocol.view.asks.asks import LocalWork, Protection, Setup
 from safetensors.numpy import load_file
 
 from cloister.crypto.entropy import SimulatedEntropy
@@ -30,6 +28,8 @@ from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.drivers.dropouts import Dropouts
 from cloister.protocol.drivers.in_process import Frame
+from cloister.protocol.view.answers import Model
+from cloister.protocol.view.asks import LocalWork, Protection, Setup
 from cloister.protocol.wire.messages import decode, encode
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.membership import Fixed

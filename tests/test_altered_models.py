@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cloister.protocol.view.asks.answers import Assignment, Model, Sum, Weights
-from cloister.protocol.view.asks.asks import LocalJob, LocalWork, Protection, Setup
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol import Masked, Plain, TwoServer
 from cloister.protocol.core.session import SERVER
 from cloister.protocol.drivers.in_process import Frame
+from cloister.protocol.view.answers import Assignment, Model, Sum, Weights
+from cloister.protocol.view.asks import LocalJob, LocalWork, Protection, Setup
 from cloister.protocol.wire.messages import Task, decode, encode
 
 CLIENTS, D = tuple(range(9)), 12

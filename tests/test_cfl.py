@@ -7,8 +7,6 @@ from math import cos, nextafter, radians, sin, sqrt
 
 import numpy as np
 import pytest
-from cloister.protocol.view.asks.answers import Model
-from cloister.protocol.view.asks.asks import LocalJob, LocalWork, Protection, Setup
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +18,8 @@ from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.bipartition import complete_linkage_bipartition
 from cloister.protocol import Permuted, Plain
 from cloister.protocol.drivers.in_process import Frame
+from cloister.protocol.view.answers import Model
+from cloister.protocol.view.asks import LocalJob, LocalWork, Protection, Setup
 
 Answer = Callable[[LocalJob], ArrayLike | None]
 PRINTED = partial(CFL, similarities="every round")

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cloister.protocol.view.asks.answers import Functionality, Gram, Model
-from cloister.protocol.view.asks.asks import LocalJob, Protection
 from numpy.typing import ArrayLike
 
 from cloister.fl.algorithms.algorithm import Cluster, Measured, cohorts
@@ -18,6 +16,8 @@ from cloister.fl.partition import LabelSwap
 from cloister.fl.simulation import Simulation
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.drivers.in_process import Frame
+from cloister.protocol.view.answers import Functionality, Gram, Model
+from cloister.protocol.view.asks import LocalJob, Protection
 from cloister.scenario_file import load
 
 from .test_cfl import ALWAYS, FOUR, NEW, TWO_SIDES, Toy, constant, members, silent_in

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cloister.protocol.view.asks.answers import Model, Remembered, Snapshot, Traffic
 
 from cloister.fl.algorithms.algorithm import Cluster
 from cloister.fl.algorithms.cfl import State
 from cloister.fl.algorithms.parameter_tree import Node
 from cloister.fl.checkpoint import KEPT, Checkpoint, DamagedCheckpoint, latest, read, write
 from cloister.fl.codec import from_plain, to_plain
+from cloister.protocol.view.answers import Model, Remembered, Snapshot, Traffic
 
 RNG = np.random.default_rng(0)
 STATE = State(

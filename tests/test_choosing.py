@@ -4,8 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cloister.protocol.view.asks.answers import Assignment, Functionality, Model, Sum, Weights
-from cloister.protocol.view.asks.asks import LocalWork, Setup
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.orthonormal import HadamardRotation
@@ -15,6 +13,8 @@ from cloister.protocol.choosing.roles import Asked, Asking, ChoosingPolicy, Idle
 from cloister.protocol.core.errors import ProtocolError, Refused
 from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.roles import Deadline, Judge, Judged, Party, Persist, Received, Send
+from cloister.protocol.view.answers import Assignment, Functionality, Model, Sum, Weights
+from cloister.protocol.view.asks import LocalWork, Setup
 from cloister.protocol.wire.messages import Envelope, decode, encode
 
 RUN = bytes(range(16))

@@ -10,11 +10,11 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
-from cloister.protocol.view.asks.asks import LocalJob
 
 from cloister.fl.simulation import Simulation
 from cloister.fl.vector import load_vector
 from cloister.protocol import Masked, Permuted, Plain
+from cloister.protocol.view.asks import LocalJob
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.cluster_attacks import (
     Bridge,

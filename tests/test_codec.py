@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cloister.protocol.view.asks.answers import Gram, Model, Remembered, Traffic
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -19,6 +18,7 @@ from cloister.fl.algorithms.parameter_tree import Node
 from cloister.fl.bipartition import Bipartition
 from cloister.fl.codec import from_plain, to_plain
 from cloister.fl.split_gate import Looks
+from cloister.protocol.view.answers import Gram, Model, Remembered, Traffic
 
 ids = st.lists(st.integers(0, 2**31 - 1), max_size=6, unique=True).map(lambda i: tuple(sorted(i)))
 names = st.text(max_size=12)

@@ -7,9 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cloister.protocol.view.asks.account import Opened
-from cloister.protocol.view.asks.answers import Assignment, BelowFloor, Model, Sum, Weights
-from cloister.protocol.view.asks.asks import LocalJob, LocalWork, Protection, ServerView, Setup
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -26,6 +23,9 @@ from cloister.fl.robust.averages import Mean
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.drivers.in_process import Frame
+from cloister.protocol.view.account import Opened
+from cloister.protocol.view.answers import Assignment, BelowFloor, Model, Sum, Weights
+from cloister.protocol.view.asks import LocalJob, LocalWork, Protection, ServerView, Setup
 
 RNG = np.random.default_rng(0)
 

@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cloister.protocol.view.asks.answers import Cost, Functionality
-from cloister.protocol.view.asks.asks import LocalJob, LocalWork, Protection, ServerView, Setup
 
 from cloister import cli
 from cloister.cost_table import brief, notes
@@ -33,6 +31,8 @@ from cloister.protocol.core.session import SERVER
 from cloister.protocol.drivers.dropouts import Dropouts
 from cloister.protocol.drivers.in_process import Frame, InProcess
 from cloister.protocol.pairs.choices import DISTANCES, ONE_RELEASE, PER_PAIR, PUBLIC, ServerSamples
+from cloister.protocol.view.answers import Cost, Functionality
+from cloister.protocol.view.asks import LocalJob, LocalWork, Protection, ServerView, Setup
 from cloister.scenario_file import load
 
 pytestmark = pytest.mark.sweeps

@@ -4,13 +4,13 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from cloister.protocol.view.asks.answers import Assignment, Model, Sum, Weights
-from cloister.protocol.view.asks.asks import LocalWork, Setup
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.fl.scenario import described
 from cloister.protocol import Masked
 from cloister.protocol.drivers.dropouts import Dropouts
+from cloister.protocol.view.answers import Assignment, Model, Sum, Weights
+from cloister.protocol.view.asks import LocalWork, Setup
 
 MEMBERS = tuple(range(1, 8))
 INITIAL = np.zeros(30, np.float32)

@@ -5,8 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cloister.protocol.view.asks.answers import Assignment, Model, Weights
-from cloister.protocol.view.asks.asks import LocalWork, Setup
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
@@ -14,6 +12,8 @@ from cloister.protocol.core.errors import ProtocolError
 from cloister.protocol.core.session import SERVER
 from cloister.protocol.drivers.in_process import InProcess
 from cloister.protocol.drivers.roles import FRAMES, SESSIONS, Party, Received, Send
+from cloister.protocol.view.answers import Assignment, Model, Weights
+from cloister.protocol.view.asks import LocalWork, Setup
 from cloister.protocol.wire.messages import Envelope, Mean, Ready
 
 from .masked_sum_session import Play as MaskedPlay

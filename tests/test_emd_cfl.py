@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cloister.protocol.view.asks.answers import Functionality, Model
 
 from cloister.fl.algorithms.algorithm import Start
 from cloister.fl.algorithms.emd_cfl import AS_PUBLISHED, EMDCFL, PRINTED, Gap, Replicates, Share, State
@@ -31,6 +30,7 @@ from cloister.protocol import Encrypted, Masked, Permuted, Plain
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.pairs.choices import PER_PAIR, PUBLIC, Distances, MeanSketch, PerClient, PerPair
 from cloister.protocol.pairs.noise import Noise
+from cloister.protocol.view.answers import Functionality, Model
 
 from .scripted_pairs import Scripted
 

@@ -4,9 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cloister.protocol.view.asks.answers import Assignment, BelowFloor, Functionality, Model, Sum, Weights
-from cloister.protocol.view.asks.asks import LocalWork, Setup
-from cloister.protocol.view.asks.disclosure import totals
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
@@ -22,6 +19,9 @@ from cloister.protocol.core.errors import ProtocolError, Refused
 from cloister.protocol.drivers.dropouts import Dropouts
 from cloister.protocol.encrypted import client as encrypted_client
 from cloister.protocol.parts.gate import Rules
+from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Sum, Weights
+from cloister.protocol.view.asks import LocalWork, Setup
+from cloister.protocol.view.disclosure import totals
 from cloister.protocol.wire.messages import decode
 
 from .encrypted_session import made_once, reachable, secrets_in

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch
-from cloister.protocol.view.asks.answers import Model
 from dp_accounting import dp_event
 from markupsafe import Markup
 from scipy import stats
@@ -48,6 +47,7 @@ from cloister.protocol import Masked, Plain
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.privacy.ledger import Ledger as Spending
 from cloister.protocol.privacy.ledger import Release
+from cloister.protocol.view.answers import Model
 from cloister.run_data import DASH
 from cloister.scenario_file import load, load_evaluation, with_settings
 from cloister.threat_models.adversary import Adversary

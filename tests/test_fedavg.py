@@ -5,8 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cloister.protocol.view.asks.answers import Model
-from cloister.protocol.view.asks.asks import LocalJob, LocalWork, Protection, Setup
 from numpy.typing import ArrayLike, NDArray
 
 from cloister.crypto.entropy import SimulatedEntropy
@@ -22,6 +20,8 @@ from cloister.fl.training import Job, PlainLoop, Training, train_one
 from cloister.fl.vector import to_vector
 from cloister.protocol import Permuted, Plain
 from cloister.protocol.core.errors import Refused
+from cloister.protocol.view.answers import Model
+from cloister.protocol.view.asks import LocalJob, LocalWork, Protection, Setup
 
 UPDATES: Mapping[int, ArrayLike] = {3: [1.0, 0.0], 10: [0.0, 2.0], 42: [-4.0, 1.0]}
 SAMPLES = {3: 1, 10: 2, 42: 5}

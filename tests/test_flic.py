@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cloister.protocol.view.asks.answers import Functionality, Model, Remembered
-from cloister.protocol.view.asks.asks import LocalJob, LocalOffer, LocalWork, Protection, Setup
 from numpy.typing import ArrayLike, NDArray
 
 from cloister.crypto.entropy import SimulatedEntropy
@@ -30,6 +28,8 @@ from cloister.fl.scenario import Scenario
 from cloister.fl.training import Training
 from cloister.protocol import Masked, Permuted, Plain
 from cloister.protocol.drivers.in_process import Frame
+from cloister.protocol.view.answers import Functionality, Model, Remembered
+from cloister.protocol.view.asks import LocalJob, LocalOffer, LocalWork, Protection, Setup
 
 Answer = Callable[[LocalJob], ArrayLike | None]
 PRINTED = partial(FLIC, similarities="every round")

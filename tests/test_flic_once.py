@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cloister.protocol.view.asks.answers import Functionality
-from cloister.protocol.view.asks.asks import Protection
 
 from cloister.fl.algorithms.flic import ALL, FLIC, State
 from cloister.fl.codec import from_plain, to_plain
@@ -18,6 +16,8 @@ from cloister.fl.metrics import purity
 from cloister.fl.run_folder import RunFolder
 from cloister.fl.separation import cosine_similarity
 from cloister.protocol import Masked, Permuted, Plain
+from cloister.protocol.view.answers import Functionality
+from cloister.protocol.view.asks import Protection
 from cloister.scenario_file import load
 
 from .test_flic import SMALL, Toy, constant, groups_of, members, never

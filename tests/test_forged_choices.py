@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from cloister.protocol.view.asks.asks import LocalOffer
 
 from cloister.fl.algorithms.flic import FLIC
 from cloister.fl.algorithms.hardened_flic import HardenedFLIC
@@ -16,6 +15,7 @@ from cloister.fl.simulation import Simulation
 from cloister.fl.training import Training
 from cloister.fl.vector import to_vector
 from cloister.protocol import Masked, Permuted, Plain
+from cloister.protocol.view.asks import LocalOffer
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.cluster_timing import late_assignment
 from cloister.threat_models.forged_choices import Pretended, SameAs, WorstModel, losses

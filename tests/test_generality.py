@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from cloister.protocol.view.asks.answers import Model
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
@@ -14,6 +13,7 @@ from cloister.fl.algorithms.fedavg import State as Flat
 from cloister.fl.algorithms.parameter_tree import Node
 from cloister.fl.generality import ensemble_accuracy, fall_back, models_of_clients
 from cloister.fl.population import Client, Examples
+from cloister.protocol.view.answers import Model
 
 
 def test_models_of_clients_follow_the_tree() -> None:

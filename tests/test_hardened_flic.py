@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cloister.protocol.view.asks.answers import Functionality, Model
-from cloister.protocol.view.asks.asks import LocalJob
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
@@ -28,6 +26,8 @@ from cloister.fl.robust.similarity import FLTrust
 from cloister.fl.robust.spectral import CAF
 from cloister.fl.robust.weiszfeld import CenteredClipping, GeometricMedian
 from cloister.protocol import Masked, Permuted
+from cloister.protocol.view.answers import Functionality, Model
+from cloister.protocol.view.asks import LocalJob
 
 from .test_flic import Toy, members
 

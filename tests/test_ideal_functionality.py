@@ -8,7 +8,6 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 import pytest
-from cloister.protocol.view.asks.answers import Assignment, BelowFloor, Model, Sum, Weights
 
 from cloister.crypto.orthonormal import HadamardRotation, Permutation, SignedPermutation
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
@@ -22,6 +21,7 @@ from cloister.protocol.masked.weighing import COARSEST
 from cloister.protocol.parts.gate import Rules
 from cloister.protocol.two_servers.view import TwoServerView
 from cloister.protocol.upload_view import UploadView
+from cloister.protocol.view.answers import Assignment, BelowFloor, Model, Sum, Weights
 
 from .ideal_functionality import Case, Drive, NotIdeal, overlaps
 

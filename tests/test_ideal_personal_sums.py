@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement, product
 
 import pytest
-from cloister.protocol.view.asks.answers import BelowFloor, Sum
 
 from cloister.protocol import Encrypted, Masked, Plain
 from cloister.protocol.encrypted.view import EncryptedView
 from cloister.protocol.masked.view import MaskedView
 from cloister.protocol.upload_view import UploadView
+from cloister.protocol.view.answers import BelowFloor, Sum
 
 from .ideal_functionality import Case, Drive, NotIdeal
 from .test_ideal_functionality import CASES, ENCRYPTED, MASKED, SUMMING, Broken

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from cloister.protocol.view.asks.asks import LocalJob
 
 from cloister.fl.checkpoint import latest, read
 from cloister.fl.experiment import run
 from cloister.fl.population import Examples
 from cloister.fl.simulation import Simulation
+from cloister.protocol.view.asks import LocalJob
 from cloister.threat_models.a3fl import A3FL, PIXELS
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.attack_metrics import attack_success

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cloister.protocol.view.asks.asks import Protection
 
 from cloister.crypto.projection import Dense, TwoStage
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
@@ -16,6 +15,7 @@ from cloister.protocol import Encrypted, Masked, Plain, TwoServer
 from cloister.protocol.drivers.in_process import Frame
 from cloister.protocol.two_servers.messages import Coin, Opening
 from cloister.protocol.two_servers.questions import projection_key
+from cloister.protocol.view.asks import Protection
 from cloister.protocol.wire.messages import decode
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.attack import LoneAttack

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cloister.protocol.view.asks.answers import Assignment, BelowFloor, Model, Sum, Weights
-from cloister.protocol.view.asks.asks import LocalJob, LocalWork, Setup
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol import Masked
@@ -16,6 +14,8 @@ from cloister.protocol.held_view import Question
 from cloister.protocol.masked import sessions
 from cloister.protocol.masked.graph import agreed
 from cloister.protocol.masked.terms import Policy, Terms
+from cloister.protocol.view.answers import Assignment, BelowFloor, Model, Sum, Weights
+from cloister.protocol.view.asks import LocalJob, LocalWork, Setup
 
 CLIENTS, D = tuple(range(6)), 40
 MEAN = Weights(dict.fromkeys(CLIENTS, 1.0))

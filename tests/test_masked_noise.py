@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cloister.protocol.view.asks.answers import Assignment, BelowFloor, Functionality, Model, Sum, Weights
-from cloister.protocol.view.asks.asks import LocalWork, Setup
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.fl.algorithms.fedavg import FedAvg
@@ -28,6 +26,8 @@ from cloister.protocol.masked.noise_view import Noise
 from cloister.protocol.masked.view import MaskedView
 from cloister.protocol.privacy.gaussian import gaussian_epsilon
 from cloister.protocol.privacy.ledger import Ledger
+from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Sum, Weights
+from cloister.protocol.view.asks import LocalWork, Setup
 from cloister.report import write_report
 
 D = 90

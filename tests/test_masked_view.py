@@ -5,14 +5,14 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from cloister.protocol.view.asks.answers import Assignment, BelowFloor, Functionality, Model, Sum, Weights
-from cloister.protocol.view.asks.asks import LocalWork, Setup
-from cloister.protocol.view.asks.disclosure import totals
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol import Masked
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.parts.gate import Rules
+from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Sum, Weights
+from cloister.protocol.view.asks import LocalWork, Setup
+from cloister.protocol.view.disclosure import totals
 from cloister.protocol.wire.messages import decode
 
 D = 90

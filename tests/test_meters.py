@@ -5,7 +5,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-from cloister.protocol.view.asks.account import Form, Opened, Sketched
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -16,6 +15,7 @@ from cloister.fl.meters.known import keys_of, known_sums
 from cloister.fl.meters.participation import informations, leverages, participation
 from cloister.fl.meters.span import span
 from cloister.fl.meters.temporal import temporal
+from cloister.protocol.view.account import Form, Opened, Sketched
 
 Vectors = dict[tuple[int, int], NDArray[np.float32]]
 """Updates by round and client."""

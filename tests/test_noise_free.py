@@ -7,9 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cloister.protocol.view.asks.answers import Assignment, Functionality, Model, Remembered
-from cloister.protocol.view.asks.asks import Setup
-from cloister.protocol.view.asks.noise_free import NOISE_FREE, check_acknowledged, left_out
 from rich.console import Console
 
 from cloister.crypto.entropy import SimulatedEntropy
@@ -29,6 +26,9 @@ from cloister.protocol.core.errors import Refused
 from cloister.protocol.pairs import noise as pairs_noise
 from cloister.protocol.pairs.choices import Distances, MeanSketch, PerClient, PerPair
 from cloister.protocol.privacy.ledger import Ledger
+from cloister.protocol.view.answers import Assignment, Functionality, Model, Remembered
+from cloister.protocol.view.asks import Setup
+from cloister.protocol.view.noise_free import NOISE_FREE, check_acknowledged, left_out
 from cloister.report import write_report
 from cloister.summary import summary_table
 

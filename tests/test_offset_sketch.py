@@ -4,8 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cloister.protocol.view.asks.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Weights
-from cloister.protocol.view.asks.asks import LocalWork, Setup
 
 from cloister.crypto.entropy import OsEntropy, SimulatedEntropy
 from cloister.crypto.offset_sketch import LARGEST, OffsetSketch, differences
@@ -16,6 +14,8 @@ from cloister.protocol.drivers.roles import Deadline, Received
 from cloister.protocol.history import apart
 from cloister.protocol.parts.offset_sketches import Gathered, Gathering, server_step, to_words
 from cloister.protocol.parts.sketch_keys import RatchetedKeys
+from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Weights
+from cloister.protocol.view.asks import LocalWork, Setup
 from cloister.protocol.wire.messages import Envelope, OffsetSketched
 
 from .distinguisher import distinguish

@@ -5,8 +5,6 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from cloister.protocol.view.asks.answers import Assignment, Functionality, Model
-from cloister.protocol.view.asks.asks import Setup
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -39,6 +37,8 @@ from cloister.protocol.pairs.question import PairQuestion
 from cloister.protocol.pairs.sealing import CLOUD, MODEL, opened_chunks, sealed_chunks
 from cloister.protocol.pairs.server import Paired, Pairing, Undecided, server_step
 from cloister.protocol.pairs.terms import PairTerms, terms_of
+from cloister.protocol.view.answers import Assignment, Functionality, Model
+from cloister.protocol.view.asks import Setup
 from cloister.protocol.wire.messages import Envelope, decode, encode, first_items
 
 from .pairs_sample import (

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cloister.protocol.view.asks.answers import Model
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cloister.fl.algorithms.parameter_tree import ROOT, Node, closer_child, generalities, names_of_children, path_to
+from cloister.protocol.view.answers import Model
 
 
 def node(name: str) -> Node:

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cloister.protocol.view.asks.answers import Assignment, Model, Weights
-from cloister.protocol.view.asks.asks import LocalWork, Setup
 
 from cloister.crypto import masks
 from cloister.crypto.ckks import SUMS, InvalidContext, PublicContext, SecretContext
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol import Masked
 from cloister.protocol.core.errors import ProtocolError
+from cloister.protocol.view.answers import Assignment, Model, Weights
+from cloister.protocol.view.asks import LocalWork, Setup
 from cloister.protocol.wire.messages import decode
 
 from .masked_sum_session import Play

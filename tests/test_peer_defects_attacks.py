@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from cloister.protocol.view.asks.asks import LocalJob
 from torch import nn
 
 from cloister.fl.simulation import Simulation
 from cloister.fl.training import Training
+from cloister.protocol.view.asks import LocalJob
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.attack_metrics import attack_success, course
 from cloister.threat_models.backdoors import Backdoor

@@ -8,8 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cloister.protocol.view.asks.answers import Assignment, BelowFloor, Functionality, Model, Sum, Weights
-from cloister.protocol.view.asks.asks import LocalWork, Setup, check_composition
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.orthonormal import HadamardRotation, Permutation
@@ -19,6 +17,8 @@ from cloister.protocol import Encrypted, Masked, Noise, Permuted, Plain, TwoServ
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.drivers.roles import Received
 from cloister.protocol.receiver_opened.client import member_step
+from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Sum, Weights
+from cloister.protocol.view.asks import LocalWork, Setup, check_composition
 from cloister.protocol.wire.messages import Envelope
 
 CLIENTS = (0, 1, 2, 3, 4)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cloister.protocol.view.asks.asks import Protection
 
 from cloister.crypto.orthonormal import HadamardRotation, SignedPermutation
 from cloister.fl.algorithms.algorithm import Algorithm
@@ -19,6 +18,7 @@ from cloister.fl.simulation import Simulation
 from cloister.protocol import Masked, Permuted, Plain
 from cloister.protocol.drivers.dropouts import Dropouts
 from cloister.protocol.drivers.in_process import Tap
+from cloister.protocol.view.asks import Protection
 from cloister.scenario_file import load
 
 SEEDS = [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 10))]

@@ -5,8 +5,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 import torch
-from cloister.protocol.view.asks.answers import Assignment, Model
-from cloister.protocol.view.asks.asks import LocalJob, LocalWork, Protection, Setup
 from numpy.typing import NDArray
 from torch import nn
 
@@ -32,6 +30,8 @@ from cloister.fl.training import Job, Training, train_one
 from cloister.fl.vector import to_vector
 from cloister.protocol import Permuted, Plain
 from cloister.protocol.parts.gram import gram_matrix, rounding
+from cloister.protocol.view.answers import Assignment, Model
+from cloister.protocol.view.asks import LocalJob, LocalWork, Protection, Setup
 
 EVERY: Sequence[Rule] = (
     Mean(),

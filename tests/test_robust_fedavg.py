@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cloister.protocol.view.asks.answers import Functionality, Model
-from cloister.protocol.view.asks.asks import LocalJob, LocalWork, Protection, ServerView, Setup
 from numpy.typing import NDArray
 
 from cloister.crypto.entropy import SimulatedEntropy
@@ -40,6 +38,8 @@ from cloister.fl.training import Training
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.parts.sketch_keys import Keys
+from cloister.protocol.view.answers import Functionality, Model
+from cloister.protocol.view.asks import LocalJob, LocalWork, Protection, ServerView, Setup
 
 D, N = 30, 11
 IDS = tuple(range(3, 3 + N))

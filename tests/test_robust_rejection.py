@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cloister.protocol.view.asks.answers import Assignment, Model
-from cloister.protocol.view.asks.asks import LocalJob, LocalWork, Protection, ServerView, Setup
 from numpy.typing import NDArray
 
 import cloister.fl.robust
@@ -27,6 +25,8 @@ from cloister.fl.robust.rejection import after_rejecting
 from cloister.fl.robust.rule import Rule
 from cloister.fl.robust.spectral import CAF, DnC
 from cloister.protocol import Masked, Permuted, Plain
+from cloister.protocol.view.answers import Assignment, Model
+from cloister.protocol.view.asks import LocalJob, LocalWork, Protection, ServerView, Setup
 
 D = 40
 AT_LEAST: Sequence[tuple[Rule, int, Rule]] = (

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cloister.protocol.view.asks.answers import Assignment, Model, Sum
-from cloister.protocol.view.asks.asks import LocalJob, LocalWork, Setup
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,6 +24,8 @@ from cloister.protocol.two_servers.messages import SumQuestion
 from cloister.protocol.two_servers.questions import slot_question, sum_question
 from cloister.protocol.two_servers.slot_messages import SlotAnswer, SlotKey, SlotQuestion, SlotsAgreed, SlotShare
 from cloister.protocol.two_servers.slot_terms import SharedSlots
+from cloister.protocol.view.answers import Assignment, Model, Sum
+from cloister.protocol.view.asks import LocalJob, LocalWork, Setup
 from cloister.protocol.wire.messages import Envelope, decode, encode
 
 pytestmark = pytest.mark.sweeps

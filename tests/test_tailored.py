@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cloister.protocol.view.asks.asks import LocalJob
 
 from cloister.fl.robust.clustering import ClippedClustering
 from cloister.fl.robust.coordinates import Bulyan, Median, TrimmedMean
@@ -13,6 +12,7 @@ from cloister.fl.robust.krum import Krum, KrumPicks, MultiKrum
 from cloister.fl.robust.mixing import NNM, Mixed
 from cloister.fl.robust.weiszfeld import CenteredClipping
 from cloister.fl.simulation import Simulation
+from cloister.protocol.view.asks import LocalJob
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.alternating import AlternatingMinimisation
 from cloister.threat_models.backdoors import Backdoor

@@ -6,9 +6,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-from cloister.protocol.view.asks.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Traffic, Weights
-from cloister.protocol.view.asks.asks import LocalWork, Setup, check_composition
-from cloister.protocol.view.asks.disclosure import totals
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +14,9 @@ from cloister.fl import checkpoint
 from cloister.protocol import Plain, TwoServer
 from cloister.protocol.core.errors import ProtocolError, Refused
 from cloister.protocol.core.session import DEALER, SECOND_SERVER
+from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Traffic, Weights
+from cloister.protocol.view.asks import LocalWork, Setup, check_composition
+from cloister.protocol.view.disclosure import totals
 from cloister.protocol.wire.messages import decode, encode
 
 RUN = bytes(range(16))

@@ -4,8 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cloister.protocol.view.asks.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Updates, Weights
-from cloister.protocol.view.asks.asks import LocalWork, Setup
 
 from cloister.crypto.additive import difference
 from cloister.crypto.entropy import SimulatedEntropy
@@ -13,6 +11,8 @@ from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.errors import ProtocolError, Refused
 from cloister.protocol.two_servers import asking as two_server_asking
 from cloister.protocol.two_servers.run import gram
+from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Updates, Weights
+from cloister.protocol.view.asks import LocalWork, Setup
 
 RUN = bytes(range(16))
 INIT = Model("init")

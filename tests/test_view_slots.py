@@ -7,9 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cloister.protocol.view.asks.answers import Assignment, BelowFloor, Functionality, Model, Sum
-from cloister.protocol.view.asks.asks import LocalJob, LocalWork, Protection, ServerView, Setup
-from cloister.protocol.view.asks.disclosure import totals
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.orthonormal import HadamardRotation
@@ -19,6 +16,9 @@ from cloister.protocol.core.errors import Refused
 from cloister.protocol.drivers.in_process import Frame
 from cloister.protocol.two_servers.asking import Unanswered
 from cloister.protocol.two_servers.run import gram
+from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Sum
+from cloister.protocol.view.asks import LocalJob, LocalWork, Protection, ServerView, Setup
+from cloister.protocol.view.disclosure import totals
 from cloister.protocol.wire.messages import decode
 
 D, K, MOST = 20, 3, 10

@@ -8,9 +8,6 @@ from itertools import chain, combinations
 
 import numpy as np
 import pytest
-from cloister.protocol.view.asks.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Weights
-from cloister.protocol.view.asks.asks import LocalWork, Setup, check_composition
-from cloister.protocol.view.asks.disclosure import totals
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +16,9 @@ from cloister.crypto.orthonormal import HadamardRotation, Permutation, SignedPer
 from cloister.protocol import Permuted, Plain
 from cloister.protocol.core.errors import ProtocolError, Refused
 from cloister.protocol.parts.gate import Rules
+from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Weights
+from cloister.protocol.view.asks import LocalWork, Setup, check_composition
+from cloister.protocol.view.disclosure import totals
 from cloister.protocol.wire.messages import decode
 
 D = 37

@@ -4,8 +4,6 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from cloister.protocol.view.asks.answers import Assignment, BelowFloor, Model, Sum, Weights
-from cloister.protocol.view.asks.asks import LocalWork, Setup
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +15,8 @@ from cloister.protocol.masked.server import Summed
 from cloister.protocol.masked.weighing import COARSEST, Weighing, second_protocol, told
 from cloister.protocol.parts.gate import Rules
 from cloister.protocol.parts.leverage import largest
+from cloister.protocol.view.answers import Assignment, BelowFloor, Model, Sum, Weights
+from cloister.protocol.view.asks import LocalWork, Setup
 
 RUN = bytes(range(16))
 

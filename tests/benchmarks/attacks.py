@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from cloister.protocol.view.asks.asks import LocalWork
 
 from cloister.fl.models import Mlp, initial
 from cloister.fl.population import Examples
@@ -19,6 +18,7 @@ from cloister.fl.robust.coordinates import TrimmedMean
 from cloister.fl.robust.krum import MultiKrum
 from cloister.fl.run_folder import machine, versions
 from cloister.fl.training import Training
+from cloister.protocol.view.asks import LocalWork
 from cloister.threat_models.collusion import ALIE, IPM, FangKrum, FangTrim, MinMax, MinSum
 from cloister.threat_models.knowledge import Insider, Own
 from cloister.threat_models.line_search import LineSearched, optimal_alie, optimal_ipm

@@ -12,14 +12,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from time import perf_counter
 
 import numpy as np
-from cloister.protocol.view.asks.answers import Assignment, Model, Sum, Weights
-from cloister.protocol.view.asks.asks import LocalJob, LocalWork, Setup
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.fl.run_folder import machine, versions
 from cloister.protocol import Masked
 from cloister.protocol.core.session import SERVER
 from cloister.protocol.drivers.in_process import Frame
+from cloister.protocol.view.answers import Assignment, Model, Sum, Weights
+from cloister.protocol.view.asks import LocalJob, LocalWork, Setup
 from cloister.threat_models.peak_memory import peak_mb
 
 

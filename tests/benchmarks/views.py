@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator, Sequence
 from time import process_time
 
 import numpy as np
-from cloister.protocol.view.asks.answers import Assignment, Model, Weights
-from cloister.protocol.view.asks.asks import LocalJob, LocalWork, Protection, Setup
 from numpy.typing import NDArray
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.orthonormal import HadamardRotation, SignedPermutation
 from cloister.fl.run_folder import machine, versions
 from cloister.protocol import Permuted, Plain
+from cloister.protocol.view.answers import Assignment, Model, Weights
+from cloister.protocol.view.asks import LocalJob, LocalWork, Protection, Setup
 
 PROTECTIONS: tuple[Protection, ...] = (
     Plain(),
