@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .cost_table import LeftOut
     from .fl.cost import Measured, Workload
     from .fl.scenario import Scenario
-    from .protocol.view.asks import Protection
+    from .protocol.view.protection import Protection
 
 REJECTED = 3
 
@@ -173,7 +173,7 @@ def _measure(scenario: Scenario, load: Workload, chosen: Sequence[Protection]) -
     """Measure each protection, with a progress bar on stderr; who does not fit is left out, with the reason."""
     from .cost_table import LeftOut, brief
     from .fl.cost import measure
-    from .protocol.view.asks import check_composition
+    from .protocol.view.protection import check_composition
 
     measured, left_out = [], []
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f} %"), TimeElapsedColumn())

@@ -13,8 +13,8 @@ from .fl.cost import Measured, Phase, Workload
 from .fl.run_folder import machine, versions
 from .fl.scenario import described
 from .protocol.view.answers import Cost
-from .protocol.view.asks import Protection
 from .protocol.view.disclosure import Party, party_of, totals
+from .protocol.view.protection import Protection
 
 COLUMNS = ("messages", "bytes up", "bytes down", "between", "CPU s")
 

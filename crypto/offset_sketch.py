@@ -43,11 +43,11 @@ class OffsetSketch:
     @classmethod
     def draw(cls, public: bytes, key: bytes, d: int, k: int, radius: float) -> Self:
         """The sketch of a 32-byte key, of float vectors (d,) of norm up to `radius`. public: names the public projection."""
-        return cls(TwoStage.draw(public, key, d, k).held(), key, step_of(radius)).part(0)
+        return cls(TwoStage.draw(public, key, d, k).held(), key, step_of(radius)).part(bytes(4))
 
-    def part(self, number: int) -> Self:
+    def part(self, context: bytes) -> Self:
         """The same sketch behind another offset: for vectors that are compared about a mean of their own."""
-        words = random_uint64(derive_key(self.key, "sketch offset", number.to_bytes(4, "big")), self.k)
+        words = random_uint64(derive_key(self.key, "sketch offset", context), self.k)
         return replace(self, offset=words)
 
     @property

@@ -28,7 +28,7 @@ from cloister.fl.simulation import Simulation
 from cloister.fl.training import Training
 from cloister.protocol import Masked, Plain
 from cloister.protocol.view.answers import Sum
-from cloister.protocol.view.asks import LocalJob, LocalWork
+from cloister.protocol.view.work import LocalJob, LocalWork
 from cloister.threat_models.label_regression import Compared, LabelRegression, Seen, features, top_label, total_variation
 
 CLASSES = 10
@@ -77,8 +77,8 @@ class Recorder:
         answers, view = self.sums(updates, weights), self.simulation.view
         for answer in answers.values():
             if isinstance(answer, Sum):
-                before = view.observe(self.model)
-                mean = view.observe(view.advance(self.model, answer)) - before
+                before = view.harness.observe(self.model)
+                mean = view.harness.observe(view.advance(self.model, answer)) - before
                 self.means |= {(updates.round, i): mean for i in updates.members}
         return answers
 
@@ -113,7 +113,7 @@ def histograms(simulation: Simulation) -> np.ndarray:
 
 def attack(seed: int, clients: int, rounds: int, protection: Any, every_round: bool) -> dict[str, Any]:
     target, shadow = (played(scenario(s, clients, rounds, protection, every_round)) for s in (seed, seed + SHADOW))
-    d = len(target.simulation.view.observe(target.model))
+    d = len(target.simulation.view.harness.observe(target.model))
     read, everybody = slice(d - CLASSES, d), range(clients)
     truth, row = histograms(target.simulation), {}
     for name, everything, compared in (("means alone", False, False), ("protection", False, True), ("everything", True, False)):

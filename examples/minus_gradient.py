@@ -34,7 +34,7 @@ from cloister.fl.simulation import NothingLearned, Simulation
 from cloister.fl.training import Training
 from cloister.protocol import Masked, Plain
 from cloister.protocol.core.errors import Refused
-from cloister.protocol.view.asks import Protection
+from cloister.protocol.view.protection import Protection
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.membership import Pool
 from cloister.threat_models.simple_attacks import MinusGradient

@@ -11,7 +11,7 @@ from torch import nn
 
 from ..protocol.pairs.question import Embedders
 from ..protocol.view.answers import Vector
-from ..protocol.view.asks import Judgement, LocalJob, LocalOffer, LocalWork
+from ..protocol.view.work import Judgement, LocalJob, LocalOffer, LocalWork
 from .population import Client, Examples
 from .training import Training
 

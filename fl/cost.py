@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -35,8 +36,10 @@ from ..protocol.view.answers import (
     Weights,
     Work,
 )
-from ..protocol.view.asks import LocalJob, LocalWork, Protection, ServerView, Setup
+from ..protocol.view.asks import ServerView
 from ..protocol.view.disclosure import Disclosure
+from ..protocol.view.protection import Protection, Setup
+from ..protocol.view.work import LocalJob, LocalWork
 from .algorithms.algorithm import Cluster, advanced, mean_of
 from .cost_pairs import Pair, PairLoad, RandomEmbedders, pair_load_of
 from .cost_pairs import compared as compare_pairs
@@ -176,19 +179,19 @@ def measure(protection: Protection, load: Workload, tell: Callable[[float], None
     everybody = tuple(range(load.clients))
     run = entropy.secret("run", RUN_BYTES)
     setup = Setup(run, zero, everybody, workers, entropy, tap, embedders=embedders, checks_once=False)
-    view = protection.open(setup)
-    opened = Phase(view.costs, time.perf_counter() - started)
+    view = cast(ServerView, protection.open(setup))  # that it gives what is played, whoever asks has checked
+    opened = Phase(view.record.costs, time.perf_counter() - started)
     clusters = {name: Cluster(members, INITIAL) for name, members in load.members.items()}
     remembered: dict[str, Remembered] = {}
     met: set[Pair] = set()
     rounds = []
     for t in range(load.rounds):
-        before, started = view.costs, time.perf_counter()
+        before, started = view.record.costs, time.perf_counter()
         phase, clusters = _round(view, load, t, clusters, remembered, met)
-        costs = {i: cost - before.get(i, Cost()) for i, cost in view.costs.items()}
+        costs = {i: cost - before.get(i, Cost()) for i, cost in view.record.costs.items()}
         rounds.append(replace(phase, costs=costs, seconds=time.perf_counter() - started))
         tell((t + 1) / load.rounds)
-    return Measured(protection, opened, tuple(rounds), view.log, tuple(_trouble(view)))
+    return Measured(protection, opened, tuple(rounds), view.record.log, tuple(_trouble(view)))
 
 
 def random_work(protection: Protection, load: Workload, job: LocalJob) -> LocalWork:
@@ -245,7 +248,7 @@ def _round(
         for name in updates if Functionality.GRAM_HISTORY in load.needs else ():
             _accumulate(view, name, replace(gradients[name], clients=grams[name].clients), remembered)
     clusters = {name: advanced(view, c, answers.get(name)) for name, c in clusters.items()}
-    view.retire([c.model for c in clusters.values()], remembered.values())
+    view.harness.retire([c.model for c in clusters.values()], remembered.values())
     asked = personal or list(answers.values())
     sums = [answer for answer in asked if isinstance(answer, Sum)]
     summed = sum(len(answer.clients) for answer in sums)
@@ -260,7 +263,7 @@ def _slots_round(view: ServerView, load: Workload, t: int, clusters: dict[str, C
         answers[name] = view.slots(t, name, Assignment(cluster.model, cluster.members, cluster.members, others))
     summed = {name: [one for one in found if isinstance(one, Sum)] for name, found in answers.items()}
     moved = {name: advanced(view, c, next(iter(summed[name]), None)) for name, c in clusters.items()}
-    view.retire([c.model for c in moved.values()], [])
+    view.harness.retire([c.model for c in moved.values()], [])
     clients = sum(len({i for one in found for i in one.clients}) for found in summed.values())
     return Phase({}, 0.0, clients, 0, sum(not found for found in summed.values())), moved
 
@@ -329,5 +332,6 @@ def _messages_of_a_round(protection: Protection, load: Workload) -> int:
 
 
 def _trouble(view: ServerView) -> list[str]:
-    few = {f"{len(b.clients)} clients are below the floor of {b.floor}" for b in view.below_floor if len(b.clients) < b.floor}
-    return sorted(few | {fault.reason for fault in view.faults})
+    record = view.record
+    few = {f"{len(b.clients)} clients are below the floor of {b.floor}" for b in record.below_floor if len(b.clients) < b.floor}
+    return sorted(few | {fault.reason for fault in record.faults})

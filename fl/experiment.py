@@ -65,7 +65,7 @@ def run(scenario: Scenario, out: Path, data: Path | None = None, resume: bool = 
         if checkpoint.round > scenario.rounds:
             raise ValueError(f"{out} has already played {checkpoint.round} rounds; resume it with at least as many")
         simulation.state = from_plain(type(simulation.state), checkpoint.state)
-        simulation.view.restore(checkpoint.snapshot, simulation.state.remembered)
+        simulation.view.harness.restore(checkpoint.snapshot, simulation.state.remembered)
         if simulation.corrupted is not None:
             simulation.corrupted.restore(checkpoint.adversary)
         folder.cut(checkpoint.lines)
@@ -91,22 +91,22 @@ def _play(simulation: Simulation, folder: RunFolder, progress: _Progress) -> Rou
     started = time.perf_counter()
     earlier = simulation.state
     scenario, t = simulation.scenario, simulation.state.round
-    view = simulation.view
-    before, logged, known, refused = view.traffic, len(view.log), len(view.faults), len(view.below_floor)
+    record = simulation.view.record
+    before, logged, known, refused = record.traffic, len(record.log), len(record.faults), len(record.below_floor)
     try:
         simulation.step()
     finally:  # also when the round came to nothing, and the faults say why
-        faults = [{"round": t, "client": f.blame, "reason": f.reason, "rejected": f.rejected} for f in view.faults[known:]]
+        faults = [{"round": t, "client": f.blame, "reason": f.reason, "rejected": f.rejected} for f in record.faults[known:]]
         folder.append("faults.jsonl", faults)
     state: State = simulation.state
     last = state.round == scenario.rounds
     evaluated = simulation.evaluate() if last or state.round % scenario.evaluate_every == 0 else None
     took = time.perf_counter() - started
     progress.seconds += took
-    now = view.traffic
+    now = record.traffic
     traffic = {"bytes_up": now.bytes_up - before.bytes_up, "bytes_down": now.bytes_down - before.bytes_down}
-    below = [{"round": t, "cluster": b.name, "members": list(b.clients)} for b in view.below_floor[refused:]]
-    privacy = spent(view.ledgers)
+    below = [{"round": t, "cluster": b.name, "members": list(b.clients)} for b in record.below_floor[refused:]]
+    privacy = spent(record.ledgers)
     epsilon = {unit: of["epsilon_worst"] for unit, of in privacy.items()}
     line = _metrics(simulation, t, evaluated) | traffic | {"below_floor": below, "seconds": took}
     line |= {"epsilon": epsilon} if epsilon else {}
@@ -118,13 +118,15 @@ def _play(simulation: Simulation, folder: RunFolder, progress: _Progress) -> Rou
     folder.append("splits.jsonl", list(_splits(simulation, t)))
     folder.append("similarities.jsonl", list(_similarities(simulation, t, evaluated is not None)))
     folder.append("pairs.jsonl", list(newly_compared(earlier, state, t)))
-    folder.append("disclosure.jsonl", [entry.as_dict() for entry in view.log[logged:]])
+    folder.append("disclosure.jsonl", [entry.as_dict() for entry in record.log[logged:]])
     folder.append("account.jsonl", simulation.accounted)
     if privacy:
         folder.write_json("privacy.json", privacy)
     extra = {"seconds": progress.seconds, "before": progress.before, "in_vain": simulation.in_vain}
     memory = simulation.corrupted.save() if simulation.corrupted is not None else {}
-    kept = Checkpoint(state.round, to_plain(state), view.save(), folder.lengths(), extra, memory, simulation.watch.save())
+    kept = Checkpoint(
+        state.round, to_plain(state), simulation.view.harness.save(), folder.lengths(), extra, memory, simulation.watch.save()
+    )
     write(folder.checkpoints, kept)
     return Round(state.round, scenario.rounds, len(state.clusters), line.get("accuracy_mean"))
 
@@ -214,8 +216,8 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
     final = folder.read("metrics.jsonl")[-1]
     if "accuracy" not in final:  # stopped between two evaluations, and resumed to end there
         final |= _scores(simulation.evaluate())
-    models = {name: simulation.view.observe(c.model) for name, c in state.clusters.items()}
-    models |= {f"tree {name}": simulation.view.observe(node.model) for name, node in state.tree.items()}
+    models = {name: simulation.view.harness.observe(c.model) for name, c in state.clusters.items()}
+    models |= {f"tree {name}": simulation.view.harness.observe(node.model) for name, node in state.tree.items()}
     folder.write_models(simulation.module, models)
     folder.write_json("tree.json", list(_tree(state, final)))
     faults = folder.read("faults.jsonl")
@@ -239,9 +241,9 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
         "groups": {str(i): g for i, g in sorted(groups.items())},
         "ari": adjusted_rand_index(clusters, placed),
         "purity": purity(clusters, placed),
-        "bytes_up": simulation.view.traffic.bytes_up,
-        "bytes_down": simulation.view.traffic.bytes_down,
-        "disclosed": totals(log, map(party_of, simulation.view.costs)),
+        "bytes_up": simulation.view.record.traffic.bytes_up,
+        "bytes_down": simulation.view.record.traffic.bytes_down,
+        "disclosed": totals(log, map(party_of, simulation.view.record.costs)),
         "rejected": [f for f in faults if f["rejected"]],
         "below_floor": [row for line in folder.read("metrics.jsonl") for row in line["below_floor"]],
         "faults": len(faults),
@@ -249,7 +251,7 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
         **({} if (compared := undecided(state)) is None else {"compared": compared}),
         **({} if simulation.corrupted is None else {"corrupt": sorted(simulation.corrupted.members)}),
         **({"account": said(simulation.watch, simulation.view, answers)} if simulation.watch.on else {}),
-        **({"privacy": headline(spent(simulation.view.ledgers))} if simulation.view.ledgers else {}),
+        **({"privacy": headline(spent(simulation.view.record.ledgers))} if simulation.view.record.ledgers else {}),
         **_generality(simulation),
         "versions": versions(),
         "machine": machine(),
@@ -273,7 +275,7 @@ def _generality(simulation: Simulation) -> dict[str, Any]:
     """What clients gain from the more general models on their paths: the ensemble, and falling back where allowed."""
     if not simulation.state.tree:
         return {}
-    observe, module, clients = simulation.view.observe, simulation.module, simulation.population.clients
+    observe, module, clients = simulation.view.harness.observe, simulation.module, simulation.population.clients
     paths = {i: [observe(m) for m in models] for i, models in models_of_clients(simulation.state).items()}
     ensembles = [ensemble_accuracy(module, vectors, clients[i]) for i, vectors in paths.items()]
     found: dict[str, Any] = {"accuracy_ensemble": float(np.mean(ensembles))}

@@ -10,13 +10,13 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from ..crypto.orthonormal import HadamardRotation, SignedPermutation
 from ..protocol.core.errors import Refused
-from ..protocol.drivers.in_process import Tap
-from ..protocol.encrypted.view import Encrypted
-from ..protocol.masked.view import Masked
-from ..protocol.two_servers.view import TwoServer
+from ..protocol.core.link import Tap
+from ..protocol.encrypted.protection import Encrypted
+from ..protocol.masked.protection import Masked
+from ..protocol.two_servers.protection import TwoServer
 from ..protocol.uploaded.permuted import Permuted
 from ..protocol.uploaded.plain import Plain
-from ..protocol.view.asks import Protection, check_composition
+from ..protocol.view.protection import Protection, check_composition
 from .algorithms.algorithm import Algorithm
 from .corruption import Adversary
 from .data import Loader

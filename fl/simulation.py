@@ -5,16 +5,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 
 from ..crypto.entropy import SimulatedEntropy
-from ..protocol.drivers.in_process import Fault
+from ..protocol.core.errors import Fault
 from ..protocol.pairs.question import Embedders
 from ..protocol.view.answers import BelowFloor, Functionality, Model, Vector
-from ..protocol.view.asks import Judgement, LocalJob, LocalOffer, LocalWork, ServerView, Setup, Workers
+from ..protocol.view.asks import ServerView
+from ..protocol.view.protection import Setup
+from ..protocol.view.work import Judgement, LocalJob, LocalOffer, LocalWork, Workers
 from .algorithms.algorithm import Start
 from .corruption import Computers, Corrupted, embedders_of
 from .embedders import SimulatedEmbedders, parted
@@ -94,19 +96,10 @@ class Simulation:
         start = to_vector(self.module)
         self.watch = Watch(workers, len(start), tuple(population.clients))
         clients = tuple(sorted(population.clients))
-        self.view: ServerView = scenario.protection.open(
-            Setup(
-                entropy.secret("run", 16),
-                start,
-                clients,
-                self.watch,
-                entropy,
-                scenario.faults,
-                judge,
-                embedders,
-            )
-        )
-        self.watch.on = not self.view.sees_updates
+        run = entropy.secret("run", 16)
+        setup = Setup(run, start, clients, self.watch, entropy, scenario.faults, judge, embedders)
+        self.view = cast(ServerView, scenario.protection.open(setup))  # the scenario has checked that it gives what is needed
+        self.watch.on = not self.view.record.sees_updates
         self.accounted: list[dict[str, Any]] = []  # what the last round added to the account, for the record
         self._execution = scenario.execution
         if isinstance(self._execution, Fast) and self._execution.device == "cpu":
@@ -123,14 +116,14 @@ class Simulation:
         if arriving:
             algorithm: Any = self.scenario.algorithm  # that it can was checked when the scenario was built
             self.state = algorithm.join(self.state, arriving)
-        known, refused = len(self.view.faults), len(self.view.below_floor)
-        sketched, opened = len(self.view.sketched), len(self.view.opened)
+        known, refused = len(self.view.record.faults), len(self.view.record.below_floor)
+        sketched, opened = len(self.view.record.sketched), len(self.view.record.opened)
         rng = np.random.default_rng(seed_of(self.scenario.seed, "round", t))
         before = {c.model for c in self.state.clusters.values()}
         self.state = self.scenario.algorithm.round(self.state, self.view, rng)
-        self.view.retire(self.state.models, self.state.remembered)
-        self.accounted = lines(*self.watch.close(self.view.sketched[sketched:], self.view.opened[opened:]))
-        self._check_lost(t, before, self.view.faults[known:], self.view.below_floor[refused:])
+        self.view.harness.retire(self.state.models, self.state.remembered)
+        self.accounted = lines(*self.watch.close(self.view.record.sketched[sketched:], self.view.record.opened[opened:]))
+        self._check_lost(t, before, self.view.record.faults[known:], self.view.record.below_floor[refused:])
 
     def _check_lost(self, t: int, before: set[Model], faults: Sequence[Fault], refused: Sequence[BelowFloor]) -> None:
         """Why the round was lost, if it was. Raises NothingLearned."""
@@ -155,7 +148,7 @@ class Simulation:
 
     def vectors(self) -> dict[int, np.ndarray[Any, np.dtype[np.float32]]]:
         """The current model of every client that is in a cluster: float32 (d,), shared between members."""
-        return {i: self.view.observe(c.model) for c in self.state.clusters.values() for i in c.members}
+        return {i: self.view.harness.observe(c.model) for c in self.state.clusters.values() for i in c.members}
 
     def evaluate(self) -> dict[int, Score]:
         """Score of every client's current model on its own test examples; what clients share is scored once."""

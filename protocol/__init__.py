@@ -4,21 +4,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .encrypted.view import Encrypted
-    from .masked.noise_view import Noise
-    from .masked.view import Masked
-    from .two_servers.view import TwoServer
+    from .encrypted.protection import Encrypted
+    from .masked.noise import Noise
+    from .masked.protection import Masked
+    from .two_servers.protection import TwoServer
     from .uploaded.permuted import Permuted
     from .uploaded.plain import Plain
 
 __all__ = ["Encrypted", "Masked", "Noise", "Permuted", "Plain", "TwoServer"]
 _WHERE = {
-    "Encrypted": ".encrypted.view",
-    "Masked": ".masked.view",
-    "Noise": ".masked.noise_view",
+    "Encrypted": ".encrypted.protection",
+    "Masked": ".masked.protection",
+    "Noise": ".masked.noise",
     "Permuted": ".uploaded.permuted",
     "Plain": ".uploaded.plain",
-    "TwoServer": ".two_servers.view",
+    "TwoServer": ".two_servers.protection",
 }
 """Imported when they are first asked for: each brings libraries that the others do without."""
 

@@ -14,7 +14,7 @@ from cloister.fl.population import Examples
 from cloister.fl.scenario import Scenario
 from cloister.fl.training import Training
 from cloister.protocol import Plain
-from cloister.protocol.view.asks import LocalWork
+from cloister.protocol.view.work import LocalWork
 from cloister.threat_models.knowledge import Colluding, Level, Own, Situation, colluding
 
 SMALL = Scenario(

@@ -3,6 +3,7 @@
 from dataclasses import fields, is_dataclass, replace
 
 import numpy as np
+from cloister.protocol.parts.sketch_keys import SketchSecret, SketchTerms
 
 from cloister.crypto.ckks import SUMS, SecretContext
 from cloister.protocol.core.session import SERVER, Session
@@ -15,7 +16,6 @@ from cloister.protocol.encrypted.client import client_step
 from cloister.protocol.encrypted.client_phases import SCORES, SKETCH, SUM, Idle, Policy
 from cloister.protocol.encrypted.keys import KeyName
 from cloister.protocol.encrypted.scaling import Weighting
-from cloister.protocol.parts.sketch_keys import SketchSecret
 from cloister.protocol.wire.messages import Envelope, decode, encode
 
 RUN, SEED, D, K = bytes(range(16)), bytes(range(32)), 40, 16
@@ -41,7 +41,7 @@ class Play:
         rng = np.random.default_rng(seed)
         self.vectors = vectors or {i: rng.standard_normal(D).astype(np.float32) for i in self.roster}
         self.samples = {i: int(rng.integers(1, 500)) for i in self.roster}
-        self.sketch = SketchSecret(SEED, RUN, keys, D, K)
+        self.sketch = SketchSecret(SEED, SketchTerms(keys, RUN, D, K))
         policy = Policy(cohort, cohort, keys, digits)
         self.parties = {i: Party(i, Idle(i, RUN, policy, SEED, self.sketch, D), client_step) for i in self.roster}
         self.network = InProcess(tap, max_bytes=LIMIT, record=True)

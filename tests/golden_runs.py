@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from cloister.protocol.masked.noise_view import Noise
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.fl.algorithms.algorithm import Algorithm, Start
@@ -22,10 +23,10 @@ from cloister.fl.algorithms.cfl import CFL, ScaleFree
 from cloister.fl.algorithms.emd_cfl import EMDCFL
 from cloister.fl.algorithms.flic import FLIC
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
-from cloister.protocol.drivers.in_process import Frame
-from cloister.protocol.masked.noise_view import Noise
+from cloister.protocol.core.link import Frame
 from cloister.protocol.view.answers import Functionality, Model, Vector
-from cloister.protocol.view.asks import LocalJob, LocalOffer, LocalWork, Protection, Setup
+from cloister.protocol.view.protection import Protection, Setup
+from cloister.protocol.view.work import LocalJob, LocalOffer, LocalWork
 
 RECORDED = Path(__file__).parent / "vectors" / "golden"
 CLIENTS, D, ROUNDS, LOST = tuple(range(12)), 96, 6, 5
@@ -151,18 +152,18 @@ def played(algorithm: Algorithm, protection: Protection) -> Iterator[Mapping[str
     for t in range(ROUNDS):
         recorder.round = t
         state = algorithm.round(state, view, np.random.default_rng(t))
-        view.retire(state.models, state.remembered)
-        log = [[e.recipient, e.what, list(e.about), e.scalars, e.client] for e in view.log[logged:]]
-        logged = len(view.log)
+        view.harness.retire(state.models, state.remembered)
+        log = [[e.recipient, e.what, list(e.about), e.scalars, e.client] for e in view.record.log[logged:]]
+        logged = len(view.record.log)
         yield {"round": t, "frames": recorder.told(kinds), "log": log}
-    models = {name: view.observe(cluster.model) for name, cluster in sorted(state.clusters.items())}
+    models = {name: view.harness.observe(cluster.model) for name, cluster in sorted(state.clusters.items())}
     yield {
         "clusters": {name: list(state.clusters[name].members) for name in models},
         "norms": {name: round(float(np.linalg.norm(model)), 2) for name, model in models.items()},
-        "below the floor": [[below.name, list(below.clients), below.floor] for below in view.below_floor],
-        "faults": [[fault.blame, fault.reason, fault.rejected] for fault in view.faults],
-        "opened": [[o.round, o.cluster, sorted(o.row), str(o.to)] for o in view.opened],
-        "sketched": [[s.round, s.cluster, s.form, list(s.clients), s.numbers] for s in view.sketched],
+        "below the floor": [[below.name, list(below.clients), below.floor] for below in view.record.below_floor],
+        "faults": [[fault.blame, fault.reason, fault.rejected] for fault in view.record.faults],
+        "opened": [[o.round, o.cluster, sorted(o.row), str(o.to)] for o in view.record.opened],
+        "sketched": [[s.round, s.cluster, s.form, list(s.clients), s.numbers] for s in view.record.sketched],
     }
 
 

@@ -16,16 +16,18 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations, product
 
 import numpy as np
+from cloister.protocol.history import apart
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol import Plain
 from cloister.protocol.core.errors import ProtocolError, Refused
-from cloister.protocol.drivers.in_process import Frame
-from cloister.protocol.history import apart
+from cloister.protocol.core.link import Frame
 from cloister.protocol.parts.gate import TOLERANCE, Rules
 from cloister.protocol.parts.leverage import Row, largest
 from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Updates, Weights
-from cloister.protocol.view.asks import LocalJob, LocalWork, Protection, ServerView, Setup
+from cloister.protocol.view.asks import ServerView
+from cloister.protocol.view.protection import Protection, Setup
+from cloister.protocol.view.work import LocalJob, LocalWork
 
 RUN = bytes(range(16))
 INIT = Model("init")
@@ -207,13 +209,13 @@ class Drive:
         self.lost = set()
         self.disturbed &= work is None
         for assignment in (work or {}).values():
-            self.starts |= dict.fromkeys(assignment.participants, self.view.observe(assignment.model))
-        return len(self.view.faults), len(self.view.log)
+            self.starts |= dict.fromkeys(assignment.participants, self.view.harness.observe(assignment.model))
+        return len(self.view.record.faults), len(self.view.record.log)
 
     def _silent(self, participants: Clients, faults: int) -> bool:
         """Whether a session among these may end without an answer: too much was lost, or the failure is on record."""
         lost = len(self.lost & set(participants))
-        on_record = not self.case.exact and self.disturbed and len(self.view.faults) > faults
+        on_record = not self.case.exact and self.disturbed and len(self.view.record.faults) > faults
         return not self.case.survives(len(participants), lost) or on_record
 
     def _counting(self, weights: Weights, clients: Iterable[int]) -> dict[int, float]:
@@ -296,7 +298,7 @@ class Drive:
             self._check_clients(what, answer.clients, counted)
         of, least = self._counting(weights, answer.clients), self.case.rules.least
         if isinstance(answer, BelowFloor):
-            if answer not in self.view.below_floor or answer.floor != least:
+            if answer not in self.view.record.below_floor or answer.floor != least:
                 raise NotIdeal(f"{what} is not on record, or under another floor than {least}")
             if not silent and not self._may_be_withheld(weights, of):
                 raise NotIdeal(f"{what} was withheld for no reason: it rests on enough clients, of whom none weighs too much")
@@ -305,7 +307,7 @@ class Drive:
             raise NotIdeal(f"{what} rests on fewer than {least} clients")
         if self.case.shows([of], weights.times_samples):
             raise NotIdeal(f"{what} shows too much of one client: their weights are {of}")
-        if not any(set(answer.clients) <= set(entry.about) for entry in self.view.log[logged:]):
+        if not any(set(answer.clients) <= set(entry.about) for entry in self.view.record.log[logged:]):
             raise NotIdeal(f"{what} is not in the disclosure log")
         self._check_value(what, answer, weights, of, kind)
 
@@ -321,8 +323,8 @@ class Drive:
             raise NotIdeal(f"{what}: about these clients there is {ideal!r}")
         if abs(answer.weight - ideal.weight) > (answer.tolerance + 1e-12) * sum(map(abs, of.values())):
             raise NotIdeal(f"{what} has not the weight {ideal.weight}")
-        expected = view.observe(view.advance(INIT, ideal)).astype(np.float64) * ideal.weight
-        found = self.view.observe(self.view.advance(INIT, answer)).astype(np.float64) * answer.weight
+        expected = view.harness.observe(view.advance(INIT, ideal)).astype(np.float64) * ideal.weight
+        found = self.view.harness.observe(self.view.advance(INIT, answer)).astype(np.float64) * answer.weight
         scale = sum(abs(a) * float(np.linalg.norm(self.vector(i, self.round, kind))) for i, a in of.items())
         absolute = answer.error * abs(answer.weight)
         allowed = answer.tolerance * scale + absolute + 2 * FLOAT32 * float(np.linalg.norm(expected)) + 1e-12
@@ -354,7 +356,7 @@ class Drive:
             excused |= self._countless(weights)
             if not (refused or excused or self._silent(asked.updates.clients, faults)):
                 raise NotIdeal(f"{error}: nothing demands this, with {asked.rows} published and {dict(weights)} asked") from None
-            if len(self.view.log) != logged:
+            if len(self.view.record.log) != logged:
                 raise NotIdeal("something was disclosed in spite of a refusal") from None
             return {}
         self._none_counted(weights)
@@ -392,7 +394,7 @@ class Drive:
         except Refused as error:
             if not (refused or self._weighed(asked)):
                 raise NotIdeal(f"{error}: nothing demands this, with {asked.rows} published and {weights} asked") from None
-            if len(self.view.log) != logged:
+            if len(self.view.record.log) != logged:
                 raise NotIdeal("something was disclosed in spite of a refusal") from None
             return {}
         if refused:
@@ -416,14 +418,14 @@ class Drive:
             self._check_clients(what, answer.clients, counted)
         of, least = {i: weights.of[i] for i in answer.clients}, self.case.rules.least
         if isinstance(answer, BelowFloor):
-            if answer not in self.view.below_floor or answer.floor != least:
+            if answer not in self.view.record.below_floor or answer.floor != least:
                 raise NotIdeal(f"{what} is not on record, or under another floor than {least}")
             if not silent and not self._may_be_withheld(weights, of, receiver):
                 raise NotIdeal(f"{what} was withheld for no reason: it rests on enough others, of whom none weighs too much")
             return
         if not self.case.rules.fit({i: a for i, a in of.items() if i != receiver}):
             raise NotIdeal(f"{what} rests on fewer than {least} clients beside its receiver, or shows too much of one")
-        told = [entry for entry in self.view.log[logged:] if entry.client == receiver]
+        told = [entry for entry in self.view.record.log[logged:] if entry.client == receiver]
         if not any(set(answer.clients) - {receiver} <= set(entry.about) for entry in told):
             raise NotIdeal(f"{what} is not in the disclosure log as that client's")
         self._check_value(what, answer, weights, of, asked.kind, receiver)
@@ -474,7 +476,7 @@ class Drive:
                 scale[at] = norms + norms.mean()
         if (np.abs(gram.matrix - rows @ rows.T) > (gram.tolerance + 1e-6) * np.outer(scale, scale)).any():
             raise NotIdeal(f"inner products of kept updates of {gram.clients} are off in round {self.round}")
-        if not any(set(gram.clients) <= set(entry.about) for entry in self.view.log[logged:]):
+        if not any(set(gram.clients) <= set(entry.about) for entry in self.view.record.log[logged:]):
             raise NotIdeal("inner products of kept updates are not in the disclosure log")
 
     def gram(self, asked: Asked, origin: bool = True) -> None:
@@ -492,7 +494,7 @@ class Drive:
         asked.compared = gram.clients
         if not gram.clients:
             return
-        if not any(set(gram.clients) <= set(entry.about) for entry in self.view.log[logged:]):
+        if not any(set(gram.clients) <= set(entry.about) for entry in self.view.record.log[logged:]):
             raise NotIdeal("a Gram matrix is not in the disclosure log")
         view, updates = self.plain(gram.clients, self.round, asked.kind)
         ideal = view.gram(updates, origin=origin)
@@ -514,7 +516,7 @@ class Drive:
         expected = rule(np.stack([self.vector(i, self.round, asked.kind) for i in asked.updates.clients]))
         if isinstance(answer, BelowFloor) != (len(asked.updates.clients) < self.case.rules.least):
             raise NotIdeal(f"{answer!r} is not what the floor of {self.case.rules.least} demands")
-        if isinstance(answer, Sum) and not np.array_equal(self.view.observe(self.view.advance(INIT, answer)), expected):
+        if isinstance(answer, Sum) and not np.array_equal(self.view.harness.observe(self.view.advance(INIT, answer)), expected):
             raise NotIdeal(f"{answer!r} is not the median of {asked.updates.clients}")
 
     def remember(self, asked: Asked, chosen: Clients) -> None:
@@ -550,7 +552,7 @@ class Drive:
         if found.shape != expected.shape or (np.abs(found - expected) > self.case.cosine).any():
             raise NotIdeal(f"cosines of {asked.updates.clients} and {remembered.clients} of round {round} are off")
         about = {*(() if about_the_split else asked.updates.clients), *remembered.clients}
-        if not any(about <= set(entry.about) for entry in self.view.log[logged:]):
+        if not any(about <= set(entry.about) for entry in self.view.record.log[logged:]):
             raise NotIdeal("cosines are not in the disclosure log")
 
     def accumulate(self, asked: Asked) -> None:
@@ -568,7 +570,7 @@ class Drive:
         if kept.clients != tuple(sorted(sums)) or kept.together != together:
             raise NotIdeal(f"sums of {sorted(sums)} were to be kept, not of {kept.clients}")
         self.history[together] = kept, sums, bounds
-        logged, compared = len(self.view.log), tuple(i for i in chosen if rng.random() < 0.7)
+        logged, compared = len(self.view.record.log), tuple(i for i in chosen if rng.random() < 0.7)
         found = self.view.gram_with(replace(asked.updates, clients=compared), kept)
         new = [self.vector(i, self.round, asked.kind).astype(np.float64) for i in compared]
         old, sizes = [sums[i] for i in kept.clients], [bounds[i] for i in kept.clients]
@@ -581,15 +583,15 @@ class Drive:
             or (np.abs(found - rows @ rows.T) > self.case.cosine * np.outer(norms, norms)).any()
         ):
             raise NotIdeal(f"inner products of {compared} and of sums of {kept.clients} are off in round {self.round}")
-        if not any({*compared, *kept.clients} <= set(entry.about) for entry in self.view.log[logged:]):
+        if not any({*compared, *kept.clients} <= set(entry.about) for entry in self.view.record.log[logged:]):
             raise NotIdeal("inner products with sums of earlier updates are not in the disclosure log")
 
     def advance(self, model: Model, mean: Sum) -> Model:
         """Move a model, and check that it moved by the published mean."""
-        step = self.view.observe(self.view.advance(INIT, mean))
-        before = self.view.observe(model)
+        step = self.view.harness.observe(self.view.advance(INIT, mean))
+        before = self.view.harness.observe(model)
         moved = self.view.advance(model, mean)
-        if not np.allclose(self.view.observe(moved), before + step, rtol=1e-6, atol=1e-6):
+        if not np.allclose(self.view.harness.observe(moved), before + step, rtol=1e-6, atol=1e-6):
             raise NotIdeal(f"{model} did not move by {mean}")
         return moved
 
@@ -669,7 +671,7 @@ class Drive:
         self.models = [INIT, *(self.models[1:] + moved)[-3:]]
         self.remembered = [(self.narrowed(handle), *when) for handle, *when in self.remembered[-3:]]
         history = [handle for handle, *_ in (*self.history.values(), *self.edges[-3:], *self.kept)]
-        self.view.retire(self.models, [*(remembered for remembered, *_ in self.remembered), *history])
+        self.view.harness.retire(self.models, [*(remembered for remembered, *_ in self.remembered), *history])
         self.round += 1
 
     def some_personal_sums(self, asked: Asked) -> None:
@@ -728,7 +730,7 @@ class Drive:
                     asked, {"mean": Weights(dict.fromkeys(self.clients, 1.0)), "again": Weights(dict.fromkeys(self.clients, 2.0))}
                 )
                 self.sums(asked, {"without": Weights(dict.fromkeys(self.clients[1:], 1.0))})
-            self.view.retire([INIT], [])
+            self.view.harness.retire([INIT], [])
             self.round += 1
             done += 1
         return done
@@ -749,6 +751,6 @@ class Drive:
                 answered = self.personal_sums(asked, rows)
                 outcomes["Sum"] += len(answered)
                 outcomes["BelowFloor"] += len(rows) - len(answered)
-            self.view.retire([INIT], [])
+            self.view.harness.retire([INIT], [])
             self.round += 1
         return outcomes

@@ -19,9 +19,9 @@ from cloister.protocol.two_servers.run import client_parties, collect, helper_pa
 from cloister.protocol.two_servers.slot_sums import SlotsAnswered
 from cloister.protocol.two_servers.slot_terms import SharedSlots
 from cloister.protocol.two_servers.terms import Terms
-from cloister.protocol.uploaded.uploads import Policy
-from cloister.protocol.view.asks import LocalWork
+from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.messages import decode, encode
+from cloister.protocol.work.uploads import Policy
 
 SEED = 2020
 ENTROPY = SimulatedEntropy(SEED)
@@ -43,8 +43,6 @@ def play(tap=None):
     network = InProcess(tap, max_bytes=max_bytes(SLOTS.terms, 0) + 256 * 4, record=True)
     parties = client_parties(SESSION.roster, SESSION.run, terms, policy, ENTROPY)
     parties |= helper_parties(SESSION.run, terms, policy, ENTROPY)
-    for i in (*SESSION.roster, SECOND_SERVER):
-        parties[i].state = replace(parties[i].state, slots=SLOTS)
 
     def perform(tasks):
         return ((i, Worked(SLOTS.shared(work(i)), 1)) for i, _ in tasks)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import cbor2
 import numpy as np
+from cloister.protocol.parts.sketch_keys import RatchetedKeys, SketchSecret, SketchTerms
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.fixed_point import FixedPoint, Nearest, Stochastic
@@ -43,7 +44,6 @@ from cloister.protocol.masked.slots import COUNTING, Slots, Weighted
 from cloister.protocol.masked.sum import Members, Plan
 from cloister.protocol.masked.terms import Policy as SumPolicy
 from cloister.protocol.parts.group_seed import agree
-from cloister.protocol.parts.sketch_keys import RatchetedKeys, SketchSecret
 from cloister.protocol.privacy.ledger import Ledger
 from cloister.protocol.receiver_opened.run import Cast, members_of, receiver_opened
 from cloister.protocol.receiver_opened.terms import PROTOCOL as OPENED
@@ -52,9 +52,9 @@ from cloister.protocol.two_servers.asking import GramAnswered, SumAnswered
 from cloister.protocol.two_servers.questions import sum_question
 from cloister.protocol.two_servers.run import client_parties, collect, gram, helper_parties, max_bytes, sums
 from cloister.protocol.two_servers.terms import Terms
-from cloister.protocol.uploaded.uploads import Policy
 from cloister.protocol.view.answers import Assignment, Model, Weights
-from cloister.protocol.view.asks import LocalWork, Setup
+from cloister.protocol.view.protection import Setup
+from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.messages import (
     Advertise,
     Envelope,
@@ -68,6 +68,7 @@ from cloister.protocol.wire.messages import (
     decode,
     encode,
 )
+from cloister.protocol.work.uploads import Policy
 
 FOLDER = Path(__file__).parent / "vectors"
 SEED = 2020
@@ -269,7 +270,7 @@ def play_round(transform):
     work = {"root": Assignment(Model("init"), clients, clients)}
     collected = view.train(0, work)["root"]
     mean = view.sums(collected, {"root": Weights(dict.fromkeys(clients, 1.0), times_samples=True)})["root"]
-    return setup.run, updates, view.observe(view.advance(Model("init"), mean)), frames[start:]
+    return setup.run, updates, view.harness.observe(view.advance(Model("init"), mean)), frames[start:]
 
 
 def rounds():
@@ -625,7 +626,7 @@ def sketches():
     seed = ENTROPY.secret("group seed", 32)
     cases = []
     for keys, d, k in (("run", 24, 6), ("session", 24, 12)):
-        drawn = SketchSecret(seed, SESSION.run, keys, d, k)(SESSION.digest)
+        drawn = SketchSecret(seed, SketchTerms(keys, SESSION.run, d, k))(SESSION.digest)
         vector = np.arange(d, dtype=np.float32) / 8
         cases.append({"keys": keys, "d": d, "k": k, "vector": floats(vector), "sketch": floats(drawn.apply(vector))})
     return {
@@ -644,10 +645,10 @@ def offset_sketches():
     The sum of the two is exact in its last words only up to the rounding of float64 products, so it is not in here.
     """
     seed, d, k, radius = ENTROPY.secret("group seed", 32), 24, 6, 4.0 * 24**0.5
-    keys = RatchetedKeys(seed, SESSION.run, d, k, radius)
+    keys = RatchetedKeys(seed, SketchTerms("session", SESSION.run, d, k, radius))
     keys.advance(2)
     vectors = [(np.arange(d, dtype=np.float32) + i) / 8 for i in range(2)]
-    drawn = [keys.offset(SESSION.digest, part) for part in (0, 1)]
+    drawn = [keys.offset(SESSION.digest).part(part.to_bytes(4, "big")) for part in (0, 1)]
     return {
         "entropy_seed": SEED,
         "label": "group seed",

@@ -30,7 +30,8 @@ from cloister.protocol.pairs.compute import Asked, answer_of, report_of, showing
 from cloister.protocol.pairs.question import PairQuestion
 from cloister.protocol.pairs.terms import ONCE, PROTOCOL, terms_of
 from cloister.protocol.view.answers import Assignment, Model
-from cloister.protocol.view.asks import LocalWork, Setup
+from cloister.protocol.view.protection import Setup
+from cloister.protocol.view.work import LocalWork
 
 from .pairs_sample import RUN, TAU, all_pairs
 
@@ -162,7 +163,7 @@ def residuals(choice: Choice, seed: int, clients: int = 6) -> dict[int, Any]:
     shown = {}
     for client, occasion, honest in embedders.notes:  # type: ignore[attr-defined]
         rows = {part: _clipped(choice.noise, embedders.embed(client, part, None)) for part in ("train", "validation")}
-        entries = view.ledgers[client, choice.noise.unit].releases
+        entries = view.record.ledgers[client, choice.noise.unit].releases
         if isinstance(choice, Distances):
             if not hasattr(honest, "distance"):
                 shown[client, occasion.terms.binding] = _clipped(choice.noise, honest.own)

@@ -8,8 +8,9 @@ from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.identity import Identity
 from cloister.fl.algorithms.emd_cfl import Tau
 from cloister.fl.emd.distances import COSINE, ExactEmd
+from cloister.protocol.core.link import Frame
 from cloister.protocol.core.session import SERVER, Session
-from cloister.protocol.drivers.in_process import Frame, InProcess
+from cloister.protocol.drivers.in_process import InProcess
 from cloister.protocol.drivers.roles import Party
 from cloister.protocol.pairs.client import Peer, peer_step
 from cloister.protocol.pairs.noise import Noise
@@ -18,7 +19,8 @@ from cloister.protocol.pairs.question import PairQuestion, Released, Reported, T
 from cloister.protocol.pairs.server import Pairing, offer, server_step
 from cloister.protocol.pairs.terms import terms_of
 from cloister.protocol.view.answers import Assignment, Model
-from cloister.protocol.view.asks import LocalWork, Setup
+from cloister.protocol.view.protection import Setup
+from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.messages import decode, encode
 
 RUN = bytes(range(16))

@@ -32,7 +32,9 @@ from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.drivers.dropouts import Dropouts
 from cloister.protocol.view.account import Opened, Sketched
 from cloister.protocol.view.answers import Assignment, Functionality, Snapshot, Traffic
-from cloister.protocol.view.asks import LocalJob, LocalWork, Protection, ServerView
+from cloister.protocol.view.asks import ServerView
+from cloister.protocol.view.protection import Protection
+from cloister.protocol.view.work import LocalJob, LocalWork
 from cloister.report import write_report
 from cloister.summary import summary_table
 
@@ -126,11 +128,11 @@ def test_a_rule_that_needs_the_origin_gives_a_pair_a_round_to_a_server_that_know
     simulation = Simulation(replace(SMALL, protection=protection, algorithm=asking), None)
     for _ in range(3):
         simulation.step()
-    assert [entry.form for entry in simulation.view.sketched] == ["raw"] * 3
+    assert [entry.form for entry in simulation.view.record.sketched] == ["raw"] * 3
     found = span(simulation.watch.account)
     assert found.pairs == pairs
     assert (max(found.energy.values()) > 0) == (pairs > 0)
-    assert len({entry.key for entry in simulation.view.sketched}) == (1 if getattr(protection, "keys", "") == "run" else 3)
+    assert len({entry.key for entry in simulation.view.record.sketched}) == (1 if getattr(protection, "keys", "") == "run" else 3)
 
 
 @pytest.mark.trains
@@ -138,7 +140,7 @@ def test_differences_behind_an_offset_give_no_pair() -> None:
     simulation = Simulation(replace(SMALL, protection=Masked(keys="session"), algorithm=Asking(origin=False)), None)
     for _ in range(3):
         simulation.step()
-    assert [entry.form for entry in simulation.view.sketched] == ["offset"] * 3
+    assert [entry.form for entry in simulation.view.record.sketched] == ["offset"] * 3
     found = span(simulation.watch.account)
     assert found.pairs == 0
     assert len(found.energy) == 18

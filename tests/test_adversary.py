@@ -16,7 +16,7 @@ from cloister.fl.population import Client, Examples
 from cloister.fl.scenario import changed, described
 from cloister.fl.simulation import Simulation
 from cloister.protocol import Masked, Permuted
-from cloister.protocol.view.asks import LocalJob, LocalWork
+from cloister.protocol.view.work import LocalJob, LocalWork
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.collusion import ALIE, IPM, MinMax
 from cloister.threat_models.knowledge import Colluding, Insider, Level, Omniscient, Own, Situation
@@ -299,7 +299,7 @@ def test_one_client_with_nan_is_recorded_and_the_run_goes_on() -> None:
     adversary = Adversary(members=Fixed((2,)), upload=Overwritten())
     simulation = Simulation(replace(SMALL, adversary=adversary), None)
     simulation.step()
-    assert [(f.blame, f.rejected) for f in simulation.view.faults] == [(2, True)]
+    assert [(f.blame, f.rejected) for f in simulation.view.record.faults] == [(2, True)]
     assert all(np.isfinite(v).all() for v in simulation.vectors().values())
 
 
@@ -352,7 +352,7 @@ def test_a_lie_beyond_what_secure_aggregation_admits_is_recorded() -> None:
     adversary = Adversary(members=Fixed((0,)), samples=1e6)
     simulation = Simulation(replace(SMALL, algorithm=algorithm, adversary=adversary, protection=Masked()), None)
     simulation.step()
-    assert [(f.blame, f.rejected) for f in simulation.view.faults] == [(0, True)]
+    assert [(f.blame, f.rejected) for f in simulation.view.record.faults] == [(0, True)]
 
 
 @pytest.mark.trains

@@ -26,10 +26,11 @@ from cloister.fl.simulation import Simulation
 from cloister.fl.training import Training
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.errors import Refused
+from cloister.protocol.core.link import Frame
 from cloister.protocol.drivers.dropouts import Dropouts
-from cloister.protocol.drivers.in_process import Frame
 from cloister.protocol.view.answers import Model
-from cloister.protocol.view.asks import LocalWork, Protection, Setup
+from cloister.protocol.view.protection import Protection, Setup
+from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.messages import decode, encode
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.membership import Fixed
@@ -89,7 +90,7 @@ def test_cfl_finds_the_clusters_and_models_of_plain(name: str) -> None:
     assert clusters(ours) == clusters(plain) == CLUSTERS
     assert ours.state.tree.keys() == plain.state.tree.keys()
     assert farthest(ours, plain) < TOLERANCE[name]
-    assert not ours.view.faults
+    assert not ours.view.record.faults
 
 
 @pytest.mark.trains
@@ -109,7 +110,7 @@ def test_fedavg_has_the_models_of_plain(name: str, by_samples: bool) -> None:
         return
     ours, plain = (played(protection, algorithm, 2) for protection in (PROTECTIONS[name], Plain(floor=2)))
     assert farthest(ours, plain) < TOLERANCE[name]
-    start = ours.view.observe(Model("init")) if Model("init") in ours.state.models else ours.vectors()[0] * 0
+    start = ours.view.harness.observe(Model("init")) if Model("init") in ours.state.models else ours.vectors()[0] * 0
     assert np.linalg.norm(ours.vectors()[0] - start) > 1.0
 
 
@@ -131,7 +132,7 @@ def test_flic_finds_the_communities_and_models_of_plain(name: str, algorithm: FL
         assert clusters(simulation) == {(0, 2, 5), (1, 3, 4, 6, 7)}
     by_cosines = isinstance(algorithm, HardenedFLIC) and name in ("Masked", "Encrypted")  # its weights are of noisy ones
     assert farthest(ours, plain) < (0.05 if by_cosines else TOLERANCE[name])
-    assert not ours.view.faults
+    assert not ours.view.record.faults
 
 
 @pytest.mark.trains
@@ -212,7 +213,7 @@ def one_round(
     state = algorithm.init(Start(clients, dict.fromkeys(clients, 0), Model("init")))
     for t in range(rounds):
         state = algorithm.round(state, view, np.random.default_rng(t))
-        view.retire(state.models, state.remembered)
+        view.harness.retire(state.models, state.remembered)
     return state, view
 
 
@@ -247,7 +248,7 @@ def test_who_cannot_be_compared_is_not_in_a_robust_sum(protection: Protection, t
     assert state.outcome.unmoved == ""
     assert state.outcome.weights.keys() == {0, 1, 3, 4, 5, 6, 7}
     expected = sum(w * honest(i).astype(np.float64) for i, w in state.outcome.weights.items())
-    assert np.allclose(view.observe(state.clusters["0"].model), expected, atol=1e-5)
+    assert np.allclose(view.harness.observe(state.clusters["0"].model), expected, atol=1e-5)
     assert state.measured["0"].clients == (0, 1, 3, 4, 5, 6, 7)
 
 
@@ -271,7 +272,7 @@ def test_cfl_without_any_sketch_trains_on_and_judges_nothing(similarities: Any) 
     assert similarities == "when ripe" or not state.measured
     assert (state.clusters.keys(), state.tree) == ({"0"}, {})
     mean = np.mean([honest(i) for i in range(8)], axis=0)
-    assert np.allclose(view.observe(state.clusters["0"].model), mean, atol=1e-5)
+    assert np.allclose(view.harness.observe(state.clusters["0"].model), mean, atol=1e-5)
 
 
 @pytest.mark.parametrize("similarities", ["when ripe", "every round"])
@@ -279,6 +280,6 @@ def test_cfl_under_two_servers_is_not_stopped_by_a_client_whose_shares_are_of_no
     """A Gram question before the sum says whose, and the sum goes without."""
     state, view = one_round(TwoServer(), replace(SPLITTING, similarities=similarities), spoilt, 1)
     mean = np.mean([honest(i) for i in range(8) if i != 2], axis=0)
-    assert np.allclose(view.observe(state.clusters["0"].model), mean, atol=1e-5)
-    assert [(fault.blame, fault.rejected) for fault in view.faults][-1] == (2, True)
-    assert view.below_floor == []
+    assert np.allclose(view.harness.observe(state.clusters["0"].model), mean, atol=1e-5)
+    assert [(fault.blame, fault.rejected) for fault in view.record.faults][-1] == (2, True)
+    assert view.record.below_floor == []

@@ -13,10 +13,11 @@ import pytest
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol import Masked, Plain, TwoServer
+from cloister.protocol.core.link import Frame
 from cloister.protocol.core.session import SERVER
-from cloister.protocol.drivers.in_process import Frame
 from cloister.protocol.view.answers import Assignment, Model, Sum, Weights
-from cloister.protocol.view.asks import LocalJob, LocalWork, Protection, Setup
+from cloister.protocol.view.protection import Protection, Setup
+from cloister.protocol.view.work import LocalJob, LocalWork
 from cloister.protocol.wire.messages import Task, decode, encode
 
 CLIENTS, D = tuple(range(9)), 12
@@ -96,11 +97,11 @@ def test_under_masked_that_client_is_out_and_the_server_to_blame(victims: tuple[
             answer = view.sums(updates, {"0": replace(WEIGHTS["0"], times_samples=kind == "samples")})["0"]
     assert isinstance(answer, Sum)
     assert answer.clients == honest
-    moved = view.observe(view.advance(Model("init"), answer))
+    moved = view.harness.observe(view.advance(Model("init"), answer))
     expected = INITIAL - INITIAL / 10
     expected[list(honest)] += 1 / len(honest)
     assert np.abs(moved - expected).max() <= answer.error + 1e-6
-    refusals = [fault for fault in view.faults if "another model than the one received" in fault.reason]
+    refusals = [fault for fault in view.record.faults if "another model than the one received" in fault.reason]
     assert len(refusals) >= len(victims)
     assert {fault.blame for fault in refusals} == {SERVER}
 

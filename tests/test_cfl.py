@@ -17,9 +17,10 @@ from cloister.fl.algorithms.cfl import CFL, Absolute, ScaleFree, State
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.bipartition import complete_linkage_bipartition
 from cloister.protocol import Permuted, Plain
-from cloister.protocol.drivers.in_process import Frame
+from cloister.protocol.core.link import Frame
 from cloister.protocol.view.answers import Model
-from cloister.protocol.view.asks import LocalJob, LocalWork, Protection, Setup
+from cloister.protocol.view.protection import Protection, Setup
+from cloister.protocol.view.work import LocalJob, LocalWork
 
 Answer = Callable[[LocalJob], ArrayLike | None]
 PRINTED = partial(CFL, similarities="every round")
@@ -64,7 +65,7 @@ class Toy:
 
     def step(self, algorithm: Algorithm, state: State, seed: int = 0) -> State:
         state = algorithm.round(state, self.view, np.random.default_rng((seed, state.round)))
-        self.view.retire(state.models, state.remembered)
+        self.view.harness.retire(state.models, state.remembered)
         return state
 
     def play(self, algorithm: Algorithm, rounds: int, seed: int = 0) -> State:
@@ -75,7 +76,7 @@ class Toy:
 
     def model(self, state: State, client: int) -> NDArray[np.float32]:
         (found,) = [c.model for c in state.clusters.values() if client in c.members]
-        return self.view.observe(found)
+        return self.view.harness.observe(found)
 
     def asked_in(self, round: int, work: str = "update") -> list[int]:
         return [client for r, w, client in self.asked if r == round and w == work]
@@ -222,7 +223,7 @@ def test_a_client_with_values_that_are_not_finite_is_left_out_of_its_round() -> 
     state = toy.play(algorithm, 1)
     np.testing.assert_array_equal(toy.model(state, 2), [2.0, 1.0])  # the mean of clients 1 and 3
     assert state.measured["0"].clients == (1, 3)
-    assert [(f.blame, "not finite" in f.reason) for f in toy.view.faults] == [(2, True)]
+    assert [(f.blame, "not finite" in f.reason) for f in toy.view.record.faults] == [(2, True)]
     state = toy.step(algorithm, state)
     assert state.measured["0"].clients == (1, 2, 3)
 
@@ -524,11 +525,11 @@ def test_newcomers_after_splits_descend_one_level_a_round() -> None:
     before = state
     state = toy.step(algorithm, state)
     assert state.waiting == {20: "00", 21: "01", 22: "01"}  # a zero update ties, and ties go to the second child
-    assert np.array_equal(starts[2, 20], toy.view.observe(before.tree["0"].model))  # it trains from the node's model
+    assert np.array_equal(starts[2, 20], toy.view.harness.observe(before.tree["0"].model))  # it trains from the node's model
     state = toy.step(algorithm, state)
     assert state.waiting == {}
     assert members(state) == {(1,), (2, 20), (3, 21), (4, 22)}
-    assert np.array_equal(starts[3, 20], toy.view.observe(before.tree["00"].model))
+    assert np.array_equal(starts[3, 20], toy.view.harness.observe(before.tree["00"].model))
     toy.step(algorithm, state)
     assert 20 in toy.asked_in(4)
 

@@ -15,9 +15,10 @@ from cloister.fl.metrics import adjusted_rand_index
 from cloister.fl.partition import LabelSwap
 from cloister.fl.simulation import Simulation
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
-from cloister.protocol.drivers.in_process import Frame
+from cloister.protocol.core.link import Frame
 from cloister.protocol.view.answers import Functionality, Gram, Model
-from cloister.protocol.view.asks import LocalJob, Protection
+from cloister.protocol.view.protection import Protection
+from cloister.protocol.view.work import LocalJob
 from cloister.scenario_file import load
 
 from .test_cfl import ALWAYS, FOUR, NEW, TWO_SIDES, Toy, constant, members, silent_in
@@ -27,7 +28,7 @@ QUICKSTART = load(str(Path(__file__).parents[1] / "examples" / "quickstart.py"))
 
 def grams(toy: Any) -> list[tuple[int, int]]:
     """Round and number of clients of every Gram matrix that the server was told."""
-    return [(e.round, len(e.about)) for e in toy.view.log if e.what == "gram" and e.recipient == "server"]
+    return [(e.round, len(e.about)) for e in toy.view.record.log if e.what == "gram" and e.recipient == "server"]
 
 
 def sketched(view: Any, k: int, rng: np.random.Generator) -> None:
@@ -239,7 +240,7 @@ def test_a_sum_that_is_lost_is_no_reason_to_ask_about_the_origin() -> None:
 
     toy = Losing(range(8), lambda job: [1.0, 0.1 * job.client, 0.2], 3, protection=Masked(floor=3))
     state = toy.play(CFL(thresholds=Absolute(eps1=0.0, eps2=1e9)), 1)
-    assert len(toy.view.below_floor) == 1
+    assert len(toy.view.record.below_floor) == 1
     for _ in range(3):
         state = toy.step(CFL(thresholds=Absolute(eps1=0.0, eps2=1e9)), state)
         assert state.measured["0"].rms is not None
@@ -287,7 +288,7 @@ def played(seed: int, k: int = 0, **changes: Any) -> tuple[Simulation, int, list
     for _ in range(scenario.rounds):
         simulation.step()
         splits += [m for m in simulation.state.measured.values() if m.split is not None]
-    about = [i for e in simulation.view.log if e.what == "gram" and e.recipient == "server" for i in e.about]
+    about = [i for e in simulation.view.record.log if e.what == "gram" and e.recipient == "server" for i in e.about]
     return simulation, max((about.count(i) for i in set(about)), default=0), splits
 
 

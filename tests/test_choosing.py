@@ -14,7 +14,8 @@ from cloister.protocol.core.errors import ProtocolError, Refused
 from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.roles import Deadline, Judge, Judged, Party, Persist, Received, Send
 from cloister.protocol.view.answers import Assignment, Functionality, Model, Sum, Weights
-from cloister.protocol.view.asks import LocalWork, Setup
+from cloister.protocol.view.protection import Setup
+from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.messages import Envelope, decode, encode
 
 RUN = bytes(range(16))
@@ -216,16 +217,16 @@ def test_every_protection_answers_choices(protection):
     view = opened(protection)
     chosen = view.choose(0, two_models(view), (1, 5, 9, 11))
     assert chosen == {1: "still", 5: "still", 9: "moved", 11: "moved"}
-    assert view.faults == []
+    assert view.record.faults == []
 
 
 @pytest.mark.parametrize("protection", PROTECTIONS, ids=repr)
 def test_what_is_disclosed_is_one_name_of_each_client_and_the_models_to_the_clients(protection):
     view = opened(protection)
     models = two_models(view)
-    known = len(view.log)
+    known = len(view.record.log)
     view.choose(0, models, (9, 1))
-    to_clients, to_server = view.log[known:]
+    to_clients, to_server = view.record.log[known:]
     assert (to_clients.recipient, to_clients.what, to_clients.about, to_clients.scalars) == ("clients", "choice", (1, 9), 4)
     assert (to_server.recipient, to_server.what, to_server.about, to_server.scalars) == ("server", "choice", (1, 9), 2)
     assert "name of the model" in to_server.words
@@ -249,8 +250,8 @@ def test_a_forged_choice_is_possible_and_looks_like_any_other():
     forged = opened(Plain(), lambda offer: 1 - nearest(offer) if offer.client == 9 else nearest(offer))
     assert honest.choose(0, two_models(honest), (1, 9)) == {1: "still", 9: "moved"}
     assert forged.choose(0, two_models(forged), (1, 9)) == {1: "still", 9: "still"}
-    assert forged.faults == []
-    assert [entry.as_dict() for entry in honest.log] == [entry.as_dict() for entry in forged.log]
+    assert forged.record.faults == []
+    assert [entry.as_dict() for entry in honest.record.log] == [entry.as_dict() for entry in forged.record.log]
 
 
 def test_who_does_not_answer_has_no_choice():
@@ -258,7 +259,7 @@ def test_who_does_not_answer_has_no_choice():
     assert view.choose(0, two_models(view), (1, 9)) == {9: "moved"}
     late = opened(Plain(), tap=lambda frame: [replace(frame, late=frame.kind == "Choice" and frame.sender == 1)])
     assert late.choose(0, two_models(late), (1, 9)) == {9: "moved"}
-    assert [fault.reason for fault in late.faults] == ["a choice after the deadline"]
+    assert [fault.reason for fault in late.record.faults] == ["a choice after the deadline"]
 
 
 @pytest.mark.parametrize("protection", PROTECTIONS, ids=repr)
@@ -267,7 +268,7 @@ def test_who_gives_no_choice_is_asked_again_in_the_next_round(protection):
     models = two_models(view)
     assert view.choose(0, models, (1, 9)) == {1: "still"}
     assert view.choose(1, models, (1, 9)) == {1: "still", 9: "moved"}
-    assert view.faults == []
+    assert view.record.faults == []
 
 
 def test_a_second_question_in_a_round_is_answered_by_nobody():
@@ -284,9 +285,9 @@ def test_a_restored_view_remembers_who_has_chosen(protection):
     models = two_models(first)
     first.choose(0, models, (1,))
     second = opened(protection)
-    second.restore(first.save(), [])
-    assert second.save() is not None
-    assert second.save().next_round == first.save().next_round
+    second.harness.restore(first.harness.save(), [])
+    assert second.harness.save() is not None
+    assert second.harness.save().next_round == first.harness.save().next_round
     assert second.choose(0, models, (1, 9)) == {9: "moved"}
 
 
@@ -294,7 +295,7 @@ def test_without_a_judgement_nothing_is_asked():
     view = opened(Plain(), judge=None)
     with pytest.raises(Refused, match="judge"):
         view.choose(0, {"a": Model("init")}, (1,))
-    assert view.log == []
+    assert view.record.log == []
 
 
 def test_equal_models_may_have_different_names():

@@ -14,7 +14,7 @@ import torch
 from cloister.fl.simulation import Simulation
 from cloister.fl.vector import load_vector
 from cloister.protocol import Masked, Permuted, Plain
-from cloister.protocol.view.asks import LocalJob
+from cloister.protocol.view.work import LocalJob
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.cluster_attacks import (
     Bridge,
@@ -238,7 +238,7 @@ def test_late_members_leave_no_trace_before_they_come(protection: Any) -> None:
 
     def answered() -> set[int]:
         """Under Masked they say that they take part, and then send nothing."""
-        return {i for entry in simulation.view.log if entry.what != "participation" for i in entry.about}
+        return {i for entry in simulation.view.record.log if entry.what != "participation" for i in entry.about}
 
     assert answered() == set(range(2, 10))
     simulation.step()

@@ -22,10 +22,12 @@ from cloister.fl.meters.participation import participation
 from cloister.fl.robust.averages import Mean
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.errors import Refused
-from cloister.protocol.drivers.in_process import Frame
+from cloister.protocol.core.link import Frame
 from cloister.protocol.view.account import Opened
 from cloister.protocol.view.answers import Assignment, BelowFloor, Model, Sum, Weights
-from cloister.protocol.view.asks import LocalJob, LocalWork, Protection, ServerView, Setup
+from cloister.protocol.view.asks import ServerView
+from cloister.protocol.view.protection import Protection, Setup
+from cloister.protocol.view.work import LocalJob, LocalWork
 
 RNG = np.random.default_rng(0)
 
@@ -214,7 +216,7 @@ def test_a_complete_sum_is_published_of_all_or_not_at_all(protection: Protection
         view = opened_view(protection)
         with pytest.raises(Refused, match="by_samples=False"):
             view.train_and_sum(0, {"0": start}, {"0": weights})
-        assert not any(e.what == "sums" for e in view.log)
+        assert not any(e.what == "sums" for e in view.record.log)
         return
     answer = opened_view(protection).train_and_sum(0, {"0": start}, {"0": weights})["0"]
     assert isinstance(answer, Sum)
@@ -225,8 +227,8 @@ def test_a_complete_sum_is_published_of_all_or_not_at_all(protection: Protection
         answer = view.train_and_sum(0, {"0": start}, {"0": weights})["0"]
         assert isinstance(answer, BelowFloor) or answer.clients == IDS
         if isinstance(answer, BelowFloor):
-            assert view.opened == []
+            assert view.record.opened == []
             assert answer.floor == 6
-            assert not any(e.what == "sums" and e.recipient == "clients" for e in view.log)
+            assert not any(e.what == "sums" and e.recipient == "clients" for e in view.record.log)
         answers.append(answer)
     assert any(isinstance(answer, BelowFloor) for answer in answers)

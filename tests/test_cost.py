@@ -27,12 +27,15 @@ from cloister.fl.scenario import PROTECTIONS, Scenario
 from cloister.fl.simulation import Simulation
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.errors import Refused
+from cloister.protocol.core.link import Frame
 from cloister.protocol.core.session import SERVER
 from cloister.protocol.drivers.dropouts import Dropouts
-from cloister.protocol.drivers.in_process import Frame, InProcess
+from cloister.protocol.drivers.in_process import InProcess
 from cloister.protocol.pairs.choices import DISTANCES, ONE_RELEASE, PER_PAIR, PUBLIC, ServerSamples
 from cloister.protocol.view.answers import Cost, Functionality
-from cloister.protocol.view.asks import LocalJob, LocalWork, Protection, ServerView, Setup
+from cloister.protocol.view.asks import ServerView
+from cloister.protocol.view.protection import Protection, Setup
+from cloister.protocol.view.work import LocalJob, LocalWork
 from cloister.scenario_file import load
 
 pytestmark = pytest.mark.sweeps
@@ -139,12 +142,12 @@ def test_a_run_that_trains_costs_the_same_bytes(protection: Protection, remember
     simulation = Simulation(scenario, None)
     for _ in range(3):
         simulation.step()
-    assert not simulation.view.faults
+    assert not simulation.view.record.faults
     load = replace(workload_of(scenario, None, None, None), rounds=3)
     assert (load.clients, load.parameters) == (6, 4810)
     found = measure(protection, load, SILENT)
     ours = tuple(map(sum, zip(*(traffic(phase) for phase in (found.setup, *found.rounds)), strict=True)))
-    theirs = (simulation.view.traffic.bytes_up, simulation.view.traffic.bytes_down)
+    theirs = (simulation.view.record.traffic.bytes_up, simulation.view.record.traffic.bytes_down)
     assert ours == pytest.approx(theirs, abs=6 * 3 * 2, rel=SIZES.get(type(protection), 0))  # a sample count varies by one byte
 
 
@@ -537,7 +540,7 @@ def test_the_load_of_a_scenario_is_that_of_its_run() -> None:
     ours = measure(Plain(), load, SILENT).rounds[0]
     at_once = Simulation(scenario, None)
     at_once.step()
-    theirs = (at_once.view.traffic.bytes_up, at_once.view.traffic.bytes_down)
+    theirs = (at_once.view.record.traffic.bytes_up, at_once.view.record.traffic.bytes_down)
     assert traffic(ours) == pytest.approx(theirs, abs=6 * 8)  # a session's name is a few bytes longer
     with pytest.raises(ValueError, match="what clients are compared by"):
         workload(PAIRS)

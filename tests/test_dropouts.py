@@ -10,7 +10,8 @@ from cloister.fl.scenario import described
 from cloister.protocol import Masked
 from cloister.protocol.drivers.dropouts import Dropouts
 from cloister.protocol.view.answers import Assignment, Model, Sum, Weights
-from cloister.protocol.view.asks import LocalWork, Setup
+from cloister.protocol.view.protection import Setup
+from cloister.protocol.view.work import LocalWork
 
 MEMBERS = tuple(range(1, 8))
 INITIAL = np.zeros(30, np.float32)
@@ -36,9 +37,9 @@ def play(dropouts, rounds):
         answered = view.train_and_sum(
             round, {"a": Assignment(Model("init"), MEMBERS, MEMBERS)}, {"a": Weights(dict.fromkeys(MEMBERS, 1.0))}
         )["a"]
-        assert isinstance(answered, Sum), view.faults
+        assert isinstance(answered, Sum), view.record.faults
         sums.append(answered.clients)
-        view.retire([Model("init")], [])
+        view.harness.retire([Model("init")], [])
     return sums, through
 
 

@@ -13,7 +13,8 @@ from cloister.protocol.core.session import SERVER
 from cloister.protocol.drivers.in_process import InProcess
 from cloister.protocol.drivers.roles import FRAMES, SESSIONS, Party, Received, Send
 from cloister.protocol.view.answers import Assignment, Model, Weights
-from cloister.protocol.view.asks import LocalWork, Setup
+from cloister.protocol.view.protection import Setup
+from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.messages import Envelope, Mean, Ready
 
 from .masked_sum_session import Play as MaskedPlay
@@ -54,14 +55,14 @@ def two_rounds(protection, tap, name="root"):
         answer = view.sums(updates, {name: Weights(ONES)})[name]
         rows.append((answer.clients, answer.weight))
         model = view.advance(model, answer)
-    return view, view.observe(model), rows
+    return view, view.harness.observe(model), rows
 
 
 @pytest.mark.parametrize("protection", PROTECTIONS, ids=lambda p: type(p).__name__)
 def test_a_haunted_network_changes_nothing_in_any_protection(protection):
     _, expected, whole = two_rounds(protection, None)
     view, found, rows = two_rounds(protection, Haunted())
-    assert not view.faults
+    assert not view.record.faults
     assert rows == whole
     np.testing.assert_allclose(found, expected, atol=1e-4)
 

@@ -171,7 +171,7 @@ def test_bad_parameters_are_refused() -> None:
 def test_rotated_digits_are_grouped_and_the_accuracy_is_the_oracles() -> None:
     found, oracle = played(DIGITS), played(replace(DIGITS, algorithm=Oracle()))
     assert ari(found) == 1.0
-    assert found.view.faults == []
+    assert found.view.record.faults == []
     assert abs(accuracy(found) - accuracy(oracle)) <= 0.01
 
 
@@ -185,7 +185,7 @@ def test_without_rotation_there_is_one_cluster() -> None:
 def test_other_protections_find_the_same_groups(protection: Any) -> None:
     found = played(replace(DIGITS, protection=protection, rounds=2))
     assert ari(found) == 1.0
-    assert not any("everything" in d.words for d in found.view.log)
+    assert not any("everything" in d.words for d in found.view.record.log)
 
 
 @pytest.mark.trains
@@ -193,7 +193,7 @@ def test_other_protections_find_the_same_groups(protection: Any) -> None:
 def test_a_public_embedding_is_enough_here(choice: Any) -> None:
     found = played(replace(DIGITS, algorithm=replace(DIGITS.algorithm, choice=choice), rounds=1))
     assert ari(found) == 1.0
-    assert not any("models" in d.words for d in found.view.log if d.what == "pairs")
+    assert not any("models" in d.words for d in found.view.record.log if d.what == "pairs")
 
 
 @pytest.mark.trains
@@ -262,7 +262,7 @@ def test_the_two_published_forms_run(form: EMDCFL) -> None:
     """Groups need more data than digits leave of ten per cent; the forms are told apart by what they release."""
     size = replace(form.size, limit=30, share=None)
     simulation = played(replace(DIGITS, algorithm=replace(form, size=size, eps=0.1), rounds=1))
-    assert simulation.view.faults == []
+    assert simulation.view.record.faults == []
     assert len(simulation.state.accepts) == 56
     pairs = form.choice
     assert (pairs.target, pairs.reference) == {PRINTED: ("train", "plain"), AS_PUBLISHED: ("validation", "apart")}[form]

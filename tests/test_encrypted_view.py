@@ -20,8 +20,9 @@ from cloister.protocol.drivers.dropouts import Dropouts
 from cloister.protocol.encrypted import client as encrypted_client
 from cloister.protocol.parts.gate import Rules
 from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Sum, Weights
-from cloister.protocol.view.asks import LocalWork, Setup
 from cloister.protocol.view.disclosure import totals
+from cloister.protocol.view.protection import Setup
+from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.messages import decode
 
 from .encrypted_session import made_once, reachable, secrets_in
@@ -66,7 +67,7 @@ def losing(kind, clients):
 
 
 def mean_of(view, answer):
-    return view.observe(view.advance(Model("init"), answer)).astype(np.float64) - INITIAL
+    return view.harness.observe(view.advance(Model("init"), answer)).astype(np.float64) - INITIAL
 
 
 def check(view, answer, weights, round=0):
@@ -98,9 +99,9 @@ def test_a_sum_is_that_of_the_clients_it_names_whatever_is_lost(kind, lost):
     survivors = {i: a for i, a in weights.items() if i not in gone}
     if not Rules(3).fit(survivors) or (lost == MEMBERS and kind != "Ready"):
         assert isinstance(answer, BelowFloor)
-        assert view.below_floor == [answer]
+        assert view.record.below_floor == [answer]
         known = {i: weights[i] for i in updates.clients}  # before anything was asked of them
-        assert not Rules(3).fit(known) or view.faults
+        assert not Rules(3).fit(known) or view.record.faults
         return
     assert set(answer.clients) == set(MEMBERS) - gone
     check(view, answer, weights)
@@ -122,7 +123,7 @@ def test_under_random_dropouts_every_answer_is_that_of_plain_for_the_same_surviv
         if isinstance(answer, Sum):
             check(view, answer, dict.fromkeys(MEMBERS, 1.0), round=round)
         else:
-            assert view.faults or len(updates.clients) < 3
+            assert view.record.faults or len(updates.clients) < 3
 
 
 def test_train_and_sum_adds_what_train_then_sums_adds_and_holds_nothing():
@@ -181,10 +182,10 @@ def test_what_cannot_be_encrypted_sits_out_and_is_recorded():
     assert updates.clients == (3, 4, 5)
     answer = view.sums(updates, {"a": Weights(dict.fromkeys(MEMBERS, 1.0))})["a"]
     assert answer.clients == (3, 4, 5)
-    assert sorted(f.blame for f in view.faults if f.rejected) == [1, 2]
+    assert sorted(f.blame for f in view.record.faults if f.rejected) == [1, 2]
     tiny = open_view(work=lambda jobs: ((j.client, LocalWork(update_of(j.client) * np.float32(1e-12), 1)) for j in jobs))
     assert tiny.train(0, root()) == {}
-    assert all("the norm is not 0" in f.reason for f in tiny.faults)
+    assert all("the norm is not 0" in f.reason for f in tiny.record.faults)
 
 
 @pytest.mark.parametrize("keys", ["run", "session"])
@@ -199,9 +200,9 @@ def test_inner_products_are_within_their_tolerance_and_norms_nearly_exact(keys, 
     assert np.all(np.abs(gram.matrix - clear @ clear.T) <= gram.tolerance * np.outer(norms, norms))
     assert np.array_equal(gram.matrix, gram.matrix.T)
     assert np.abs(np.sqrt(np.diag(gram.matrix)) / norms - 1).max() < 0.6e-3
-    sent = view.traffic.messages
+    sent = view.record.traffic.messages
     assert np.array_equal(gram.matrix, view.gram(updates, origin=True).matrix)
-    assert view.traffic.messages == sent, "nothing is opened twice"
+    assert view.record.traffic.messages == sent, "nothing is opened twice"
     gradients = view.train(0, root(), "gradient")["root"]
     clear = np.stack([update_of(i, 0, "gradient") for i in view.gram(gradients, origin=True).clients]).astype(np.float64)
     norms = np.linalg.norm(clear, axis=1)
@@ -225,12 +226,12 @@ def two_rounds(view, restored=None):
     kept = view.remember(first, (1, 3))
     mean = view.sums(first, {"m": Weights(dict.fromkeys(MEMBERS, 1.0))})["m"]
     model = view.advance(Model("init"), mean)
-    view.retire([model], [kept])
+    view.harness.retire([model], [kept])
     if restored is not None:
-        restored.restore(view.save(), [kept])
+        restored.restore(view.harness.save(), [kept])
         view = restored
     second = view.train(1, root(model=model.name))["root"]
-    return view, view.cosines(second, kept), view.observe(model)
+    return view, view.cosines(second, kept), view.harness.observe(model)
 
 
 @pytest.mark.slow
@@ -239,11 +240,11 @@ def test_memory_compares_rounds_under_one_key_and_goes_on_in_a_restored_view():
     clear = np.stack([update_of(i, 1) for i in MEMBERS] + [update_of(i, 0) for i in (1, 3)]).astype(np.float64)
     lengths = np.linalg.norm(clear, axis=1)
     assert np.abs(cosines - (clear[:5] @ clear[5:].T) / np.outer(lengths[:5], lengths[5:])).max() < 6 * np.sqrt(2 / 45)
-    assert view.log[-1].what == "gram(remember)"
+    assert view.record.log[-1].what == "gram(remember)"
     again, found, same = two_rounds(open_view(), open_view())
     assert np.abs(found - cosines).max() <= 1e-3  # a rounding apart, at most
     assert np.allclose(same, model, atol=1e-6)
-    assert again.traffic.messages == view.traffic.messages
+    assert again.traffic.messages == view.record.traffic.messages
     kept = view.remember(view.train(2, root(model=next(iter(view._models))))["root"], (1,))
     updates = view.train(3, root(model=next(iter(view._models))))["root"]
     view.cosines(updates, kept)
@@ -262,7 +263,7 @@ def test_keys_of_sessions_keep_nothing_across_rounds():
         view.accumulate(updates, {1: 1.0})
     view.gram(updates, origin=True)
     assert {name.round for name in view.server.keys} == {0}
-    view.retire([Model("init")], [])
+    view.harness.retire([Model("init")], [])
     assert not view.server.keys
     with pytest.raises(Refused, match="are gone"):
         view.gram(updates, origin=True)
@@ -305,15 +306,15 @@ def test_the_server_holds_no_update_no_model_no_seed_and_no_secret_key():
 def test_the_log_says_what_each_party_learned():
     view = open_view()
     updates = view.train(0, root())["root"]
-    assert [(d.what, d.about, d.scalars) for d in view.log] == [("participation", updates.clients, 0)]
+    assert [(d.what, d.about, d.scalars) for d in view.record.log] == [("participation", updates.clients, 0)]
     view.gram(updates, origin=True)
     view.sums(updates, {"root": Weights(dict.fromkeys(MEMBERS, 1.0))})
-    learned = {row["what"]: row["scalars"] for row in totals(view.log)["server"]}
+    learned = {row["what"]: row["scalars"] for row in totals(view.record.log)["server"]}
     sketched = {"ciphertexts of update sketches": 0, "gram": 15}
     assert learned == {"participation": 0, **sketched, "ciphertexts of updates": 0}
-    assert {row["what"]: row["scalars"] for row in totals(view.log)["clients"]} == {"sums": D + 1}
-    assert {row["what"]: row["scalars"] for row in totals(view.log)["key holder"]} == {"gram": 15}
-    assert "the seed that every client holds" in view.log[1].words
+    assert {row["what"]: row["scalars"] for row in totals(view.record.log)["clients"]} == {"sums": D + 1}
+    assert {row["what"]: row["scalars"] for row in totals(view.record.log)["key holder"]} == {"gram": 15}
+    assert "the seed that every client holds" in view.record.log[1].words
 
 
 def test_parameters_that_make_no_sense_are_refused_and_the_floor_holds_in_clients():
@@ -334,13 +335,13 @@ def test_a_handle_with_fewer_clients_compares_and_keeps_only_those():
     first = view.train(0, root())["root"]
     kept = view.remember(first, (1, 3, 5))
     fewer = replace(kept, clients=(3, 5))
-    view.retire([Model("init")], [fewer])
+    view.harness.retire([Model("init")], [fewer])
     second = view.train(1, root())["root"]
     assert view.cosines(second, fewer).shape == (5, 2)
     with pytest.raises(Refused, match="are gone"):
         view.cosines(second, kept)
-    assert set(view.save().remembered) == {kept.name}
-    assert len(view.save().remembered[kept.name]) == 2
+    assert set(view.harness.save().remembered) == {kept.name}
+    assert len(view.harness.save().remembered[kept.name]) == 2
 
 
 def played(protection, algorithm, rounds):
@@ -369,6 +370,6 @@ def played(protection, algorithm, rounds):
 )
 def test_algorithms_run_as_under_plain_where_the_similarities_allow_one_answer(algorithm):
     ours, plain = (played(protection, algorithm, 3) for protection in (Encrypted(k=2048, floor=2), Plain(floor=2)))
-    assert not ours.view.faults
+    assert not ours.view.record.faults
     for mine, others in zip(ours.state.models, plain.state.models, strict=True):
-        assert np.abs(ours.view.observe(mine) - plain.view.observe(others)).max() < 1e-6
+        assert np.abs(ours.view.harness.observe(mine) - plain.view.harness.observe(others)).max() < 1e-6

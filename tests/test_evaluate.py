@@ -320,7 +320,9 @@ def test_a_cell_says_what_memory_it_took_and_what_epsilon_its_noise_left() -> No
     empty = Spending(0, "client", "zero out", budget=100.0, delta=1e-3)
     one = empty + Release(dp_event.GaussianDpEvent(2.0), 1.0, "zero out", "client", "Gaussian", "one sum")
     ledgers = {(0, "client"): empty, (1, "client"): replace(one, client=1)}
-    shown: Any = SimpleNamespace(ledgers=ledgers, log=view.log, costs=view.costs, traffic=view.traffic, faults=view.faults)
+    shown: Any = SimpleNamespace(
+        ledgers=ledgers, log=view.record.log, costs=view.record.costs, traffic=view.record.traffic, faults=view.record.faults
+    )
     trial.simulation.view = shown
     noisy = clean_metrics(trial)
     assert noisy["epsilon"] == one.spent > empty.spent
@@ -490,7 +492,10 @@ def test_what_was_learned_and_what_it_cost_are_the_views_own_numbers() -> None:
     by_hand = Simulation(scenario, None)
     by_hand.step()
     by_hand.step()
-    assert (metrics["bytes_up"], metrics["bytes_down"]) == (by_hand.view.traffic.bytes_up, by_hand.view.traffic.bytes_down)
+    assert (metrics["bytes_up"], metrics["bytes_down"]) == (
+        by_hand.view.record.traffic.bytes_up,
+        by_hand.view.record.traffic.bytes_down,
+    )
     server = {(row["what"], row["times"]) for row in metrics["learned"]["server"]}
     assert ("sums", 2) in server
     assert not any(what == "updates" for what, _ in server)

@@ -21,7 +21,8 @@ from cloister.fl.vector import to_vector
 from cloister.protocol import Permuted, Plain
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.view.answers import Model
-from cloister.protocol.view.asks import LocalJob, LocalWork, Protection, Setup
+from cloister.protocol.view.protection import Protection, Setup
+from cloister.protocol.view.work import LocalJob, LocalWork
 
 UPDATES: Mapping[int, ArrayLike] = {3: [1.0, 0.0], 10: [0.0, 2.0], 42: [-4.0, 1.0]}
 SAMPLES = {3: 1, 10: 2, 42: 5}
@@ -47,8 +48,8 @@ def play(
     state: State = algorithm.init(Start(ids, groups or dict.fromkeys(ids, 0), Model("init")))
     for t in range(rounds):
         state = algorithm.round(state, view, np.random.default_rng(t))
-        view.retire(state.models, state.remembered)
-    return state, {i: view.observe(c.model) for c in state.clusters.values() for i in c.members}, asked
+        view.harness.retire(state.models, state.remembered)
+    return state, {i: view.harness.observe(c.model) for c in state.clusters.values() for i in c.members}, asked
 
 
 @pytest.mark.parametrize("protection", [Plain(), Permuted(floor=1)], ids=["plain", "permuted"])
@@ -171,10 +172,10 @@ def test_local_is_training_alone() -> None:
 @pytest.mark.trains
 def test_local_tells_the_server_nothing_and_sends_nothing() -> None:
     simulation = trained(replace(SMALL, algorithm=Local()))
-    assert simulation.view.log == []
-    assert simulation.view.traffic.messages == 0
+    assert simulation.view.record.log == []
+    assert simulation.view.record.traffic.messages == 0
     others = trained(SMALL)
-    assert {entry.recipient for entry in others.view.log} == {"server", "clients"}
+    assert {entry.recipient for entry in others.view.record.log} == {"server", "clients"}
 
 
 # --- composition ------------------------------------------------------------------------------------------------------

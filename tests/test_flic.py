@@ -27,9 +27,10 @@ from cloister.fl.run_folder import RunFolder
 from cloister.fl.scenario import Scenario
 from cloister.fl.training import Training
 from cloister.protocol import Masked, Permuted, Plain
-from cloister.protocol.drivers.in_process import Frame
+from cloister.protocol.core.link import Frame
 from cloister.protocol.view.answers import Functionality, Model, Remembered
-from cloister.protocol.view.asks import LocalJob, LocalOffer, LocalWork, Protection, Setup
+from cloister.protocol.view.protection import Protection, Setup
+from cloister.protocol.view.work import LocalJob, LocalOffer, LocalWork
 
 Answer = Callable[[LocalJob], ArrayLike | None]
 PRINTED = partial(FLIC, similarities="every round")
@@ -76,7 +77,7 @@ class Toy:
 
     def step(self, algorithm: Algorithm, state: Any, seed: int = 0) -> Any:
         state = algorithm.round(state, self.view, np.random.default_rng((seed, state.round)))
-        self.view.retire(state.models, state.remembered)
+        self.view.harness.retire(state.models, state.remembered)
         return state
 
     def play(self, algorithm: Algorithm, rounds: int, seed: int = 0) -> Any:
@@ -87,7 +88,7 @@ class Toy:
 
     def model(self, state: Any, client: int) -> NDArray[np.float32]:
         (found,) = [c.model for c in state.clusters.values() if client in c.members]
-        vector: NDArray[np.float32] = self.view.observe(found)
+        vector: NDArray[np.float32] = self.view.harness.observe(found)
         return vector
 
     def asked_in(self, round: int) -> list[int]:
@@ -202,7 +203,7 @@ def test_until_t_the_run_is_fedavg_bit_for_bit() -> None:
     state, other = flic.begin(ours), fedavg.begin(theirs)
     for _ in range(5):
         state, other = flic.step(ours, state), fedavg.step(theirs, other)
-        assert np.array_equal(flic.view.observe(state.models[0]), fedavg.view.observe(other.models[0]))
+        assert np.array_equal(flic.view.harness.observe(state.models[0]), fedavg.view.harness.observe(other.models[0]))
     assert flic.asked == fedavg.asked
 
 
@@ -218,10 +219,10 @@ def test_separated_clients_are_found_with_purity_one(protection: Protection) -> 
     found = [c.members for c in state.clusters.values()]
     assert len(found) == 3
     assert purity(found, {i: planted[i] for c in found for i in c}) == 1.0
-    before = {name: toy.view.observe(c.model).copy() for name, c in state.clusters.items()}
+    before = {name: toy.view.harness.observe(c.model).copy() for name, c in state.clusters.items()}
     state = toy.step(PRINTED(rounds_before=4, participation=0.9, sampling="random", least=4), state)
     for name, cluster in state.clusters.items():  # each goes on in its own direction
-        moved = toy.view.observe(cluster.model) - before[name]
+        moved = toy.view.harness.observe(cluster.model) - before[name]
         mean = np.mean([vectors[i] for i in cluster.members], axis=0)
         assert moved @ mean / np.linalg.norm(moved) / np.linalg.norm(mean) > 0.9
 
@@ -367,9 +368,9 @@ def test_after_t_nothing_is_compared() -> None:
     toy = Toy(range(6), constant(groups_of(100, 6, 2)), 100)
     algorithm = PRINTED(rounds_before=1)
     state = toy.step(algorithm, toy.begin(algorithm))
-    known = len(toy.view.log)
+    known = len(toy.view.record.log)
     toy.step(algorithm, state)
-    assert {entry.what for entry in toy.view.log[known:]} == {"updates", "sums"}
+    assert {entry.what for entry in toy.view.record.log[known:]} == {"updates", "sums"}
 
 
 UNSEEN = {**groups_of(100, 6, 2), 6: np.ones(100), 7: np.ones(100)}
@@ -392,7 +393,7 @@ def test_clients_that_were_never_sampled_choose_once_communities_differ() -> Non
     assert sorted(toy.offered) == [(6, 2), (7, 2)]
     assert members(state) == {(0, 2, 4, 6), (1, 3, 5, 7)}
     assert state.waiting == ()
-    assert {entry.words for entry in toy.view.log if entry.what == "choice" and entry.recipient == "server"} == {
+    assert {entry.words for entry in toy.view.record.log if entry.what == "choice" and entry.recipient == "server"} == {
         "the name of the model that serves it best"
     }
 
@@ -463,7 +464,7 @@ def test_a_state_that_was_written_and_read_goes_on_bit_for_bit(protection: Prote
     second = Toy(range(10), answer, 150, protection)
     read = from_plain(State, to_plain(state))
     assert read == state
-    second.view.restore(first.view.save(), read.remembered)
+    second.view.harness.restore(first.view.harness.save(), read.remembered)
     for _ in range(4):
         state, read = first.step(algorithm, state), second.step(algorithm, read)
         assert to_plain(state) == to_plain(read)

@@ -17,7 +17,7 @@ from cloister.fl.run_folder import RunFolder
 from cloister.fl.separation import cosine_similarity
 from cloister.protocol import Masked, Permuted, Plain
 from cloister.protocol.view.answers import Functionality
-from cloister.protocol.view.asks import Protection
+from cloister.protocol.view.protection import Protection
 from cloister.scenario_file import load
 
 from .test_flic import SMALL, Toy, constant, groups_of, members, never
@@ -27,7 +27,7 @@ PROTECTIONS = [Plain(), Permuted(), Masked(sketch=256)]
 
 
 def asked(toy: Toy) -> list[tuple[int, str, tuple[int, ...]]]:
-    return [(e.round, e.what, e.about) for e in toy.view.log if e.what.startswith("gram") and e.recipient == "server"]
+    return [(e.round, e.what, e.about) for e in toy.view.record.log if e.what.startswith("gram") and e.recipient == "server"]
 
 
 def test_what_it_needs() -> None:
@@ -139,7 +139,7 @@ def test_a_state_that_was_written_and_read_goes_on_bit_for_bit(protection: Prote
     state = one.play(algorithm, 2)
     read = from_plain(State, to_plain(state))
     assert read == state
-    other.view.restore(one.view.save(), read.remembered)
+    other.view.harness.restore(one.view.harness.save(), read.remembered)
     for _ in range(3):
         state, read = one.step(algorithm, state), other.step(algorithm, read)
         assert to_plain(state) == to_plain(read)

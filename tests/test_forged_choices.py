@@ -15,7 +15,7 @@ from cloister.fl.simulation import Simulation
 from cloister.fl.training import Training
 from cloister.fl.vector import to_vector
 from cloister.protocol import Masked, Permuted, Plain
-from cloister.protocol.view.asks import LocalOffer
+from cloister.protocol.view.work import LocalOffer
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.cluster_timing import late_assignment
 from cloister.threat_models.forged_choices import Pretended, SameAs, WorstModel, losses

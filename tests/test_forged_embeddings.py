@@ -78,7 +78,7 @@ def test_with_data_like_the_targets_a_client_is_joined_under_every_choice(pose: 
     found, trial = attacked(forger(pose), choice)
     assert found == INSIDE
     assert clusters(trial) == [(0, 4, 5, 6, 7), (1, 2, 3)]
-    assert not trial.simulation.view.faults
+    assert not trial.simulation.view.record.faults
 
 
 @pytest.mark.trains
@@ -94,7 +94,7 @@ def test_noise_on_a_mean_that_keeps_the_groups_does_not_stop_it() -> None:
     found, trial = attacked(forger(Disguised(turned)), MeanSketch(noise=noise), **changes)
     assert clusters(attacked(None, MeanSketch(noise=noise), **changes)[1]) == [(0, 1, 2, 3), (4, 5, 6, 7)]
     assert found == INSIDE
-    assert all(ledger.spent > 0 for ledger in trial.simulation.view.ledgers.values())
+    assert all(ledger.spent > 0 for ledger in trial.simulation.view.record.ledgers.values())
 
 
 @pytest.mark.trains

@@ -27,7 +27,7 @@ from cloister.fl.robust.spectral import CAF
 from cloister.fl.robust.weiszfeld import CenteredClipping, GeometricMedian
 from cloister.protocol import Masked, Permuted
 from cloister.protocol.view.answers import Functionality, Model
-from cloister.protocol.view.asks import LocalJob
+from cloister.protocol.view.work import LocalJob
 
 from .test_flic import Toy, members
 
@@ -141,7 +141,7 @@ def test_a_majority_that_votes_for_the_worst_has_it_to_itself() -> None:
 
     def forged(round: int, models: Any, clients: Any) -> dict[int, str]:
         said = dict(choose(round, models, clients))
-        worst = max(models, key=lambda name: float(np.linalg.norm(toy.view.observe(models[name]) - WANT)))
+        worst = max(models, key=lambda name: float(np.linalg.norm(toy.view.harness.observe(models[name]) - WANT)))
         return said | {i: worst for i in clients if i < 12}
 
     toy.view.choose = forged
@@ -182,7 +182,7 @@ def test_it_asks_for_sums_choices_and_gram_matrices_and_keeps_no_update() -> Non
     state = toy.play(HARDENED, 12)
     assert HARDENED.needs == {Functionality.SUMS, Functionality.GRAM_ORIGIN, Functionality.CHOICE}
     assert state.remembered == ()
-    assert not {entry.what for entry in toy.view.log} & {"cosines", "memory", "history"}
+    assert not {entry.what for entry in toy.view.record.log} & {"cosines", "memory", "history"}
 
 
 # --- lengths ----------------------------------------------------------------------------------------------------------
@@ -324,7 +324,7 @@ def test_a_state_that_was_written_and_read_goes_on_bit_for_bit(stop: int) -> Non
     toys = [Toy(range(20), minus_gradient(range(9)), D, wants=everybody_wants()) for _ in range(2)]
     state = toys[0].play(HARDENED, stop)
     read = from_plain(State, to_plain(state))
-    toys[1].view.restore(toys[0].view.save(), read.remembered)
+    toys[1].view.harness.restore(toys[0].view.harness.save(), read.remembered)
     for _ in range(5):
         state, read = toys[0].step(HARDENED, state), toys[1].step(HARDENED, read)
         assert to_plain(state) == to_plain(read)

@@ -8,11 +8,11 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 import pytest
+from cloister.protocol.upload_view import UploadView
 
 from cloister.crypto.orthonormal import HadamardRotation, Permutation, SignedPermutation
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
-from cloister.protocol.core.errors import ProtocolError, Refused
-from cloister.protocol.drivers.in_process import Fault
+from cloister.protocol.core.errors import Fault, ProtocolError, Refused
 from cloister.protocol.encrypted.keys import TRIES
 from cloister.protocol.encrypted.view import EncryptedView
 from cloister.protocol.masked.graph import solve
@@ -20,7 +20,6 @@ from cloister.protocol.masked.view import MaskedView
 from cloister.protocol.masked.weighing import COARSEST
 from cloister.protocol.parts.gate import Rules
 from cloister.protocol.two_servers.view import TwoServerView
-from cloister.protocol.upload_view import UploadView
 from cloister.protocol.view.answers import Assignment, BelowFloor, Model, Sum, Weights
 
 from .ideal_functionality import Case, Drive, NotIdeal, overlaps
@@ -135,7 +134,7 @@ def test_every_pattern_of_dropouts_over_the_stages_of_five_clients():
 def test_random_questions_over_rounds_with_random_losses(case, n):
     drive = Drive(case, tuple(range(0, 3 * n, 3)), seed=n)
     drive.some_rounds(25)
-    assert drive.view.log
+    assert drive.view.record.log
 
 
 @pytest.mark.slow
@@ -317,7 +316,7 @@ def test_the_questions_reach_every_outcome():
     drive = Counting(Case(Plain(floor=2)), tuple(range(3)), seed=0)
     drive.some_rounds(150)
     assert seen == {"Sum", "BelowFloor", "nothing", "handle", "no handle", "cosines", "median"}
-    reasons = {fault.reason for fault in drive.view.faults}
+    reasons = {fault.reason for fault in drive.view.record.faults}
     assert "an upload after the deadline" in reasons
     assert "a second upload in one session" not in reasons, "the network replays, and a duplicate is no fault"
 
@@ -521,8 +520,8 @@ def without_weights(view, answer, weights, updates):
 def withheld(view, answer, weights, updates):
     if not weights.times_samples or not isinstance(answer, Sum):
         return answer
-    view.below_floor.append(BelowFloor(answer.name, answer.clients, 3))
-    return view.below_floor[-1]
+    view.record.below_floor.append(BelowFloor(answer.name, answer.clients, 3))
+    return view.record.below_floor[-1]
 
 
 def noisy(view, answer, weights, updates):

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement, product
 
 import pytest
+from cloister.protocol.upload_view import UploadView
 
 from cloister.protocol import Encrypted, Masked, Plain
 from cloister.protocol.encrypted.view import EncryptedView
 from cloister.protocol.masked.view import MaskedView
-from cloister.protocol.upload_view import UploadView
 from cloister.protocol.view.answers import BelowFloor, Sum
 
 from .ideal_functionality import Case, Drive, NotIdeal
@@ -151,7 +151,7 @@ def withheld(view, answers, updates, weights):
     for r, a in answers.items():
         if isinstance(a, Sum):
             answers[r] = BelowFloor(a.name, a.clients, view._least)
-            view.below_floor.append(answers[r])
+            view.record.below_floor.append(answers[r])
     return answers
 
 

@@ -7,7 +7,7 @@ import pytest
 
 HEAVY = ("torch", "scipy", "tenseal", "dp_accounting", "matplotlib", "sklearn", "networkx", "ot")
 CLIENTS = (
-    "cloister.protocol.parts.participant",
+    "cloister.protocol.work.participant",
     "cloister.protocol.masked.member",
     "cloister.protocol.two_servers.upload",
     "cloister.protocol.encrypted.client",

@@ -14,7 +14,7 @@ from cloister.fl.checkpoint import latest, read
 from cloister.fl.experiment import run
 from cloister.fl.population import Examples
 from cloister.fl.simulation import Simulation
-from cloister.protocol.view.asks import LocalJob
+from cloister.protocol.view.work import LocalJob
 from cloister.threat_models.a3fl import A3FL, PIXELS
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.attack_metrics import attack_success

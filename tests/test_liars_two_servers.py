@@ -12,10 +12,10 @@ from cloister.fl.partition import Iid
 from cloister.fl.robust.krum import MultiKrum
 from cloister.fl.simulation import Simulation
 from cloister.protocol import Encrypted, Masked, Plain, TwoServer
-from cloister.protocol.drivers.in_process import Frame
+from cloister.protocol.core.link import Frame
 from cloister.protocol.two_servers.messages import Coin, Opening
 from cloister.protocol.two_servers.questions import projection_key
-from cloister.protocol.view.asks import Protection
+from cloister.protocol.view.protection import Protection
 from cloister.protocol.wire.messages import decode
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.attack import LoneAttack

@@ -6,16 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cloister.protocol.held_view import Question
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol import Masked
 from cloister.protocol.core.session import Session
-from cloister.protocol.held_view import Question
 from cloister.protocol.masked import sessions
 from cloister.protocol.masked.graph import agreed
 from cloister.protocol.masked.terms import Policy, Terms
 from cloister.protocol.view.answers import Assignment, BelowFloor, Model, Sum, Weights
-from cloister.protocol.view.asks import LocalJob, LocalWork, Setup
+from cloister.protocol.view.protection import Setup
+from cloister.protocol.view.work import LocalJob, LocalWork
 
 CLIENTS, D = tuple(range(6)), 40
 MEAN = Weights(dict.fromkeys(CLIENTS, 1.0))
@@ -60,8 +61,8 @@ def test_clients_find_out_for_themselves_what_a_sum_is_of(weights: Weights, stre
     assert isinstance(answer, Sum)
     counts = np.array([5 + i % 2 if weights.times_samples else 1 for i in CLIENTS], float)
     expected = counts @ np.stack([update(i) for i in CLIENTS]) / counts.sum()
-    assert np.abs(view.observe(view.advance(Model("init"), answer)) - expected).max() <= answer.error + 1e-6
-    assert not view.faults
+    assert np.abs(view.harness.observe(view.advance(Model("init"), answer)) - expected).max() <= answer.error + 1e-6
+    assert not view.record.faults
     assert not any(member.instead for member in view._maskers.values())
 
 
@@ -84,7 +85,7 @@ def test_clients_give_nothing_on_terms_that_are_not_of_their_work(
     updates = view.train(0, {"0": START})["0"]
     planning(monkeypatch, **changes)
     assert isinstance(view.sums(updates, {"0": MEAN})["0"], BelowFloor)
-    told = [fault for fault in view.faults if reason in fault.reason]
+    told = [fault for fault in view.record.faults if reason in fault.reason]
     assert len(told) == len(CLIENTS)
 
 
@@ -102,7 +103,7 @@ def test_a_sum_by_samples_is_not_given_to_without_the_sums_of_weights_before_it(
 
     monkeypatch.setattr(view, "_mask", without)
     assert isinstance(view.sums(updates, {"0": COUNTED})["0"], BelowFloor)
-    assert any("without sums of the weights before it" in fault.reason for fault in view.faults)
+    assert any("without sums of the weights before it" in fault.reason for fault in view.record.faults)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +117,9 @@ def test_clients_take_the_masking_graph_that_they_find_themselves(changes: Any, 
     updates = view.train(0, {"0": START})["0"]
     planning(monkeypatch, **changes)
     assert isinstance(view.sums(updates, {"0": MEAN})["0"], BelowFloor)
-    told = [fault for fault in view.faults if "are found for 6 clients" in fault.reason or "two survivor sets" in fault.reason]
+    told = [
+        fault for fault in view.record.faults if "are found for 6 clients" in fault.reason or "two survivor sets" in fault.reason
+    ]
     assert {fault.blame for fault in told} == {-1}
     assert len(told) == len(CLIENTS)
 
@@ -147,6 +150,6 @@ def test_weights_of_one_update_are_summed_among_the_same_clients_only() -> None:
     assert isinstance(view.sums(updates, {"0": COUNTED})["0"], Sum)
     fewer = Question("again@0", updates, 5, dict.fromkeys(CLIENTS[1:], 1.0), True, CLIENTS)
     assert view._weigh([fewer]) == {}
-    told = [fault for fault in view.faults if "among other peers" in fault.reason]
+    told = [fault for fault in view.record.faults if "among other peers" in fault.reason]
     assert len(told) == len(CLIENTS) - 1
     assert view._weigh([Question("again@0", updates, 6, dict.fromkeys(CLIENTS, 1.0), True, CLIENTS)])

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cloister.protocol.masked.noise_view import Noise
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.fl.algorithms.fedavg import FedAvg
@@ -20,14 +21,14 @@ from cloister.fl.scenario import Scenario, changed, described
 from cloister.fl.training import Training
 from cloister.protocol import Masked
 from cloister.protocol.core.errors import Refused
-from cloister.protocol.drivers.in_process import Frame
+from cloister.protocol.core.link import Frame
 from cloister.protocol.masked.gaussian_solver import Target, solve
-from cloister.protocol.masked.noise_view import Noise
 from cloister.protocol.masked.view import MaskedView
 from cloister.protocol.privacy.gaussian import gaussian_epsilon
 from cloister.protocol.privacy.ledger import Ledger
 from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Sum, Weights
-from cloister.protocol.view.asks import LocalWork, Setup
+from cloister.protocol.view.protection import Setup
+from cloister.protocol.view.work import LocalWork
 from cloister.report import write_report
 
 D = 90
@@ -66,7 +67,7 @@ def summed(view: MaskedView, round: int, members: tuple[int, ...] = MEMBERS) -> 
 
 
 def mean_in(view: MaskedView, answer: Sum) -> Any:
-    return view.observe(view.advance(Model("init"), answer)).astype(np.float64)
+    return view.harness.observe(view.advance(Model("init"), answer)).astype(np.float64)
 
 
 def losing(kind: str, clients: set[int]) -> Callable[[Frame], list[Frame]]:
@@ -112,7 +113,7 @@ def test_longer_updates_are_scaled_down_to_the_norm_and_no_clip_is_asked() -> No
     short = [update_of(i) / np.linalg.norm(update_of(i)) / 2 for i in MEMBERS]
     assert np.linalg.norm(mean_in(view, answer) - np.mean(short, axis=0)) < answer.error + 6 * answer.noise * D**0.5
     assert answer.noise < 1e-3
-    assert not view.faults
+    assert not view.record.faults
 
 
 def test_any_equal_weights_give_the_same_mean() -> None:
@@ -129,14 +130,14 @@ def test_any_equal_weights_give_the_same_mean() -> None:
 
 def test_epsilon_is_that_of_the_ledger_module_and_dropouts_raise_it() -> None:
     view = open_view()
-    assert all(ledger.spent == 0 for ledger in view.ledgers.values())
+    assert all(ledger.spent == 0 for ledger in view.record.ledgers.values())
     summed(view, 0)
-    assert view.ledgers.keys() == {(i, "client") for i in MEMBERS}
-    for ledger in view.ledgers.values():
+    assert view.record.ledgers.keys() == {(i, "client") for i in MEMBERS}
+    for ledger in view.record.ledgers.values():
         assert ledger.spent == epsilon_of((8,))
     seven = open_view(tap=losing("MaskedInput", {3}))
     summed(seven, 0)
-    spent = {i: ledger.spent for (i, _), ledger in seven.ledgers.items()}
+    spent = {i: ledger.spent for (i, _), ledger in seven.record.ledgers.items()}
     assert spent.pop(3) == epsilon_of((6,)), "who sent an input and signed nothing keeps what it reserved"
     assert set(spent.values()) == {epsilon_of((7,))}
     assert epsilon_of((8,)) < epsilon_of((7,)) < epsilon_of((6,))
@@ -146,20 +147,20 @@ def test_the_target_holds_with_all_the_dropouts_that_it_was_solved_for_and_not_a
     view = open_view(tap=losing("MaskedInput", {3, 5}))
     for round in range(3):
         assert isinstance(summed(view, round), Sum)
-    assert all(5.9 < ledger.spent <= 6 for ledger in view.ledgers.values())
-    before, log = view.ledgers, list(view.log)
+    assert all(5.9 < ledger.spent <= 6 for ledger in view.record.ledgers.values())
+    before, log = view.record.ledgers, list(view.record.log)
     with pytest.raises(Refused, match=r"0 clients can pay .* past its budget of 6 at delta 0.0001") as refusal:
         summed(view, 3)
     assert "\n" not in str(refusal.value)
-    assert view.ledgers == before
-    assert [d.what for d in view.log[len(log) :]] == ["participation"]
+    assert view.record.ledgers == before
+    assert [d.what for d in view.record.log[len(log) :]] == ["participation"]
 
 
 def test_rounds_without_dropouts_leave_budget_for_more_rounds() -> None:
     view = open_view(Masked(noise=replace(NOISE, rounds=8)))
     for round in range(9):
         assert isinstance(summed(view, round), Sum)
-    assert all(5 < ledger.spent <= 6 for ledger in view.ledgers.values())
+    assert all(5 < ledger.spent <= 6 for ledger in view.record.ledgers.values())
 
 
 def test_who_cannot_pay_sits_out_and_the_others_go_on() -> None:
@@ -169,20 +170,20 @@ def test_who_cannot_pay_sits_out_and_the_others_go_on() -> None:
     answer = summed(view, 3)
     assert isinstance(answer, Sum)
     assert answer.clients == MEMBERS[4:]
-    assert {f.blame for f in view.faults if f.rejected and "past its budget" in f.reason} == set(MEMBERS[:4])
-    assert view.ledgers[8, "client"].spent == epsilon_of((4,), 4)
+    assert {f.blame for f in view.record.faults if f.rejected and "past its budget" in f.reason} == set(MEMBERS[:4])
+    assert view.record.ledgers[8, "client"].spent == epsilon_of((4,), 4)
 
 
 def test_more_dropouts_than_allowed_open_nothing_and_what_was_not_sent_is_not_paid_for() -> None:
     view = open_view(tap=losing("MaskKeys", {1, 2, 3}))
     assert isinstance(summed(view, 0), BelowFloor)
-    assert all(ledger.spent == 0 for ledger in view.ledgers.values())
+    assert all(ledger.spent == 0 for ledger in view.record.ledgers.values())
     late = open_view(tap=losing("MaskedInput", {1, 2, 3}))
     assert isinstance(summed(late, 0), BelowFloor)
-    assert all(ledger.spent == epsilon_of((6,)) for ledger in late.ledgers.values())
+    assert all(ledger.spent == epsilon_of((6,)) for ledger in late.record.ledgers.values())
     signed = open_view(tap=losing("Reveal", set(MEMBERS)))
     assert isinstance(summed(signed, 0), BelowFloor)
-    assert all(ledger.spent == epsilon_of((8,)) for ledger in signed.ledgers.values())
+    assert all(ledger.spent == epsilon_of((8,)) for ledger in signed.record.ledgers.values())
 
 
 def test_clusters_of_any_size_cost_the_same() -> None:
@@ -191,8 +192,10 @@ def test_clusters_of_any_size_cost_the_same() -> None:
     answers = view.train_and_sum(0, work, {name: uniform(a.members) for name, a in work.items()})
     assert {answer.clients for answer in answers.values()} == {(1, 2, 3), (4, 5, 6, 7, 8)}
     one = solve(replace(TARGET, clients=3, dropouts=0)).release(3, "zero out")
-    assert view.ledgers[1, "client"].spent == (Ledger(0, "client", "zero out", 9.0, 1e-4) + one).spent
-    assert view.ledgers[8, "client"].spent < view.ledgers[1, "client"].spent < 6, "one of five may drop out, and did not"
+    assert view.record.ledgers[1, "client"].spent == (Ledger(0, "client", "zero out", 9.0, 1e-4) + one).spent
+    assert view.record.ledgers[8, "client"].spent < view.record.ledgers[1, "client"].spent < 6, (
+        "one of five may drop out, and did not"
+    )
 
 
 # --- what is refused, and what is said ----------------------------------------------------------------------------------------
@@ -213,24 +216,24 @@ def test_sums_that_the_noise_does_not_cover_are_refused() -> None:
     gradients = view.train(0, root(), "gradient")["root"]
     with pytest.raises(Refused, match="one a round"):
         view.sums(gradients, {"b": uniform()})
-    assert all(ledger.spent == epsilon_of((8,)) for ledger in view.ledgers.values())
+    assert all(ledger.spent == epsilon_of((8,)) for ledger in view.record.ledgers.values())
 
 
 def test_what_is_disclosed_beside_the_sums_is_named_as_not_covered() -> None:
     beside = replace(NOISE, acknowledge=("gram(origin)", "gram(remember)"))
     view = open_view(replace(NOISY, keys="run", noise=beside))
     summed(view, 0)
-    told = view.ledgers[1, "client"].not_covered
+    told = view.record.ledgers[1, "client"].not_covered
     assert told == ("which cluster it was put in, and how many clients that has", "who took part and who survived")
     updates = view.train(1, root())["root"]
     kept = view.remember(updates, MEMBERS)
     view.cosines(updates, kept)
     view.gram(updates, origin=True)
-    more = view.ledgers[1, "client"].not_covered[2:]
+    more = view.record.ledgers[1, "client"].not_covered[2:]
     assert [words for words in more if "sketch" in words or "secret linear measurements" in words]
     assert {"noisy inner products and norms of the updates", "noisy inner products with updates of earlier rounds"} <= set(more)
     assert not any("sum" in words for words in more)
-    assert not open_view(Masked()).ledgers
+    assert not open_view(Masked()).record.ledgers
 
 
 def test_noise_that_cannot_be_is_refused_when_the_view_is_opened() -> None:
@@ -249,16 +252,16 @@ def test_a_restored_view_goes_on_with_the_budget_that_is_left() -> None:
     view = open_view()
     summed(view, 0)
     again = open_view()
-    again.restore(view.save(), [])
-    assert again.ledgers == view.ledgers
-    assert json.loads(json.dumps(view.save().ledgers)) == list(view.save().ledgers)
+    again.restore(view.harness.save(), [])
+    assert again.ledgers == view.record.ledgers
+    assert json.loads(json.dumps(view.harness.save().ledgers)) == list(view.harness.save().ledgers)
     for round in (1, 2):
         assert np.array_equal(*(mean_in(v, summed(v, round)) for v in (view, again)))  # type: ignore[arg-type]
-    assert again.ledgers == view.ledgers
-    spent = view.save()
+    assert again.ledgers == view.record.ledgers
+    spent = view.harness.save()
     forged = [{**plain, "budget": 1.0} for plain in spent.ledgers]
     with pytest.raises(ValueError, match="past its budget"):
-        open_view().restore(replace(spent, ledgers=forged), [])
+        open_view().harness.restore(replace(spent, ledgers=forged), [])
 
 
 PRIVATE = Scenario(

@@ -11,8 +11,9 @@ from cloister.protocol import Masked
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.parts.gate import Rules
 from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Sum, Weights
-from cloister.protocol.view.asks import LocalWork, Setup
 from cloister.protocol.view.disclosure import totals
+from cloister.protocol.view.protection import Setup
+from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.messages import decode
 
 D = 90
@@ -51,7 +52,7 @@ def losing(kind, clients):
 
 
 def mean_of(view, answer):
-    return view.observe(view.advance(Model("init"), answer)).astype(np.float64) - INITIAL
+    return view.harness.observe(view.advance(Model("init"), answer)).astype(np.float64) - INITIAL
 
 
 def check(view, answer, weights, times_samples=False, round=0):
@@ -77,8 +78,8 @@ def test_a_sum_is_that_of_the_clients_it_names_whatever_is_lost(kind, lost, time
     answer = view.sums(updates, {"root": Weights(weights, times_samples)})["root"]
     if isinstance(answer, BelowFloor):
         assert len(lost) > 1
-        assert view.below_floor == [answer]
-        assert not Rules(3).fit({i: weights[i] for i in updates.clients}) or view.faults
+        assert view.record.below_floor == [answer]
+        assert not Rules(3).fit({i: weights[i] for i in updates.clients}) or view.record.faults
         return
     gone = set(lost) if kind in STAGES[:4] else set()
     assert set(answer.clients) == set(MEMBERS) - gone
@@ -159,7 +160,7 @@ def test_clients_themselves_refuse_a_second_survivor_set_for_the_same_updates():
     check(view, view.sums(updates, {"a": Weights(everyone)})["a"], everyone)
     gone.add(1)
     assert isinstance(view.sums(updates, {"b": Weights(other)})["b"], BelowFloor)
-    assert any("survivor set" in fault.reason for fault in view.faults)
+    assert any("survivor set" in fault.reason for fault in view.record.faults)
 
 
 def test_what_exceeds_the_public_bounds_sits_out_and_is_recorded():
@@ -174,7 +175,7 @@ def test_what_exceeds_the_public_bounds_sits_out_and_is_recorded():
     assert updates.clients == (1, 5, 6, 7)
     answer = view.sums(updates, {"a": Weights(dict.fromkeys(MEMBERS, 1.0), times_samples=True)})["a"]
     assert answer.clients == (1, 6, 7)
-    assert {f.blame: f.reason.split(",")[0] for f in view.faults if f.rejected} == {
+    assert {f.blame: f.reason.split(",")[0] for f in view.record.faults if f.rejected} == {
         2: "an update reaches 4.5",
         3: "the vector is not finite",
         4: "the vector is not finite",
@@ -197,16 +198,16 @@ def test_inner_products_are_within_their_tolerance(lost):
     clear, scale = exact([update_of(i) for i in gram.clients])
     assert np.all(np.abs(gram.matrix - clear) <= gram.tolerance * scale)
     assert np.abs(gram.matrix - clear).max() / scale.max() > 1e-3, "45 measurements of 90 coordinates are noisy"
-    sent = view.traffic.messages
+    sent = view.record.traffic.messages
     assert np.array_equal(gram.matrix, view.gram(updates, origin=True).matrix)
-    assert view.traffic.messages == sent, "sketches are asked for once"
+    assert view.record.traffic.messages == sent, "sketches are asked for once"
 
 
 def test_memory_compares_rounds_under_one_secret_and_not_under_many():
     view = open_view(RUN_KEYS)
     first = view.train(0, root())["root"]
     kept = view.remember(first, (1, 3, 5))
-    view.retire([Model("init")], [kept])
+    view.harness.retire([Model("init")], [kept])
     second = view.train(1, root())["root"]
     clear = np.stack([update_of(i, 1) for i in MEMBERS] + [update_of(i, 0) for i in (1, 3, 5)]).astype(np.float64)
     expected = np.corrcoef(clear)[:7, 7:]
@@ -290,10 +291,10 @@ def test_neither_the_server_nor_any_frame_to_it_holds_an_update_or_a_count():
 def test_the_log_says_what_the_server_learned():
     view = open_view()
     updates = view.train(0, root())["root"]
-    assert [(d.what, d.about, d.scalars) for d in view.log] == [("participation", updates.clients, 0)]
+    assert [(d.what, d.about, d.scalars) for d in view.record.log] == [("participation", updates.clients, 0)]
     view.gram(updates, origin=True)
     view.sums(updates, {"root": Weights(dict.fromkeys(MEMBERS, 1.0))})
-    learned = {row["what"]: row["scalars"] for row in totals(view.log)["server"]}
+    learned = {row["what"]: row["scalars"] for row in totals(view.record.log)["server"]}
     assert learned == {"participation": 0, "sketches": 7 * 45, "gram": 28, "sums": D + 1}
 
 
@@ -303,22 +304,22 @@ def test_a_restored_view_goes_on_the_same_and_spends_no_round_twice():
         for round in rounds:
             updates = view.train(round, {"root": Assignment(model, MEMBERS, MEMBERS)})["root"]
             model = view.advance(model, view.sums(updates, {"root": Weights(dict.fromkeys(MEMBERS, 1.0))})["root"])
-            view.retire([model], [])
+            view.harness.retire([model], [])
         return model
 
     whole = open_view()
-    expected = whole.observe(play(whole, range(3)))
+    expected = whole.harness.observe(play(whole, range(3)))
     view = open_view()
     model = play(view, range(2))
     again = open_view()
-    again.restore(view.save(), [])
+    again.harness.restore(view.harness.save(), [])
     updates = again.train(2, {"root": Assignment(model, MEMBERS, MEMBERS)})["root"]
     answer = again.sums(updates, {"root": Weights(dict.fromkeys(MEMBERS, 1.0))})["root"]
-    assert np.array_equal(again.observe(again.advance(model, answer)), expected)
+    assert np.array_equal(again.harness.observe(again.advance(model, answer)), expected)
     replay = open_view()
-    replay.restore(again.save(), [])
+    replay.harness.restore(again.harness.save(), [])
     assert replay.train(2, {"root": Assignment(model, MEMBERS, MEMBERS)}) == {}
-    assert {f.reason for f in replay.faults} == {"a task for a round already answered"}
+    assert {f.reason for f in replay.record.faults} == {"a task for a round already answered"}
 
 
 def test_a_round_of_a_pair_is_below_the_floor_and_parameters_that_make_no_sense_are_refused():
@@ -348,7 +349,7 @@ def test_losses_at_two_stages_at_once(pair):
     if isinstance(answer, Sum):
         check(view, answer, weights)
     else:
-        assert view.faults
+        assert view.record.faults
 
 
 def test_a_narrowed_handle_keeps_the_others_no_longer():
@@ -356,14 +357,14 @@ def test_a_narrowed_handle_keeps_the_others_no_longer():
     first = view.train(0, root())["root"]
     kept = view.remember(first, (1, 3, 5))
     few = replace(kept, clients=(3,))
-    view.retire([Model("init")], [few])
+    view.harness.retire([Model("init")], [few])
     second = view.train(1, root())["root"]
     assert view.cosines(second, few).shape == (7, 1)
     assert set(view.server.remembered[kept.name]) == {3}
     with pytest.raises(Refused, match="are gone"):
         view.cosines(second, kept)
     again = open_view(RUN_KEYS)
-    again.restore(view.save(), [few])
+    again.harness.restore(view.harness.save(), [few])
     assert np.array_equal(again.server.remembered[kept.name][3], view.server.remembered[kept.name][3])
 
 

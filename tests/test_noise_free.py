@@ -27,8 +27,8 @@ from cloister.protocol.pairs import noise as pairs_noise
 from cloister.protocol.pairs.choices import Distances, MeanSketch, PerClient, PerPair
 from cloister.protocol.privacy.ledger import Ledger
 from cloister.protocol.view.answers import Assignment, Functionality, Model, Remembered
-from cloister.protocol.view.asks import Setup
 from cloister.protocol.view.noise_free import NOISE_FREE, check_acknowledged, left_out
+from cloister.protocol.view.protection import Setup
 from cloister.report import write_report
 from cloister.summary import summary_table
 
@@ -152,7 +152,7 @@ def test_a_view_under_noise_answers_nothing_noise_free_that_is_not_acknowledged(
         view = opened("run" if ask_it in lasting else "session")
         with pytest.raises(Refused, match="would be void"):
             asks(view, 0)[ask_it]()
-        assert {entry.what for entry in view.log} <= {"participation"}
+        assert {entry.what for entry in view.record.log} <= {"participation"}
     for name in ("gram", "gram(origin)", "gram(edge)", "gram(recall)", "gram(remember)", "gram(history)", "choice", "pairs"):
         view = opened("run" if name in lasting else "session", name)
         asks(view, 0)[name]()

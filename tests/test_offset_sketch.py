@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cloister.protocol.history import apart
+from cloister.protocol.parts.sketch_keys import RatchetedKeys, SketchTerms
 
 from cloister.crypto.entropy import OsEntropy, SimulatedEntropy
 from cloister.crypto.offset_sketch import LARGEST, OffsetSketch, differences
@@ -11,11 +13,10 @@ from cloister.protocol import Masked, Plain
 from cloister.protocol.core.errors import ProtocolError, Refused
 from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.roles import Deadline, Received
-from cloister.protocol.history import apart
 from cloister.protocol.parts.offset_sketches import Gathered, Gathering, server_step, to_words
-from cloister.protocol.parts.sketch_keys import RatchetedKeys
 from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Weights
-from cloister.protocol.view.asks import LocalWork, Setup
+from cloister.protocol.view.protection import Setup
+from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.messages import Envelope, OffsetSketched
 
 from .distinguisher import distinguish
@@ -104,7 +105,7 @@ def test_parts_have_one_sketch_and_offsets_of_their_own():
 
 
 def test_keys_are_forgotten_with_their_round_and_a_latecomers_chain_opens_nothing_earlier():
-    early, late = (RatchetedKeys(bytes(32), bytes(16), D, K, RADIUS) for _ in range(2))
+    early, late = (RatchetedKeys(bytes(32), SketchTerms("session", bytes(16), D, K, RADIUS)) for _ in range(2))
     first = early.key(b"s" * 32)
     early.advance(3)
     assert early.key(b"s" * 32) != first
@@ -229,7 +230,7 @@ def test_clients_refuse_the_other_form_by_themselves():
     view.gram(updates)
     view._forms.clear()
     assert view.gram(updates, origin=True).clients == ()
-    assert {fault.reason for fault in view.faults} == {"a sketch of work that was sketched the other way"}
+    assert {fault.reason for fault in view.record.faults} == {"a sketch of work that was sketched the other way"}
 
 
 def test_later_clients_are_placed_by_a_split_under_its_own_key():
@@ -237,13 +238,13 @@ def test_later_clients_are_placed_by_a_split_under_its_own_key():
     cosines = []
     for one in (view, plain):
         edge = one.edge(trained(one, 0, (0, 1, 2, 4, 5)), (0, 1, 2, 4, 5))
-        one.retire([INIT], [edge])
+        one.harness.retire([INIT], [edge])
         later = trained(one, 7, (3, 6, 7))
         cosines.append(one.cosines(later, edge))
     assert np.abs(cosines[0] - cosines[1]).max() < 6 / np.sqrt(150)
     assert cosines[0][0, :3].min() > 0 > cosines[0][0, 3:].max(), "client 3 is of the first group"
     assert (cosines[0][1:, 3:].min(axis=1) > cosines[0][1:, :3].max(axis=1)).all()
-    told = [entry for entry in view.log if entry.what == "gram(edge)"]
+    told = [entry for entry in view.record.log if entry.what == "gram(edge)"]
     assert [(entry.recipient, entry.about) for entry in told] == [("server", CLIENTS)]
     with pytest.raises(Refused, match="are gone"):
         view.cosines(later, Remembered("nobody's/edge", (0,)))
@@ -300,10 +301,10 @@ def test_splits_and_kept_updates_survive_a_resume(entropy):
     view = opened(entropy=entropy)
     first = trained(view)
     edge, kept = view.edge(first, (0, 1, 4, 5)), view.keep(first, CLIENTS)
-    view.retire([INIT], [edge, kept])
-    snapshot = view.save()
+    view.harness.retire([INIT], [edge, kept])
+    snapshot = view.harness.save()
     again = opened(entropy=entropy)
-    again.restore(snapshot, [edge, kept])
+    again.harness.restore(snapshot, [edge, kept])
     found = [(one.cosines(trained(one, 1, (2, 3, 6)), edge), one.recall(1, [kept])) for one in (view, again)]
     assert np.allclose(found[0][0], found[1][0], atol=1e-6)
     assert np.abs(found[0][1].matrix - found[1][1].matrix).max() <= 2 * found[0][1].tolerance * found[0][1].matrix.max()
@@ -314,10 +315,10 @@ def test_kept_updates_are_recalled_once_and_compared_about_their_own_means():
     grams = []
     for one in (view, plain):
         old = one.keep(trained(one, 0), CLIENTS)
-        before = len(one.log)
+        before = len(one.record.log)
         new = one.keep(trained(one, 1, (0, 1, 4)), (0, 1, 4))
         grams.append(one.recall(1, [replace(old, clients=(2, 3, 5, 6, 7)), new]))
-    assert {entry.what for entry in view.log[before:]} == {"participation", "sketches", "gram(recall)"}
+    assert {entry.what for entry in view.record.log[before:]} == {"participation", "sketches", "gram(recall)"}
     assert grams[0].clients == grams[1].clients == CLIENTS
     norms = np.sqrt(np.diagonal(grams[1].matrix))
     assert (np.abs(grams[0].matrix - grams[1].matrix) <= grams[0].tolerance * np.outer(norms, norms) + 1e-9).all()
@@ -334,7 +335,7 @@ def test_what_is_kept_is_asked_for_once_a_round():
     assert view.recall(0, [kept]).clients == (2, 3, 5)
     with pytest.raises(Refused, match="client 2 was asked in round 0 for what it keeps"):
         view.recall(0, [kept])
-    view.retire([Model("init")], [kept])
+    view.harness.retire([Model("init")], [kept])
     trained(view, 1, (6, 7))
     assert view.recall(1, [kept]).clients == (2, 3, 5)
 
@@ -378,7 +379,7 @@ def test_a_garbage_sketch_costs_its_sender_alone():
     view = opened(tap=tap)
     gram = view.gram(trained(view))
     assert gram.clients == tuple(i for i in CLIENTS if i != 5)
-    assert [(fault.blame, fault.rejected) for fault in view.faults] == [(5, True)]
+    assert [(fault.blame, fault.rejected) for fault in view.record.faults] == [(5, True)]
 
 
 def test_what_masked_gives_by_its_keys():

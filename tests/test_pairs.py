@@ -38,7 +38,7 @@ from cloister.protocol.pairs.sealing import CLOUD, MODEL, opened_chunks, sealed_
 from cloister.protocol.pairs.server import Paired, Pairing, Undecided, server_step
 from cloister.protocol.pairs.terms import PairTerms, terms_of
 from cloister.protocol.view.answers import Assignment, Functionality, Model
-from cloister.protocol.view.asks import Setup
+from cloister.protocol.view.protection import Setup
 from cloister.protocol.wire.messages import Envelope, decode, encode, first_items
 
 from .pairs_sample import (
@@ -80,7 +80,7 @@ def test_every_choice_finds_the_planted_groups_under_every_protection(protection
     answers = ask(view, choice)
     assert answers.accepts == expected()
     assert answers.lost == ()
-    assert view.faults == []
+    assert view.record.faults == []
     assert Functionality.PAIRS in protection.gives
 
 
@@ -165,7 +165,7 @@ def test_clients_are_told_mutual_edges_only():
 def test_disclosures_name_what_was_shown_to_whom():
     view = opened(Masked(floor=2, sketch=8))
     ask(view, PER_PAIR)
-    entries = [d for d in view.log if d.what == "pairs"]
+    entries = [d for d in view.record.log if d.what == "pairs"]
     p = int(0.9 * D)
     models, clouds, decisions, edges = entries
     assert (models.recipient, models.scalars) == ("clients", 6 * 2 * WEIGHTS)
@@ -175,7 +175,7 @@ def test_disclosures_name_what_was_shown_to_whom():
     assert (edges.recipient, edges.scalars) == ("clients", 12)
     view = opened(Plain())
     ask(view, PUBLIC)
-    assert not any("models" in d.words for d in view.log if d.what == "pairs")
+    assert not any("models" in d.words for d in view.record.log if d.what == "pairs")
 
 
 # --- secrets --------------------------------------------------------------------------------------------------------------
@@ -367,7 +367,7 @@ def test_a_model_that_is_not_finite_is_blamed_on_its_sender_and_a_cloud_on_nobod
     answers = ask(view, PUBLIC)
     assert set(answers.lost) == {(1, 5), (2, 5), (5, 8)}
     assert answers.accepts == expected([(1, 2), (1, 8), (2, 8)])
-    assert {(f.blame, f.rejected) for f in view.faults} == {(5, True)}
+    assert {(f.blame, f.rejected) for f in view.record.faults} == {(5, True)}
 
 
 def test_a_model_that_makes_the_others_embeddings_infinite_is_blamed_on_its_sender():
@@ -382,7 +382,7 @@ def test_a_model_that_makes_the_others_embeddings_infinite_is_blamed_on_its_send
         answers = ask(view, PER_PAIR)
     assert set(answers.lost) == {(1, 5), (2, 5), (5, 8)}
     assert answers.accepts == expected([(1, 2), (1, 8), (2, 8)])
-    assert {f.blame for f in view.faults} == {5}
+    assert {f.blame for f in view.record.faults} == {5}
 
 
 @pytest.mark.parametrize("choice", [PUBLIC, ONE_RELEASE, ServerSamples(embedding="public")], ids=repr)
@@ -395,13 +395,13 @@ def test_clouds_too_large_to_compare_lose_their_pairs_and_nothing_else(choice):
     answers = ask(view, choice)
     assert set(answers.lost) == {(1, 5), (2, 5), (5, 8)}
     assert answers.accepts == expected([(1, 2), (1, 8), (2, 8)])
-    assert {(f.blame, f.rejected) for f in view.faults} == {(5, True)}
+    assert {(f.blame, f.rejected) for f in view.record.faults} == {(5, True)}
     if choice is not PUBLIC:
         other = opened(Plain(), embedders=Far())
-        other.restore(view.save(), [])
+        other.harness.restore(view.harness.save(), [])
         for of in (view, other):  # it has answered for all, and is not asked again
             assert set(ask(of, choice, pairs=((1, 5),), round=1).lost) == {(1, 5)}
-        assert len(other.faults) == 0
+        assert len(other.record.faults) == 0
 
 
 def test_samples_that_embed_to_what_is_not_finite_are_undecided():
@@ -417,7 +417,7 @@ def test_samples_that_embed_to_what_is_not_finite_are_undecided():
         judge=by_distance(distance=lambda x, y: float(np.abs(x.mean(0) - y.mean(0)).max())),
     )
     assert set(answers.lost) == {(1, 5), (2, 5), (5, 8)}
-    assert {f.blame for f in view.faults} == {5}
+    assert {f.blame for f in view.record.faults} == {5}
 
 
 def test_where_model_or_samples_may_be_to_blame_the_fault_says_so():
@@ -433,8 +433,8 @@ def test_where_model_or_samples_may_be_to_blame_the_fault_says_so():
     view = opened(Plain(), embedders=Exploding())
     answers = ask(view, ServerSamples(embedding="exchanged"))
     assert set(answers.lost) == {(1, 5), (2, 5), (5, 8)}
-    assert all("either may be to blame" in f.reason for f in view.faults)
-    assert len(view.faults) == 2 * 3
+    assert all("either may be to blame" in f.reason for f in view.record.faults)
+    assert len(view.record.faults) == 2 * 3
 
 
 @pytest.mark.parametrize(("said", "heard"), [(1e300, 2.0), (-1e300, 0.0), (0.5, 0.5)])
@@ -455,32 +455,32 @@ def test_a_reference_distance_that_cannot_be_is_brought_to_the_nearest_that_can(
 def test_a_client_never_answers_the_same_pair_twice(choice):
     view = opened(Plain())
     ask(view, choice, pairs=((1, 5),))
-    sent = view.traffic.messages
+    sent = view.record.traffic.messages
     again = ask(view, choice, pairs=((1, 5),), round=1)
     if choice is ONE_RELEASE:  # the server still has both clouds, and asks nobody
         assert again.accepts == expected([(1, 5)])
     else:
         assert again.accepts == {}
         assert again.lost == ()
-        assert all("already answered" in f.reason for f in view.faults)
-        assert len(view.faults) == 2
-    assert view.traffic.messages > sent
+        assert all("already answered" in f.reason for f in view.record.faults)
+        assert len(view.record.faults) == 2
+    assert view.record.traffic.messages > sent
 
 
 def test_spent_pairs_and_clouds_survive_a_restart():
     for choice in (PER_PAIR, ONE_RELEASE, replace(DISTANCES, noise=replace(NOISE, reference_multiplier=0.01))):
         view = opened(Plain())
         ask(view, choice, pairs=((1, 5),))
-        snapshot = view.save()
+        snapshot = view.harness.save()
         other = opened(Plain())
-        other.restore(snapshot, [])
+        other.harness.restore(snapshot, [])
         assert {i: p.state.spent for i, p in other._pairs.parties.items()} == {
             i: p.state.spent for i, p in view._pairs.parties.items()
         }
         mine, theirs = (ask(v, choice, round=1) for v in (view, other))
         assert mine.accepts == theirs.accepts
-        assert view.traffic == other.traffic
-        assert other.save().pairs == view.save().pairs
+        assert view.record.traffic == other.record.traffic
+        assert other.harness.save().pairs == view.harness.save().pairs
 
 
 def test_a_second_key_or_second_cloud_is_refused_with_blame():
@@ -565,7 +565,7 @@ def test_what_was_disclosed_is_in_the_log_although_the_decision_failed():
 
     with pytest.raises(ValueError, match="no decision"):
         ask(view, PER_PAIR, judge=judge)
-    entries = [d for d in view.log if d.what == "pairs"]
+    entries = [d for d in view.record.log if d.what == "pairs"]
     assert [(d.recipient, d.about) for d in entries] == [("clients", (1, 2)), ("server", (1, 2))]
 
 
@@ -580,8 +580,8 @@ def test_messages_that_arrive_twice_change_nothing(choice):
     answers = [ask(view, kept) for view in (once, twice)]
     assert answers[0] == answers[1]
     assert once.pair_ledgers == twice.pair_ledgers
-    assert once.log == twice.log
-    assert not twice.faults
+    assert once.record.log == twice.record.log
+    assert not twice.record.faults
 
 
 # --- loss -----------------------------------------------------------------------------------------------------------------
@@ -591,7 +591,7 @@ def test_messages_that_arrive_twice_change_nothing(choice):
 @given(st.sets(st.integers(0, 70), max_size=12), st.sampled_from([PER_PAIR, PUBLIC, DISTANCES, ONE_RELEASE]))
 def test_whatever_is_lost_leaves_pairs_undecided_and_none_wrong(numbers, choice):
     view = opened(Plain(), tap=None)
-    first = view.traffic.messages
+    first = view.record.traffic.messages
     pair = (
         "PairOffer",
         "PairKey",
@@ -660,13 +660,13 @@ def test_a_client_that_answers_once_and_was_silent_is_asked_again_and_says_the_s
     assert first.lost == ()
     spent = {i: ledger.spent for i, ledger in view.pair_ledgers.items()}
     other = opened(Plain(), tap=tap)
-    other.restore(view.save(), [])
+    other.harness.restore(view.harness.save(), [])
     lossy["on"] = False
     for of in (view, other):
         again = ask(of, choice, round=1)
         assert len(again.accepts) == 12
         assert again.lost == ()
-        assert of.faults == []
+        assert of.record.faults == []
         assert {i: of.pair_ledgers[i].spent for i in spent} == spent
     assert len(answers) == (3 if kind == "PairClouds" else 2)
     assert len(set(answers)) == 1 or kind == "PairOffer"  # without an answer before the restart each copy has its own noise
@@ -702,7 +702,7 @@ def test_an_answer_that_was_lost_is_given_again_and_charged_again(choice, noisy)
     assert set(again.accepts) == {(1, 5), (5, 1)}
     assert {i: len(ledger.releases) for i, ledger in view.pair_ledgers.items()} == {i: 2 * n for i, n in releases.items()}
     assert set(releases) == ({1, 5} if noisy else set())
-    assert view.faults == []
+    assert view.record.faults == []
 
 
 @pytest.mark.parametrize("choice", [PER_PAIR, DISTANCES], ids=repr)
@@ -719,10 +719,10 @@ def test_a_server_that_says_again_and_again_that_an_answer_was_lost_gets_three(c
     lost = [ask(view, choice, pairs=((1, 5),), round=t).lost for t in range(3)]
     assert lost == [(), (), ((1, 5),)]
     other = opened(Plain(), tap=tap)
-    other.restore(view.save(), [])
+    other.harness.restore(view.harness.save(), [])
     for t, of in enumerate((view, other)):
         assert ask(of, choice, pairs=((1, 5),), round=3 + t).accepts == {}
-        assert {"already answered" in f.reason for f in of.faults} == {True}
+        assert {"already answered" in f.reason for f in of.record.faults} == {True}
     assert sorted(heard) == [1, 1, 1, 5, 5, 5]
 
 
@@ -734,7 +734,7 @@ def test_the_budget_ends_repeated_answers_before_their_number_does():
     for t in range(3):
         assert ask(view, PerPair(embedding="public", noise=noise), pairs=((1, 5),), round=t).accepts == {}
     assert all(ledger.spent <= noise.budget for ledger in view.pair_ledgers.values())
-    assert sum("past its budget" in f.reason for f in view.faults) == 4
+    assert sum("past its budget" in f.reason for f in view.record.faults) == 4
 
 
 # --- messages -------------------------------------------------------------------------------------------------------------

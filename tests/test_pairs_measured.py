@@ -45,7 +45,7 @@ def test_where_clients_measure_the_server_is_told_two_numbers_each():
         exact = clear[pair]
         assert told.distance == pytest.approx(TAU(exact.source, exact.target), abs=1e-5)
         assert told.reference == pytest.approx(exact.reference, abs=1e-5)
-    entries = [d for d in view.log if d.what == "pairs"]
+    entries = [d for d in view.record.log if d.what == "pairs"]
     assert [(d.recipient, d.scalars) for d in entries[:3]] == [
         ("clients", 6 * 2 * WEIGHTS),
         ("clients", 6 * 2 * ROWS * D),
@@ -103,7 +103,7 @@ def test_distances_with_noise_are_charged_three_times_a_pair():
         assert len(ledger.releases) == 3 * 3
         assert [r.sensitivity for r in ledger.releases] == pytest.approx([TAU.span / ROWS] * 9, rel=1e-4)
         assert any("from the clients" in words for words in ledger.not_covered)
-    assert view.ledgers == {(i, "record"): ledger for i, ledger in view.pair_ledgers.items()}
+    assert view.record.ledgers == {(i, "record"): ledger for i, ledger in view.pair_ledgers.items()}
 
 
 @settings(max_examples=60)

@@ -76,7 +76,7 @@ def test_a_client_past_its_budget_is_silent_and_says_so():
     answers = ask(view, PerPair(embedding="public", noise=replace(NOISE, budget=budget)))
     assert all(ledger.spent <= budget for ledger in view.pair_ledgers.values())
     assert len(answers.accepts) < 12
-    assert all(f.rejected and "past its budget" in f.reason for f in view.faults)
+    assert all(f.rejected and "past its budget" in f.reason for f in view.record.faults)
 
 
 @settings(max_examples=40)

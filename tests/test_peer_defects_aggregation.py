@@ -16,7 +16,8 @@ from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol import Masked
 from cloister.protocol.core.errors import ProtocolError
 from cloister.protocol.view.answers import Assignment, Model, Weights
-from cloister.protocol.view.asks import LocalWork, Setup
+from cloister.protocol.view.protection import Setup
+from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.messages import decode
 
 from .masked_sum_session import Play

@@ -10,7 +10,7 @@ from torch import nn
 
 from cloister.fl.simulation import Simulation
 from cloister.fl.training import Training
-from cloister.protocol.view.asks import LocalJob
+from cloister.protocol.view.work import LocalJob
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.attack_metrics import attack_success, course
 from cloister.threat_models.backdoors import Backdoor
@@ -155,9 +155,9 @@ def test_every_client_takes_part_in_every_round_and_attackers_per_round_are_fixe
     assert simulation.corrupted is not None
     counts = []
     for _ in range(12):
-        before = len(simulation.view.log)
+        before = len(simulation.view.record.log)
         simulation.step()
-        about = {i for entry in simulation.view.log[before:] for i in entry.about}
+        about = {i for entry in simulation.view.record.log[before:] for i in entry.about}
         assert len(about) == 4
         counts.append(len(about & simulation.corrupted.members))
     assert len(set(counts)) > 1

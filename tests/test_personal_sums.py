@@ -18,7 +18,8 @@ from cloister.protocol.core.errors import Refused
 from cloister.protocol.drivers.roles import Received
 from cloister.protocol.receiver_opened.client import member_step
 from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Sum, Weights
-from cloister.protocol.view.asks import LocalWork, Setup, check_composition
+from cloister.protocol.view.protection import Setup, check_composition
+from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.messages import Envelope
 
 CLIENTS = (0, 1, 2, 3, 4)
@@ -66,7 +67,7 @@ class Run:
         trained = self.view.own_models(updates)
         moved = {r: self.view.advance(INIT, a) for r, a in answers.items() if isinstance(a, Sum)}
         own = {**own, **trained, **moved}
-        self.view.retire([INIT, *own.values()], [])
+        self.view.harness.retire([INIT, *own.values()], [])
         return own
 
 
@@ -95,13 +96,13 @@ def test_each_receiver_gets_the_mean_of_its_own_row_and_owns_the_model_that_it_m
         assert answer.weight == pytest.approx(sum(rows[receiver].values()), rel=1e-9)
         plain = sum(a * vectors[i].astype(float) for i, a in rows[receiver].items()) / sum(rows[receiver].values())
         moved = run.view.advance(INIT, answer)
-        found = run.view.observe(moved).astype(float) - run.initial
+        found = run.view.harness.observe(moved).astype(float) - run.initial
         assert np.linalg.norm(found - plain) <= bound(answer, rows[receiver], vectors)
         assert moved.name in run.view.clients.models
         assert moved.name not in run.view.server.models
         assert answer.name not in run.view.server.means
-    assert len({run.view.observe(run.view.advance(INIT, a)).tobytes() for a in answers.values()}) == 5
-    assert not run.view.faults
+    assert len({run.view.harness.observe(run.view.advance(INIT, a)).tobytes() for a in answers.values()}) == 5
+    assert not run.view.record.faults
 
 
 @everywhere
@@ -113,7 +114,7 @@ def test_no_model_of_a_client_has_the_name_of_a_public_one(protection):
     public = run.view.advance(INIT, answer)
     own = run.view.own_models(updates)
     assert len({public.name, *(model.name for model in own.values())}) == 6
-    assert not np.array_equal(run.view.observe(own[1]), run.view.observe(public))
+    assert not np.array_equal(run.view.harness.observe(own[1]), run.view.harness.observe(public))
 
 
 @everywhere
@@ -130,7 +131,7 @@ def test_a_receiver_need_not_be_in_its_sum_nor_have_an_update(protection):
         about = (0, 1, 2, 3) if receiver == 4 else (1, 2, 3)
         assert (answer.clients, answer.recipient) == (about, receiver)
         plain = sum(rows[receiver][i] * vectors[i].astype(float) for i in about) / answer.weight
-        found = run.view.observe(run.view.advance(INIT, answer)).astype(float) - run.initial
+        found = run.view.harness.observe(run.view.advance(INIT, answer)).astype(float) - run.initial
         assert np.linalg.norm(found - plain) <= bound(answer, rows[receiver], vectors)
 
 
@@ -142,15 +143,15 @@ def test_clients_start_from_their_own_models_and_updates_are_differences_from_th
     own = dict.fromkeys(CLIENTS, INIT)
     plain = {i: run.initial.astype(float) for i in CLIENTS}
     for round in range(3):
-        before = {i: run.view.observe(model) for i, model in own.items()}
+        before = {i: run.view.harness.observe(model) for i, model in own.items()}
         own = run.state(round, rows, own)
         for i in CLIENTS:
             assert run.starts[round, i].tobytes() == before[i].tobytes()
         trained = {i: (plain[i] + target(i).astype(float)) / 2 for i in CLIENTS}
         plain = trained | {r: sum(a * trained[i] for i, a in row.items()) for r, row in rows.items()}
         for i in CLIENTS:
-            assert np.abs(run.view.observe(own[i]) - plain[i]).max() < 2e-4
-    assert not run.view.faults
+            assert np.abs(run.view.harness.observe(own[i]) - plain[i]).max() < 2e-4
+    assert not run.view.record.faults
     assert not [name for name in run.view.server.models if name != "init"]
 
 
@@ -161,7 +162,7 @@ def test_the_gram_matrix_of_personal_models_is_of_their_differences_from_the_pub
     updates = run.train(1, own)
     gram = run.view.gram(updates, origin=True)
     models = run.view.own_models(updates)
-    drift = np.stack([run.view.observe(models[i]).astype(float) - run.initial for i in CLIENTS])
+    drift = np.stack([run.view.harness.observe(models[i]).astype(float) - run.initial for i in CLIENTS])
     for i in CLIENTS:
         assert drift[i] == pytest.approx(0.75 * (target(i).astype(float) - run.initial), abs=1e-6)
     norms = np.linalg.norm(drift, axis=1)
@@ -179,7 +180,7 @@ def test_sums_that_rest_on_too_few_others_are_below_the_floor_and_stand_in_nobod
     for receiver, clients in expected.items():
         assert isinstance(answers[receiver], BelowFloor)
         assert (answers[receiver].clients, answers[receiver].floor) == (clients, floor)
-        assert answers[receiver] in run.view.below_floor
+        assert answers[receiver] in run.view.record.below_floor
     assert isinstance(answers[0], Sum)
     assert isinstance(run.personal(updates, {4: dict.fromkeys(CLIENTS, 1.0)})[4], Sum)
 
@@ -190,7 +191,7 @@ def test_what_would_show_more_than_one_sum_to_a_receiver_is_refused(protection):
     updates = run.train()
     ones = dict.fromkeys(CLIENTS, 1.0)
     run.personal(updates, {0: ones})
-    logged = len(run.view.log)
+    logged = len(run.view.record.log)
     with pytest.raises(Refused, match="client 0 had its personal sum of round 0"):
         run.personal(updates, {0: {**ones, 4: 2.0}})
     with pytest.raises(Refused, match="gave personal sums"):
@@ -202,8 +203,8 @@ def test_what_would_show_more_than_one_sum_to_a_receiver_is_refused(protection):
     ]:
         with pytest.raises(Refused, match=words):
             run.view.personal_sums(updates, weights)
-    assert len(run.view.log) == logged
-    run.view.retire([INIT], [])
+    assert len(run.view.record.log) == logged
+    run.view.harness.retire([INIT], [])
     with pytest.raises(Refused, match="are gone"):
         run.personal(updates, {1: ones})
     updates = run.train(1)
@@ -224,12 +225,12 @@ def test_order_statistics_and_personal_sums_are_not_answered_about_the_same_upda
 def test_the_log_names_the_one_client_that_received_each_sum(protection):
     run = Run(protection)
     updates = run.train()
-    logged = len(run.view.log)
+    logged = len(run.view.record.log)
     run.personal(updates, {1: row_of(1), 3: row_of(3)})
-    entries = [e for e in run.view.log[logged:] if e.what == "personal sums" and e.recipient == "clients"]
+    entries = [e for e in run.view.record.log[logged:] if e.what == "personal sums" and e.recipient == "clients"]
     assert [(e.client, e.round, set(e.about) | {e.client}) for e in entries] == [(i, 0, set(CLIENTS)) for i in (1, 3)]
     assert {e.scalars for e in entries} <= {D, D + 1}
-    server = [e for e in run.view.log[logged:] if e.recipient == "server"]
+    server = [e for e in run.view.record.log[logged:] if e.recipient == "server"]
     assert sum(e.scalars for e in server) == 0  # beside what uploads told it before, where there are any
     if isinstance(protection, Masked):
         words = "who is in the sum for one client, and the sum under masks that only this client can take off"
@@ -241,25 +242,25 @@ def test_a_run_goes_on_from_a_checkpoint_as_if_it_had_not_stopped(protection, tm
     rows = {r: {i: (3.0 if i == r else 1.0) / 7 for i in CLIENTS} for r in (1, 4)}
     first = Run(protection)
     own = first.state(0, rows, dict.fromkeys(CLIENTS, INIT))
-    path = write(tmp_path, Checkpoint(0, {}, first.view.save(), {}, {}))
+    path = write(tmp_path, Checkpoint(0, {}, first.view.harness.save(), {}, {}))
     second = Run(protection)
-    second.view.restore(read(path).snapshot, [])
+    second.view.harness.restore(read(path).snapshot, [])
     for model in own.values():
         assert model.name in second.view.clients.models
         assert model.name not in second.view.server.models
     after = [run.state(1, rows, own) for run in (first, second)]
     assert after[0] == after[1]
     for model in after[0].values():
-        one, other = (run.view.observe(model) for run in (first, second))
+        one, other = (run.view.harness.observe(model) for run in (first, second))
         assert one == pytest.approx(other, abs=1e-5 if isinstance(protection, Encrypted) else 0)
-    assert first.view.traffic.messages == second.view.traffic.messages
+    assert first.view.record.traffic.messages == second.view.record.traffic.messages
 
 
 def test_clients_that_start_again_take_no_offer_of_a_round_that_they_answered():
     run = Run(Masked(floor=2))
     run.personal(run.train(2), {0: dict.fromkeys(CLIENTS, 1.0)})
     resumed = Run(Masked(floor=2))
-    resumed.view.restore(run.view.save(), [])
+    resumed.view.harness.restore(run.view.harness.save(), [])
     states = [view._openers[1].state for view in (run.view, resumed.view)]
     assert [state.since for state in states] == [0, 3]
     assert all("opened" not in name for name in run.view._maskers[1].state.next_round)
@@ -290,7 +291,7 @@ def test_receivers_that_collude_are_refused_rows_whose_combination_shows_too_muc
     assert all(isinstance(a, Sum) for a in answers.values())
     answers = run.personal(updates, {0: ones, 1: spread})
     assert all(isinstance(a, Sum) for a in answers.values())
-    assert not run.view.faults
+    assert not run.view.record.faults
 
 
 def test_composition_says_who_gives_personal_sums():
@@ -327,9 +328,9 @@ def test_own_models_that_cannot_be_are_refused(protection):
     answers = run.personal(run.train(1, own), {1: row_of(1)})
     with pytest.raises(Refused, match="client 2@0 is client 2's own; client 1 moves its own or a public one"):
         run.view.advance(own[2], answers[1])
-    snapshot = run.view.save()
+    snapshot = run.view.harness.save()
     assert {snapshot.own[model.name] for model in own.values()} == set(CLIENTS)
-    run.view.restore(snapshot, [])
+    run.view.harness.restore(snapshot, [])
     with pytest.raises(Refused, match="another client's own"):
         run.train(2, {2: own[1]})
     run = Run(protection)
@@ -344,7 +345,7 @@ def test_the_cost_of_personal_sums_is_measured(protection):
     load = Workload(needs=frozenset({Functionality.PERSONAL_SUMS}), clients=5, parameters=40, rounds=1, seed=1)
     (cost,) = measure(protection, load, lambda done: None).rounds
     assert (cost.summed, cost.unsummed) == (25, 0)
-    down = min(cost.costs[i].bytes_down for i in range(5))
+    down = min(cost.record.costs[i].bytes_down for i in range(5))
     assert down >= 4 * (40 if isinstance(protection, Plain) else 41)
     few = Workload(needs=frozenset({Functionality.PERSONAL_SUMS}), clients=2, parameters=40, rounds=1, seed=1)
     (cost,) = measure(Plain(floor=2), few, lambda done: None).rounds

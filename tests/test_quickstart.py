@@ -16,9 +16,9 @@ from cloister.fl.metrics import adjusted_rand_index
 from cloister.fl.scenario import Scenario
 from cloister.fl.simulation import Simulation
 from cloister.protocol import Masked, Permuted, Plain
+from cloister.protocol.core.link import Tap
 from cloister.protocol.drivers.dropouts import Dropouts
-from cloister.protocol.drivers.in_process import Tap
-from cloister.protocol.view.asks import Protection
+from cloister.protocol.view.protection import Protection
 from cloister.scenario_file import load
 
 SEEDS = [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 10))]
@@ -49,7 +49,7 @@ def assert_same_models(one: Simulation, other: Simulation) -> None:
     assert clusters(one) == clusters(other)
     assert one.state.tree.keys() == other.state.tree.keys()
     for mine, others in zip(one.state.models, other.state.models, strict=True):
-        np.testing.assert_allclose(one.view.observe(mine), other.view.observe(others), rtol=0, atol=1e-5)
+        np.testing.assert_allclose(one.view.harness.observe(mine), other.view.harness.observe(others), rtol=0, atol=1e-5)
 
 
 @pytest.mark.trains
@@ -129,5 +129,5 @@ def test_a_run_is_a_function_of_its_seed() -> None:
         for simulation in (again, other, first):
             simulation.step()
     (model,) = {c.model for c in first.state.clusters.values()}
-    assert np.array_equal(first.view.observe(model), again.view.observe(model))
-    assert not np.array_equal(first.view.observe(model), other.view.observe(model))
+    assert np.array_equal(first.view.harness.observe(model), again.view.harness.observe(model))
+    assert not np.array_equal(first.view.harness.observe(model), other.view.harness.observe(model))

@@ -37,7 +37,7 @@ from cloister.fl.scenario import Scenario
 from cloister.fl.simulation import NothingLearned, Simulation
 from cloister.fl.training import Job, Training
 from cloister.protocol import Permuted, Plain
-from cloister.protocol.drivers.in_process import Frame
+from cloister.protocol.core.link import Frame
 
 ROOT = Path(__file__).parents[1]
 QUICKSTART = ROOT / "examples" / "quickstart.py"

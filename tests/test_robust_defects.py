@@ -31,7 +31,8 @@ from cloister.fl.vector import to_vector
 from cloister.protocol import Permuted, Plain
 from cloister.protocol.parts.gram import gram_matrix, rounding
 from cloister.protocol.view.answers import Assignment, Model
-from cloister.protocol.view.asks import LocalJob, LocalWork, Protection, Setup
+from cloister.protocol.view.protection import Protection, Setup
+from cloister.protocol.view.work import LocalJob, LocalWork
 
 EVERY: Sequence[Rule] = (
     Mean(),

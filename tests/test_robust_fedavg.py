@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cloister.protocol.parts.sketch_keys import Keys
 from numpy.typing import NDArray
 
 from cloister.crypto.entropy import SimulatedEntropy
@@ -37,9 +38,10 @@ from cloister.fl.simulation import Simulation
 from cloister.fl.training import Training
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.errors import Refused
-from cloister.protocol.parts.sketch_keys import Keys
 from cloister.protocol.view.answers import Functionality, Model
-from cloister.protocol.view.asks import LocalJob, LocalWork, Protection, ServerView, Setup
+from cloister.protocol.view.asks import ServerView
+from cloister.protocol.view.protection import Protection, Setup
+from cloister.protocol.view.work import LocalJob, LocalWork
 
 D, N = 30, 11
 IDS = tuple(range(3, 3 + N))
@@ -99,8 +101,8 @@ def play(
     state = algorithm.init(Start(tuple(sent), dict.fromkeys(sent, 0), Model("init")))
     for t in range(rounds):
         state = algorithm.round(state, view, np.random.default_rng(t))
-        view.retire(state.models, state.remembered)
-    return state, view.observe(state.clusters[ALL].model), view
+        view.harness.retire(state.models, state.remembered)
+    return state, view.harness.observe(state.clusters[ALL].model), view
 
 
 def expected(rule: Rule) -> NDArray[np.float32]:
@@ -140,7 +142,7 @@ def test_no_more_is_asked_than_the_rule_must_see() -> None:
     assert RobustFedAvg(rule=Mixed((Bucketing(2),), Mean())).needs == {Functionality.SUMS}
     for rule, asked in ((Mean(), set()), (Krum(2), {"gram"}), (Median(), set())):
         _, _, view = play(RobustFedAvg(rule=rule))
-        assert {entry.what for entry in view.log if entry.recipient == "server"} - {"updates"} == asked
+        assert {entry.what for entry in view.record.log if entry.recipient == "server"} - {"updates"} == asked
 
 
 @pytest.mark.parametrize("rule", GRAM_RULES, ids=lambda rule: str(rule).split(", cut=")[0])
@@ -174,7 +176,7 @@ def test_the_mean_is_fedavg() -> None:
     state = algorithm.init(Start(IDS, dict.fromkeys(IDS, 0), Model("init")))
     for t in range(4):
         state = algorithm.round(state, view, np.random.default_rng(t))
-    np.testing.assert_allclose(robust, view.observe(state.clusters["0"].model), atol=1e-5)
+    np.testing.assert_allclose(robust, view.harness.observe(state.clusters["0"].model), atol=1e-5)
 
 
 def test_robust_rules_reach_the_honest_optimum_where_the_mean_runs_away() -> None:
@@ -195,7 +197,7 @@ def test_robust_rules_reach_the_honest_optimum_where_the_mean_runs_away() -> Non
         state = algorithm.init(Start(tuple(ids), dict.fromkeys(ids, 0), Model("init")))
         for t in range(15):
             state = algorithm.round(state, view, np.random.default_rng(t))
-        return float(np.linalg.norm(view.observe(state.clusters[ALL].model) - target))
+        return float(np.linalg.norm(view.harness.observe(state.clusters[ALL].model) - target))
 
     assert after_rounds(Mean()) > 5
     for rule in (MultiKrum(3), MDA(3), CAF(3), Median(), TrimmedMean(3), FLAME(), Mixed((NNM(3),), GeometricMedian())):
@@ -210,7 +212,7 @@ def test_krum_is_below_every_floor_above_one_and_multi_krum_fits() -> None:
     np.testing.assert_array_equal(model, 0)
     assert state.outcome is not None
     assert "1 clients is below the floor of 2" in state.outcome.unmoved
-    assert len(view.below_floor) == 1
+    assert len(view.record.below_floor) == 1
     assert state.round == 1
     state, model, _ = play(RobustFedAvg(rule=MultiKrum(2)), Plain(floor=9))
     np.testing.assert_allclose(model, expected(MultiKrum(2)), atol=2e-5)
@@ -236,7 +238,7 @@ def test_a_client_that_is_not_finite_is_recorded_and_the_rule_works_on_the_other
     updates = {i: update_of(i) for i in IDS}
     updates[5] = np.full(D, np.nan, dtype=np.float32)
     state, model, view = play(RobustFedAvg(rule=MultiKrum(2)), updates=updates)
-    assert [fault.blame for fault in view.faults] == [5]
+    assert [fault.blame for fault in view.record.faults] == [5]
     assert np.isfinite(model).all()
     assert state.outcome is not None
     assert 5 not in state.outcome.weights
@@ -283,8 +285,8 @@ def play_rounds(
     models, states = [], []
     for t in range(len(sent)):
         state = algorithm.round(state, view, np.random.default_rng(t))
-        view.retire(state.models, state.remembered)
-        models.append(view.observe(state.clusters[ALL].model))
+        view.harness.retire(state.models, state.remembered)
+        models.append(view.harness.observe(state.clusters[ALL].model))
         states.append(state)
     return models, states
 
@@ -454,12 +456,12 @@ def test_centred_clipping_keeps_one_vector_however_many_clients_there_are() -> N
         state = RobustFedAvg(rule=CenteredClipping(tau=3.0), participation=0.4, sampling="random").round(
             state, view, np.random.default_rng(t)
         )
-        view.retire(state.models, state.remembered)
+        view.harness.retire(state.models, state.remembered)
     assert state.past.kept is not None
     assert len(state.past.kept.clients) > 5
-    (kept,) = view.save().remembered.values()
+    (kept,) = view.harness.save().remembered.values()
     assert kept.shape == (1, D)
-    products = [entry for entry in view.log if entry.what == "gram(history)"]
+    products = [entry for entry in view.record.log if entry.what == "gram(history)"]
     assert [entry.scalars for entry in products] == [6 * 7 // 2] * 3
 
 
@@ -479,7 +481,7 @@ def test_fltrust_trusts_the_client_that_holds_the_root_data(root: int) -> None:
 
 def test_the_root_is_in_every_round_and_without_it_nothing_moves() -> None:
     state, _, view = play(RobustFedAvg(rule=FLTrust(), root=8, participation=0.2, sampling="random"), rounds=5)
-    assert all(8 in entry.about for entry in view.log if entry.what == "gram")
+    assert all(8 in entry.about for entry in view.record.log if entry.what == "gram")
     updates = {i: update_of(i) for i in IDS}
     updates[8] = np.full(D, np.inf, dtype=np.float32)
     state, model, _ = play(RobustFedAvg(rule=FLTrust(), root=8), updates=updates)
@@ -635,7 +637,7 @@ def test_what_is_carried_is_what_happened_whoever_is_lost_on_the_way(rule: Rule,
     for t in range(6):
         now[0], before = t, state
         state = algorithm.round(state, view, np.random.default_rng(t))
-        view.retire(state.models, state.remembered)
+        view.harness.retire(state.models, state.remembered)
         assert state.outcome is not None
         assert (state.outcome.unmoved == "") == (t not in (3, 4))
         if isinstance(rule, FoolsGold):
@@ -647,7 +649,7 @@ def test_what_is_carried_is_what_happened_whoever_is_lost_on_the_way(rule: Rule,
         assert state.before is not None
         assert state.past.kept is not None
         found = sum(view.server.remembered[state.past.kept.name].values())
-        true = view.observe(state.clusters[ALL].model) - view.observe(state.before)
+        true = view.harness.observe(state.clusters[ALL].model) - view.harness.observe(state.before)
         np.testing.assert_allclose(found, view._sketch(bytes(32)).apply(true.astype(np.float32)), atol=1e-3)
 
 

@@ -26,7 +26,9 @@ from cloister.fl.robust.rule import Rule
 from cloister.fl.robust.spectral import CAF, DnC
 from cloister.protocol import Masked, Permuted, Plain
 from cloister.protocol.view.answers import Assignment, Model
-from cloister.protocol.view.asks import LocalJob, LocalWork, Protection, ServerView, Setup
+from cloister.protocol.view.asks import ServerView
+from cloister.protocol.view.protection import Protection, Setup
+from cloister.protocol.view.work import LocalJob, LocalWork
 
 D = 40
 AT_LEAST: Sequence[tuple[Rule, int, Rule]] = (
@@ -147,14 +149,14 @@ def test_f_senders_of_nan_stop_no_rule_of_the_gram_matrix_under_a_view(
 ) -> None:
     view, everybody = open_view(protection, n, (0, n - 2)), tuple(range(n))
     for t in range(2):  # what was rejected in an earlier round does not count again
-        faults = len(view.faults)
+        faults = len(view.record.faults)
         updates = view.train(t, {"a": Assignment(Model("init"), everybody, everybody)})["a"]
         found = robust_sum(view, updates, rule, rng(), faults=faults)
         assert found.outcome.unmoved == ""
         assert found.gram is not None
         assert found.gram.clients == tuple(i for i in everybody if i not in (0, n - 2))
         np.testing.assert_array_equal(list(found.outcome.weights.values()), lowered.weights(found.gram.matrix, rng()))
-        view.retire([Model("init")], [])
+        view.harness.retire([Model("init")], [])
 
 
 @pytest.mark.parametrize("protection", [Plain(), Permuted()], ids=repr)
@@ -170,7 +172,7 @@ def test_f_senders_of_nan_stop_no_rule_of_coordinates_under_a_view(
         state = algorithm.round(state, view, rng())
         assert state.outcome is not None
         assert state.outcome.unmoved == ""
-        np.testing.assert_allclose(view.observe(state.clusters[ALL].model), t * expected, atol=1e-5)
+        np.testing.assert_allclose(view.harness.observe(state.clusters[ALL].model), t * expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("protection", [Plain(), Masked()], ids=repr)
@@ -183,7 +185,7 @@ def test_a_model_goes_on_moving_though_f_send_nan_in_every_round(protection: Pro
         state = algorithm.round(state, view, rng())
         assert state.outcome is not None
         assert state.outcome.weights == pytest.approx(dict.fromkeys((0, 1, 4, 5, 6), 0.2))
-        np.testing.assert_allclose(view.observe(state.clusters[ALL].model), t * mean, atol=1e-3)
+        np.testing.assert_allclose(view.harness.observe(state.clusters[ALL].model), t * mean, atol=1e-3)
 
 
 def test_a_client_that_does_not_answer_may_be_honest_and_lowers_no_f() -> None:

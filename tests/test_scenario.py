@@ -24,7 +24,7 @@ from cloister.fl.simulation import NothingLearned, Simulation, held_out, seed_of
 from cloister.fl.training import Job, PlainLoop, Training
 from cloister.protocol import Masked, Permuted, Plain
 from cloister.protocol.core.errors import Refused
-from cloister.protocol.drivers.in_process import Frame
+from cloister.protocol.core.link import Frame
 from cloister.scenario_file import load, with_settings
 
 SMALL = Scenario(
@@ -231,11 +231,11 @@ def test_the_order_of_clients_changes_nothing(order: Callable[[list[int]], list[
     assert list(one.population.clients) != list(other.population.clients)
     assert len(one.state.clusters) > 1
     assert one.state == other.state
-    assert one.view.log == other.view.log
-    assert one.view.traffic == other.view.traffic
+    assert one.view.record.log == other.view.record.log
+    assert one.view.record.traffic == other.view.record.traffic
     assert one.evaluate() == other.evaluate()
     for model in one.state.models:
-        assert np.array_equal(one.view.observe(model), other.view.observe(model))
+        assert np.array_equal(one.view.harness.observe(model), other.view.harness.observe(model))
 
 
 @pytest.mark.trains
@@ -309,7 +309,7 @@ ALGORITHMS = [FedAvg(), Oracle(), CFL(thresholds=Absolute(eps1=0.0, eps2=0.0))]
 def test_one_bad_client_is_recorded_and_the_others_go_on(algorithm: Any) -> None:
     scenario = replace(SMALL, algorithm=algorithm, execution=Poisoned(frozenset({5}), 1), rounds=3)
     simulation = trained(scenario)
-    assert [(fault.blame, fault.rejected) for fault in simulation.view.faults] == [(5, True)]
+    assert [(fault.blame, fault.rejected) for fault in simulation.view.record.faults] == [(5, True)]
     assert all(np.isfinite(v).all() for v in simulation.vectors().values())
     clean = trained(replace(scenario, execution=Fast()))
     assert not np.array_equal(simulation.vectors()[5], clean.vectors()[5])
@@ -332,9 +332,9 @@ def test_a_sample_that_teaches_nothing_does_not_end_the_run() -> None:
     simulation = Simulation(replace(scenario, execution=Poisoned(frozenset({5}))), None)
     lost = []
     for _ in range(24):
-        known = len(simulation.view.faults)
+        known = len(simulation.view.record.faults)
         simulation.step()
-        assert bool(simulation.lost) == (len(simulation.view.faults) > known)
+        assert bool(simulation.lost) == (len(simulation.view.record.faults) > known)
         lost.append(bool(simulation.lost))
     assert 0 < sum(lost) < 24
 
@@ -403,7 +403,7 @@ def test_traffic_is_the_bytes_of_the_frames(algorithm: Any, protection: Any) -> 
         return [frame]
 
     simulation = trained(replace(SMALL, algorithm=algorithm, protection=protection, faults=tap))
-    traffic = simulation.view.traffic
+    traffic = simulation.view.record.traffic
     assert traffic.messages == len(frames)
     assert traffic.bytes_up == sum(len(f.data) for f in frames if f.sender != -1)
     assert traffic.bytes_down == sum(len(f.data) for f in frames if f.sender == -1)

@@ -16,8 +16,8 @@ from cloister.crypto.additive import keyed_share
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol import Encrypted, Plain, TwoServer
 from cloister.protocol.core.errors import ProtocolError
+from cloister.protocol.core.link import Frame
 from cloister.protocol.core.session import SECOND_SERVER, SERVER
-from cloister.protocol.drivers.in_process import Frame
 from cloister.protocol.drivers.roles import Received
 from cloister.protocol.encrypted.keys import KeyName, opened_secret
 from cloister.protocol.two_servers.messages import SumQuestion
@@ -25,7 +25,8 @@ from cloister.protocol.two_servers.questions import slot_question, sum_question
 from cloister.protocol.two_servers.slot_messages import SlotAnswer, SlotKey, SlotQuestion, SlotsAgreed, SlotShare
 from cloister.protocol.two_servers.slot_terms import SharedSlots
 from cloister.protocol.view.answers import Assignment, Model, Sum
-from cloister.protocol.view.asks import LocalJob, LocalWork, Setup
+from cloister.protocol.view.protection import Setup
+from cloister.protocol.view.work import LocalJob, LocalWork
 from cloister.protocol.wire.messages import Envelope, decode, encode
 
 pytestmark = pytest.mark.sweeps
@@ -74,7 +75,7 @@ def check(view: Any, answers: Sequence[Any], alive: set[int]) -> list[int]:
             weights = {i: shares_of(i)[k] for i in alive if shares_of(i)[k]}
             assert answer.weight == sum(weights.values())
             mean = sum(w * row_of(i).astype(np.float64) for i, w in weights.items()) / answer.weight
-            assert np.linalg.norm(view.observe(view.advance(Model("init"), answer)) - mean) < answer.error + 1e-5
+            assert np.linalg.norm(view.harness.observe(view.advance(Model("init"), answer)) - mean) < answer.error + 1e-5
     return [k for k, answer in enumerate(answers) if isinstance(answer, Sum)]
 
 
@@ -144,7 +145,7 @@ def test_two_servers_open_what_plain_opens_whoever_is_lost_where() -> None:
         assert bool(answers) == (len(alive) >= FLOOR)
         not_opened(lines, alive, [k for k in range(K) if k not in found])
         seen.add(tuple(found))
-        view.retire([Model("init")], [])
+        view.harness.retire([Model("init")], [])
     assert seen == {(0, 1), (0,), (1,), ()}
 
 
@@ -154,11 +155,11 @@ def test_two_servers_answer_nothing_where_a_word_between_them_is_lost(end: str) 
     lines.begin({ENDS[end]: 0})
     view = opened(TwoServer(floor=FLOOR), lines, tuple(CHOICE))
     assert check(view, view.slots(0, "root", work(tuple(CHOICE)), MOST), set(CHOICE)) == []
-    assert len(view.below_floor) == K
-    learned = {d.recipient for d in view.log if d.scalars}
+    assert len(view.record.below_floor) == K
+    learned = {d.recipient for d in view.record.log if d.scalars}
     assert learned == ({"second server"} if end in ("asked", "answer") else set()), "it may have learned the counts"
     lines.begin({})
-    view.retire([Model("init")], [])
+    view.harness.retire([Model("init")], [])
     assert check(view, view.slots(1, "root", work(tuple(CHOICE)), MOST), set(CHOICE)) == [0, 1]
 
 
@@ -200,7 +201,7 @@ def test_the_second_server_opens_nothing_for_a_false_share_of_the_counts(lie: st
     view = opened(TwoServer(floor=FLOOR), tap, clients)
     assert check(view, view.slots(0, "root", work(clients), MOST), set(clients)) == []
     assert not any(f.kind == "SlotAnswer" for f in frames)
-    assert next(f for f in view.faults).blame == SERVER
+    assert next(f for f in view.record.faults).blame == SERVER
 
 
 def test_a_first_server_that_hides_survivors_gets_the_counts_and_open_slots_of_those_it_names_and_no_second_answer() -> None:
@@ -217,7 +218,7 @@ def test_a_first_server_that_hides_survivors_gets_the_counts_and_open_slots_of_t
 
     view = opened(TwoServer(floor=FLOOR), tap, clients)
     assert check(view, view.slots(0, "root", work(clients), MOST), {1, 2, 3}) == [0], "slot 1 is one client's now"
-    assert [f.reason for f in view.faults] == ["slots that were opened before"]
+    assert [f.reason for f in view.record.faults] == ["slots that were opened before"]
 
 
 def test_the_second_server_sums_no_slots_otherwise() -> None:
@@ -240,9 +241,9 @@ def test_clients_whose_commitment_is_to_other_counts_are_named_and_left_out(liar
 
     view = opened(TwoServer(floor=FLOOR), tap, tuple(CHOICE))
     assert check(view, view.slots(0, "root", work(tuple(CHOICE)), MOST), set(CHOICE) - set(liars)) == [0], "slot 1 is small now"
-    named = [f.blame for f in view.faults if f.reason == "a commitment that is not to the shares that it sent"]
+    named = [f.blame for f in view.record.faults if f.reason == "a commitment that is not to the shares that it sent"]
     assert named == list(liars)
-    assert not any(f.blame == SERVER and "committed to" in f.reason for f in view.faults)
+    assert not any(f.blame == SERVER and "committed to" in f.reason for f in view.record.faults)
 
 
 def test_the_second_server_is_not_shown_how_often_shares_wrap() -> None:
@@ -273,7 +274,7 @@ def test_a_row_out_of_range_shuts_its_slot_alone() -> None:
 
     view = opened(TwoServer(floor=FLOOR), tap, tuple(CHOICE))
     assert check(view, view.slots(0, "root", work(tuple(CHOICE)), MOST), set(CHOICE)) == [0]
-    assert "out of range" in view.faults[-1].reason
+    assert "out of range" in view.record.faults[-1].reason
 
 
 words = st.integers(1, 4).flatmap(lambda n: st.binary(min_size=8 * n, max_size=8 * n))
@@ -374,7 +375,7 @@ def test_encrypted_slots_open_what_plain_opens_whoever_is_lost_where() -> None:
         assert all(count >= FLOOR for counts in shown for count in counts)
         assert all(set(e.message.slots) <= set(chosen) for e in lines.messages("OpenSlots"))  # type: ignore[union-attr]
         seen.add(tuple(found))
-        view.retire([Model("init")], [])
+        view.harness.retire([Model("init")], [])
     assert seen == {(0,), ()}
 
 
@@ -406,7 +407,7 @@ def test_members_open_no_slot_that_is_small_by_their_own_count(lie: str) -> None
     change, reason = ENCRYPTED_LIES[lie]
     view = opened(Encrypted(floor=FLOOR), tampered(change), (1, 2, 3))
     assert check(view, view.slots(0, "root", work((1, 2, 3)), MOST), {1, 2, 3}) == []
-    assert [f.blame for f in view.faults if reason in f.reason] == [SERVER] * 3
+    assert [f.blame for f in view.record.faults if reason in f.reason] == [SERVER] * 3
 
 
 def test_members_that_lie_about_a_count_are_not_sent_a_small_slot() -> None:
@@ -426,7 +427,7 @@ def test_members_that_lie_about_a_count_are_not_sent_a_small_slot() -> None:
 def test_members_open_a_session_once() -> None:
     view = opened(Encrypted(floor=FLOOR), tampered(lambda m: [m, m, replace(m, alive=m.alive[1:])]), (1, 2, 3))
     assert check(view, view.slots(0, "root", work((1, 2, 3)), MOST), {1, 2, 3}) == [0]
-    assert [f.reason for f in view.faults] == ["a session already answered"] * 3
+    assert [f.reason for f in view.record.faults] == ["a session already answered"] * 3
 
 
 def test_members_that_were_not_sent_the_counts_open_nothing() -> None:
@@ -443,7 +444,7 @@ def test_members_that_were_not_sent_the_counts_open_nothing() -> None:
 
     view = opened(Encrypted(floor=FLOOR), tap, (1, 2, 3))
     assert check(view, view.slots(0, "root", work((1, 2, 3)), MOST), {1, 2, 3}) == [0]
-    assert [f.reason for f in view.faults] == ["sums of slots whose counts were not opened here"]
+    assert [f.reason for f in view.record.faults] == ["sums of slots whose counts were not opened here"]
 
 
 def test_the_row_of_another_slot_is_refused_by_its_own_count() -> None:
@@ -464,7 +465,7 @@ def test_the_row_of_another_slot_is_refused_by_its_own_count() -> None:
     clients = tuple(several)
     view = Encrypted(floor=FLOOR).open(Setup(RUN, INITIAL, clients, more, SimulatedEntropy(1), tampered(twice)))
     assert check(view, view.slots(0, "root", work(clients), MOST), set(clients)) == []
-    assert sum("a sum of 3 clients in slot 1, which 2 chose" in f.reason for f in view.faults) == 5
+    assert sum("a sum of 3 clients in slot 1, which 2 chose" in f.reason for f in view.record.faults) == 5
 
 
 @pytest.mark.parametrize(
@@ -481,5 +482,5 @@ def test_counts_that_cannot_be_are_no_report(numbers: tuple[float, ...], reason:
 
     view = opened(Encrypted(floor=FLOOR), tap, (1, 2, 3))
     assert check(view, view.slots(0, "root", work((1, 2, 3)), MOST), {1, 2, 3}) == [0]
-    assert [f.blame for f in view.faults] == [1]
-    assert reason in view.faults[0].reason
+    assert [f.blame for f in view.record.faults] == [1]
+    assert reason in view.record.faults[0].reason

@@ -15,8 +15,9 @@ from cloister.protocol import Plain, TwoServer
 from cloister.protocol.core.errors import ProtocolError, Refused
 from cloister.protocol.core.session import DEALER, SECOND_SERVER
 from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Traffic, Weights
-from cloister.protocol.view.asks import LocalWork, Setup, check_composition
 from cloister.protocol.view.disclosure import totals
+from cloister.protocol.view.protection import Setup, check_composition
+from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.messages import decode, encode
 
 RUN = bytes(range(16))
@@ -46,8 +47,8 @@ def losing(clients, kind="ExplicitShare"):
 
 
 def mean_of(view, answer):
-    view._models["zero"] = np.zeros_like(view.observe(Model("init")))
-    return view.observe(view.advance(Model("zero"), answer)).astype(np.float64)
+    view._models["zero"] = np.zeros_like(view.harness.observe(Model("init")))
+    return view.harness.observe(view.advance(Model("zero"), answer)).astype(np.float64)
 
 
 def agree(view, other, answer, reference):
@@ -94,7 +95,7 @@ def test_every_answer_is_that_of_plain_for_the_survivors(kinds):
     assert answers.keys() == reference.keys()
     for name in asked:
         agree(view, plain, answers[name], reference[name])
-    assert [b.name for b in view.below_floor] == [b.name for b in plain.below_floor]
+    assert [b.name for b in view.record.below_floor] == [b.name for b in plain.below_floor]
 
 
 @given(st.sets(st.sampled_from(MEMBERS)), st.lists(st.floats(-3, 3, width=16), min_size=5, max_size=5), st.booleans())
@@ -127,7 +128,7 @@ def test_projected_inner_products_and_cosines_are_within_the_tolerance(k):
     for v in (view, plain):
         first = v.train(0, root(clients=clients))["root"]
         kept[v] = v.remember(first, clients[:5])
-        v.retire([Model("init")], [kept[v]])
+        v.harness.retire([Model("init")], [kept[v]])
     found, exact = (v.train(1, root(clients=clients))["root"] for v in (view, plain))
     gram, reference = view.gram(found, origin=True), plain.gram(exact, origin=True)
     norms = np.sqrt(np.diagonal(reference.matrix))
@@ -147,18 +148,18 @@ def test_remembered_updates_are_compared_with_those_of_their_own_round_and_of_se
     own = view.cosines(first, kept)
     assert np.allclose(np.diagonal(own), 1.0)
     again = view.remember(first, (1, 2))
-    view.retire([Model("init")], [kept, again])
+    view.harness.retire([Model("init")], [kept, again])
     second = view.train(1, root())["root"]
     assert view.cosines(second, kept).shape == (5, 5)
     assert np.allclose(view.cosines(second, kept)[:, :2], view.cosines(second, again))
     fewer = Remembered(kept.name, (2, 5))
     assert np.array_equal(view.cosines(second, fewer), view.cosines(second, kept)[:, (1, 4)])
-    view.retire([Model("init")], [fewer, again])
+    view.harness.retire([Model("init")], [fewer, again])
     third = view.train(2, root())["root"]
     assert view.cosines(third, fewer).shape == (5, 2)
     with pytest.raises(Refused, match="gone"):
         view.cosines(third, kept)
-    view.retire([Model("init")], [again])
+    view.harness.retire([Model("init")], [again])
     with pytest.raises(Refused, match="gone"):
         view.cosines(second, again)
     fourth = view.train(3, root())["root"]
@@ -200,8 +201,8 @@ def test_updates_out_of_bounds_are_dropouts_that_are_recorded():
     view = open_view(TwoServer(), work=work)
     updates = view.train(0, root())["root"]
     assert updates.clients == (1, 3, 5)
-    assert [(f.blame, f.rejected) for f in view.faults] == [(2, True), (4, True)]
-    assert all("not finite, or its norm exceeds max_norm=64.0" in f.reason for f in view.faults)
+    assert [(f.blame, f.rejected) for f in view.record.faults] == [(2, True), (4, True)]
+    assert all("not finite, or its norm exceeds max_norm=64.0" in f.reason for f in view.record.faults)
 
 
 def rewriting(kind, change, senders):
@@ -225,7 +226,7 @@ def test_a_client_out_of_range_is_rejected_by_the_gram_matrix_and_stays_out_of_l
     assert gram.clients == honest
     clear = np.stack([update_of(i, 0, 37) for i in honest]).astype(np.float64)
     assert np.allclose(gram.matrix, clear @ clear.T, rtol=1e-4, atol=1e-4)
-    assert [(f.blame, f.rejected) for f in view.faults] == [(2, True)]
+    assert [(f.blame, f.rejected) for f in view.record.faults] == [(2, True)]
     answer = view.sums(updates, {"m": Weights(dict.fromkeys(MEMBERS, 1.0))})["m"]
     assert answer.clients == honest
     assert np.allclose(mean_of(view, answer), clear.mean(axis=0), atol=1e-5)
@@ -233,7 +234,7 @@ def test_a_client_out_of_range_is_rejected_by_the_gram_matrix_and_stays_out_of_l
     assert np.isnan(cosines[1]).all()
     assert not cosines[(0, 2, 3, 4), 0].any()
     assert np.allclose(cosines[2, 1], 1.0)
-    assert len(view.faults) == 1
+    assert len(view.record.faults) == 1
 
 
 def test_a_sum_spoilt_by_a_client_out_of_range_is_not_published():
@@ -241,7 +242,7 @@ def test_a_sum_spoilt_by_a_client_out_of_range_is_not_published():
     updates = view.train(0, root())["root"]
     answer = view.sums(updates, {"m": Weights(dict.fromkeys(MEMBERS, 1.0))})["m"]
     assert isinstance(answer, BelowFloor)
-    assert "out of range" in view.faults[-1].reason
+    assert "out of range" in view.record.faults[-1].reason
     assert not view.server.means
 
 
@@ -249,15 +250,15 @@ def test_sums_that_differ_by_few_clients_are_refused_in_one_call_and_across_call
     view = open_view(TwoServer())
     updates = view.train(0, root())["root"]
     everyone, without = Weights(dict.fromkeys(MEMBERS, 1.0)), Weights(dict.fromkeys(MEMBERS[:4], 1.0))
-    before = len(view.log)
+    before = len(view.record.log)
     with pytest.raises(Refused, match="fewer than 3"):
         view.sums(updates, {"a": everyone, "b": without})
-    assert len(view.log) == before
+    assert len(view.record.log) == before
     view.sums(updates, {"a": everyone})
     with pytest.raises(Refused, match="fewer than 3"):
         view.sums(updates, {"b": without})
     assert isinstance(view.sums(updates, {"again": everyone})["again"], Sum)
-    assert not view.faults  # the view asks the second server nothing that it would refuse
+    assert not view.record.faults  # the view asks the second server nothing that it would refuse
 
 
 def test_servers_that_do_not_mean_the_same_floor_have_no_survivors():
@@ -266,7 +267,7 @@ def test_servers_that_do_not_mean_the_same_floor_have_no_survivors():
     second.state = replace(second.state, terms=replace(second.state.terms, floor=4))
     updates = view.train(0, root())
     assert updates == {}  # other terms bind other shares
-    assert all("other terms" in f.reason for f in view.faults if f.blame >= 0)
+    assert all("other terms" in f.reason for f in view.record.faults if f.blame >= 0)
 
 
 def test_a_network_that_loses_questions_ends_in_refusals_that_name_the_party():
@@ -281,25 +282,25 @@ def test_a_network_that_loses_questions_ends_in_refusals_that_name_the_party():
     state["lost"] = ("SumAnswer",)
     weights = {"m": Weights(dict.fromkeys(MEMBERS, 1.0))}
     assert isinstance(view.sums(updates, weights)["m"], BelowFloor)
-    assert view.faults[-1].blame == SECOND_SERVER
+    assert view.record.faults[-1].blame == SECOND_SERVER
     state["lost"] = ()
     assert isinstance(view.sums(updates, weights)["m"], Sum)
     assert view.gram(updates, origin=True).clients == MEMBERS
     state["lost"] = ("Agreed",)
     assert view.train(1, root()) == {}
-    assert "did not say" in view.faults[-1].reason
+    assert "did not say" in view.record.faults[-1].reason
 
 
 def test_too_many_projected_questions_about_one_update_are_refused_and_say_what_helps():
     view = open_view(TwoServer(k=16), d=60)
     first = view.train(0, root())["root"]
     kept = view.remember(first, (1, 2))
-    view.retire([Model("init")], [kept])
+    view.harness.retire([Model("init")], [kept])
     for round in range(1, 3):
         view.cosines(view.train(round, root())["root"], kept)
     with pytest.raises(Refused, match="k=60"):
         view.cosines(view.train(3, root())["root"], kept)
-    assert not view.faults
+    assert not view.record.faults
     generous = open_view(TwoServer(k=60), d=60)
     kept = generous.remember(generous.train(0, root())["root"], (1, 2))
     for round in range(1, 6):
@@ -320,7 +321,7 @@ def test_coordinates_are_refused_and_the_composition_says_so():
     with pytest.raises(Refused, match="several rounds"):
         view.accumulate(updates, {1: 1.0})
     for question in (lambda: view.gram(updates), lambda: view.sums(updates, {}), lambda: view.remember(updates, [1])):
-        view.retire([Model("init")], [])
+        view.harness.retire([Model("init")], [])
         with pytest.raises(Refused, match="gone"):
             question()
     with pytest.raises(Refused, match="gone"):
@@ -343,7 +344,7 @@ def test_the_log_says_what_every_party_learned():
     updates = view.train(0, root())["root"]
     view.gram(updates, origin=True)
     view.sums(updates, {"m": Weights(dict.fromkeys((1, 2, 3), 1.0))})
-    found = [(e.recipient, e.what, e.about, e.scalars) for e in view.log]
+    found = [(e.recipient, e.what, e.about, e.scalars) for e in view.record.log]
     assert found == [
         ("server", "updates", (1, 2, 3, 4), 4),
         ("second server", "updates", (1, 2, 3, 4), 0),
@@ -354,7 +355,7 @@ def test_the_log_says_what_every_party_learned():
         ("second server", "sums", (1, 2, 3), 3),
         ("clients", "sums", (1, 2, 3), 37),
     ]
-    summary = totals(view.log)
+    summary = totals(view.record.log)
     assert list(summary) == ["server", "second server", "dealer", "clients"]
     assert all(row["words"] for rows in summary.values() for row in rows)
     assert list(totals([])) == ["server", "clients"]
@@ -369,8 +370,8 @@ def play(view, rounds, model, kept):
         mean = view.sums(updates, {"m": Weights(dict.fromkeys(MEMBERS, 1.0))})["m"]
         kept = view.remember(updates, (1, 3))
         model = view.advance(model, mean)
-        view.retire([model], [kept])
-        found += [cosines.tobytes(), view.observe(model).tobytes()]
+        view.harness.retire([model], [kept])
+        found += [cosines.tobytes(), view.harness.observe(model).tobytes()]
     return model, kept, found
 
 
@@ -379,17 +380,17 @@ def test_a_restored_view_continues_identically_to_the_byte(k, tmp_path):
     def recorded(view, *rest):
         frames = []
         view._network._tap = lambda f: frames.append((f.number, f.sender, f.receiver, f.data)) or [f]
-        return play(view, *rest), frames, view.traffic
+        return play(view, *rest), frames, view.record.traffic
 
     view = open_view(TwoServer(k=k), d=80)
     model, kept, _ = play(view, (0, 1), Model("init"), None)
-    folder = checkpoint.write(tmp_path, checkpoint.Checkpoint(2, {}, view.save(), {}, {}))
+    folder = checkpoint.write(tmp_path, checkpoint.Checkpoint(2, {}, view.harness.save(), {}, {}))
     snapshot = checkpoint.read(folder).snapshot
     straight = recorded(view, (2, 3), model, kept)
     fresh = open_view(TwoServer(k=k), d=80)
-    fresh.restore(snapshot, [kept])
+    fresh.harness.restore(snapshot, [kept])
     assert recorded(fresh, (2, 3), model, kept) == straight
-    view.restore(snapshot, [kept])
+    view.harness.restore(snapshot, [kept])
     assert recorded(view, (2, 3), model, kept) == straight
 
 
@@ -403,12 +404,12 @@ def test_a_round_that_broke_half_way_is_taken_back():
             yield result
 
     view = open_view(TwoServer(), work=work)
-    snapshot = view.save()
+    snapshot = view.harness.save()
     state["broken"] = True
     with pytest.raises(RuntimeError, match="memory"):
         view.train(0, root())
     state["broken"] = False
-    view.restore(snapshot, [])
+    view.harness.restore(snapshot, [])
     answer = view.sums(view.train(0, root())["root"], {"m": Weights(dict.fromkeys(MEMBERS, 1.0))})["m"]
     expected = np.mean([update_of(i, 0, 37) for i in MEMBERS], axis=0)
     assert np.allclose(mean_of(view, answer), expected, atol=1e-5)
@@ -422,7 +423,7 @@ def test_a_run_is_a_function_of_its_inputs_to_the_byte_and_counts_its_traffic():
         play(view, (0, 1), Model("init"), None)
         up = sum(len(f.data) for f in frames if f.sender >= 0)
         down = sum(len(f.data) for f in frames if f.receiver >= 0)
-        assert view.traffic == Traffic(len(frames), up, down)
+        assert view.record.traffic == Traffic(len(frames), up, down)
         assert view._network.bytes_between == sum(len(f.data) for f in frames) - up - down
         assert up == pytest.approx(2 * 5 * 80 * 8, rel=0.4)
         runs.append([(f.sender, f.receiver, f.data) for f in frames])
@@ -455,4 +456,4 @@ def test_whatever_the_network_does_an_answer_is_right_or_refused(fates):
             if isinstance(answer, Sum):
                 assert answer.clients == updates.clients
                 assert np.allclose(mean_of(view, answer), np.mean(list(clear.values()), axis=0), atol=1e-4)
-        view.retire([Model("init")], [])
+        view.harness.retire([Model("init")], [])

@@ -31,8 +31,8 @@ from cloister.protocol.two_servers.second import Holding, restored, second_step
 from cloister.protocol.two_servers.slot_messages import SlotMessage
 from cloister.protocol.two_servers.terms import Terms, TooLarge
 from cloister.protocol.two_servers.upload import from_words, to_words
-from cloister.protocol.uploaded.uploads import Policy, invite
 from cloister.protocol.wire.messages import Envelope, Task, decode, encode
+from cloister.protocol.work.uploads import Policy, invite
 from tests.two_server_session import LIMIT, RUN, Play, changing, flipped, losing
 
 UP = {"none": (), "task": ("Task",), "share": ("ExplicitShare",), "key": ("KeyShare",), "both": ("ExplicitShare", "KeyShare")}

@@ -12,7 +12,8 @@ from cloister.protocol.core.errors import ProtocolError, Refused
 from cloister.protocol.two_servers import asking as two_server_asking
 from cloister.protocol.two_servers.run import gram
 from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Updates, Weights
-from cloister.protocol.view.asks import LocalWork, Setup
+from cloister.protocol.view.protection import Setup
+from cloister.protocol.view.work import LocalWork
 
 RUN = bytes(range(16))
 INIT = Model("init")
@@ -48,7 +49,7 @@ def opened(protection, n=5, d=20, workers=works, tap=None):
 
 
 def moved(view, answer):
-    return view.observe(view.advance(INIT, answer)).astype(np.float64)
+    return view.harness.observe(view.advance(INIT, answer)).astype(np.float64)
 
 
 # --- handles ----------------------------------------------------------------------------------------------------------
@@ -62,7 +63,7 @@ def test_updates_that_are_gone_are_refused_in_one_line(protection, unknown):
     if unknown:
         updates = Updates("other@0/update", "other", 0, updates.clients, updates.members)
     else:
-        view.retire([INIT], [])
+        view.harness.retire([INIT], [])
     questions = (
         lambda: view.sums(updates, equal(5)),
         lambda: view.gram(updates, origin=True),
@@ -80,10 +81,10 @@ def test_models_and_means_that_are_gone_are_refused_in_one_line(protection):
     view, updates = opened(protection)
     mean = view.sums(updates, equal(5))["mean"]
     model = view.advance(INIT, mean)
-    view.retire([model], [])
+    view.harness.retire([model], [])
     for question in (
         lambda: view.advance(INIT, mean),
-        lambda: view.observe(INIT),
+        lambda: view.harness.observe(INIT),
         lambda: view.train(1, everyone(5)),
         lambda: view.train_and_sum(1, everyone(5), {"root": equal(5)["mean"]}),
         lambda: view.train_alone(1, {0: INIT}),
@@ -99,7 +100,7 @@ def test_remembered_updates_that_nobody_knows_are_forgotten_and_refused(protecti
     view, updates = opened(protection)
     kept = view.remember(updates, (0, 1))
     stranger = Remembered("nobody's", (0, 1))
-    view.retire([INIT], [stranger, kept, Remembered(kept.name, (0,))])
+    view.harness.retire([INIT], [stranger, kept, Remembered(kept.name, (0,))])
     again = view.train(1, everyone(5))["root"]
     view.gram(again, origin=True)
     for handle in (stranger, Remembered(kept.name, (0, 4))):
@@ -111,11 +112,11 @@ def test_remembered_updates_that_nobody_knows_are_forgotten_and_refused(protecti
 def test_a_handle_on_nobodys_updates_is_kept_saved_and_compared(protection):
     view, updates = opened(protection)
     nobody, some = view.remember(updates, ()), view.remember(updates, (0, 1))
-    view.save()
+    view.harness.save()
     fewer = Remembered(some.name, ())
-    view.retire([INIT], [nobody, fewer])
-    snapshot = view.save()
-    view.restore(snapshot, [nobody, fewer])
+    view.harness.retire([INIT], [nobody, fewer])
+    snapshot = view.harness.save()
+    view.harness.restore(snapshot, [nobody, fewer])
     later = view.train(1, everyone(5))["root"]
     assert view.cosines(later, nobody).shape == view.cosines(later, fewer).shape == (5, 0)
 
@@ -154,8 +155,8 @@ def test_one_two_or_three_clients(protection, n):
     assert gram.matrix.shape == (n, n)
     answer = view.sums(updates, equal(n))["mean"]
     assert type(answer) is (Sum if n == 3 else BelowFloor)
-    assert bool(view.below_floor) == (n < 3)
-    view.retire([INIT], [])
+    assert bool(view.record.below_floor) == (n < 3)
+    view.harness.retire([INIT], [])
     streamed = view.train_and_sum(1, everyone(n), {"root": equal(n)["mean"]})["root"]
     assert type(streamed) is (Sum if n == 3 else BelowFloor)
 
@@ -188,9 +189,9 @@ def test_updates_of_one_two_or_three_coordinates(protection, d):
 )
 def test_weights_of_nothing_sum_nothing(protection, of):
     view, updates = opened(protection)
-    before = len(view.log)
+    before = len(view.record.log)
     assert isinstance(view.sums(updates, {"m": Weights(of)})["m"], BelowFloor)
-    assert not any(entry.what == "sums" for entry in view.log[before:])
+    assert not any(entry.what == "sums" for entry in view.record.log[before:])
 
 
 @every_protection
@@ -198,9 +199,9 @@ def test_weights_of_nothing_sum_nothing(protection, of):
 def test_a_sum_that_shows_one_client_however_faintly_the_others_is_below_the_floor(protection, eps):
     for of in ({0: 1.0, 1: eps, 2: eps, 3: -eps, 4: eps}, {0: eps, 1: 1 / eps, 2: 1.0, 3: 1e-40, 4: -3.0}):
         view, updates = opened(protection)
-        before = len(view.log)
-        assert view.sums(updates, {"m": Weights(of)})["m"] == view.below_floor[-1] == BelowFloor("m@0", tuple(range(5)), 3)
-        assert not any(entry.what == "sums" for entry in view.log[before:])
+        before = len(view.record.log)
+        assert view.sums(updates, {"m": Weights(of)})["m"] == view.record.below_floor[-1] == BelowFloor("m@0", tuple(range(5)), 3)
+        assert not any(entry.what == "sums" for entry in view.record.log[before:])
 
 
 @every_protection
@@ -262,7 +263,7 @@ def test_updates_that_are_not_finite_are_left_out_and_recorded(protection):
 
     view, updates = opened(protection, workers=broken)
     assert updates.clients == (0, 1, 4)
-    assert [(fault.blame, fault.rejected) for fault in view.faults] == [(2, True), (3, True)]
+    assert [(fault.blame, fault.rejected) for fault in view.record.faults] == [(2, True), (3, True)]
     assert view.sums(updates, equal(5))["mean"].clients == (0, 1, 4)
     assert np.isfinite(view.gram(updates, origin=True).matrix).all()
 
@@ -271,7 +272,7 @@ def test_updates_that_are_not_finite_are_left_out_and_recorded(protection):
 
 
 def said(view):
-    return [(entry.recipient, entry.what, entry.about) for entry in view.log]
+    return [(entry.recipient, entry.what, entry.about) for entry in view.record.log]
 
 
 def losing(kind, *senders):
@@ -295,7 +296,7 @@ def test_two_servers_log_what_they_were_sent_also_of_those_who_did_not_survive()
 
 def test_two_servers_log_what_the_helpers_learned_of_a_question_without_answer():
     view, updates = opened(TwoServer(), tap=lambda f: [] if f.kind in ("SumAnswer", "GramAnswer") else [f])
-    before = len(view.log)
+    before = len(view.record.log)
     assert isinstance(view.sums(updates, equal(5))["mean"], BelowFloor)
     with pytest.raises(ProtocolError, match="not answered"):
         view.gram(updates, origin=True)
@@ -367,7 +368,7 @@ def test_a_client_whose_sample_count_cannot_be_sits_out_and_the_others_are_summe
 
     view, updates = opened(protection, workers=lying)
     assert updates.clients == (0, 1, 3, 4)
-    assert [(fault.blame, "number of samples" in fault.reason) for fault in view.faults] == [(2, True)]
+    assert [(fault.blame, "number of samples" in fault.reason) for fault in view.record.faults] == [(2, True)]
     by_samples = replace(equal(5)["mean"], times_samples=True)
     if protection == Encrypted():
         with pytest.raises(Refused, match="counts samples, which Encrypted cannot hold against its floor"):
@@ -398,6 +399,6 @@ def test_members_are_not_sent_a_sum_that_shows_single_clients_because_another_wa
     second = view.sums(updates, {"second": Weights({0: 1.5, 1: 0.5, 2: 1.0, 3: 1.0, 4: 1.0, 5: 1.0})})["second"]
     assert isinstance(second, BelowFloor)
     assert sent.count("EncryptedSum") == sums
-    assert [f.reason for f in view.faults][-1] == "the encrypted sum second@0 failed at stage leverage: 4 of 6 were there"
+    assert [f.reason for f in view.record.faults][-1] == "the encrypted sum second@0 failed at stage leverage: 4 of 6 were there"
     again = view.sums(updates, {"again": Weights(dict.fromkeys(range(4), 2.0))})["again"]  # tells nothing new
     assert again.clients == (0, 1, 2, 3)

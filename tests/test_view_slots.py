@@ -13,12 +13,14 @@ from cloister.crypto.orthonormal import HadamardRotation
 from cloister.fl.cost import Workload, measure
 from cloister.protocol import Encrypted, Masked, Noise, Permuted, Plain, TwoServer
 from cloister.protocol.core.errors import Refused
-from cloister.protocol.drivers.in_process import Frame
+from cloister.protocol.core.link import Frame
 from cloister.protocol.two_servers.asking import Unanswered
 from cloister.protocol.two_servers.run import gram
 from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Sum
-from cloister.protocol.view.asks import LocalJob, LocalWork, Protection, ServerView, Setup
+from cloister.protocol.view.asks import ServerView
 from cloister.protocol.view.disclosure import totals
+from cloister.protocol.view.protection import Protection, Setup
+from cloister.protocol.view.work import LocalJob, LocalWork
 from cloister.protocol.wire.messages import decode
 
 D, K, MOST = 20, 3, 10
@@ -97,7 +99,7 @@ def check(view: ServerView, answers: Sequence[Sum | BelowFloor], shares: Any, al
         assert set(weights) <= set(answer.clients) <= set(MEMBERS)
         assert answer.weight == sum(weights.values())
         expected = sum(w * row_of(i, k, round).astype(np.float64) for i, w in weights.items()) / answer.weight
-        moved = view.observe(view.advance(Model("init"), answer)).astype(np.float64) - INITIAL
+        moved = view.harness.observe(view.advance(Model("init"), answer)).astype(np.float64) - INITIAL
         assert np.linalg.norm(moved - expected) <= answer.error + 1e-5 * (1 + answer.tolerance)
         assert answer.error < 0.05
         assert answer.norm is None or answer.norm == pytest.approx(np.linalg.norm(expected), abs=answer.error + 1e-5)
@@ -117,8 +119,8 @@ def test_every_slot_is_the_weighted_mean_of_who_chose_it(protection: Protection,
     answers = view.slots(0, "root", WORK, MOST)
     open_slots = check(view, answers, shares, MEMBERS)
     assert open_slots == ([0, 1] if shares is hard else [0, 1, 2]), "one client alone in slot 2 is never opened"
-    assert len(view.below_floor) == K - len(open_slots)
-    view.retire([Model("init")], [])
+    assert len(view.record.below_floor) == K - len(open_slots)
+    view.harness.retire([Model("init")], [])
     assert check(view, view.slots(1, "root", WORK, MOST), shares, MEMBERS, 1) == open_slots
 
 
@@ -170,12 +172,12 @@ def test_dropouts_at_every_stage_of_both_sessions(kind: str, nth: int) -> None:
 def test_more_dropouts_than_are_spare_open_nothing() -> None:
     view = open_view(MASKED, tap=losing(("MaskedInput",), (2, 4), 1))
     assert all(isinstance(answer, BelowFloor) for answer in view.slots(0, "root", WORK, MOST))
-    assert any("failed at stage" in fault.reason for fault in view.faults)
+    assert any("failed at stage" in fault.reason for fault in view.record.faults)
     spare = open_view(replace(MASKED, slot_spare=2), tap=losing(("MaskedInput",), (2, 4), 1))
     assert check(spare, spare.slots(0, "root", WORK, MOST), hard, [i for i in MEMBERS if i not in (2, 4)]) == [0, 1]
     shut = open_view(replace(MASKED, slot_spare=3))
     assert all(isinstance(answer, BelowFloor) for answer in shut.slots(0, "root", WORK, MOST))
-    assert any("no slot was chosen by 5 clients" in fault.reason for fault in shut.faults)
+    assert any("no slot was chosen by 5 clients" in fault.reason for fault in shut.record.faults)
 
 
 def test_clients_that_did_not_sign_who_was_counted_send_nothing_into_slots() -> None:
@@ -183,8 +185,8 @@ def test_clients_that_did_not_sign_who_was_counted_send_nothing_into_slots() -> 
     view = open_view(MASKED, tap=lambda frame: [] if frame.kind == "Survivors" and frame.receiver == 4 else [frame])
     answers = view.slots(0, "root", WORK, MOST)
     assert check(view, answers, hard, [i for i in MEMBERS if i != 4]) == [0, 1]
-    assert {f.blame for f in view.faults if f.rejected} == {4}
-    assert any("not among the clients that were counted" in f.reason for f in view.faults)
+    assert {f.blame for f in view.record.faults if f.rejected} == {4}
+    assert any("not among the clients that were counted" in f.reason for f in view.record.faults)
 
 
 def test_swapped_choices_look_the_same_to_the_server() -> None:
@@ -202,7 +204,7 @@ def test_swapped_choices_look_the_same_to_the_server() -> None:
             Setup(RUN, INITIAL, MEMBERS, workers, SimulatedEntropy(1), lambda frame, h=heard: [h.append(frame) or frame])  # type: ignore[misc, func-returns-value]
         )
         answers = view.slots(0, "root", WORK, MOST)
-        sums.append([view.observe(view.advance(Model("init"), answer)) for answer in answers if isinstance(answer, Sum)])
+        sums.append([view.harness.observe(view.advance(Model("init"), answer)) for answer in answers if isinstance(answer, Sum)])
         frames.append([(f.kind, f.sender, f.receiver, len(f.data)) for f in heard])
     assert frames[0] == frames[1]
     assert all(np.array_equal(a, b) for a, b in zip(*sums, strict=True))
@@ -211,13 +213,13 @@ def test_swapped_choices_look_the_same_to_the_server() -> None:
 def test_what_the_server_learns_is_said() -> None:
     view = open_view(MASKED)
     view.slots(0, "root", WORK, MOST)
-    learned = totals(view.log)["server"]
+    learned = totals(view.record.log)["server"]
     assert {row["scalars"] for row in learned} == {0, K, 2 * (D + 1)}
     assert {row["what"] for row in learned if row["scalars"]} == {"slots"}
     assert {row["what"] for row in learned} == {"slots", "participation"}
     plain = open_view(Plain(floor=2))
     plain.slots(0, "root", WORK, MOST)
-    (row,) = totals(plain.log)["server"]
+    (row,) = totals(plain.record.log)["server"]
     assert "which slots it chose" in row["words"]
     assert row["scalars"] == len(MEMBERS) * K * (D + 1)
 
@@ -248,22 +250,24 @@ def test_whoever_is_lost_while_it_sends_is_in_no_sum_and_small_slots_are_not_ans
     view = open_view(protection, tap=losing((kind,), lost))
     answers = view.slots(0, "root", WORK, MOST)
     assert check(view, answers, hard, [i for i in MEMBERS if i not in lost]) == left
-    assert len(view.below_floor) == K - len(left)
+    assert len(view.record.below_floor) == K - len(left)
     assert all(set(lost).isdisjoint(answer.clients) for answer in answers if isinstance(answer, Sum))
 
 
 def test_two_servers_and_encryption_say_what_everybody_learns_of_slots() -> None:
     shared = open_view(TwoServer(floor=2))
     shared.slots(0, "root", WORK, MOST)
-    learned = [(d.recipient, d.scalars) for d in shared.log if d.what == "slots"]
+    learned = [(d.recipient, d.scalars) for d in shared.record.log if d.what == "slots"]
     clients = [("clients", D)] * 2
     assert learned == [("second server", K), ("server", K), ("server", 2 * (D + 1)), *clients]
     sealed = open_view(Encrypted(floor=2))
     sealed.slots(0, "root", WORK, MOST)
-    learned = [(d.recipient, d.scalars) for d in sealed.log if d.what == "slots"]
+    learned = [(d.recipient, d.scalars) for d in sealed.record.log if d.what == "slots"]
     assert learned == [("clients", K), ("server", K), ("clients", 2 * (D + 1)), ("server", 2)]
-    assert any("they hold the key to every client's ciphertexts" in d.words for d in sealed.log if d.recipient == "clients")
-    assert sum(d.what == "ciphertexts of slots" and "seed" in d.words for d in sealed.log) == 1
+    assert any(
+        "they hold the key to every client's ciphertexts" in d.words for d in sealed.record.log if d.recipient == "clients"
+    )
+    assert sum(d.what == "ciphertexts of slots" and "seed" in d.words for d in sealed.record.log) == 1
 
 
 @pytest.mark.parametrize("protection", [TwoServer(floor=2), Encrypted(floor=2)], ids=repr)
@@ -281,7 +285,7 @@ def test_no_frame_to_a_server_holds_a_choice_in_the_clear(protection: Protection
         setup = Setup(RUN, INITIAL, MEMBERS, workers, SimulatedEntropy(1), lambda f, h=heard: [h.append(f) or f])  # type: ignore[misc, func-returns-value]
         view = protection.open(setup)
         answers = view.slots(0, "root", WORK, MOST)
-        sums.append([view.observe(view.advance(Model("init"), answer)) for answer in answers if isinstance(answer, Sum)])
+        sums.append([view.harness.observe(view.advance(Model("init"), answer)) for answer in answers if isinstance(answer, Sum)])
         exact = not isinstance(protection, Encrypted)
         shapes.append([(f.kind, f.sender, f.receiver, len(f.data) if exact else 0) for f in heard])
         for frame in (f for f in heard if f.sender >= 0 and f.receiver < 0):
@@ -307,7 +311,7 @@ def test_the_second_server_multiplies_no_choices() -> None:
         terms, entropy = view._terms, SimulatedEntropy(2)
         ended = gram(view._network, view._parties, terms, RUN, view._next_question(), rows, entropy)
         assert isinstance(ended, Unanswered)
-        assert view.faults[-1].reason == "a Gram question about slots"
+        assert view.record.faults[-1].reason == "a Gram question about slots"
 
 
 def test_clients_start_from_the_models_of_all_slots() -> None:
@@ -317,8 +321,8 @@ def test_clients_start_from_the_models_of_all_slots() -> None:
         models = []
         for answer in view.slots(0, "root", WORK, MOST):
             models.append(view.advance(Model("init"), answer) if isinstance(answer, Sum) else Model("init"))
-        expected = [view.observe(model) for model in models]
-        view.retire([Model("init"), *models], [])
+        expected = [view.harness.observe(model) for model in models]
+        view.harness.retire([Model("init"), *models], [])
         view.slots(1, "root", Assignment(models[0], MEMBERS, MEMBERS, tuple(models[1:])), MOST)
         assert len(seen) == 2 * len(MEMBERS)
         for job in seen[len(MEMBERS) :]:
@@ -339,7 +343,7 @@ def test_work_that_fits_no_slots_sits_out(protection: Protection) -> None:
 
     view = protection.open(Setup(RUN, INITIAL, MEMBERS, workers, SimulatedEntropy(1)))
     check(view, view.slots(0, "root", WORK, MOST), hard, (4, 5, 6, 7, 8))
-    assert {f.blame for f in view.faults if f.rejected} == {1, 2, 3, 9}
+    assert {f.blame for f in view.record.faults if f.rejected} == {1, 2, 3, 9}
 
 
 def test_who_gives_slots() -> None:
@@ -387,6 +391,6 @@ def test_sixty_four_slots_work_in_late_rounds(protection: Protection, first: int
         answers = view.slots(round, "a cluster with a long name of its own", work)
         assert [isinstance(answer, Sum) for answer in answers] == [True] * 2 + [False] * 62
         moved = [view.advance(m, a) if isinstance(a, Sum) else m for m, a in zip(models, answers, strict=True)]
-        view.retire(moved, [])
+        view.harness.retire(moved, [])
         models = moved
-    assert len({view.observe(model).tobytes() for model in models}) == 3
+    assert len({view.harness.observe(model).tobytes() for model in models}) == 3

@@ -17,8 +17,9 @@ from cloister.protocol import Permuted, Plain
 from cloister.protocol.core.errors import ProtocolError, Refused
 from cloister.protocol.parts.gate import Rules
 from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Weights
-from cloister.protocol.view.asks import LocalWork, Setup, check_composition
 from cloister.protocol.view.disclosure import totals
+from cloister.protocol.view.protection import Setup, check_composition
+from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.messages import decode
 
 D = 37
@@ -69,8 +70,8 @@ def subsets(clients):
 def opened(view, answer):
     """The published mean times its weight, as its owner reads it through the model that it moves."""
     zero = Model("zero")
-    view._models[zero.name] = np.zeros_like(view.observe(Model("init")))
-    return view.observe(view.advance(zero, answer)).astype(np.float64) * answer.weight
+    view._models[zero.name] = np.zeros_like(view.harness.observe(Model("init")))
+    return view.harness.observe(view.advance(zero, answer)).astype(np.float64) * answer.weight
 
 
 def close(found, expected, scale, tolerance):
@@ -102,7 +103,7 @@ def test_every_answer_is_that_of_the_survivors(protection, lost):
     answered = view.train(0, root())
     if not heard:
         assert answered == {}
-        assert not view.log
+        assert not view.record.log
         return
     updates = answered["root"]
     assert (updates.clients, updates.members, updates.round) == (heard, MEMBERS, 0)
@@ -202,7 +203,7 @@ def test_cosines_with_remembered_updates_are_those_of_clear_updates(protection, 
     view = open_view(protection, tap=lambda f: losing(lost)(f) if state["round"] else [f])
     first = view.train(0, root())["root"]
     remembered = view.remember(first, sorted(kept))
-    view.retire([Model("init")], [remembered])
+    view.harness.retire([Model("init")], [remembered])
     state["round"] = 1
     updates = view.train(1, root())["root"]
     cosines = view.cosines(updates, remembered)
@@ -211,7 +212,7 @@ def test_cosines_with_remembered_updates_are_those_of_clear_updates(protection, 
             a, b = update_of(i, 1).astype(np.float64), update_of(j, 0).astype(np.float64)
             expected = a @ b / (np.linalg.norm(a) * np.linalg.norm(b))
             assert abs(cosines[row, column] - expected) < 1e-4
-    entry = view.log[-1]
+    entry = view.record.log[-1]
     assert (entry.what, entry.recipient, entry.scalars) == ("gram(remember)", "server", cosines.size)
     assert entry.about == tuple(sorted({*updates.clients, *remembered.clients}))
 
@@ -233,12 +234,12 @@ def test_sums_of_updates_of_several_rounds_compare_as_clear_ones(protection, som
         new = np.stack([update_of(i, round).astype(np.float64) for i in updates.clients])
         rows = np.concatenate([new, np.stack([sums[i] for i in kept.clients])])
         np.testing.assert_allclose(view.gram_with(updates, kept), rows @ rows.T, atol=1e-4 * (1 + np.abs(rows @ rows.T).max()))
-        entry = view.log[-1]
+        entry = view.record.log[-1]
         assert (entry.what, entry.recipient, entry.scalars) == ("gram(history)", "server", len(rows) * (len(rows) + 1) // 2)
         assert entry.about == tuple(sorted({*updates.clients, *kept.clients}))
         alone = view.gram_with(replace(updates, clients=()), kept)
         np.testing.assert_allclose(alone, rows[5:] @ rows[5:].T, atol=1e-4 * (1 + np.abs(rows @ rows.T).max()))
-        view.retire([Model("init")], [kept])
+        view.harness.retire([Model("init")], [kept])
 
 
 @named(FULL)
@@ -259,7 +260,7 @@ def test_sums_of_several_rounds_are_refused_where_these_cannot_be_compared(prote
     assert view.accumulate(updates, {}, together=True).clients == ()
     with pytest.raises(Refused, match="survivors"):
         view.accumulate(updates, {99: 1.0}, kept)
-    view.retire([Model("init")], [])
+    view.harness.retire([Model("init")], [])
     with pytest.raises(Refused, match="gone"):
         view.gram_with(view.train(1, root())["root"], kept)
 
@@ -270,9 +271,9 @@ def test_a_model_is_moved_on_along_its_way_from_another(protection):
     updates = view.train(0, root())["root"]
     moved = view.advance(Model("init"), view.sums(updates, {"m": Weights(dict.fromkeys(MEMBERS, 1.0))})["m"])
     far = view.extrapolate(moved, Model("init"), 0.25)
-    start, first = (view.observe(m).astype(np.float64) for m in (Model("init"), moved))
-    np.testing.assert_allclose(view.observe(far), first + 0.25 * (first - start), atol=1e-6)
-    np.testing.assert_array_equal(view.observe(view.extrapolate(moved, moved, 3.0)), view.observe(moved))
+    start, first = (view.harness.observe(m).astype(np.float64) for m in (Model("init"), moved))
+    np.testing.assert_allclose(view.harness.observe(far), first + 0.25 * (first - start), atol=1e-6)
+    np.testing.assert_array_equal(view.harness.observe(view.extrapolate(moved, moved, 3.0)), view.harness.observe(moved))
     with pytest.raises(ValueError, match="finite"):
         view.extrapolate(moved, Model("init"), float("nan"))
     if view.owner == "clients":
@@ -298,8 +299,8 @@ def test_rejected_updates_are_dropouts_that_are_recorded(protection):
         view = open_view(protection, work=work)
         updates = view.train(0, root())["root"]
     assert updates.clients == (1, 3, 5)
-    assert sorted(f.blame for f in view.faults) == [2, 4]
-    assert all("not finite" in f.reason for f in view.faults)
+    assert sorted(f.blame for f in view.record.faults) == [2, 4]
+    assert all("not finite" in f.reason for f in view.record.faults)
     check_sum(view, view.sums(updates, {"m": Weights(dict.fromkeys(MEMBERS, 1.0))})["m"], dict.fromkeys((1, 3, 5), 1.0))
 
 
@@ -324,19 +325,19 @@ def test_a_mean_moves_a_model_by_sum_over_weight_and_may_move_several(protection
     step = opened(view, mean) / mean.weight
     once = view.advance(Model("init"), mean)
     twice = view.advance(once, mean)
-    assert np.allclose(view.observe(once), INITIAL + step, atol=1e-5)
-    assert np.allclose(view.observe(twice), INITIAL + 2 * step, atol=1e-5)
-    assert np.array_equal(view.observe(Model("init")), INITIAL)
+    assert np.allclose(view.harness.observe(once), INITIAL + step, atol=1e-5)
+    assert np.allclose(view.harness.observe(twice), INITIAL + 2 * step, atol=1e-5)
+    assert np.array_equal(view.harness.observe(Model("init")), INITIAL)
 
 
 @named(FULL)
 def test_clients_that_train_alone_tell_nobody(protection):
     view = open_view(protection)
-    before, entries = view.traffic, len(view.log)
+    before, entries = view.record.traffic, len(view.record.log)
     alone = view.train_alone(0, {i: Model("init") for i in (1, 4)})
-    assert (view.traffic, len(view.log)) == (before, entries)
+    assert (view.record.traffic, len(view.record.log)) == (before, entries)
     for i in (1, 4):
-        assert np.array_equal(view.observe(alone[i]), INITIAL + update_of(i, 0))
+        assert np.array_equal(view.harness.observe(alone[i]), INITIAL + update_of(i, 0))
         assert alone[i].name not in view.server.models
 
 
@@ -352,12 +353,12 @@ def test_below_the_floor_nothing_is_published(protection, floor):
     asked = {f"{n}": Weights(dict.fromkeys(MEMBERS[:n], 1.0)) for n in (4,)}
     asked["none"] = Weights({})
     asked["foreign"] = Weights({77: 1.0})
-    entries = len(view.log)
+    entries = len(view.record.log)
     answers = view.sums(updates, asked)
     assert isinstance(answers["4"], Sum) == (floor <= 4)
     assert answers["none"] == BelowFloor("none@0", (), floor)
     assert answers["foreign"] == BelowFloor("foreign@0", (), floor)
-    assert len(view.log) == entries + (floor <= 4)
+    assert len(view.record.log) == entries + (floor <= 4)
     streamed = open_view(protection).train_and_sum(0, root(), {"root": Weights(dict.fromkeys(MEMBERS[:4], 1.0))})["root"]
     assert isinstance(streamed, Sum) == (floor <= 4)
 
@@ -367,10 +368,10 @@ def test_sums_that_differ_by_one_client_are_refused_in_one_call_and_across_calls
     everyone, without = Weights(dict.fromkeys(MEMBERS, 1.0)), Weights(dict.fromkeys(MEMBERS[:4], 1.0))
     view = open_view(protection)
     updates = view.train(0, root())["root"]
-    entries = len(view.log)
+    entries = len(view.record.log)
     with pytest.raises(Refused, match="fewer than 2"):
         view.sums(updates, {"a": everyone, "b": without})
-    assert len(view.log) == entries  # nothing was published, so either alone is still fine
+    assert len(view.record.log) == entries  # nothing was published, so either alone is still fine
     check_sum(view, view.sums(updates, {"a": everyone})["a"], dict.fromkeys(MEMBERS, 1.0))
     with pytest.raises(Refused, match="fewer than 2"):
         view.sums(updates, {"b": without})
@@ -409,7 +410,7 @@ def test_updates_that_are_gone_are_refused(protection):
         with pytest.raises(Refused, match="gone"):
             question()
     last = view.train(6, root())["root"]
-    view.retire([Model("init")], [])
+    view.harness.retire([Model("init")], [])
     with pytest.raises(Refused, match="gone"):
         view.gram(last, origin=True)
 
@@ -481,13 +482,13 @@ def two_rounds(protection, tap=None, seed=1, work=workers):
         mean = view.sums(updates, {"m": Weights(dict.fromkeys(MEMBERS, 1.0), True)})["m"]
         model = view.advance(model, mean)
         if round == 0:
-            view.retire([Model("init"), model], [remembered] if Functionality.GRAM_REMEMBER in protection.gives else [])
+            view.harness.retire([Model("init"), model], [remembered] if Functionality.GRAM_REMEMBER in protection.gives else [])
     return view, model
 
 
 def secret_vectors(view, model):
     """All that the server must not hold: models, clear updates, clear means, and the initial model moved by any of them."""
-    secret = [view.observe(model), *view.clients.models.values(), *view.clients.means.values()]
+    secret = [view.harness.observe(model), *view.clients.models.values(), *view.clients.means.values()]
     secret += [update_of(i, round) for i in MEMBERS for round in (0, 1)]
     return [v for v in secret if not np.array_equal(v, INITIAL)] + [INITIAL + v for v in secret]
 
@@ -536,7 +537,7 @@ def walk_types(thing, depth=8):
 def test_the_search_finds_models_and_updates_where_there_is_no_protection():
     view, model = two_rounds(Plain(floor=2))
     held = list(arrays_in(view.server))
-    for secret in [view.observe(model), update_of(1, 1)]:
+    for secret in [view.harness.observe(model), update_of(1, 1)]:
         assert any(v.shape == secret.shape and np.allclose(v, secret) for v in held)
 
 
@@ -576,7 +577,7 @@ def test_another_seed_gives_other_uploads_and_the_same_answers():
     views = [two_rounds(Permuted(SignedPermutation), seed=seed) for seed in (1, 2)]
     uploads = [view.server.uploads["root@1/update"].received[1][0] for view, _ in views]
     assert not np.array_equal(*uploads)
-    assert np.array_equal(*(view.observe(model) for view, model in views))
+    assert np.array_equal(*(view.harness.observe(model) for view, model in views))
 
 
 # --- the log, snapshots, repetition ---------------------------------------------------------------------------------------
@@ -589,21 +590,21 @@ def test_the_disclosure_log_counts_what_each_party_was_given(protection):
     view.gram(updates, origin=True)
     view.sums(updates, {"m": Weights(dict.fromkeys((1, 2, 3), 1.0))})
     length = view._how.length
-    found = [(e.round, e.recipient, e.what, e.about, e.scalars, e.bytes) for e in view.log]
+    found = [(e.round, e.recipient, e.what, e.about, e.scalars, e.bytes) for e in view.record.log]
     assert found == [
         (0, "server", "updates", (1, 2, 3, 4), 4 * (length + 1), 16 * (length + 1)),
         (0, "server", "gram", (1, 2, 3, 4), 10, 80),
         (0, "clients", "sums", (1, 2, 3), length, 4 * length),
     ]
-    summary = totals(view.log)
+    summary = totals(view.record.log)
     assert [row["what"] for row in summary["server"]] == ["updates", "gram"]
     assert [(row["what"], row["times"], row["scalars"]) for row in summary["clients"]] == [("sums", 1, length)]
     seen = "everything" if isinstance(protection, Plain) else protection.transform.leak
-    assert view.log[0].words == f"of each update: {seen}; and its sample count"
-    assert view.log[0].as_dict()["about"] == (1, 2, 3, 4)
+    assert view.record.log[0].words == f"of each update: {seen}; and its sample count"
+    assert view.record.log[0].as_dict()["about"] == (1, 2, 3, 4)
     streamed = open_view(protection)
     streamed.train_and_sum(0, root(), {"root": Weights(dict.fromkeys(MEMBERS, 1.0))})
-    assert [(e.recipient, e.what) for e in streamed.log] == [("server", "updates"), ("clients", "sums")]
+    assert [(e.recipient, e.what) for e in streamed.record.log] == [("server", "updates"), ("clients", "sums")]
 
 
 @dataclass
@@ -624,9 +625,9 @@ def test_a_run_is_a_function_of_its_inputs_to_the_byte(protection):
         recorder = Recorder([])
         view, model = two_rounds(protection, recorder, seed)
         frames = [(f.sender, f.receiver, f.kind, f.data) for f in recorder.frames]
-        assert view.traffic.messages == len(frames)
-        assert view.traffic.bytes_up + view.traffic.bytes_down == sum(len(f[3]) for f in frames)
-        runs.append((frames, view.observe(model).tobytes(), view.log))
+        assert view.record.traffic.messages == len(frames)
+        assert view.record.traffic.bytes_up + view.record.traffic.bytes_down == sum(len(f[3]) for f in frames)
+        runs.append((frames, view.harness.observe(model).tobytes(), view.record.log))
     assert runs[0] == runs[1]
     assert (runs[0][0] == runs[2][0]) == isinstance(protection, Plain)
 
@@ -641,7 +642,7 @@ def test_a_restored_view_continues_identically(protection):
         mean = view.sums(updates, {"m": Weights(dict.fromkeys(MEMBERS, 1.0))})["m"]
         kept = view.remember(updates, (1, 3)) if gives_memory else None
         moved = view.advance(model, mean)
-        view.retire([moved], [kept] if kept else [])
+        view.harness.retire([moved], [kept] if kept else [])
         return moved, kept, cosines
 
     def finish(view, model, kept):
@@ -649,16 +650,23 @@ def test_a_restored_view_continues_identically(protection):
         view._network._tap = recorder
         model, kept, cosines = one_round(view, 1, model, kept)
         sent = [(f.number, f.sender, f.receiver, f.data) for f in recorder.frames]
-        return model, kept, view.observe(model).tobytes(), cosines if cosines is None else cosines.tobytes(), sent, view.traffic
+        return (
+            model,
+            kept,
+            view.harness.observe(model).tobytes(),
+            cosines if cosines is None else cosines.tobytes(),
+            sent,
+            view.record.traffic,
+        )
 
     view = open_view(protection)
     model, kept, _ = one_round(view, 0, Model("init"), None)
-    snapshot = view.save()
+    snapshot = view.harness.save()
     straight = finish(view, model, kept)
     fresh = open_view(protection)
-    fresh.restore(snapshot, [kept] if kept else [])
+    fresh.harness.restore(snapshot, [kept] if kept else [])
     assert finish(fresh, model, kept) == straight
-    view.restore(snapshot, [kept] if kept else [])  # and the same view, taken back
+    view.harness.restore(snapshot, [kept] if kept else [])  # and the same view, taken back
     assert finish(view, model, kept) == straight
 
 
@@ -673,18 +681,18 @@ def test_a_round_that_broke_half_way_is_taken_back_by_restoring(protection):
             yield result
 
     view = open_view(protection, work=work)
-    snapshot = view.save()
+    snapshot = view.harness.save()
     half = view.train(0, root())["root"]
     view.sums(half, {"m": Weights(dict.fromkeys((1, 2), 1.0))})
-    view.restore(snapshot, [])
+    view.harness.restore(snapshot, [])
     with pytest.raises(Refused, match="gone"):
         view.gram(half, origin=True)
     state["broken"] = True
     with pytest.raises(RuntimeError, match="out of memory"):
         view.train(0, root())
     state["broken"] = False
-    view.save()
-    view.restore(snapshot, [])
+    view.harness.save()
+    view.harness.restore(snapshot, [])
     updates = view.train(0, root())["root"]
     answer = view.sums(updates, {"m": Weights(dict.fromkeys(MEMBERS, 1.0))})["m"]
     assert answer.name == "m@0"

@@ -16,7 +16,8 @@ from cloister.protocol.masked.weighing import COARSEST, Weighing, second_protoco
 from cloister.protocol.parts.gate import Rules
 from cloister.protocol.parts.leverage import largest
 from cloister.protocol.view.answers import Assignment, BelowFloor, Model, Sum, Weights
-from cloister.protocol.view.asks import LocalWork, Setup
+from cloister.protocol.view.protection import Setup
+from cloister.protocol.view.work import LocalWork
 
 RUN = bytes(range(16))
 
@@ -115,9 +116,9 @@ def test_sample_counts_of_one_client_end_below_the_floor(protection, count):
     if isinstance(answer, Sum):
         assert answer.weight == pytest.approx(sum(counts), rel=1e-3)
     if isinstance(protection, Masked):
-        assert {d.recipient for d in view.log if d.what == "weights"} == {"server", "clients"}
-        first = next(k for k, d in enumerate(view.log) if d.what == "weights")
-        assert all(k > first for k, d in enumerate(view.log) if d.what == "sums")
+        assert {d.recipient for d in view.record.log if d.what == "weights"} == {"server", "clients"}
+        first = next(k for k, d in enumerate(view.record.log) if d.what == "weights")
+        assert all(k > first for k, d in enumerate(view.record.log) if d.what == "sums")
 
 
 def test_a_client_that_signed_nothing_while_weights_were_summed_sits_out():
@@ -136,7 +137,7 @@ def test_a_client_that_signed_nothing_while_weights_were_summed_sits_out():
     answer = view.train_and_sum(0, work, {"root": Weights(dict.fromkeys(range(8), 1.0), times_samples=True)})["root"]
     assert isinstance(answer, Sum)
     assert answer.clients == (0, 1, 2, 3, 5, 6, 7)
-    assert any(f.blame == 4 and "not among the clients" in f.reason for f in view.faults)
+    assert any(f.blame == 4 and "not among the clients" in f.reason for f in view.record.faults)
 
 
 def test_corrupt_clients_need_a_bound_on_claims_that_is_near_the_counts():

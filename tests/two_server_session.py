@@ -10,8 +10,8 @@ from cloister.protocol.drivers.in_process import InProcess
 from cloister.protocol.drivers.roles import Worked
 from cloister.protocol.two_servers.run import client_parties, collect, forget, gram, helper_parties, max_bytes, sums
 from cloister.protocol.two_servers.terms import Terms
-from cloister.protocol.uploaded.uploads import Policy
 from cloister.protocol.wire.messages import Envelope, decode, encode
+from cloister.protocol.work.uploads import Policy
 
 RUN = bytes(range(16))
 LIMIT = 1 << 24

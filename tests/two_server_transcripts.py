@@ -123,7 +123,16 @@ def first_words(view: First, weights: Sequence[int]) -> Words:
         half.square - multiply(half.mask, np.ascontiguousarray(half.mask.T)),
         view.answer[None] + view.uploads,
     ]
-    seen = [view.uploads, view.rows, half.mask, half.square, view.opened, view.other, view.answer, bytes_as_words(view.coin)]
+    seen = [
+        view.uploads,
+        view.rows,
+        half.mask,
+        half.square,
+        view.opened,
+        view.other,
+        view.answer,
+        bytes_as_words(view.coin),
+    ]
     return np.concatenate([words.ravel() for words in (*seen, *looked_at)])
 
 

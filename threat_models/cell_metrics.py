@@ -132,15 +132,15 @@ def _price(trial: Trial) -> dict[str, Any]:
     epsilon_leaves_out: answers about the same data that have no noise, as the scenario acknowledges.
     """
     view, rounds = trial.simulation.view, max(1, trial.simulation.state.round)
-    parties = totals(view.log, map(party_of, view.costs))
+    parties = totals(view.record.log, map(party_of, view.record.costs))
     learned = {party: [_learned(row) for row in rows] for party, rows in parties.items()}
-    privacy = headline(spent(view.ledgers))
+    privacy = headline(spent(view.record.ledgers))
     return {
         "epsilon": max((of["epsilon_worst"] for of in privacy.values()), default=None),
         "epsilon_leaves_out": sorted({name for of in privacy.values() for name in of["acknowledged"]}),
         "privacy": privacy,
-        "bytes_up": view.traffic.bytes_up,
-        "bytes_down": view.traffic.bytes_down,
+        "bytes_up": view.record.traffic.bytes_up,
+        "bytes_down": view.record.traffic.bytes_down,
         "learned": learned,
         "cost": {"seconds": trial.seconds, "server_ms": 1000 * trial.server / rounds, "peak_mb": trial.peak},
     }

@@ -11,7 +11,7 @@ from ..fl.corruption import Computers
 from ..fl.population import Examples
 from ..fl.simulation import seed_of
 from ..protocol.view.answers import Vector, Work
-from ..protocol.view.asks import LocalJob, LocalOffer, LocalWork
+from ..protocol.view.work import LocalJob, LocalOffer, LocalWork
 from .attack import ChoiceAttack, DataAttack, LearnedPoison, LoneAttack, TrainingAttack, UploadAttack, looks_back
 from .knowledge import Level, Own, Randomness, Situation, colluding
 from .membership import Members, Schedule

@@ -17,7 +17,7 @@ from ..fl.algorithms.algorithm import Algorithm
 from ..fl.corruption import Adversary
 from ..fl.scenario import Scenario, described
 from ..protocol.uploaded.plain import Plain
-from ..protocol.view.asks import Protection
+from ..protocol.view.protection import Protection
 from .backdoors import LearnedTarget, Target
 from .breakdown import Steps
 

@@ -25,7 +25,7 @@ from ..fl.corruption import Adversary, Computers, Corrupted, embedders_of
 from ..protocol.pairs.question import Answered, Embedders, Occasion, Released, Reported, Rows, held_out_for
 from ..protocol.pairs.terms import PROTOCOL
 from ..protocol.view.answers import Vector
-from ..protocol.view.asks import LocalJob, LocalWork
+from ..protocol.view.work import LocalJob, LocalWork
 from .membership import Members
 from .witness import Nobody
 

@@ -16,7 +16,7 @@ from ..crypto.projection import TwoStage
 from ..fl.population import Examples
 from ..fl.training import Training
 from ..protocol.view.answers import Vector, Work
-from ..protocol.view.asks import LocalWork
+from ..protocol.view.work import LocalWork
 
 
 class Level(IntEnum):

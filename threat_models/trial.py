@@ -135,9 +135,9 @@ def success_of(trial: Trial, target: Target | LearnedTarget, clean: Clean | None
 
 def _round(trial: Trial, scenario: Scenario, witness: Witness, t: int) -> None:
     simulation, view = trial.simulation, trial.simulation.view
-    before, known = _only_model(simulation), len(view.faults)
+    before, known = _only_model(simulation), len(view.record.faults)
     witness.begin()
-    clients_cpu = _clients_seconds(view.costs)
+    clients_cpu = _clients_seconds(view.record.costs)
     started = time.process_time()
     try:
         simulation.step()
@@ -147,14 +147,14 @@ def _round(trial: Trial, scenario: Scenario, witness: Witness, t: int) -> None:
     took = time.process_time() - started
     seen = witness.seen[0]
     trial.seconds += took
-    trial.server += max(0.0, took - seen.seconds - (_clients_seconds(view.costs) - clients_cpu))
+    trial.server += max(0.0, took - seen.seconds - (_clients_seconds(view.record.costs) - clients_cpu))
     outcome: Any = getattr(simulation.state, "outcome", None)
     if outcome is not None and outcome.unmoved:
         trial.unmoved = (trial.unmoved[0] + 1, trial.unmoved[1] or " ".join(outcome.unmoved.split()))
     elif simulation.lost:
         trial.lost = (trial.lost[0] + 1, trial.lost[1] or " ".join(simulation.lost.split()))
-    rejected = frozenset(fault.blame for fault in view.faults[known:] if fault.rejected)
-    trial.rejected += [(fault.blame, fault.blame in seen.members) for fault in view.faults[known:] if fault.rejected]
+    rejected = frozenset(fault.blame for fault in view.record.faults[known:] if fault.rejected)
+    trial.rejected += [(fault.blame, fault.blame in seen.members) for fault in view.record.faults[known:] if fault.rejected]
     if not _active(scenario, t):
         return
     weights = {} if outcome is None or outcome.unmoved else outcome.weights
@@ -177,7 +177,7 @@ def _only_model(simulation: Simulation) -> Vector | None:
     """The one model that all share, or None."""
     state: State = simulation.state
     clusters = list(state.clusters.values())
-    return simulation.view.observe(clusters[0].model) if len(clusters) == 1 else None
+    return simulation.view.harness.observe(clusters[0].model) if len(clusters) == 1 else None
 
 
 def _clients_seconds(costs: Mapping[int, Any]) -> float:

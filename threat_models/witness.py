@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..fl.corruption import Adversary, Computers, Corrupted, embedders_of
 from ..protocol.pairs.question import Embedders
 from ..protocol.view.answers import Vector
-from ..protocol.view.asks import LocalJob, LocalOffer, LocalWork
+from ..protocol.view.work import LocalJob, LocalOffer, LocalWork
 
 
 @dataclass(slots=True, eq=False)

@@ -104,7 +104,7 @@ class RobustFedAvg:
         there = invited(cluster, state.round, self.participation, self.sampling, rng)
         if self.root is not None:
             there = tuple(sorted({*there, self.root}))
-        faults = len(view.faults)
+        faults = len(view.record.faults)
         updates = view.train(state.round, {ALL: Assignment(cluster.model, there, cluster.members)}).get(ALL)
         following = replace(state, round=state.round + 1, measured={})
         if updates is None:

@@ -203,7 +203,7 @@ def _asked(view: ServerView, updates: Updates, rule: Rule, of: Mapping[int, floa
 
 def _rejected(view: ServerView, faults: int, updates: Updates, clients: tuple[int, ...]) -> int:
     """How many of the updates' members, beside these clients, had a vector rejected since there were so many faults."""
-    blamed = {fault.blame for fault in view.faults[faults:] if fault.rejected}
+    blamed = {fault.blame for fault in view.record.faults[faults:] if fault.rejected}
     return len((blamed & set(updates.members)) - set(clients))
 
 

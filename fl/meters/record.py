@@ -58,12 +58,12 @@ def said(watch: Watch, view: ServerView, log: Iterable[Mapping[str, Any]]) -> di
         "rho": rho or RHO,
         "rho_measured": rho is not None,
         "numbers": max((e.numbers for e in account.sketched), default=0),
-        "with_a_client": view.with_a_client,
+        "with_a_client": view.record.with_a_client,
         "pairs": None,
         "span": None,
         "temporal": None,
     }
-    if view.holds_transformed:
+    if view.record.holds_transformed:
         return found
     told = span(account)
     clients = {i: [e for (_, _, client), e in told.energy.items() if client == i] for _, _, i in told.energy}

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ...crypto.projection import Hadamard
 from ...protocol.view.account import Opened, Sketched
 from ...protocol.view.answers import Vector
-from ...protocol.view.asks import LocalJob, LocalWork, Workers
+from ...protocol.view.work import LocalJob, LocalWork, Workers
 from .account import Account, Block, Instance, Made, block_of
 
 EXACT_WIDTH, SKETCHED_WIDTH = 8192, 4096

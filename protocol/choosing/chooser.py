@@ -3,8 +3,8 @@
 from typing import Any
 
 from ..drivers.roles import Effect, Event, Judge, Party
-from ..parts.participant import Participant
-from ..view.asks import LocalOffer
+from ..view.work import LocalOffer
+from ..work.participant import Participant
 
 
 class Chooser:

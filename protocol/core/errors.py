@@ -1,4 +1,6 @@
-"""How a protocol fails: by a peer's fault (ProtocolError) or because it must not answer (Refused)."""
+"""How a protocol fails: by a peer's fault (ProtocolError, on record as Fault), or because it must not answer (Refused)."""
+
+from dataclasses import dataclass
 
 
 class ProtocolError(Exception):
@@ -15,3 +17,15 @@ class ProtocolError(Exception):
 
 class Refused(ValueError):
     """A view was asked for what it must not or cannot answer. The message says what and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A message that a party refused. blame: the party id that it came from.
+
+    rejected: the message was in order, but the vector in it cannot be used (it is not finite, or too large to compare).
+    """
+
+    blame: int
+    reason: str
+    rejected: bool = False

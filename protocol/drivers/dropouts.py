@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..core.link import Frame
 from ..wire.messages import first_items
-from .in_process import Frame
 
 LATEST = 8
 """A victim falls silent after fewer than so many of its messages of the round: in any stage of any protocol here."""

@@ -8,10 +8,11 @@ import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
-from ..core.errors import ProtocolError
+from ..core.errors import Fault, ProtocolError
+from ..core.link import Frame, Tap
 from ..core.session import SERVER
 from ..view.answers import Cost
 from ..wire.messages import Declined, Envelope, Task, decode, encode
@@ -35,39 +36,12 @@ from .roles import (
     mark_of,
 )
 
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """Bytes on a link. number: order of sending in the run. kind: the message's name. late: arrives after the deadline."""
-
-    number: int
-    sender: int
-    receiver: int
-    kind: str
-    data: bytes = field(repr=False)
-    late: bool = False
-
-
 Computers = Callable[[Sequence[Any]], Iterator[tuple[int, Any]]]
 """The clients' own computers: a `Workers` of view.py."""
 Judging = Callable[[Any], int | None]
 """The clients' own opinions: a `Judgement` of view.py."""
 MOST_OVER = 4096
 """Of so many sessions that are over it is known that they were: what arrives for them is old, not from nowhere."""
-Tap = Callable[[Frame], Iterable[Frame]]
-"""What the network does with a frame: pass it on as it is, [] to drop it, twice to replay it, altered, or made late."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """A message that a party refused. blame: the party id that it came from.
-
-    rejected: the message was in order, but the vector in it cannot be used (it is not finite, or too large to compare).
-    """
-
-    blame: int
-    reason: str
-    rejected: bool = False
 
 
 def no_work(_: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:

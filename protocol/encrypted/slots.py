@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...crypto.ckks import MOST_DIGITS, Encrypted, SecretContext
-from ..view.asks import LocalWork
+from ..view.work import LocalWork
 from .scaling import MOST_VALUE, RELATIVE_ERROR, RIDING, SCALE, SLOTS, VALUE_ERROR, Values
 
 PROTOCOL = "encrypted sum/slots"

@@ -11,11 +11,10 @@ from ...crypto.fixed_point import FixedPoint, Nearest
 from ..core.errors import Refused
 from ..parts.gate import Rules
 from ..parts.leverage import Row
-from ..parts.slot_work import chosen
-from ..view.asks import LocalWork
+from ..view.work import LocalWork
 from .given import GivenUpdates
 from .input import LIMBS, InputTerms
-from .slots import COUNTING, Slots
+from .slots import COUNTING, Slots, Weighted
 from .terms import Plan, Ring, decode_weights
 from .weighing import WEIGHED, WEIGHTS, Weighing, told
 
@@ -122,6 +121,11 @@ class Inputs:
                 continue
             return slots.encode(chosen(work), opened, Nearest())
         return reason
+
+
+def chosen(work: LocalWork) -> dict[int, Weighted]:
+    """What goes into which slot."""
+    return {k: Weighted(work.vector[k], share) for k, share in enumerate(work.shares) if share}
 
 
 def _row(plan: Plan) -> Mapping[int, float]:

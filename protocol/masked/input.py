@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...crypto.fixed_point import FixedPoint, Nearest
-from ..view.asks import LocalWork
+from ..view.work import LocalWork
 from .terms import Ring
 
 Vector = NDArray[np.float32]

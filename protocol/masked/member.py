@@ -6,9 +6,9 @@ from typing import Any
 
 from ..core.session import SERVER
 from ..drivers.roles import Compute, Computed, Deadline, Effect, Event, Party, Perform, Received, Send, Worked
-from ..parts.participant import Participant
-from ..view.asks import LocalWork
+from ..view.work import LocalWork
 from ..wire.messages import MOST_REASON, Declined, Envelope
+from ..work.participant import Participant
 from .client_inputs import Inputs
 from .client_phases import Idle
 from .joined import is_name, rounds_held

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 
 from ...crypto.entropy import Entropy
 from ...crypto.identity import Identity, Verify, verify
+from ..core.link import Tap
 from ..core.session import SERVER
-from ..drivers.in_process import InProcess, Tap
+from ..drivers.in_process import InProcess
 from ..drivers.roles import Deadline, Learned, Party, Worked
 from ..wire.messages import HEAD_BYTES, Task
 from .client import Idle, client_step

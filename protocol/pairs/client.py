@@ -24,9 +24,9 @@ from ..core.errors import ProtocolError
 from ..core.session import SERVER
 from ..drivers.roles import Deadline, Effect, Event, Persist, Received, Send
 from ..privacy.ledger import BudgetExceeded
-from ..uploaded.uploads import to_bytes, usable
 from ..view.answers import Vector
 from ..wire.messages import Envelope, encode
+from ..work.uploads import to_bytes, usable
 from .messages import PairClouds, PairDistance, PairEdge, PairKey, PairOffer, SealedCloud, SealedEmbedding
 from .policy import PairPolicy
 from .question import Released, Reported, Rows, Unusable

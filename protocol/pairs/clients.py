@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..drivers.in_process import Fault
+from ..core.errors import Fault
 from ..drivers.roles import Deadline, Party
 from ..masked.sum import Members
 from ..privacy.ledger import BudgetExceeded, Ledger
-from ..uploaded.uploads import from_bytes, to_bytes
 from ..view.answers import Vector
-from ..view.asks import Setup
+from ..view.protection import Setup
+from ..work.uploads import from_bytes, to_bytes
 from .client import Peer, peer_step
 from .compute import Answer, Asked, answer_of, report_of, showing_of
 from .messages import PairClouds

@@ -6,7 +6,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ..core.session import SERVER, Session
-from ..uploaded.uploads import usable
+from ..work.uploads import usable
 from .choices import ServerSamples
 from .disclosed import answers_in_words
 from .question import Direction, PairQuestion, Released, Told

@@ -2,8 +2,8 @@
 
 from ...crypto.envelope import open_sealed, seal
 from ...crypto.prg import derive_key
-from ..uploaded.uploads import from_bytes
 from ..view.answers import Vector
+from ..work.uploads import from_bytes
 from .messages import CHUNK_BYTES
 from .terms import PairTerms
 

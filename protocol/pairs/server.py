@@ -15,8 +15,8 @@ from ...crypto.identity import BadSignature, verify
 from ..core.errors import ProtocolError
 from ..core.session import SERVER
 from ..drivers.roles import Deadline, Effect, Event, Received, Send
-from ..uploaded.uploads import from_bytes, usable
 from ..wire.messages import Envelope
+from ..work.uploads import from_bytes, usable
 from .client import KEY
 from .messages import PairClouds, PairDistance, PairEdge, PairKey, SealedCloud, SealedEmbedding
 from .question import Released, Reported

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ..core.session import SERVER
-from ..drivers.in_process import Fault, InProcess
+from ..drivers.in_process import InProcess
 from ..drivers.roles import Effect, Party
+from ..parts.record import Record
 from ..view.answers import Vector
-from ..view.disclosure import Disclosure
 from ..view.disclosure import Party as Recipient
 from ..wire.messages import HEAD_BYTES
 from .clients import Clients
@@ -23,14 +23,14 @@ UNUSABLE = "embeddings or distances that are not finite, or too large to compare
 
 
 class Sessions:
-    """run_id: the run's 16 bytes. log: where disclosures are entered."""
+    """run_id: the run's 16 bytes. record: where disclosures and faults are entered."""
 
-    def __init__(self, run_id: bytes, network: InProcess, clients: Clients, embedders: Embedders, log: list[Disclosure]) -> None:
+    def __init__(self, run_id: bytes, network: InProcess, clients: Clients, embedders: Embedders, record: Record) -> None:
         self.run_id = run_id
         self.network = network
         self.clients = clients
         self.embedders = embedders
-        self._log = log
+        self._record = record
 
     def play(self, terms: PairTerms, state: Any) -> Any:
         """From the offer to the deadline: the server's last state."""
@@ -47,10 +47,10 @@ class Sessions:
         self.network.run(self.clients.parties, {}, effects, _no_work, _no_lesson)
 
     def reject(self, clients: Iterable[int], reason: str = UNUSABLE) -> None:
-        self.network.faults += [Fault(i, reason, True) for i in sorted(clients)]
+        self._record.reject(sorted(clients), reason)
 
     def disclose(self, round: int, to: Recipient, about: Iterable[int], scalars: int, words: str) -> None:
-        self._log.append(Disclosure(round, to, "pairs", tuple(sorted(about)), scalars, 4 * scalars, words))
+        self._record.disclose(round, to, "pairs", tuple(sorted(about)), scalars, words)
 
 
 def heard(i: int, j: int, own: Released | Reported, others: Released | Reported, reference: Reference) -> Direction | Told:

@@ -17,9 +17,9 @@ from ..drivers.in_process import InProcess
 from ..drivers.roles import Party
 from ..parts.group_seed import PROTOCOL as SEED_EXCHANGE
 from ..parts.group_seed import agree
+from ..parts.record import Record
 from ..privacy.ledger import Ledger
-from ..view.asks import Setup
-from ..view.disclosure import Disclosure
+from ..view.protection import Setup
 from .by_pair import by_pair
 from .choices import Choice, Distances, PerPair, ServerSamples
 from .clients import Clients
@@ -31,9 +31,9 @@ from .terms import PairTerms
 
 
 class Pairs:
-    """The pairs of one run. log: where disclosures are entered. clear: whether the server sees clients' models anyway."""
+    """The pairs of one run. record: where disclosures are entered. clear: whether the server sees clients' models anyway."""
 
-    def __init__(self, setup: Setup, network: InProcess, log: list[Disclosure], *, clear: bool) -> None:
+    def __init__(self, setup: Setup, network: InProcess, record: Record, *, clear: bool) -> None:
         if setup.embedders is None:
             raise Refused("clients have been given no way to embed their data; open the view with Setup(embedders=...)")
         self._setup = setup
@@ -42,7 +42,7 @@ class Pairs:
         self._by_position = setup.embedders.by_position
         self._group: bytes | None = None
         self._clients = Clients(setup, setup.embedders, network.faults.append)
-        self._sessions = Sessions(setup.run, network, self._clients, setup.embedders, log)
+        self._sessions = Sessions(setup.run, network, self._clients, setup.embedders, record)
         self._kept = Kept()
         self._begun: Counter[tuple[int, int]] = Counter()
 

@@ -13,8 +13,9 @@ from ...crypto.entropy import Entropy
 from ...crypto.identity import BadSignature, Identity, verify
 from ...crypto.sealing import InvalidSeal, SealingKey
 from ..core.errors import ProtocolError
+from ..core.link import Tap
 from ..core.session import SERVER, Session
-from ..drivers.in_process import InProcess, Tap
+from ..drivers.in_process import InProcess
 from ..drivers.roles import Deadline, Effect, Event, Learned, Party, Received, Send, Worked
 from ..wire.messages import HEAD_BYTES, Advertise, Envelope, Roster, SealedSeed, Task
 

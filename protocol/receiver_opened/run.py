@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 from ...crypto.entropy import Entropy
 from ...crypto.fixed_point import Floats, Rounding
+from ..core.errors import Fault
+from ..core.link import Tap
 from ..core.session import SERVER
-from ..drivers.in_process import Fault, InProcess, Tap
+from ..drivers.in_process import InProcess
 from ..drivers.roles import Deadline, Effect, Learned, Party, Worked
 from ..masked.server import Summed
 from ..masked.sum import Members, masked_sum

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...crypto.entropy import Entropy
+from ..core.errors import Fault
 from ..core.session import DEALER, SECOND_SERVER, SERVER, Session
-from ..drivers.in_process import Fault, InProcess, no_work
+from ..drivers.in_process import InProcess, no_work
 from ..drivers.roles import Effect, Learned, Party, Role, Step, Worked
-from ..uploaded.uploads import Policy
 from ..wire.messages import HEAD_BYTES, Task
+from ..work.uploads import Policy
 from .asking import GramAnswered, SumAnswered, Unanswered, ask_gram, ask_sum, asking_step, keep
 from .dealer import Dealing, dealer_step
 from .questions import Row

@@ -14,8 +14,8 @@ from ...crypto.entropy import Entropy
 from ..core.errors import ProtocolError
 from ..core.session import DEALER, SECOND_SERVER, SERVER, Session
 from ..drivers.roles import Deadline, Effect, Event, Persist, Received, Send
-from ..uploaded.uploads import Policy
 from ..wire.messages import Envelope, Task
+from ..work.uploads import Policy
 from .messages import (
     Agreed,
     Coin,
@@ -80,9 +80,7 @@ class Tossed:
 @dataclass(frozen=True, slots=True)
 class Second:
     """The second server. next_round, next_question: what it still takes; keys are never stored. opened: the round after each
-    that it opened, as persisted, which `restored` and Keep make next_round.
-
-    slots: what was agreed on for sums into slots, if anything; about sessions of them nothing else is answered.
+    that it opened, as persisted, which `restored` and Keep make next_round. About sessions of slots nothing else is answered.
     """
 
     run: bytes
@@ -94,7 +92,6 @@ class Second:
     sessions: Mapping[bytes, Receiving | Holding | SlotHolding] = field(default_factory=dict)
     questions: Mapping[bytes, Tossed] = field(default_factory=dict)
     opened: Mapping[str, int] = field(default_factory=dict)
-    slots: SharedSlots | None = None
 
 
 def restored(fresh: Second, journal: Mapping[str, bytes]) -> Second:
@@ -153,11 +150,11 @@ def _send(session: bytes, message: Any) -> Send:
 
 def _open(state: Second, envelope: Envelope, task: Task) -> tuple[Second, tuple[Effect, ...]]:
     """Take keys for a session, and store that its round is spent: after a crash there is nothing left to ask about it."""
-    session = admitted(envelope, task, state.run, state.policy, state.next_round, state.slots)
+    session = admitted(envelope, task, state.run, state.policy, state.next_round)
     if session.digest in state.sessions:
         raise ProtocolError("a session that is already open", SERVER)
     opened = {**state.opened, task.work: max(task.round + 1, state.opened.get(task.work, 0))}
-    sessions = {**state.sessions, session.digest: Receiving(session, slots=slots_of(session, state.slots))}
+    sessions = {**state.sessions, session.digest: Receiving(session, slots=slots_of(task, state.terms))}
     stored = Persist(f"next round {task.work}", opened[task.work].to_bytes(4, "big"))
     return replace(state, sessions=sessions, opened=opened), (stored,)
 

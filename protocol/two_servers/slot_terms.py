@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.session import Session
-from ..view.asks import LocalWork
+from ..view.work import LocalWork
 from .terms import Integers, Terms, Words
 
 SLOTS = "slots"

@@ -17,8 +17,8 @@ from ...crypto.pedersen import BLINDING_BYTES, COMMITMENT_BYTES, pedersen
 from ..core.errors import ProtocolError
 from ..core.session import SECOND_SERVER, SERVER, Session
 from ..drivers.roles import Awaiting, Deadline, Effect, Event, Perform, Persist, Received, Send, Worked
-from ..uploaded.uploads import Policy, invite
 from ..wire.messages import Envelope, Task
+from ..work.uploads import Policy, invite
 from .messages import Agreed, ExplicitShare, Held, KeyShare, Withheld
 from .slot_messages import SlotKey, SlotsAgreed, SlotShare
 from .slot_terms import SLOTS, SharedSlots
@@ -43,7 +43,7 @@ def from_words(data: bytes) -> Words:
 class Idle:
     """A client between sessions. next_round: the earliest round it still takes part in, per kind of work, as persisted.
 
-    entropy: where the keys of its shares come from; each is of one session. slots: what was agreed on for slots, if anything.
+    entropy: where the keys of its shares come from; each is of one session.
     """
 
     me: int
@@ -52,15 +52,15 @@ class Idle:
     policy: Policy
     entropy: Entropy = field(repr=False)
     next_round: Mapping[str, int] = field(default_factory=dict)
-    slots: SharedSlots | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Working:
-    """A client that has taken a task and owes the servers its shares."""
+    """A client that has taken a task and owes the servers its shares. slots: what they are about, if it is slots."""
 
     idle: Idle
     session: Session
+    slots: SharedSlots | None
 
 
 def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
@@ -71,12 +71,12 @@ def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
         ):
             return state, ()
         case Idle(), Received(Envelope(message=Task() as task) as envelope):
-            session = admitted(envelope, task, state.run, state.policy, state.next_round, state.slots)
+            session = admitted(envelope, task, state.run, state.policy, state.next_round)
             if state.me not in session.roster:
                 raise ProtocolError("a task for others", envelope.sender)
             idle = replace(state, next_round={**state.next_round, task.work: task.round + 1})
             stored = Persist(f"next round {task.work}", (task.round + 1).to_bytes(4, "big"))
-            return Working(idle, session), (stored, Perform(task))
+            return Working(idle, session, slots_of(task, state.terms)), (stored, Perform(task))
         case Working(), Worked(vector=vector, samples=samples):
             return state.idle, _shares(state, vector, samples)
         case Working(), Deadline():
@@ -94,10 +94,8 @@ def is_old(task: Task, sender: int, run: bytes, next_round: Mapping[str, int]) -
     return sender == SERVER and task.run == run and task.round + 1 < next_round.get(task.work, 0)
 
 
-def admitted(
-    envelope: Envelope, task: Task, run: bytes, policy: Policy, next_round: Mapping[str, int], slots: SharedSlots | None
-) -> Session:
-    """The session that a task opens. slots: what was agreed on for them, if anything. Raises ProtocolError blaming its sender."""
+def admitted(envelope: Envelope, task: Task, run: bytes, policy: Policy, next_round: Mapping[str, int]) -> Session:
+    """The session that a task opens. Raises ProtocolError blaming its sender."""
     try:
         session = task.session
     except ValueError as error:
@@ -107,7 +105,7 @@ def admitted(
         "a task under another session's digest": session.digest != envelope.session,
         "a task of another run": task.run != run,
         "a task of another protocol": task.protocol != f"{PROTOCOL}/{task.work}",
-        "a task of an unknown kind of work": task.work not in KINDS and not (task.work == SLOTS and slots),
+        "a task of an unknown kind of work": task.work not in (*KINDS, SLOTS),
         "a task for a round already answered": task.round < next_round.get(task.work, 0),
         f"a cohort under the policy's {policy.min_cohort}": len(task.roster) < policy.min_cohort,
         f"a threshold under the policy's {policy.min_threshold}": task.threshold < policy.min_threshold,
@@ -118,15 +116,20 @@ def admitted(
     return session
 
 
-def slots_of(session: Session, slots: SharedSlots | None) -> SharedSlots | None:
-    """What a session is about if it is about slots, else None."""
-    return slots if session.protocol == f"{PROTOCOL}/{SLOTS}" else None
+def slots_of(task: Task, terms: Terms) -> SharedSlots | None:
+    """What a task is about if it is about slots, as many as it names models, else None. terms: of the run's updates."""
+    if task.work != SLOTS:
+        return None
+    try:
+        return SharedSlots(len(task.models), terms.length, task.most, terms.max_norm, terms.rules.least)
+    except ValueError as error:
+        raise ProtocolError(f"slots that cannot be: {error}", SERVER) from None
 
 
 def _shares(state: Working, vector: NDArray[np.float32], samples: int) -> tuple[Effect, ...]:
     """Both shares of the update, or word to the server that there are none."""
     idle, digest = state.idle, state.session.digest
-    slots = slots_of(state.session, idle.slots)
+    slots = state.slots
     terms, binding = (slots.terms, slots.binding(state.session)) if slots else (idle.terms, idle.terms.binding(state.session))
     try:
         encoded = terms.encode(vector)

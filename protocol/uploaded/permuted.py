@@ -13,10 +13,10 @@ from ...crypto.prg import derive_key
 from ..core.session import Session
 from ..parts.gate import Rules
 from ..parts.group_seed import PROTOCOL, agree
-from ..sides import Answering
-from ..upload_view import UploadView
-from ..view.answers import Functionality, Traffic
-from ..view.asks import Setup
+from ..view.answers import Functionality
+from ..view.protection import Setup
+from .uploading import Answering
+from .view import UploadView
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +66,7 @@ class Permuted:
             across_rounds=self.keys == "run",
             coordinatewise=self.transform.keeps_coordinates,
         )
-        view = UploadView(setup, how, Traffic(network.messages, network.bytes_up, network.bytes_down))
-        view.add_costs(network)
-        return view
+        return UploadView(setup, how, network)
 
 
 class SharedSecret:

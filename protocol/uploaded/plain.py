@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from ...crypto.orthonormal import Identity
 from ..parts.gate import Rules
-from ..sides import Answering
-from ..upload_view import UploadView
 from ..view.answers import Functionality
-from ..view.asks import Setup
+from ..view.protection import Setup
+from .uploading import Answering
+from .view import UploadView
 
 
 @dataclass(frozen=True, slots=True)

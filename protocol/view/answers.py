@@ -239,3 +239,16 @@ class Snapshot:
     ledgers: Sequence[Mapping[str, Any]] = ()
     pairs: Mapping[str, Any] = field(default_factory=dict)
     own: Mapping[str, int] = field(default_factory=dict)
+
+    def __or__(self, other: "Snapshot") -> "Snapshot":
+        """Both together, of different parts of one run; the traffic is this one's."""
+        parties = dict.fromkeys((*self.next_round, *other.next_round))
+        return Snapshot(
+            {**self.models, **other.models},
+            {**self.remembered, **other.remembered},
+            {i: {**self.next_round.get(i, {}), **other.next_round.get(i, {})} for i in parties},
+            self.traffic,
+            (*self.ledgers, *other.ledgers),
+            {**self.pairs, **other.pairs},
+            {**self.own, **other.own},
+        )

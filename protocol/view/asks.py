@@ -7,23 +7,18 @@ protocol and enters every answer in the disclosure log.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...crypto.entropy import Entropy
-from ...crypto.projection import TwoStage
-from ..core.errors import Refused
-from ..drivers.in_process import Fault, Tap
+from ..core.errors import Fault
 from .account import Opened, Sketched
 from .answers import (
     Assignment,
     BelowFloor,
     Cost,
-    Functionality,
     Gram,
     Model,
     Owner,
@@ -39,86 +34,27 @@ from .answers import (
 from .disclosure import Disclosure
 
 if TYPE_CHECKING:
-    from ..pairs.question import Embedders, PairAnswers, PairQuestion
+    from ..pairs.question import PairAnswers, PairQuestion
     from ..privacy.ledger import Ledger, Unit
 
 
-@dataclass(frozen=True, slots=True)
-class LocalWork:
-    """What a client computed: a float32 vector, shape (d,), from `samples` examples.
-
-    For K slots the vector has shape (K, d), and shares are its K weights, whole numbers: 0 where the client did not choose, so
-    all but one are 0 for a hard choice. Soft ones are rounded by the client (`slots.integer_shares`).
-    """
-
-    vector: Vector = field(repr=False)
-    samples: int
-    shares: tuple[int, ...] = ()
-
-    @property
-    def sketched(self) -> Vector:
-        """What the client sketches, where the protocol asks for a sketch: the same vector, if the client is honest."""
-        return self.vector
-
-
-@dataclass(frozen=True, slots=True)
-class LocalJob:
-    """What a client is asked to compute, from the model that it opened; of work for slots, from the models `starts`.
-
-    sketch: draws the secret sketch of this work, which every client of the run can draw and the server cannot; None where there
-    is none that a client knows before it uploads.
-    """
-
-    client: int
-    round: int
-    work: Work
-    start: Vector = field(repr=False)
-    starts: tuple[Vector, ...] = field(default=(), repr=False)
-    sketch: Callable[[], TwoStage] | None = field(default=None, repr=False, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class LocalOffer:
-    """What a client is asked to choose among: models, each float32 (d,). roster: the clients that are asked."""
-
-    client: int
-    round: int
-    roster: tuple[int, ...]
-    models: tuple[Vector, ...] = field(repr=False)
-
-
-class Workers(Protocol):
-    """The clients' own computers. Yields (client, result) for every job, in any order, as results come."""
-
-    def __call__(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]: ...
-
-
-class Judgement(Protocol):
-    """The clients' own opinion of models, formed on their own computers and data."""
-
-    def __call__(self, offer: LocalOffer, /) -> int | None:
-        """The position of the model that serves the client best, by its own account; None if it does not answer."""
-        ...
-
-
-class ServerView(Protocol):
-    """What the server of one run can see. Opened by a protection, whose docstring says who learns what."""
-
-    @property
-    def owner(self) -> Owner:
-        """Who owns the models."""
-        ...
-
-    @property
-    def tells_energy(self) -> bool:
-        """Whether a sum comes with its norm and, where that is asked for, the mean squared norm (`Weights.energy`)."""
-        ...
+class Trains(Protocol):
+    """Has clients work."""
 
     def train(self, round: int, work: Mapping[str, Assignment], kind: Work = "update", /) -> Mapping[str, Updates]:
         """Run one session per cluster; the server now holds whatever this protection lets it hold of the updates.
 
         Clusters of which fewer clients than their session's threshold answered are left out.
         """
+        ...
+
+
+class Sums(Protocol):
+    """Publishes weighted sums of updates, each to a cluster."""
+
+    @property
+    def tells_energy(self) -> bool:
+        """Whether a sum comes with its norm and, where that is asked for, the mean squared norm (`Weights.energy`)."""
         ...
 
     def train_and_sum(
@@ -134,26 +70,9 @@ class ServerView(Protocol):
         """
         ...
 
-    def personal_sums(self, updates: Updates, weights: Mapping[int, Weights], /) -> Mapping[int, Sum | BelowFloor]:
-        """For each client named, a weighted sum of these updates that it alone learns; its own counts if it has a weight.
 
-        weights: of each receiver, public, without sample counts. Below the floor are fewer clients than `floor` beside the
-        receiver, or weights that add up to 0. Raises Refused for a receiver's second sum in a round, and for updates of which
-        something was published: a client's update goes into sums for clusters or into sums for single clients.
-        """
-        ...
-
-    def own_models(self, updates: Updates, /) -> Mapping[int, Model]:
-        """What clients that started from models of their own (`Assignment.own`) ended up with, before any sum; it is theirs."""
-        ...
-
-    def slots(self, round: int, name: str, work: Assignment, most: int = 1, /) -> Sequence[Sum | BelowFloor]:
-        """One session in which each client is given K models and chooses; publishes of each slot k the sum of w_ik x_ik.
-
-        work: its models are the slots'. most: largest share w_ik of a client in a slot; whoever exceeds it sits out. Weights of
-        sums are those of the survivors. Raises Refused where there is no such sum; a client is in one such session a round.
-        """
-        ...
+class Similarities(Protocol):
+    """Tells inner products of the updates of a round."""
 
     def gram(self, updates: Updates, /, *, origin: bool = False) -> Gram:
         """Inner products of these updates' deviations from their mean; about the origin, of the updates themselves.
@@ -164,14 +83,9 @@ class ServerView(Protocol):
         """
         ...
 
-    def coordinates(
-        self, updates: Updates, name: str, rule: Callable[[NDArray[np.float32]], NDArray[np.float32]], /
-    ) -> Sum | BelowFloor:
-        """Publish rule(rows), a coordinate-wise order statistic of the updates, to the cluster.
 
-        rule: float32 (clients, length) to float32 (length,), commuting with permutations and sign flips of coordinates.
-        """
-        ...
+class Recalls(Protocol):
+    """Compares updates of different rounds."""
 
     def remember(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
         """Keep these clients' updates beyond the round, to compare updates of any later round with (gram(remember))."""
@@ -207,6 +121,10 @@ class ServerView(Protocol):
         """
         ...
 
+
+class Histories(Protocol):
+    """Compares weighted sums of each client's updates over rounds."""
+
     def accumulate(
         self,
         updates: Updates,
@@ -233,23 +151,55 @@ class ServerView(Protocol):
         """
         ...
 
-    def advance(self, model: Model, mean: Sum, /, step: float = 1.0) -> Model:
-        """The model moved by step times the published mean (sum / weight), at its owner; step = weight moves it by the sum.
 
-        Moved by a personal sum, at its recipient: the new model is that client's own.
+class Coordinates(Protocol):
+    """Publishes order statistics."""
+
+    def coordinates(
+        self, updates: Updates, name: str, rule: Callable[[NDArray[np.float32]], NDArray[np.float32]], /
+    ) -> Sum | BelowFloor:
+        """Publish rule(rows), a coordinate-wise order statistic of the updates, to the cluster.
+
+        rule: float32 (clients, length) to float32 (length,), commuting with permutations and sign flips of coordinates.
         """
         ...
 
-    def revise(self, model: Model, change: Callable[[Vector], Vector], /) -> Model:
-        """The model as its owner, the server, changes it: float32 (d,) to float32 (d,). It asks nobody and shows nothing new.
 
-        Raises Refused where clients own the model.
+class Slots(Protocol):
+    """Publishes sums into slots that clients choose, and not who chose which."""
+
+    def slots(self, round: int, name: str, work: Assignment, most: int = 1, /) -> Sequence[Sum | BelowFloor]:
+        """One session in which each client is given K models and chooses; publishes of each slot k the sum of w_ik x_ik.
+
+        work: its models are the slots'. most: largest share w_ik of a client in a slot; whoever exceeds it sits out. Weights of
+        sums are those of the survivors. Raises Refused where there is no such sum; a client is in one such session a round.
         """
+        ...
+
+
+class PersonalSums(Protocol):
+    """Tells single clients sums of their own, and keeps models that are one client's own."""
+
+    def personal_sums(self, updates: Updates, weights: Mapping[int, Weights], /) -> Mapping[int, Sum | BelowFloor]:
+        """For each client named, a weighted sum of these updates that it alone learns; its own counts if it has a weight.
+
+        weights: of each receiver, public, without sample counts. Below the floor are fewer clients than `floor` beside the
+        receiver, or weights that add up to 0. Raises Refused for a receiver's second sum in a round, and for updates of which
+        something was published: a client's update goes into sums for clusters or into sums for single clients.
+        """
+        ...
+
+    def own_models(self, updates: Updates, /) -> Mapping[int, Model]:
+        """What clients that started from models of their own (`Assignment.own`) ended up with, before any sum; it is theirs."""
         ...
 
     def train_alone(self, round: int, models: Mapping[int, Model], /) -> Mapping[int, Model]:
         """Each client trains its own model and tells nobody; the new models are the clients'."""
         ...
+
+
+class Choices(Protocol):
+    """Asks clients which model serves them best."""
 
     def choose(self, round: int, models: Mapping[str, Model], clients: Sequence[int], /) -> Mapping[int, str]:
         """Offer these models to the clients; of each that answers, the name of the one that serves it best by its own account.
@@ -258,12 +208,32 @@ class ServerView(Protocol):
         """
         ...
 
+
+class ComparesPairs(Protocol):
+    """Compares clients by embeddings of their data."""
+
     def pairs(
         self, round: int, work: Mapping[str, Assignment], updates: Mapping[str, Updates], question: PairQuestion, /
     ) -> PairAnswers:
         """Compare clients by embeddings of their data. work, updates: of this round, where their embedding models come from.
 
         A client answers a pair once in a run; whoever is lost on the way leaves the pair undecided.
+        """
+        ...
+
+
+class MovesModels(Protocol):
+    """Moves models at their owner."""
+
+    @property
+    def owner(self) -> Owner:
+        """Who owns the models."""
+        ...
+
+    def advance(self, model: Model, mean: Sum, /, step: float = 1.0) -> Model:
+        """The model moved by step times the published mean (sum / weight), at its owner; step = weight moves it by the sum.
+
+        Moved by a personal sum, at its recipient: the new model is that client's own.
         """
         ...
 
@@ -275,9 +245,20 @@ class ServerView(Protocol):
         """The model moved on by factor times its way from `before`, model + factor (model - before), at its owner."""
         ...
 
-    def retire(self, models: Iterable[Model], remembered: Iterable[Remembered], /) -> None:
-        """Forget everything but these handles."""
+
+class Revises(Protocol):
+    """Changes models, where the server owns them."""
+
+    def revise(self, model: Model, change: Callable[[Vector], Vector], /) -> Model:
+        """The model as its owner, the server, changes it: float32 (d,) to float32 (d,). It asks nobody and shows nothing new.
+
+        Raises Refused where clients own the model.
+        """
         ...
+
+
+class Recorded(Protocol):
+    """What is on record of a run (`parts.record.Record`). No algorithm reads it."""
 
     @property
     def log(self) -> Sequence[Disclosure]:
@@ -332,8 +313,16 @@ class ServerView(Protocol):
         """What each client's unit has spent of its privacy budget; empty where no answer has noise."""
         ...
 
+
+class Plays(Protocol):
+    """What only whoever plays a run may do (`parts.run.Harness`). No party of the protocol calls this."""
+
     def observe(self, model: Model, /) -> Vector:
         """The model itself, float32 (d,), for whoever measures a simulation. No party of the protocol calls this."""
+        ...
+
+    def retire(self, models: Iterable[Model], remembered: Iterable[Remembered], /) -> None:
+        """Forget everything but these handles."""
         ...
 
     def save(self) -> Snapshot:
@@ -345,47 +334,33 @@ class ServerView(Protocol):
         ...
 
 
-class Protection(Protocol):
-    """A protocol that answers for the clients: a frozen dataclass that a scenario names."""
+class View(Protocol):
+    """What the server of one run can see, opened by a protection, whose docstring says who learns what.
 
-    @property
-    def gives(self) -> frozenset[Functionality]:
-        """The functionalities that its view answers."""
-        ...
-
-    def open(self, setup: Setup, /) -> ServerView: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """What a view needs to begin. run: 16 bytes that name the run. initial: float32 (d,), known to all parties.
-
-    entropy: where secrets come from. tap: what the network does to frames, or None for a perfect one. judge: how clients choose
-    among models, on their own training or validation data; embedders: their computers for embeddings of their data. None where
-    nothing asks for them. checks_once: a signature that many clients check, each for itself, is checked by one of them for all;
-    not where each one's CPU seconds are measured.
+    An algorithm names what it asks for as the type of its view: the protocols above that it needs, and no other.
     """
 
-    run: bytes
-    initial: Vector = field(repr=False)
-    clients: tuple[int, ...]
-    workers: Workers
-    entropy: Entropy
-    tap: Tap | None = None
-    judge: Judgement | None = None
-    embedders: Embedders | None = None
-    checks_once: bool = True
+    @property
+    def record(self) -> Recorded: ...
+
+    @property
+    def harness(self) -> Plays: ...
 
 
-def check_composition(
-    algorithm: str, needs: Iterable[Functionality], protection: Protection, known: Sequence[Protection]
-) -> None:
-    """Raise Refused if the protection cannot give what the algorithm needs, naming both and what would fit."""
-    missing = sorted(set(needs) - protection.gives)
-    if not missing:
-        return
-    fits = [repr(other) for other in known if set(needs) <= other.gives]
-    raise Refused(
-        f"{algorithm} needs {', '.join(missing)}, which {protection!r} does not give"
-        + (f"; these would: {'; '.join(fits)}" if fits else "; no protection gives all that it needs")
-    )
+class ServerView(
+    Trains,
+    Sums,
+    Similarities,
+    Recalls,
+    Histories,
+    Coordinates,
+    Slots,
+    PersonalSums,
+    Choices,
+    ComparesPairs,
+    MovesModels,
+    Revises,
+    View,
+    Protocol,
+):
+    """A view that answers everything."""

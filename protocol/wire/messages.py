@@ -29,6 +29,7 @@ MAX_SKETCH_BYTES = 1 << 20
 MAX_ITEMS = 2 * MAX_ROSTER
 MAX_MODELS = 64
 """Names in one task: of as many slots as there may be."""
+MAX_DISCARDED = 1024
 MOST_REASON = 200
 """Characters of the reason that a client gives for sitting out."""
 MOST_SHARES = 1 << 24
@@ -171,6 +172,42 @@ class OffsetSketched:
             raise ValueError("words are not whole words of 8 bytes")
 
 
+KEY, WORK = 0, 1
+"""What a client is asked to retain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retain:
+    """Server to client: retain, beyond the round, the key of a session's sketches (KEY) or your own work of it (WORK).
+
+    made: the session's digest. handle: what it will be asked for, and discarded, by.
+    """
+
+    kind: ClassVar[int] = 12
+    what: int
+    made: bytes
+    handle: str
+
+    def __post_init__(self) -> None:
+        integer(self.what, KEY, WORK, "what")
+        octets(self.made, DIGEST_BYTES, DIGEST_BYTES, "made")
+        text(self.handle, 256, "handle")
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """Server to client: forget what you retain under these handles."""
+
+    kind: ClassVar[int] = 13
+    handles: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.handles, tuple) or not 0 < len(self.handles) <= MAX_DISCARDED:
+            raise ValueError(f"handles are not a list of 1 to {MAX_DISCARDED}")
+        for handle in self.handles:
+            text(handle, 256, "handle")
+
+
 Message = (
     Task
     | Upload
@@ -181,6 +218,8 @@ Message = (
     | Ready
     | Declined
     | OffsetSketched
+    | Retain
+    | Discard
     | ChoosingMessage
     | MaskedMessage
     | TwoServerMessage

@@ -18,7 +18,7 @@ from cloister.fl.robust.coordinates import TrimmedMean
 from cloister.fl.robust.krum import MultiKrum
 from cloister.fl.run_folder import machine, versions
 from cloister.fl.training import Training
-from cloister.protocol.view.asks import LocalWork
+from cloister.protocol.view.work import LocalWork
 from cloister.threat_models.collusion import ALIE, IPM, FangKrum, FangTrim, MinMax, MinSum
 from cloister.threat_models.knowledge import Insider, Own
 from cloister.threat_models.line_search import LineSearched, optimal_alie, optimal_ipm

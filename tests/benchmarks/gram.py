@@ -20,7 +20,7 @@ from two_servers import measure
 from cloister.crypto.projection import TwoStage
 from cloister.fl.run_folder import machine, versions
 from cloister.protocol.parts.gram import gram_matrix
-from cloister.protocol.uploaded.uploads import from_bytes, to_bytes
+from cloister.protocol.work.uploads import from_bytes, to_bytes
 
 
 def cpu(work: Callable[[], Any]) -> tuple[float, Any]:

@@ -16,10 +16,11 @@ import numpy as np
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.fl.run_folder import machine, versions
 from cloister.protocol import Masked
+from cloister.protocol.core.link import Frame
 from cloister.protocol.core.session import SERVER
-from cloister.protocol.drivers.in_process import Frame
 from cloister.protocol.view.answers import Assignment, Model, Sum, Weights
-from cloister.protocol.view.asks import LocalJob, LocalWork, Setup
+from cloister.protocol.view.protection import Setup
+from cloister.protocol.view.work import LocalJob, LocalWork
 from cloister.threat_models.peak_memory import peak_mb
 
 
@@ -50,9 +51,9 @@ def main() -> None:
     answer = view.train_and_sum(0, assignment, {"all": Weights(dict.fromkeys(members, 1.0), times_samples=True)})["all"]
     seconds = perf_counter() - start
     if not isinstance(answer, Sum):
-        raise SystemExit(f"no sum: {view.faults[-1].reason if view.faults else answer}")
+        raise SystemExit(f"no sum: {view.record.faults[-1].reason if view.record.faults else answer}")
     expected = sum((10 + i % 90) * np.roll(block, i).astype(np.float64) for i in answer.clients)
-    found = view.observe(view.advance(Model("init"), answer)).astype(np.float64) * answer.weight
+    found = view.harness.observe(view.advance(Model("init"), answer)).astype(np.float64) * answer.weight
     cpu = view._network.cpu_seconds
     clients = [cpu[i] for i in answer.clients]
     peak = peak_mb()  # not ru_maxrss, which begins with what the parent held
@@ -67,8 +68,8 @@ def main() -> None:
         "all_updates_bytes": 4 * options.clients * options.length,
         "client_cpu_seconds": float(np.mean(clients)),
         "server_cpu_seconds": cpu[SERVER],
-        "bytes_up_per_client": view.traffic.bytes_up / options.clients,
-        "bytes_down_per_client": view.traffic.bytes_down / options.clients,
+        "bytes_up_per_client": view.record.traffic.bytes_up / options.clients,
+        "bytes_down_per_client": view.record.traffic.bytes_down / options.clients,
         "error_norm": float(np.linalg.norm(found - expected) / answer.weight),
         "error_bound": answer.error,
         "machine": machine(),

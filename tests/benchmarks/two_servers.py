@@ -17,7 +17,7 @@ from cloister.protocol.drivers.in_process import InProcess
 from cloister.protocol.drivers.roles import Worked
 from cloister.protocol.two_servers.run import client_parties, collect, gram, helper_parties, max_bytes, sums
 from cloister.protocol.two_servers.terms import Terms
-from cloister.protocol.uploaded.uploads import Policy
+from cloister.protocol.work.uploads import Policy
 
 RUN = bytes(16)
 

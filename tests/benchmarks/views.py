@@ -18,7 +18,8 @@ from cloister.crypto.orthonormal import HadamardRotation, SignedPermutation
 from cloister.fl.run_folder import machine, versions
 from cloister.protocol import Permuted, Plain
 from cloister.protocol.view.answers import Assignment, Model, Weights
-from cloister.protocol.view.asks import LocalJob, LocalWork, Protection, Setup
+from cloister.protocol.view.protection import Protection, Setup
+from cloister.protocol.view.work import LocalJob, LocalWork
 
 PROTECTIONS: tuple[Protection, ...] = (
     Plain(),
@@ -62,7 +63,7 @@ def one_round(protection: Protection, updates: NDArray[np.float32]) -> Callable[
         trained = view.train(next(rounds), work)["0"]
         view.gram(trained, origin=True)
         view.sums(trained, {"0": Weights(dict.fromkeys(everyone, 1.0))})
-        view.retire([model], [])
+        view.harness.retire([model], [])
 
     return play
 

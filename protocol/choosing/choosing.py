@@ -1,0 +1,65 @@
+"""Choices in a view: models are offered to clients, and of each that answers the name of one is told."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ..core.errors import Refused
+from ..core.session import SERVER, Session
+from ..drivers.in_process import no_work
+from ..drivers.roles import Party
+from ..parts.models import Models
+from ..parts.run import Run
+from ..view.answers import Functionality, Model, Remembered, Snapshot, Traffic
+from ..wire.messages import HEAD_BYTES
+from ..work.uploads import to_bytes
+from . import roles
+from .chooser import Chooser
+
+
+class Choosing:
+    """Answers choices. choosers: the clients' parts in it."""
+
+    def __init__(self, run: Run, models: Models) -> None:
+        self._run = run
+        self._models = models
+        setup, own = run.setup, run.clients.models
+        holds = None if models.owner == "server" else (lambda name: name in own)
+        policy, d = roles.ChoosingPolicy(), len(setup.initial)
+        idle = {i: roles.Idle(i, setup.run, policy, d, holds) for i in setup.clients}
+        self.choosers = {i: Chooser(Party(i, s, roles.client_step), run.clients.parties[i]) for i, s in idle.items()}
+
+    def choose(self, round: int, models: Mapping[str, Model], clients: Sequence[int], /) -> Mapping[int, str]:
+        """See `Choices`."""
+        run, held = self._run, self._models.held
+        run.allow(Functionality.CHOICE)
+        if run.setup.judge is None:
+            raise Refused("clients have been given no way to judge models; open the view with Setup(judge=...)")
+        labels, names = list(models), [model.name for model in models.values()]
+        session = Session(roles.PROTOCOL, run.setup.run, round, roles.KIND, tuple(sorted(clients)), 1)
+        vectors = [to_bytes(held[name]) for name in names] if self._models.owner == "server" else []
+        server = Party(SERVER, roles.Asking(session, len(names)), roles.server_step)
+
+        run.network.allow(sum(map(len, vectors)) + 300 * len(names) + HEAD_BYTES)
+        opening = ((SERVER, effect) for effect in roles.offer(session, names, vectors))
+        run.network.run(self.choosers, {session.digest: server}, opening, no_work, run.learn)
+        chosen: Mapping[int, int] = server.state.chosen
+        size = len(names) * len(run.setup.initial)
+        run.record.disclose(round, "clients", roles.KIND, session.roster, size, "the models that they were offered")
+        words = "the name of the model that serves it best"
+        run.record.disclose(round, "server", roles.KIND, tuple(chosen), len(chosen), words)
+        return {client: labels[index] for client, index in chosen.items()}
+
+    # --- keeping ------------------------------------------------------------------------------------------------------------
+
+    def retire(self, models: set[str], remembered: Mapping[str, Remembered]) -> None:
+        """See `Part`."""
+
+    def save(self) -> Snapshot:
+        """See `Part`."""
+        rounds = {i: {roles.KIND: c.state.next_round} for i, c in self.choosers.items() if c.state.next_round}
+        return Snapshot({}, {}, rounds, Traffic())
+
+    def restore(self, snapshot: Snapshot, remembered: Sequence[Remembered]) -> None:
+        """See `Part`."""
+        for i, chooser in self.choosers.items():
+            chooser.restart(replace(chooser.state, next_round=snapshot.next_round.get(i, {}).get(roles.KIND, 0)))

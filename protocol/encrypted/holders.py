@@ -1,0 +1,112 @@
+"""The clients of encryption in a view, which share a seed that every key follows from, and the keys that the server relays."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from ...crypto.ckks import PRODUCTS, SUMS
+from ..core.errors import ProtocolError
+from ..core.session import SERVER
+from ..drivers.roles import Effect, Learned, Party, Worked
+from ..parts.run import Ids, Run
+from ..view.answers import Remembered, Snapshot, Vector
+from ..wire.messages import HEAD_BYTES, Task
+from ..work.sketch_keys import SketchSecret
+from ..work.uploads import from_bytes
+from . import keys as encrypted_keys
+from .client import client_step
+from .client_phases import Idle, Policy
+from .keys import Failed, KeyName, RelayedKey
+from .messages import SEALED_BYTES
+from .slots import EncryptedSlots
+
+Perform = Callable[[list[tuple[int, Task]]], Iterator[tuple[int, Worked]]]
+OF_ALL = "nothing without the seed that every client holds; with it, all of it"
+WITH_A_CLIENT = "every update in full: any one client holds the key that all updates are encrypted under"
+
+
+def no_input(tasks: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
+    """Of sessions that ask for no input."""
+    return iter(())
+
+
+class Openings:
+    """What clients opened: means by session digest, the same at each."""
+
+    def __init__(self) -> None:
+        self.found: dict[bytes, Vector] = {}
+
+    def learn(self, client: int, effect: Learned) -> None:
+        """A client opened a sum."""
+        if effect.session not in self.found:
+            self.found[effect.session] = from_bytes(effect.vector)
+
+
+class Holders:
+    """Clients that hold keys, by id, and the keys that the server relays, public or sealed. opened: what clients opened."""
+
+    def __init__(self, run: Run, policy: Policy, seed: bytes, sketch: SketchSecret, openings: Openings) -> None:
+        setup, d = run.setup, len(run.setup.initial)
+        self.everybody = tuple(sorted(setup.clients))
+        self.policy = policy
+        self.opened = openings.found
+        self.keys: dict[KeyName, RelayedKey] = {}
+        self.parties = {i: Party(i, Idle(i, setup.run, policy, seed, sketch, d), client_step) for i in self.everybody}
+        self._run = run
+        run.network.allow(PRODUCTS.context_bytes + PRODUCTS.encrypting_bytes + SEALED_BYTES + HEAD_BYTES)
+        run.network.allow(-(-(d + 2) // SUMS.slots) * (SUMS.ciphertext_bytes + 4) + SEALED_BYTES + HEAD_BYTES)
+
+    def play(self, parties: Mapping[bytes, Party], opening: Iterable[Effect], perform: Perform = no_input) -> None:
+        """Play these sessions of the server among the clients that hold keys."""
+        sent: Iterator[tuple[int, Effect]] = ((SERVER, effect) for effect in opening)
+        self._run.network.run(self.parties, parties, sent, perform, self._run.learn)
+
+    def agree(self, slots: EncryptedSlots) -> None:
+        """All clients know, as the server does, what the slots of this session are."""
+        for party in self.parties.values():
+            party.state = replace(party.state, slots=slots)
+
+    def failed(self, ended: Failed, what: str) -> None:
+        """Put on record how a session ended."""
+        reason = f"{what} failed at stage {ended.stage}: {ended.have} of {ended.need} were there"
+        self._run.record.fault(SERVER, reason)
+
+    def new_keys(self, rosters: Mapping[KeyName, Ids]) -> dict[KeyName, RelayedKey]:
+        """A fresh key for each name, made by the lowest client that answers; those that nobody made are left out."""
+        states = {name: encrypted_keys.Asking(name, name.session(roster)) for name, roster in rosters.items()}
+        parties = {name: Party(SERVER, state, encrypted_keys.server_step) for name, state in states.items()}
+        opening = [effect for state in states.values() for effect in encrypted_keys.ask(state)]
+        self.play({states[name].session.digest: party for name, party in parties.items()}, opening)
+        found = {}
+        for name, party in parties.items():
+            if isinstance(party.state, encrypted_keys.Keyed):
+                found[name] = party.state.key
+            else:
+                self.failed(party.state, f"the key {name.name} of round {name.round}")
+        return found
+
+    def sketch_key(self, round: int, label: str, roster: Ids) -> RelayedKey:
+        """The key of sketches: the run's, or of the updates of this round and label. Raises ProtocolError if nobody makes one."""
+        of_run = self.policy.keys == "run"
+        name = KeyName(self._run.setup.run, "products", 0 if of_run else round, "all" if of_run else label)
+        if name not in self.keys:
+            roster = self.everybody if of_run else roster
+            self.keys |= self.new_keys({name: roster})
+            if name not in self.keys:
+                raise ProtocolError(f"no client made the key for the sketches of {label}", roster[0])
+        return self.keys[name]
+
+    # --- keeping ------------------------------------------------------------------------------------------------------
+
+    def retire(self, models: set[str], remembered: Mapping[str, Remembered]) -> None:
+        """See `Part`."""
+        self.keys = {name: key for name, key in self.keys.items() if name.name == "all"}
+
+    def save(self) -> Snapshot:
+        """See `Part`. What clients answered, the rounds of their other parts tell."""
+        return Snapshot({}, {}, {}, self._run.record.traffic)
+
+    def restore(self, snapshot: Snapshot, remembered: Sequence[Remembered]) -> None:
+        """See `Part`. Clients answer in no session up to the snapshot's again; keys are made anew."""
+        for i, party in self.parties.items():
+            latest = max(snapshot.next_round.get(i, {}).values(), default=0)
+            party.restart(replace(party.state, round=latest, spent=frozenset()))

@@ -1,0 +1,235 @@
+"""Inner products in the view of encryption: of encrypted secret sketches, which one client opens and says rounded."""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...crypto.ckks import PRODUCTS
+from ...crypto.ckks import Encrypted as Ciphertexts
+from ..core.errors import ProtocolError, Refused
+from ..core.session import SERVER, Session
+from ..drivers.roles import Party, Worked
+from ..parts.gram import centred, cosines_about
+from ..parts.held import Held
+from ..parts.history import EDGE, KEPT, of_split, parted
+from ..parts.models import unused
+from ..parts.run import Ids, Run
+from ..parts.sketches import DEVIATIONS
+from ..view.account import Sketched
+from ..view.answers import Functionality, Gram, Remembered, Snapshot, Traffic, Updates
+from ..wire.messages import HEAD_BYTES, Task
+from ..work.sketch_keys import SketchSecret
+from . import scores as encrypted_scores
+from .client import sketch_of
+from .client_phases import SCORES, SKETCH
+from .holders import OF_ALL, Holders
+from .messages import SEALED_BYTES, products_of
+from .scaling import score_tolerance
+
+GRAM = "/gram"
+"""What the Gram matrix of a split's updates is saved under, behind their handle."""
+
+
+class EncryptedSimilarities:
+    """Answers inner products by scores, once for each question, and keeps encrypted sketches for later ones.
+
+    sketches: of the round, by the updates' handle. kept: of remembered updates, scores: what was said, by label, splits: the Gram
+    matrix of a split's updates, by their handle.
+    """
+
+    def __init__(self, run: Run, held: Held, holders: Holders, secret: SketchSecret) -> None:
+        self.sketches: dict[str, Mapping[int, Ciphertexts]] = {}
+        self.kept: dict[str, Mapping[int, Ciphertexts]] = {}
+        self.scores: dict[str, encrypted_scores.Compared] = {}
+        self.splits: dict[str, NDArray[np.float64]] = {}
+        self._run = run
+        self._held = held
+        self._holders = holders
+        self._sketch = secret
+        self._remembered: dict[str, dict[int, NDArray[np.float32]]] = {}  # at the clients: what they encrypted, to do it again
+
+    def gram(self, updates: Updates, /, *, origin: bool = False) -> Gram:
+        """See `Similarities`."""
+        self._run.allow(Functionality.GRAM_ORIGIN if origin else Functionality.GRAM)
+        sketches = self._sketches(updates)
+        clients, digits = tuple(sketches), self._holders.policy.digits
+        if not clients:
+            return Gram((), np.zeros((0, 0)), 0.0)
+        found = self._scores(updates.round, updates.name, clients, list(sketches.values()), [])
+        size = len(clients) * (len(clients) + 1) // 2
+        words = f"inner products of sketches and norms of the updates, as cosines and logarithms of {digits} decimals"
+        self._run.record.disclose(updates.round, "server", "gram", clients, size, words)
+        matrix = found.matrix if origin else centred(found.matrix)
+        return Gram(clients, matrix, self._error(self._sketch_session(updates).digest))
+
+    def recall(self, round: int, kept: Sequence[Remembered], /) -> Gram:
+        """See `Recalls`."""
+        self._run.allow(Functionality.GRAM_RECALL)
+        rows = {i: row for handle in kept for i, row in zip(handle.clients, self._kept_sketches(handle), strict=True)}
+        clients, parts = parted(kept)
+        if not clients:
+            return Gram((), np.zeros((0, 0)), 0.0)
+        matrix = self._scores(round, f"recalled@{round}", clients, [rows[i] for i in clients], []).matrix
+        digits = self._holders.policy.digits
+        words = f"inner products of sketches and norms of kept updates, as cosines and logarithms of {digits} decimals"
+        self._run.record.disclose(round, "server", "gram(recall)", clients, len(clients) * (len(clients) + 1) // 2, words)
+        return Gram(clients, centred(matrix, parts), self._error(b""))
+
+    def _error(self, session: bytes) -> float:
+        return DEVIATIONS * self._sketch(session).error + score_tolerance(self._holders.policy.digits)
+
+    def _sketch_session(self, updates: Updates) -> Session:
+        return Session(SKETCH, self._run.setup.run, updates.round, updates.name, updates.clients, 1)
+
+    def _scores(
+        self, round: int, label: str, roster: Ids, rows: Sequence[Ciphertexts], columns: Sequence[Ciphertexts]
+    ) -> encrypted_scores.Compared:
+        """Have one client of the roster open the products of these sketches, once. Raises ProtocolError if nobody does."""
+        if label in self.scores:
+            return self.scores[label]
+        key = self._holders.sketch_key(round, label, roster)
+        session = Session(SCORES, self._run.setup.run, round, label, roster, 1)
+        with self._run.timed():
+            state = encrypted_scores.comparison(session, key, rows, columns, self._holders.policy.digits)
+        count = products_of(len(rows), len(columns))
+        self._run.network.allow(count * (PRODUCTS.ciphertext_bytes + 16) + SEALED_BYTES + HEAD_BYTES)
+        server = Party(SERVER, state, encrypted_scores.server_step)
+        self._holders.play({session.digest: server}, encrypted_scores.ask(state))
+        words = "one of the clients opens the inner products of encrypted sketches, unrounded"
+        self._run.record.disclose(round, "key holder", "gram", roster, count, words)
+        if isinstance(server.state, encrypted_scores.Compared):
+            self.scores[label] = server.state
+            return server.state
+        self._holders.failed(server.state, f"the scores {label}")
+        raise ProtocolError(f"no client opened the inner products of {label}", roster[0])
+
+    def _sketches(self, updates: Updates) -> Mapping[int, Ciphertexts]:
+        """The encrypted sketches of these updates, by client, ascending; asked for once."""
+        made = self._held.known(updates)
+        if updates.name in self.sketches:
+            return self.sketches[updates.name]
+        key = self._holders.sketch_key(updates.round, updates.name, updates.clients)
+        session = self._sketch_session(updates)
+        with self._run.timed(*updates.clients):  # each draws it for itself; here one draws it for all
+            self._sketch(session.digest)
+        state = encrypted_scores.Collecting(session, key, self._sketch(session.digest).k)
+        server = Party(SERVER, state, encrypted_scores.server_step)
+
+        def perform(tasks: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
+            for client, work in self._run.results({client: updates.name for client, _ in tasks}):
+                yield client, Worked(work.sketched, 1)
+
+        self._holders.play({session.digest: server}, encrypted_scores.invite(state), perform)
+        received: Mapping[int, Ciphertexts] = server.state.received
+        self._run.record.disclose(updates.round, "server", f"ciphertexts of {made.kind} sketches", tuple(received), 0, OF_ALL)
+        self.sketches[updates.name] = received
+        under = self._run.setup.run if self._holders.policy.keys == "run" else session.digest
+        self._run.record.sketched.append(Sketched(under, "raw", made.kind, updates.round, updates.cluster, tuple(received)))
+        return received
+
+    def keep(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
+        """See `Recalls`."""
+        self._run.allow(Functionality.GRAM_RECALL)
+        return self._kept(updates, clients, KEPT)
+
+    def edge(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
+        """See `Recalls`. The server keeps the Gram matrix of these updates with the handle, as it was told it."""
+        self._run.allow(Functionality.GRAM_EDGE)
+        handle, whole = self._kept(updates, clients, EDGE), self.gram(updates, origin=True)
+        at = [whole.clients.index(i) for i in handle.clients]
+        self.splits[handle.name] = whole.matrix[np.ix_(at, at)]
+        return handle
+
+    def remember(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
+        """See `Recalls`."""
+        self._run.allow(Functionality.GRAM_REMEMBER, Functionality.GRAM_HISTORY)
+        return self._kept(updates, clients, KEPT)
+
+    def _kept(self, updates: Updates, clients: Sequence[int], purpose: str) -> Remembered:
+        self._needs_one_key()
+        sketches, chosen = self._sketches(updates), tuple(sorted(clients))
+        self._all_there(updates, sketches, chosen)
+        name = unused(f"{updates.name}{purpose}", self.kept)
+        self.kept[name] = {i: sketches[i] for i in chosen}
+        digest = self._sketch_session(updates).digest
+        shown = {i: self._run.clients.parties[i].held[updates.name].sketched for i in chosen}
+        self._remembered[name] = {
+            i: sketch_of(self._holders.parties[i].state, digest, x).astype(np.float32) for i, x in shown.items()
+        }
+        return Remembered(name, chosen, of=len(updates.clients))
+
+    def cosines(self, updates: Updates, remembered: Remembered, /) -> NDArray[np.float64]:
+        """See `Recalls`."""
+        self._run.allow(Functionality.GRAM_REMEMBER, Functionality.GRAM_EDGE)
+        self._needs_one_key()
+        columns = self._kept_sketches(remembered)
+        sketches = self._sketches(updates)
+        self._all_there(updates, sketches, updates.clients)
+        rows, roster = [sketches[i] for i in updates.clients], tuple(sketches)
+        if not rows or not columns:
+            return np.zeros((len(rows), len(columns)))
+        label = f"{updates.name} to {','.join(map(str, remembered.clients))} of {remembered.name}"
+        label = label if len(label) <= 256 else hashlib.sha256(label.encode()).hexdigest()
+        found = self._scores(updates.round, label, roster, rows, columns)
+        about = tuple(sorted({*updates.clients, *remembered.clients}))
+        words = f"cosines of sketches with those of earlier rounds, of {self._holders.policy.digits} decimals"
+        self._run.record.disclose(updates.round, "server", "gram(remember)", about, found.cosines.size, words)
+        return self._about_the_split(updates, found.cosines, remembered) if of_split(remembered) else found.cosines
+
+    def _about_the_split(self, updates: Updates, cosines: NDArray[np.float64], remembered: Remembered) -> NDArray[np.float64]:
+        """The cosines about the mean of the split's updates, by the Gram matrices that the server was told of both."""
+        new = self.gram(replace(updates, clients=tuple(self._sketches(updates))), origin=True)
+        at = [new.clients.index(i) for i in updates.clients]
+        old = self.splits[remembered.name]
+        inside = new.matrix[np.ix_(at, at)]
+        block = cosines * np.outer(np.sqrt(np.diagonal(inside)), np.sqrt(np.diagonal(old)))
+        return cosines_about(np.block([[inside, block], [block.T, old]]), len(at))
+
+    def _kept_sketches(self, remembered: Remembered) -> list[Ciphertexts]:
+        kept = self.kept.get(remembered.name, {})
+        if any(i not in kept for i in remembered.clients):
+            raise Refused(f"the remembered updates {remembered.name} are gone; keep their handle when retiring")
+        return [kept[i] for i in remembered.clients]
+
+    def _needs_one_key(self) -> None:
+        if self._holders.policy.keys != "run":
+            raise Refused("updates of different rounds are under different keys and cannot be compared; use keys='run'")
+
+    def _all_there(self, updates: Updates, sketches: Mapping[int, Ciphertexts], clients: Iterable[int]) -> None:
+        if missing := [i for i in clients if i not in sketches]:
+            raise Refused(f"no sketch of client {missing[0]} in {updates.name}; ask about the clients of its Gram matrix")
+
+    # --- keeping and forgetting ---------------------------------------------------------------------------------------
+
+    def retire(self, models: set[str], remembered: Mapping[str, Remembered]) -> None:
+        """See `Part`."""
+        kept = {name: handle.clients for name, handle in remembered.items()}
+        self.kept = {n: {i: rows[i] for i in kept[n] if i in rows} for n, rows in self.kept.items() if n in kept}
+        self._remembered = {n: {i: rows[i] for i in kept[n] if i in rows} for n, rows in self._remembered.items() if n in kept}
+        self.splits = {name: matrix for name, matrix in self.splits.items() if name in kept}
+        self.sketches.clear()
+        self.scores.clear()
+
+    def save(self) -> Snapshot:
+        """See `Part`."""
+        rows: dict[str, NDArray[Any]] = {n: np.stack(list(kept.values())) for n, kept in self._remembered.items() if kept}
+        rows |= {f"{name}{GRAM}": matrix for name, matrix in self.splits.items()}
+        return Snapshot({}, rows, {}, Traffic())
+
+    def restore(self, snapshot: Snapshot, remembered: Sequence[Remembered]) -> None:
+        """See `Part`. What is remembered is encrypted again, under the key of this run of the program."""
+        handles = [handle for handle in remembered if handle.clients]
+        self._remembered = {h.name: dict(zip(h.clients, snapshot.remembered[h.name], strict=True)) for h in handles}
+        self.sketches.clear()
+        self.scores.clear()
+        self.kept = {}
+        splits = {name: snapshot.remembered.get(f"{name}{GRAM}") for name in self._remembered}
+        self.splits = {name: matrix for name, matrix in splits.items() if matrix is not None}
+        if self._remembered:
+            public = self._holders.sketch_key(0, "all", self._holders.everybody).public
+            for name, rows in self._remembered.items():
+                self.kept[name] = {i: public.read(public.encrypt(row).to_bytes(), len(row)) for i, row in rows.items()}

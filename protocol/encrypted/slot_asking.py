@@ -1,0 +1,118 @@
+"""Sums into K slots with the choice hidden, in the view of the encrypted sum: one input, whose open slots members open."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ...crypto.ckks import SUMS as SUM_PARAMETERS
+from ..core.errors import Refused
+from ..core.session import SERVER, Session
+from ..drivers.roles import Party, Worked
+from ..parts.held import Held
+from ..parts.models import unused
+from ..parts.run import Ids, Run
+from ..view.answers import Assignment, BelowFloor, Functionality, Sum, Updates, Vector
+from ..wire.messages import HEAD_BYTES, Task
+from ..work.slot_work import check
+from . import slot_server
+from .holders import Holders
+from .keys import KeyName
+from .messages import SEALED_BYTES
+from .slots import PROTOCOL, EncryptedSlots
+
+OF_ALL = "nothing without the seed that every client holds; with it, what each client chose and computed"
+OF_COUNTS = "how many clients chose each slot, of small ones too, and nothing of who did"
+OF_SUMS = "the mean and the weight of every open slot; they hold the key to every client's ciphertexts, and are sent none"
+
+
+class EncryptedSlotSums:
+    """Answers sums into slots."""
+
+    def __init__(self, run: Run, held: Held, holders: Holders) -> None:
+        self._run = run
+        self._held = held
+        self._holders = holders
+
+    def slots(self, round: int, name: str, work: Assignment, most: int = 1, /) -> Sequence[Sum | BelowFloor]:
+        """See `Slots`. Members open the counts, then the sums of slots that reach the floor, and tell counts and weights.
+
+        A slot that fewer than `floor` survivors chose stays shut: the server sends nothing of it to anybody, and a member opens
+        none that is small by its own count. Whoever holds the key could open what it is not sent.
+        """
+        run = self._run
+        run.allow(Functionality.SLOTS)
+        count, d = check(work, most), len(run.setup.initial)
+        labels = [f"{name}/{k}@{round}" for k in range(count)]
+        how = EncryptedSlots(count, d, most, max(run.gate.rules.least, 2))
+        members = work.members or work.participants
+        self._holders.agree(how)
+        updates = self._held.hear(round, {name: work}, "slots", most=most)[name]
+        try:
+            ended, means = self._summed(how, updates, members)
+        except Refused as error:
+            run.record.fault(SERVER, f"slots of {name}@{round}: {error}")
+            return tuple(run.record.unsummed(label, ()) for label in labels)
+        answered: list[Sum | BelowFloor] = []
+        for k, slot in enumerate(labels):
+            if k not in ended.weights:
+                answered.append(run.record.unsummed(slot, ()))
+                continue
+            mean_name = unused(slot, run.clients.means)
+            run.clients.means[mean_name] = means[k]
+            weight = ended.weights[k]
+            error_bound = how.error(len(ended.clients), weight)  # whose inputs are in it, zeros too
+            answered.append(Sum(mean_name, "clients", ended.clients, weight, 2.0**-24, None, error_bound))
+        return answered
+
+    def _summed(self, how: EncryptedSlots, updates: Updates, members: Ids) -> tuple[slot_server.SlotsSummed, Vector]:
+        """The session, and the means that members hold after it, float32 (K, d). Raises Refused where there are none."""
+        run = self._run
+        label, roster = updates.name.replace("/slots", " slots"), updates.clients
+        if len(roster) < how.floor:
+            raise Refused(f"{len(roster)} clients take part where {how.floor} are the fewest")
+        ciphertexts = how.length // SUM_PARAMETERS.slots
+        run.network.allow(ciphertexts * (SUM_PARAMETERS.ciphertext_bytes + 4) + SEALED_BYTES + HEAD_BYTES)
+        session = Session(PROTOCOL, run.setup.run, updates.round, label, roster, how.floor)
+        name = KeyName(run.setup.run, "sums", updates.round, label)
+        if (key := self._holders.new_keys({name: roster}).get(name)) is None:
+            raise Refused(f"no client made the key of {label}")
+        plan = slot_server.SlotPlan(session, key, how, members)
+
+        def perform(tasks: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
+            for client, work in run.results({i: updates.name for i, _ in tasks}):
+                with run.timed(client):
+                    values = how.values(work)
+                yield client, Worked(values, 1)
+
+        server = Party(SERVER, slot_server.Adding(plan), slot_server.server_step)
+        self._holders.play({session.digest: server}, slot_server.invite(plan), perform)
+        held = self._holders.opened.pop(session.digest, None)
+        self._disclose_slots(how, updates, plan, server.state, held)
+        ended = server.state
+        if not isinstance(ended, slot_server.SlotsSummed):
+            raise Refused(f"{label} failed at stage {ended.stage}: {ended.have} of {ended.need} were there")
+        for i in ended.blame:
+            run.record.fault(i, "other counts or weights of slots than most members found")
+        if not ended.opened:
+            raise Refused(f"no slot was chosen by {how.floor} clients: {list(ended.counts)}")
+        if held is None or not ended.weights:
+            raise Refused(f"the open slots of {label} were not opened")
+        return ended, held.reshape(-1, how.d)
+
+    def _disclose_slots(
+        self, how: EncryptedSlots, updates: Updates, plan: slot_server.SlotPlan, ended: Any, held: Vector | None
+    ) -> None:
+        """Enter what was learned, also where the session has no end."""
+        counted = {i for i, party in self._holders.parties.items() if ("EncryptedSum", plan.session.digest) in party.state.spent}
+        about: Ids = ended.clients if isinstance(ended, slot_server.SlotsSummed) else updates.clients
+        self._run.record.disclose(updates.round, "server", "ciphertexts of slots", about, 0, OF_ALL)
+        if counted:
+            self._run.record.disclose(updates.round, "clients", "slots", about, how.count, OF_COUNTS)
+        if not isinstance(ended, slot_server.SlotsSummed):
+            return
+        self._run.record.disclose(updates.round, "server", "slots", about, how.count, OF_COUNTS)
+        if held is not None:  # though the server may not have heard of it
+            self._run.record.disclose(updates.round, "clients", "slots", about, len(ended.opened) * (how.d + 1), OF_SUMS)
+        if ended.weights:
+            self._run.record.disclose(
+                updates.round, "server", "slots", about, len(ended.weights), "the weights of the open slots"
+            )

@@ -1,0 +1,175 @@
+"""Sessions of the masked sum in a view: planned for clients that hold updates, played to their end, several in one pass."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ...crypto.identity import verify, verifying_once
+from ..core.errors import Refused
+from ..core.session import SERVER, Session
+from ..drivers.in_process import no_work
+from ..drivers.roles import Deadline, Party
+from ..parts.held import Held
+from ..parts.leverage import Row
+from ..parts.models import Models
+from ..parts.run import Ids, Run
+from ..view.answers import Remembered, Snapshot, Traffic, Updates
+from ..work.uploads import to_bytes
+from .client_inputs import Inputs, Numbers
+from .graph import Parameters, agreed
+from .joined import update_of
+from .member import Input, Member
+from .server import Advertising, Failed, Summed, propose, server_step
+from .sum import Members, max_bytes
+from .terms import PROTOCOL, Plan, Policy, Terms, encode_weights
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a view decides of a masked sum. size: ring_bits, length, bits, clip and max_weight, as in `Terms`. row: the public
+    weights, over the roster."""
+
+    label: str
+    protocol: str
+    threshold: int
+    size: tuple[int, int, int, float, int]
+    row: Row
+    times_samples: bool = False
+    purpose: bytes = b""
+    """Of several sums of one kind of work whose inputs are not the same: what sets this one's apart."""
+
+    @property
+    def roster(self) -> Ids:
+        return tuple(sorted(self.row))
+
+
+@dataclass(frozen=True, slots=True)
+class Masking:
+    """One session to be played. input: in place of what members make of their own work."""
+
+    plan: Plan
+    updates: Updates
+    input: Input | None = None
+
+
+class MaskedSessions:
+    """Plays masked sums. numbers: that clients know before the run. dropped: largest share of a sum's clients that drops out.
+
+    members: the clients' identities. maskers: their parts in masked sums.
+    """
+
+    def __init__(self, run: Run, models: Models, held: Held, numbers: Numbers, dropped: float) -> None:
+        setup, rules = run.setup, run.gate.rules
+        self.dropped = dropped
+        self.members = Members.enrol(tuple(sorted(setup.clients)), setup.entropy)
+        self._run = run
+        self._models = models
+        self._held = held
+        if len(setup.clients) >= rules.least:
+            try:
+                self.graph_of(len(setup.clients))
+            except ValueError as error:
+                raise Refused(f"a sum of all clients cannot be masked: {error}") from None
+        unheld = frozenset({"opened"})  # which `blinded_input` makes, for this sum alone
+        policy = Policy(min_cohort=rules.least, min_survivors=rules.floor, corrupt=rules.corrupt, unheld=unheld, dropped=dropped)
+        check = verifying_once() if setup.checks_once else verify
+        maskers = self.members.parties(setup.run, bytes(32), policy, setup.entropy, check)
+        self.maskers = {i: Member(masker, run.clients.parties[i], Inputs(i, numbers)) for i, masker in maskers.items()}
+
+    @property
+    def enrolled(self) -> Mapping[int, bytes]:
+        """The clients' public identities."""
+        return self.members.enrolled
+
+    def plan(self, updates: Updates, shape: Shape) -> Plan:
+        """Raises Refused if no masking graph serves so few clients."""
+        made, roster = self._held.known(updates), shape.roster
+        try:
+            graph = self.graph_of(len(roster))
+        except ValueError as error:
+            raise Refused(f"sum {shape.label} cannot be masked: {error}") from None
+        session = Session(shape.protocol, self._run.setup.run, updates.round, updates.cluster, roster, shape.threshold)
+        seed = self._run.setup.entropy.secret(f"masking graph {made.session.hex()}", 32)  # one for all sums of the same updates
+        row = (update_of(made.session, shape.purpose), encode_weights(roster, shape.row), int(shape.times_samples))
+        terms = Terms(*shape.size, graph.neighbours, graph.threshold, seed, self.model_digest(updates), *row)
+        return Plan.of(session, terms, self.enrolled)
+
+    def planned(self, updates: Updates, shape: Shape) -> Plan | None:
+        """The same; None, and a fault on record, for a sum of too few clients to be masked: it ends below the floor."""
+        try:
+            return self.plan(updates, shape)
+        except Refused as error:
+            self._run.record.fault(SERVER, str(error))
+            return None
+
+    def graph_of(self, clients: int) -> Parameters:
+        """The masking graph of so many clients. Raises ValueError, which says why, if there is none."""
+        return agreed(clients, self._run.gate.rules.corrupt, self.dropped)
+
+    def model_digest(self, updates: Updates) -> bytes:
+        """SHA-256 of the public models that these updates belong to."""
+        models = self._held.known(updates).models
+        return hashlib.sha256(b"".join(to_bytes(self._models.held[m.name]) for m in models)).digest()
+
+    def mask(self, sessions: Mapping[str, Masking]) -> dict[str, Summed | None]:
+        """How each session ended, by label; None, and a fault on record, for one without a sum. No client is in two."""
+        if not sessions:
+            return {}
+        run, plans = self._run, {label: each.plan for label, each in sessions.items()}
+        with run.timed():
+            proposals = [(SERVER, send) for plan in plans.values() for send in propose(plan)]
+        servers = {label: Party(SERVER, Advertising(plan), server_step) for label, plan in plans.items()}
+        label_of = {client: label for label, plan in plans.items() for client in plan.session.roster}
+        for client, label in label_of.items():
+            input, session = sessions[label].input, plans[label].session.digest
+            self.maskers[client].instead = {} if input is None else {session: (sessions[label].updates.name, input)}
+        run.network.allow(max(max_bytes(plan.terms) for plan in plans.values()))
+        by_digest = {plan.session.digest: servers[label] for label, plan in plans.items()}
+        run.network.run(self.maskers, by_digest, proposals, no_work, run.learn)
+        for client in label_of:
+            self.maskers[client].handle(Deadline())
+        return {label: self._ended(label, server.state) for label, server in servers.items()}
+
+    def unreadable(self, label: str, error: ValueError) -> None:
+        """Put on record that a sum holds what no inputs have."""
+        self._run.record.fault(SERVER, f"the masked sum {label} cannot be read: {error}")
+
+    def signed(self, updates: Updates, client: int) -> int:
+        """Of how many survivors a client signed the sum of these updates; 0 if it signed none."""
+        given = self.maskers[client].state.given.updates.get(self._held.known(updates).session)
+        return 0 if given is None else len(given.alive) // 4
+
+    def forget(self, clients: Sequence[int], prefix: str) -> None:
+        """These clients forget that they joined sessions of such names, which no input can be made for any more."""
+        for i in clients:
+            masker = self.maskers[i]
+            rounds = {name: r for name, r in masker.state.next_round.items() if not name.startswith(prefix)}
+            masker.state = replace(masker.state, next_round=rounds)
+
+    def _ended(self, label: str, ended: Summed | Failed) -> Summed | None:
+        record = self._run.record
+        if isinstance(ended, Failed):
+            who = "" if ended.client is None else f" for client {ended.client}"
+            reason = f"the masked sum {label} failed at stage {ended.stage}: {ended.have} of {ended.need} were there{who}"
+            for i in ended.blame or (SERVER,):
+                record.fault(i, reason)
+            return None
+        for i in ended.bad:
+            record.fault(i, "a share that was not the one it was dealt")
+        return ended
+
+    # --- keeping ------------------------------------------------------------------------------------------------------
+
+    def retire(self, models: set[str], remembered: Mapping[str, Remembered]) -> None:
+        """See `Part`."""
+
+    def save(self) -> Snapshot:
+        """See `Part`."""
+        return Snapshot({}, {}, {i: dict(masker.state.next_round) for i, masker in self.maskers.items()}, Traffic())
+
+    def restore(self, snapshot: Snapshot, remembered: Sequence[Remembered]) -> None:
+        """See `Part`."""
+        for i, masker in self.maskers.items():
+            spent = snapshot.next_round.get(i, {})
+            sums = {name: round for name, round in spent.items() if name.startswith(PROTOCOL)}
+            masker.restart(replace(masker.state, next_round=sums))

@@ -1,0 +1,101 @@
+"""Sums into K slots with the choice hidden, in the view of secure aggregation: two masked sums, as specs/slots.md has them."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...crypto.fixed_point import FixedPoint, Nearest, WeightedMean
+from ..core.errors import Refused
+from ..core.session import SERVER
+from ..parts.held import Held
+from ..parts.models import Models, unused
+from ..parts.run import Run
+from ..view.answers import Assignment, BelowFloor, Functionality, Sum, Updates
+from ..work.slot_work import check
+from .client_inputs import Numbers
+from .masking import MaskedSessions, Masking, Shape
+from .server import Summed
+from .slots import COUNTING, Slots
+
+
+class MaskedSlots:
+    """Answers sums into slots. spare: clients that may drop out between the counts and the sums; each of them raises by one what
+    a slot needs to be opened."""
+
+    def __init__(
+        self, run: Run, models: Models, held: Held, sessions: MaskedSessions, numbers: Numbers, spare: int, noisy: bool
+    ) -> None:
+        self._run = run
+        self._models = models
+        self._held = held
+        self._sessions = sessions
+        self._numbers = numbers
+        self._spare = spare
+        self._noisy = noisy
+
+    def slots(self, round: int, name: str, work: Assignment, most: int = 1, /) -> Sequence[Sum | BelowFloor]:
+        """See `Slots`."""
+        run, how = self._run, self._numbers
+        run.allow(Functionality.SLOTS)
+        if self._noisy:
+            raise Refused("noise covers one sum of each client a round, not its slots; leave protection.noise out")
+        unsummed, rules = run.record.unsummed, run.gate.rules
+        count, d = check(work, most), len(run.setup.initial)
+        labels = [f"{name}/{k}@{round}" for k in range(count)]
+        updates = self._held.hear(round, {name: work}, "slots", most=most)[name]
+        clients = updates.clients
+        if len(clients) < max(rules.least, 2):
+            return tuple(unsummed(label, clients) for label in labels)
+        try:
+            grid = FixedPoint.finest(how.ring_bits, how.clip, len(clients), most)
+        except ValueError as error:
+            raise Refused(f"slots of {name}: {error}") from None
+        slots = Slots(count, d, grid, rules.floor, rules.corrupt)
+        try:
+            summed, means = self._counted_and_summed(slots, updates, f"{name}@{round}")
+        except Refused as error:
+            run.record.fault(SERVER, str(error))
+            return tuple(unsummed(label, ()) for label in labels)
+        found = zip(labels, means, strict=True)
+        return tuple(unsummed(k, ()) if m is None else self._slot_sum(k, updates, summed, m, grid) for k, m in found)
+
+    def _counted_and_summed(self, slots: Slots, updates: Updates, label: str) -> tuple[Summed, tuple[WeightedMean | None, ...]]:
+        """Both sessions. Raises Refused, and leaves a fault on record, where there are no sums."""
+        run, sessions, least = self._run, self._sessions, self._run.gate.rules.least
+        ones = dict.fromkeys(updates.clients, 1.0)
+        size = (32, slots.count, 2, 1.0, 1)  # slots.COUNTS
+        counting = sessions.plan(updates, Shape(f"the counts of {label}", COUNTING, least, size, ones, purpose=b"counts"))
+        counted = sessions.mask({f"counts of {label}": Masking(counting, updates)})[f"counts of {label}"]
+        if counted is None:
+            raise Refused(f"the slots of {label} were not counted")
+        words = f"how many clients chose each of {slots.count} slots, of small ones too, and nothing of who did"
+        run.record.disclose(updates.round, "server", "slots", counted.clients, slots.count, words)
+        threshold = max(len(counted.clients) - self._spare, least)
+        try:
+            session, opened = slots.summing(counting.session, counted, threshold, counting.session.cluster)
+        except ValueError as error:
+            raise Refused(f"the slots of {label} stay shut: {error}") from None
+        grid, alive = slots.grid, dict.fromkeys(counted.clients, 1.0)
+        shape = (grid.ring_bits, slots.length, grid.bits, grid.clip, grid.max_weight)
+        asked = Shape(f"the slots of {label}", session.protocol, threshold, shape, alive, purpose=b"sums")
+        summing = sessions.plan(updates, asked)
+        summed = sessions.mask({f"slots of {label}": Masking(summing, updates)})[f"slots of {label}"]
+        if summed is None:
+            raise Refused(f"the slots of {label} were not summed")
+        try:
+            with run.timed():
+                return summed, slots.decode(summed, opened)
+        except ValueError as error:
+            raise Refused(f"the slots of {label} cannot be read: {error}") from None
+
+    def _slot_sum(self, label: str, updates: Updates, summed: Summed, mean: WeightedMean, grid: FixedPoint) -> Sum:
+        d, words = len(mean.mean), "the sum and the weight of a slot that enough clients chose, and nothing of who did"
+        record = self._run.record
+        record.disclose(updates.round, "server", "slots", summed.clients, d + 1, words)
+        record.disclose(updates.round, "clients", "slots", summed.clients, d, "the mean update of a slot")
+        name = unused(label, self._models.means)
+        self._models.means[name] = mean.mean
+        norm = float(np.linalg.norm(mean.mean.astype(np.float64)))
+        error = math.sqrt(d) * grid.error(Nearest())
+        return Sum(name, "server", summed.clients, float(mean.weight), 0.0, norm, error)

@@ -1,0 +1,85 @@
+"""Sums that count samples, in the view of secure aggregation: what is opened of the weights before the updates are."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from ..core.session import Session
+from ..parts.held import Held
+from ..parts.held_sums import Question
+from ..parts.run import Run
+from .masking import MaskedSessions, Masking, Shape
+from .weighing import WEIGHED, WEIGHTS, Weighing, second_protocol
+
+OF_WEIGHTS = "the sum of the weights that count samples, and the sum of their squares, before any update"
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """A question after its weights were summed, about those that are in these sums.
+
+    promised: whose work was done for it, and is forgotten after.
+    """
+
+    question: Question
+    weighing: Weighing
+    counting: Session
+    sums: tuple[float, float]
+    promised: frozenset[int]
+
+    @property
+    def protocol(self) -> str:
+        return second_protocol(self.counting, self.sums)
+
+    @property
+    def threshold(self) -> int:
+        return self.weighing.threshold(self.sums, len(self.question.row))
+
+
+class MaskedWeights:
+    """Has weights with sample counts summed first."""
+
+    def __init__(self, run: Run, held: Held, sessions: MaskedSessions) -> None:
+        self._run = run
+        self._held = held
+        self._sessions = sessions
+
+    def weigh(self, questions: Sequence[Question]) -> dict[str, Weighed]:
+        """One masked sum of weights and squares for each question, by its label; none, and a fault on record, where it failed."""
+        if not questions:
+            return {}
+        run, largest = self._run, {q.label: max(map(abs, q.row.values())) for q in questions}
+        terms = {q.label: self._weighing(q) for q in questions}
+        sessions: dict[str, Masking] = {}
+        clients = run.clients.parties
+        promised = frozenset(i for q in questions for i in q.row if q.updates.name in clients[i].promised)
+        for q in questions:
+            name, size = f"{WEIGHTS}/{self._held.known(q.updates).kind}/{q.number}", terms[q.label].size
+            shape = Shape(f"the weights of {q.label}", name, run.gate.rules.least, size, q.row, True, b"weights")
+            if (plan := self._sessions.planned(q.updates, shape)) is not None:
+                sessions[q.label] = Masking(plan, q.updates)
+        ended, found = self._sessions.mask(sessions), {}
+        for q in questions:
+            if (summed := ended.get(q.label)) is None:
+                continue
+            try:
+                with run.timed():
+                    sums = terms[q.label].read(summed)
+            except ValueError as error:
+                self._sessions.unreadable(f"of the weights of {q.label}", error)
+                continue
+            run.record.disclose(q.updates.round, "server", "weights", summed.clients, 2, OF_WEIGHTS)
+            run.record.disclose(q.updates.round, "clients", "weights", summed.clients, 2, OF_WEIGHTS)
+            plan, about = sessions[q.label].plan, replace(q, row={i: q.row[i] for i in summed.clients})
+            found[q.label] = Weighed(about, self._weighing(about, largest[q.label]), plan.session, sums, promised)
+        return found
+
+    def forget(self, weighed: Iterable[Weighed]) -> None:
+        """Work that was done for these sums alone; and the names of second sessions, which no first one leads to any more."""
+        for one in weighed:
+            for i in one.promised & one.question.row.keys():
+                self._run.clients.parties[i].held.pop(one.question.updates.name, None)
+            self._sessions.forget(tuple(one.question.row), f"{WEIGHED} ")
+
+    def _weighing(self, question: Question, largest: float | None = None) -> Weighing:
+        sizes = sorted(map(abs, question.row.values()), reverse=True)
+        return Weighing(tuple(a / (largest or sizes[0]) for a in sizes), self._run.gate.rules)

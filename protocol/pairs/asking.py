@@ -1,0 +1,63 @@
+"""Pairs in a view: clients that trained in a round are compared by embeddings, when that is first asked for."""
+
+from collections.abc import Mapping, Sequence
+
+from ..core.errors import Refused
+from ..parts.models import Models
+from ..parts.run import Run, nothing
+from ..privacy.ledger import Ledger, Unit
+from ..view.answers import Assignment, Functionality, Remembered, Snapshot, Traffic, Updates, Vector
+from .question import PairAnswers, PairQuestion
+from .view import Pairs
+
+
+class AskingPairs:
+    """Answers pairs."""
+
+    def __init__(self, run: Run, models: Models) -> None:
+        self._run = run
+        self._models = models
+        self._found: Pairs | None = None
+
+    def pairs(
+        self, round: int, work: Mapping[str, Assignment], updates: Mapping[str, Updates], question: PairQuestion, /
+    ) -> PairAnswers:
+        """See `ComparesPairs`."""
+        self._run.allow(Functionality.PAIRS)
+        held = {i: (updates[c], work[c].model) for c in updates for i in updates[c].clients}
+
+        def trained(client: int) -> Vector:
+            of, model = held[client]
+            return self._models.observe(model) + self._run.clients.parties[client].held[of.name].vector
+
+        if missing := sorted({i for pair in question.pairs for i in pair} - held.keys()):
+            raise Refused(f"client {missing[0]} did not answer in round {round}; compare the clients that did")
+        return self._comparison().ask(round, question, trained)
+
+    def ledgers(self) -> Mapping[tuple[int, Unit], Ledger]:
+        """Of every client that released something with noise to be compared."""
+        found = {} if self._found is None else self._found.ledgers
+        return {(i, ledger.unit): ledger for i, ledger in found.items()}
+
+    def _comparison(self) -> Pairs:
+        if self._found is None:
+            record = self._run.record
+            self._found = Pairs(self._run.setup, self._run.network, record, clear=record.sees_updates)
+        return self._found
+
+    # --- keeping ------------------------------------------------------------------------------------------------------------
+
+    def retire(self, models: set[str], remembered: Mapping[str, Remembered]) -> None:
+        """See `Part`."""
+
+    def save(self) -> Snapshot:
+        """See `Part`."""
+        if self._found is None:
+            return nothing()
+        plain, clouds = self._found.save()
+        return Snapshot({}, clouds, {}, Traffic(), pairs=plain)
+
+    def restore(self, snapshot: Snapshot, remembered: Sequence[Remembered]) -> None:
+        """See `Part`."""
+        if snapshot.pairs:
+            self._comparison().restore(snapshot.pairs, snapshot.remembered)

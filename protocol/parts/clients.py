@@ -1,0 +1,85 @@
+"""The clients of a run, as the parts of its view reach them in one process."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..drivers.in_process import InProcess
+from ..drivers.roles import Party
+from ..view.answers import Remembered, Snapshot, Traffic, Vector, Work
+from ..view.work import LocalWork, Workers
+from ..work.participant import Conduct, Opening, Participant
+from ..work.sketch_keys import SketchKeys
+from ..work.sketching import Sketcher
+from .record import Record
+
+
+class Clients:
+    """The clients of a run, each an object of its own, and what they have in common: models and means that are theirs, in one
+    copy for all. owners: of models that are one client's own.
+    """
+
+    def __init__(self, roles: Iterable[Party], conduct: Conduct, secret: SketchKeys | None = None) -> None:
+        self.models: dict[str, Vector] = {}
+        self.means: dict[str, Vector] = {}
+        self.owners: dict[str, int] = {}
+        opening = Opening()
+        self.parties = {
+            role.id: Participant(role, conduct, opening, self.models, None if secret is None else Sketcher(secret))
+            for role in roles
+        }
+
+    def results(
+        self, of: Mapping[int, str], workers: Workers, network: InProcess, record: Record
+    ) -> Iterator[tuple[int, LocalWork]]:
+        """What clients hold under the names of their updates, or do now, as it comes."""
+        promised = {i: self.parties[i].promised[name] for i, name in of.items() if name in self.parties[i].promised}
+        yield from ((i, self.parties[i].held[name]) for i, name in of.items() if i not in promised)
+        jobs = [self.parties[i].job(doing) for i, doing in promised.items()]
+        for client, result in workers(jobs) if jobs else ():
+            with network.timed(client):
+                found = self.parties[client].checked(promised[client], result)
+            if isinstance(found, str):
+                record.reject([client], found)
+            else:
+                yield client, found
+
+    def break_promises(self) -> None:
+        """No client works for tasks that are over."""
+        for party in self.parties.values():
+            party.promised.clear()
+
+    def forget(self, names: set[str] | None = None) -> None:
+        """Every client its work under these names; all of it if none are given."""
+        for party in self.parties.values():
+            party.forget(names)
+
+    # --- keeping ----------------------------------------------------------------------------------------------------------
+
+    def retire(self, models: set[str], remembered: Mapping[str, Remembered]) -> None:
+        """See `Part`."""
+        self.forget()
+
+    def save(self) -> Snapshot:
+        """See `Part`."""
+        retained: dict[str, NDArray[Any]] = {}
+        for i, party in self.parties.items():
+            if (sketcher := party.sketcher) is not None:
+                retained |= {f"{handle} of {i}": vector for handle, vector in sketcher.kept.items()}
+                retained |= {f"{handle} key of {i}": np.frombuffer(key, np.uint8) for handle, key in sketcher.keys.items()}
+        return Snapshot({}, retained, {i: dict(p.role.state.next_round) for i, p in self.parties.items()}, Traffic())
+
+    def restore(self, snapshot: Snapshot, remembered: Iterable[Remembered]) -> None:
+        """See `Part`."""
+        self.forget()
+        for i, party in self.parties.items():
+            rounds = {kind: round for kind, round in snapshot.next_round.get(i, {}).items() if kind in get_args(Work)}
+            party.role.restart(replace(party.role.state, next_round=rounds))
+            if (sketcher := party.sketcher) is not None:
+                of = {h.name: snapshot.remembered.get(f"{h.name} of {i}") for h in remembered}
+                keys = {h.name: snapshot.remembered.get(f"{h.name} key of {i}") for h in remembered}
+                sketcher.kept = {name: vector for name, vector in of.items() if vector is not None}
+                sketcher.keys = {name: key.tobytes() for name, key in keys.items() if key is not None}

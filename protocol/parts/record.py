@@ -1,0 +1,102 @@
+"""What is on record of a run: every answer, every message that was refused, what each party spent. No algorithm reads it."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from ..core.errors import Fault
+from ..drivers.in_process import InProcess
+from ..privacy.ledger import Ledger, Unit
+from ..view.account import Opened, Sketched
+from ..view.answers import BelowFloor, Cost, Sum, Traffic, Updates, Work
+from ..view.disclosure import Disclosure
+from ..view.disclosure import Party as Recipient
+from .gate import Rules
+from .leverage import Row
+
+UNUSABLE = "the vector is not finite, or too large to compare"
+Ledgers = Callable[[], Mapping[tuple[int, Unit], Ledger]]
+
+
+class Record:
+    """log: every answer so far, in order. below_floor: every sum that rested on too few clients.
+
+    sketched: every set of updates that the server has sketches or all inner products of; opened: every sum that was published;
+    both in order, and not kept by snapshots. sees_updates: whether the server holds clients' updates as they are;
+    holds_transformed: transformed by a secret of the clients. with_a_client: what server and one client together learn beyond
+    what the server does, in words; empty for nothing. ledgers_of: where privacy ledgers are kept.
+    """
+
+    def __init__(
+        self,
+        network: InProcess,
+        rules: Rules,
+        *,
+        sees_updates: bool = False,
+        holds_transformed: bool = False,
+        with_a_client: str = "",
+    ) -> None:
+        self.log: list[Disclosure] = []
+        self.below_floor: list[BelowFloor] = []
+        self.sketched: list[Sketched] = []
+        self.opened: list[Opened] = []
+        self.sees_updates = sees_updates
+        self.holds_transformed = holds_transformed
+        self.with_a_client = with_a_client
+        self.ledgers_of: list[Ledgers] = []
+        self.noted: Callable[[Disclosure], None] = lambda _: None
+        self._network = network
+        self._rules = rules
+
+    @property
+    def faults(self) -> list[Fault]:
+        """Messages that some party refused, and vectors that were rejected, in order."""
+        return self._network.faults
+
+    @property
+    def traffic(self) -> Traffic:
+        return Traffic(self._network.messages, self._network.bytes_up, self._network.bytes_down)
+
+    @property
+    def costs(self) -> Mapping[int, Cost]:
+        """What each party has spent since the view was opened, keys and seeds included, by party id. Not kept by snapshots."""
+        return self._network.costs
+
+    @property
+    def ledgers(self) -> Mapping[tuple[int, Unit], Ledger]:
+        """What each client's unit has spent of its privacy budget; empty where no answer has noise."""
+        return {key: ledger for of in self.ledgers_of for key, ledger in of().items()}
+
+    # --- by the parts of a view -----------------------------------------------------------------------------------------
+
+    def disclose(
+        self,
+        round: int,
+        to: Recipient,
+        what: str,
+        about: tuple[int, ...],
+        scalars: int,
+        words: str,
+        client: int | None = None,
+    ) -> None:
+        """Enter an answer. scalars: numbers in it."""
+        width = 8 if what.startswith("gram") else 4
+        self.log.append(Disclosure(round, to, what, about, scalars, width * scalars, words, client))
+        self.noted(self.log[-1])
+
+    def open(self, updates: Updates, answer: Sum, row: Row, times_samples: bool = False) -> None:
+        """Enter a published sum, with the weights of those that are in it."""
+        kind: Work = "gradient" if updates.name.endswith("/gradient") else "update"
+        there = {i: row[i] for i in answer.clients if i in row}
+        self.opened.append(Opened(updates.round, updates.cluster, kind, there, times_samples, answer.recipient))
+
+    def unsummed(self, name: str, clients: tuple[int, ...], fewest: int = 0) -> BelowFloor:
+        """Enter a sum that ended below the floor. fewest: clients that this one had to have, where that is more."""
+        self.below_floor.append(BelowFloor(name, clients, max(self._rules.least, fewest)))
+        return self.below_floor[-1]
+
+    def fault(self, blame: int, reason: str) -> None:
+        """Enter what a party refused, or what went wrong."""
+        self.faults.append(Fault(blame, reason))
+
+    def reject(self, clients: Iterable[int], reason: str = UNUSABLE) -> None:
+        """Enter work of these clients that cannot be used."""
+        self.faults.extend(Fault(i, reason, True) for i in clients)

@@ -1,0 +1,125 @@
+"""What the parts of one view share, and what only whoever plays a run may do with them.
+
+A view is its parts: each answers one kind of question, holds what belongs to it, and keeps that over a pause. Its constructor
+puts them together and says, line by line, which part answers what.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import astuple, dataclass, field
+from typing import Protocol
+
+from ..core.session import SERVER
+from ..drivers.in_process import InProcess
+from ..drivers.roles import Learned
+from ..view.answers import Functionality, Model, Remembered, Snapshot, Traffic, Vector
+from ..view.protection import Setup
+from ..view.work import LocalWork
+from ..wire.messages import HEAD_BYTES
+from .clients import Clients
+from .gate import Gate
+from .record import Record
+
+Ids = tuple[int, ...]
+
+
+Learn = Callable[[int, Learned], None]
+
+
+def nothing_learned(client: int, effect: Learned) -> None:
+    """Of a run in which clients are sent no vector."""
+    raise ValueError("no sum is published to clients under this protection")
+
+
+def anything(*_: Functionality) -> None:
+    """Of a run that gives whatever its view answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run in progress. network: carries every message. clients: the other side. gate: what may be published. record: what
+    was. allow: raises Refused for an answer that none of these names allows in this run. learn: what is done with a vector that
+    a client was sent, whenever it arrives.
+    """
+
+    setup: Setup
+    network: InProcess
+    clients: Clients
+    gate: Gate
+    record: Record
+    allow: Callable[..., None] = field(default=anything, repr=False)
+    learn: Learn = field(default=nothing_learned, repr=False)
+
+    def timed(self, *parties: int) -> AbstractContextManager[None]:
+        """Count the CPU seconds of what runs inside as these parties'; the server's if none are named."""
+        return self.network.timed(*(parties or (SERVER,)))
+
+    def results(self, of: Mapping[int, str]) -> Iterator[tuple[int, LocalWork]]:
+        """What clients hold under the names of their updates, or do now, as it comes."""
+        return self.clients.results(of, self.setup.workers, self.network, self.record)
+
+
+def network_of(setup: Setup, *messages: int, before: InProcess | None = None) -> InProcess:
+    """The network of a run whose largest messages have so many bytes beside their heads. before: of an exchange that is over."""
+    most = max(messages, default=0) + HEAD_BYTES
+    network = InProcess(setup.tap, max_bytes=most, computers=setup.workers, judge=setup.judge)
+    if before is not None:
+        network.messages, network.bytes_up, network.bytes_down = before.messages, before.bytes_up, before.bytes_down
+        network.add_costs(before)
+    return network
+
+
+class Part(Protocol):
+    """What a part of a view holds between rounds."""
+
+    def retire(self, models: set[str], remembered: Mapping[str, Remembered], /) -> None:
+        """The round is over: forget everything but models of these names, and what these handles are on."""
+        ...
+
+    def save(self) -> Snapshot:
+        """What it holds, and nothing of other parts."""
+        ...
+
+    def restore(self, snapshot: Snapshot, remembered: Sequence[Remembered], /) -> None:
+        """Continue from the snapshot of all parts; `remembered` are the handles that the algorithm still holds."""
+        ...
+
+
+class Harness:
+    """Looks at models, forgets what is not needed, and keeps a run to resume it. No party of the protocol does this."""
+
+    def __init__(self, run: Run, observe: Callable[[Model], Vector], parts: Iterable[Part]) -> None:
+        self._run = run
+        self._observe = observe
+        self._parts = (run.clients, *parts)
+
+    def observe(self, model: Model, /) -> Vector:
+        """The model itself, float32 (d,), for whoever measures a simulation."""
+        return self._observe(model)
+
+    def retire(self, models: Iterable[Model], remembered: Iterable[Remembered], /) -> None:
+        """Forget everything but these handles."""
+        names, kept = {model.name for model in models}, {handle.name: handle for handle in remembered}
+        for part in self._parts:
+            part.retire(names, kept)
+        self._run.gate.forget()
+
+    def save(self) -> Snapshot:
+        """All that the view holds between rounds, server and clients together."""
+        found = Snapshot({}, {}, {}, self._run.record.traffic)
+        for part in self._parts:
+            found |= part.save()
+        return found
+
+    def restore(self, snapshot: Snapshot, remembered: Iterable[Remembered], /) -> None:
+        """Continue from a snapshot; `remembered` are the handles that the algorithm still holds."""
+        handles, network = list(remembered), self._run.network
+        self._run.gate.forget()
+        for part in self._parts:
+            part.restore(snapshot, handles)
+        network.messages, network.bytes_up, network.bytes_down = astuple(snapshot.traffic)
+
+
+def nothing() -> Snapshot:
+    """Of a part that holds nothing between rounds."""
+    return Snapshot({}, {}, {}, Traffic())

@@ -1,0 +1,56 @@
+"""Tasks: the server gives every participant of a cluster its work, and hears of it until the deadline."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from ..core.session import SERVER, Session
+from ..drivers.in_process import no_work
+from ..drivers.roles import Effect, Party, Send
+from ..view.answers import Assignment, Model, Work
+from ..wire.messages import Task
+from ..work.uploads import PROTOCOL, invite, to_bytes
+from .models import Models, check_own
+from .run import Ids, Run
+
+
+def session_of(run: Run, round: int, cluster: str, roster: Ids, kind: Work) -> Session:
+    """The session of this work."""
+    return Session(f"{PROTOCOL}/{kind}", run.setup.run, round, cluster, roster, 1)
+
+
+def give(
+    run: Run,
+    models: Models,
+    work: Mapping[str, Assignment],
+    kind: Work,
+    sessions: Mapping[str, Session],
+    parties: Mapping[str, Party],
+    *,
+    later: bool = False,
+    most: int = 0,
+) -> None:
+    """Invite the participants of every session, and play to the deadline. later, most: as in `Task`."""
+    clients = run.clients
+    for assignment in work.values():
+        models.of(assignment.model)
+        check_own(assignment, kind, clients.models, clients.owners)
+
+    def opening() -> Iterator[tuple[int, Effect]]:
+        for cluster, session in sessions.items():
+            names = tuple(model.name for model in work[cluster].models)
+            with run.timed():
+                vectors = [to_bytes(models.held[n]) for n in names] if models.owner == "server" else []
+                tasks = invite(session, kind, names, b"".join(vectors), later=later, most=most)
+            yield from ((SERVER, _named(task, work[cluster].own)) for task in tasks)
+
+    by_digest = {session.digest: parties[c] for c, session in sessions.items()}
+    run.network.run(clients.parties, by_digest, opening(), no_work, run.learn)
+
+
+def _named(effect: Effect, own: Mapping[int, Model]) -> Effect:
+    """The task for a client, which names the model of its own that it starts from, too, if there is one."""
+    if not isinstance(effect, Send) or not isinstance(task := effect.envelope.message, Task) or not own:
+        return effect
+    if (model := own.get(effect.envelope.receiver)) is None:
+        return effect
+    return Send(replace(effect.envelope, message=replace(task, own=model.name)))

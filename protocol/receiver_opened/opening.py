@@ -1,0 +1,216 @@
+"""Receiver-opened sums in the view of secure aggregation: a masked sum for each receiver, which it alone can open.
+
+Spec: specs/receiver_opened.md. The receiver's own update is not in the masked sum: it adds that itself.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...crypto.fixed_point import Nearest
+from ..core.errors import Refused
+from ..core.session import SERVER, Session
+from ..drivers.in_process import no_work
+from ..drivers.roles import Deadline, Effect, Learned, Party
+from ..masked.input import beyond
+from ..masked.masking import MaskedSessions, Masking
+from ..masked.server import Summed
+from ..masked.terms import PROTOCOL as SUM_PROTOCOL
+from ..masked.terms import Plan, Ring
+from ..parts.held import Held
+from ..parts.leverage import largest
+from ..parts.models import unused
+from ..parts.personal import PersonalQuestion
+from ..parts.run import Run
+from ..view.answers import Remembered, Snapshot, Sum, Traffic, Updates, Vector
+from ..view.work import LocalWork
+from ..wire.messages import HEAD_BYTES
+from ..work.uploads import from_bytes
+from .client import blinded_input
+from .run import members_of
+from .server import Agreed, Inviting, NotOpened, forward, invite, server_step
+from .terms import PROTOCOL, Opening, OpeningPolicy, most_bits
+
+UNDER_MASKS = "who is in the sum for one client, and the sum under masks that only this client can take off"
+OWN_SUM = "a weighted sum of these clients' updates, which it alone can open, and its weights"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedTerms:
+    """Public, of a run. colluding: groups of clients whose sums are checked as if they put them together."""
+
+    ring_bits: int
+    clip: float
+    colluding: tuple[frozenset[int], ...] = ()
+
+
+class ReceiverOpened:
+    """Answers personal sums, each by a masked sum that its receiver alone opens. openers: the clients' parts in it."""
+
+    def __init__(self, run: Run, held: Held, sessions: MaskedSessions, terms: OpenedTerms, noisy: bool) -> None:
+        rules = run.gate.rules
+        self._run = run
+        self._held = held
+        self._sessions = sessions
+        self._terms = terms
+        self._noisy = noisy
+        self._policy = OpeningPolicy(rules.floor, terms.colluding, corrupt=rules.corrupt)
+        self.openers = members_of(sessions.members, run.setup.run, bytes(32), self._policy, run.setup.entropy)
+
+    def allies(self, receiver: int) -> frozenset[int]:
+        """The receiver, and who is taken to know what it knows."""
+        return self._policy.group(receiver)
+
+    def check_together(self, updates: Updates, questions: list[PersonalQuestion]) -> None:
+        """Raises Refused for sums that together show too much to receivers that are known to collude."""
+        openings = self._openings(updates, questions)
+        for at, opening in enumerate(openings):
+            if self._policy.reveals(opening, openings[:at]):
+                raise Refused(
+                    f"the sum for client {opening.receiver} could show it and those that collude with it what fewer than"
+                    f" {self._run.gate.rules.floor} of the others sent"
+                )
+
+    def answer(self, updates: Updates, questions: list[PersonalQuestion]) -> Mapping[int, Sum]:
+        """All keys, then a masked sum for each receiver: clients are in all of them."""
+        if self._noisy:
+            raise Refused("noise covers one sum of each client a round, not its personal ones; leave protection.noise out")
+        agreed = self._agreed(updates, self._openings(updates, questions))
+        found = {}
+        for q in questions:
+            if (state := agreed[q.receiver]) is None:
+                continue
+            summed = self._masked_total(updates, q, state)
+            if summed is not None and (answer := self._opened_sum(updates, q, state, summed)) is not None:
+                found[q.receiver] = answer
+        self._forget_openings()
+        return found
+
+    def _openings(self, updates: Updates, questions: list[PersonalQuestion]) -> list[Opening]:
+        model = self._sessions.model_digest(updates)
+        return [self._opening(updates, question, model) for question in questions]
+
+    def _opening(self, updates: Updates, question: PersonalQuestion, model: bytes) -> Opening:
+        """Below its threshold nothing is opened: the floor, and where receivers may collude as many as may be left at least."""
+        how, others, setup = self._terms, question.others, self._run.setup
+        rules = self._run.gate.rules
+        allies = self.allies(question.receiver)
+        leverage = largest([{i: a for i, a in question.row.items() if i not in allies}])
+        spare = math.floor((1 / leverage if leverage else 0.0) - rules.least + 1e-6)  # so many may be lost: `without`
+        least = max(rules.least + len(allies & set(others)), len(others) - max(spare, 0))
+        if len(allies) > 1:
+            least = max(least, len(others) - math.floor(self._sessions.dropped * len(others) + 1e-9))
+        label = f"{updates.cluster} for {question.receiver}"
+        session = Session(PROTOCOL, setup.run, updates.round, label, others, least)
+        weights = tuple(question.row[i] for i in others)
+        bits = most_bits(how.ring_bits, len(others))
+        try:
+            return Opening(
+                session,
+                question.receiver,
+                weights,
+                how.ring_bits,
+                len(setup.initial),
+                bits,
+                how.clip,
+                model,
+            )
+        except ValueError as error:
+            raise Refused(f"{question.label} cannot be opened by one client: {error}") from None
+
+    def _agreed(self, updates: Updates, openings: list[Opening]) -> dict[int, Agreed | None]:
+        """Of each receiver, who shares a mask with it; None, and a fault on record, where these are too few."""
+        for i, party in self.openers.items():
+            party.state = replace(party.state, model=started(self._run, updates, i))
+        servers = {o.receiver: Party(SERVER, Inviting(o, self._sessions.enrolled), server_step) for o in openings}
+        largest = max(120 * len(o.session.roster) + 4 * o.length for o in openings)
+        self._run.network.allow(HEAD_BYTES + 200 + largest)
+        self._carry({o.session.digest: servers[o.receiver] for o in openings}, (e for o in openings for e in invite(o)))
+        found: dict[int, Agreed | None] = {}
+        for receiver, server in servers.items():
+            found[receiver] = server.state if isinstance(server.state, Agreed) else None
+            if isinstance(ended := server.state, NotOpened):
+                reason = f"the sum for client {receiver} failed at stage {ended.stage}: {ended.have} of {ended.need} were there"
+                self._run.record.fault(SERVER if ended.stage == "senders" else receiver, reason)
+        return found
+
+    def _masked_total(self, updates: Updates, question: PersonalQuestion, agreed: Agreed) -> Summed | None:
+        opening, senders = agreed.opening, agreed.senders
+        try:
+            graph = self._sessions.graph_of(len(senders))
+        except ValueError as error:
+            self._run.record.fault(SERVER, f"sum {question.label} cannot be masked: {error}")
+            return None
+        seed = self._run.setup.entropy.secret(f"masking graph {opening.binding.hex()}", 32)
+        terms = opening.sum_terms(graph.neighbours, graph.threshold, seed)
+        plan = Plan.of(opening.sum_session(senders), terms, self._sessions.enrolled)
+
+        def put_in(client: int, work: LocalWork) -> Ring | str:
+            reason = beyond(work.vector, opening.clip)
+            return reason or blinded_input(self.openers[client].state, plan.session, work.vector, Nearest())
+
+        summed = self._sessions.mask({question.label: Masking(plan, updates, put_in)})[question.label]
+        if summed is not None:
+            self._run.record.disclose(updates.round, "server", "personal sums", summed.clients, 0, UNDER_MASKS)
+        return summed
+
+    def _opened_sum(self, updates: Updates, question: PersonalQuestion, agreed: Agreed, summed: Summed) -> Sum | None:
+        """What the receiver makes of the total; None, and a fault on record, if it did not get it or could not open it."""
+        opening, receiver = agreed.opening, question.receiver
+        totals = self._carry({}, [forward(agreed, summed)])
+        if (total := totals.get(opening.session.digest)) is None:
+            self._run.record.fault(receiver, f"the sum for client {receiver} was not opened")
+            return None
+        d, alone = len(total), question.row.get(receiver, 0.0)
+        self._run.record.disclose(updates.round, "clients", "personal sums", summed.clients, d, OWN_SUM, receiver)
+        weight = math.fsum([*(question.row[i] for i in summed.clients), alone])
+        if weight == 0:
+            return None
+        with self._run.timed(receiver):
+            own = alone * self._run.clients.parties[receiver].held[updates.name].vector.astype(np.float64) if alone else 0.0
+            mean = ((opening.largest * total.astype(np.float64) + own) / weight).astype(np.float32)
+        clients = tuple(sorted({*summed.clients, receiver})) if alone else summed.clients
+        error = math.sqrt(d) * opening.error(len(summed.clients), Nearest()) * opening.largest / abs(weight)
+        name = unused(question.label, self._run.clients.means)
+        self._run.clients.means[name] = mean
+        return Sum(name, receiver, clients, weight, 0.0, None, error)
+
+    def _carry(self, servers: Mapping[bytes, Party], effects: Iterable[Effect]) -> dict[bytes, Vector]:
+        """Play these sessions; returns what receivers learned, by session digest."""
+        learned: dict[bytes, Vector] = {}
+
+        def learn(_: int, effect: Learned) -> None:
+            learned[effect.session] = from_bytes(effect.vector)
+
+        self._run.network.run(self.openers, servers, ((SERVER, effect) for effect in effects), no_work, learn)
+        return learned
+
+    def _forget_openings(self) -> None:
+        """Clients leave all openings, and forget the names of sums that no input can be made for any more."""
+        for opener in self.openers.values():
+            opener.handle(Deadline())
+        self._sessions.forget(tuple(self.openers), f"{SUM_PROTOCOL}/opened ")
+
+    # --- keeping ------------------------------------------------------------------------------------------------------
+
+    def retire(self, models: set[str], remembered: Mapping[str, Remembered]) -> None:
+        """See `Part`."""
+
+    def save(self) -> Snapshot:
+        """See `Part`."""
+        latest = {i: max(o.state.next_round.values(), default=o.state.since) for i, o in self.openers.items()}
+        return Snapshot({}, {}, {i: {PROTOCOL: round} for i, round in latest.items() if round}, Traffic())
+
+    def restore(self, snapshot: Snapshot, remembered: Sequence[Remembered]) -> None:
+        """See `Part`."""
+        for i, opener in self.openers.items():
+            since = snapshot.next_round.get(i, {}).get(PROTOCOL, 0)
+            opener.restart(replace(opener.state, next_round={}, since=since, taken=()))
+
+
+def started(run: Run, updates: Updates, client: int) -> bytes:
+    """SHA-256 of the models that came to this client with the task; empty if none did."""
+    taken = run.clients.parties[client].taken.get(updates.name)
+    return b"" if taken is None else taken.model

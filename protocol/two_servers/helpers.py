@@ -1,0 +1,44 @@
+"""The second server and the dealer of a run, as the first server's parts ask them."""
+
+from collections.abc import Mapping, Sequence
+
+from ..core.session import SERVER
+from ..drivers.roles import Party, Role
+from ..parts.run import Run
+from ..view.answers import Remembered, Snapshot, Traffic
+from ..work.uploads import Policy
+from .kept import QUESTION
+from .run import helper_parties
+from .terms import Terms
+
+
+class Helpers:
+    """parties: the second server and the dealer, by id."""
+
+    def __init__(self, run: Run, terms: Terms, policy: Policy) -> None:
+        self.parties: dict[int, Party] = helper_parties(run.setup.run, terms, policy, run.setup.entropy)
+        self.questions = 0
+        self._clients = run.clients.parties
+
+    @property
+    def everybody(self) -> dict[int, Role]:
+        """With the clients."""
+        return {**self._clients, **self.parties}
+
+    def number(self) -> int:
+        """Of one more question."""
+        self.questions += 1
+        return self.questions - 1
+
+    # --- keeping ------------------------------------------------------------------------------------------------------
+
+    def retire(self, models: set[str], remembered: Mapping[str, Remembered]) -> None:
+        """See `Part`."""
+
+    def save(self) -> Snapshot:
+        """See `Part`."""
+        return Snapshot({}, {}, {SERVER: {QUESTION: self.questions}}, Traffic())
+
+    def restore(self, snapshot: Snapshot, remembered: Sequence[Remembered]) -> None:
+        """See `Part`."""
+        self.questions = snapshot.next_round[SERVER][QUESTION]

@@ -1,0 +1,146 @@
+"""Sums of uploads, in the clear or of what clients alone can invert: published to a cluster, or told one client."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.errors import Refused
+from ..core.session import SERVER, Session
+from ..drivers.roles import Party
+from ..parts.leverage import Row
+from ..parts.models import Models, unused
+from ..parts.personal import PersonalQuestion
+from ..parts.run import Ids, Run
+from ..parts.tasks import session_of
+from ..parts.weights import asked
+from ..view.answers import Assignment, BelowFloor, Functionality, Sum, Updates, Weights
+from ..work.uploads import Collected, Summed, Summing, server_step
+from .uploading import Answering, Uploads
+
+
+class UploadSums:
+    """Answers sums, personal sums and order statistics."""
+
+    tells_energy = True
+
+    def __init__(self, run: Run, models: Models, uploads: Uploads, how: Answering) -> None:
+        self._run = run
+        self._models = models
+        self._uploads = uploads
+        self._how = how
+
+    def train_and_sum(
+        self, round: int, work: Mapping[str, Assignment], weights: Mapping[str, Weights], /
+    ) -> Mapping[str, Sum | BelowFloor]:
+        """See `Sums`."""
+        run, length = self._run, self._how.length
+        run.allow(Functionality.SUMS)
+        sessions = {c: session_of(run, round, c, a.participants, "update") for c, a in work.items()}
+        empty = np.zeros(length)
+        states = {c: Summing(s, length, weights[c].of, weights[c].times_samples, empty) for c, s in sessions.items()}
+        parties = {c: Party(SERVER, state, server_step) for c, state in states.items()}
+        self._uploads.play(work, "update", sessions, parties)
+        answered: dict[str, Sum | BelowFloor] = {}
+        for cluster in sessions:
+            summed: Summed = parties[cluster].state
+            run.record.reject(summed.rejected)
+            if summed.clients:
+                self._uploads.disclose(round, "update", summed.clients)
+            row = {i: a for i, a in summed.row.items() if a != 0}
+            to, fewest = weights[cluster].members or work[cluster].members, weights[cluster].fewest
+            answer = self.publish(f"{cluster}@{round}", summed.session, row, summed.total, to, fewest=fewest)
+            if isinstance(answer, Sum):
+                updates = Updates(f"{cluster}@{round}/update", cluster, round, summed.clients, work[cluster].members)
+                run.record.open(updates, answer, weights[cluster].of, weights[cluster].times_samples)
+            answered[cluster] = answer
+        return answered
+
+    def sums(self, updates: Updates, weights: Mapping[str, Weights], /) -> Mapping[str, Sum | BelowFloor]:
+        """See `Sums`."""
+        run, collected = self._run, self._uploads.collected(updates)
+        run.allow(Functionality.SUMS)
+        rows = asked(weights, {i: n for i, (_, n) in collected.received.items()})
+        enough = {name: row for name, row in rows.items() if len(row) >= weights[name].fewest}
+        with run.timed():
+            safe = run.gate.admit(updates.name, {name: row for name, row in enough.items() if sum(row.values()) != 0})
+        answered: dict[str, Sum | BelowFloor] = {}
+        for name, row in rows.items():
+            label = f"{name}@{updates.round}"
+            to = weights[name].members or updates.members
+            total = self._total(collected, row if name in safe else {})
+            answer = self.publish(label, collected.session, row, total, to) if name in safe else None
+            if isinstance(answer, Sum):
+                run.record.open(updates, answer, row)
+                answer = self._with_energy(answer, row, collected) if weights[name].energy else answer
+            answered[name] = answer or run.record.unsummed(label, tuple(row), weights[name].fewest)
+        return answered
+
+    def coordinates(
+        self, updates: Updates, name: str, rule: Callable[[NDArray[np.float32]], NDArray[np.float32]], /
+    ) -> Sum | BelowFloor:
+        """See `Coordinates`."""
+        self._run.allow(Functionality.COORDINATES)
+        if not self._how.coordinatewise:
+            raise Refused("order statistics of coordinates do not survive this transform; use a (signed) permutation")
+        session, everyone = self._uploads.collected(updates).session, dict.fromkeys(updates.clients, 1.0)
+        self._run.gate.alone(updates.name, everyone)
+        rows = self._uploads.rows(updates, updates.clients)
+        with self._run.timed():
+            result = rule(np.stack(rows)).astype(np.float64)
+        return self.publish(f"{name}@{updates.round}", session, everyone, result, updates.members, 1.0)
+
+    def personal(self, updates: Updates, questions: list[PersonalQuestion]) -> Mapping[int, Sum]:
+        """The server computes them, as it holds the updates, and sends each to its receiver."""
+        run, collected, found = self._run, self._uploads.collected(updates), {}
+        for q in questions:
+            weight, total = math.fsum(q.row.values()), self._total(collected, q.row)
+            with run.timed():
+                mean, norm = (total / weight).astype(np.float32), float(np.linalg.norm(total / weight))
+            name, clients, d = unused(q.label, run.clients.means), tuple(sorted(q.row)), len(run.setup.initial)
+            self._uploads.tell(collected.session, name, mean, (q.receiver,))
+            words = "its own weighted mean of these updates"
+            run.record.disclose(updates.round, "clients", "personal sums", clients, d, words, q.receiver)
+            found[q.receiver] = Sum(name, q.receiver, clients, weight, self._how.tolerance, norm)
+        return found
+
+    def publish(
+        self,
+        name: str,
+        session: Session,
+        row: Row,
+        total: NDArray[np.float64],
+        to: Ids,
+        weight: float | None = None,
+        fewest: int = 0,
+    ) -> Sum | BelowFloor:
+        """total over weight, that of the row if none is given, to these clients."""
+        run, counted, weight = self._run, tuple(row), sum(row.values()) if weight is None else weight
+        if not run.gate.rules.fit(row) or weight == 0 or len(row) < fewest:
+            return run.record.unsummed(name, counted, fewest)
+        name = unused(name, self._models.public_means)
+        with run.timed():
+            mean = (total / weight).astype(np.float32)
+            norm = float(np.linalg.norm(total / weight))
+        if self._models.owner == "server":
+            self._models.means[name] = mean
+        else:
+            self._uploads.tell(session, name, mean, to)
+        run.record.disclose(session.round, "clients", "sums", counted, len(mean), "the mean update of their own cluster")
+        return Sum(name, self._models.owner, counted, weight, self._how.tolerance, norm)
+
+    # --- inside -------------------------------------------------------------------------------------------------------------
+
+    def _total(self, collected: Collected, row: Row) -> NDArray[np.float64]:
+        total = np.zeros(self._how.length)
+        with self._run.timed():
+            for client, a in row.items():
+                total += a * collected.received[client][0].astype(np.float64)
+        return total
+
+    def _with_energy(self, answer: Sum, row: Row, collected: Collected) -> Sum:
+        with self._run.timed():
+            squares = {i: float(np.square(collected.received[i][0], dtype=np.float64).sum()) for i in row}
+        return replace(answer, energy=math.fsum(a * squares[i] for i, a in row.items()) / answer.weight)

@@ -1,0 +1,145 @@
+"""Uploads in a view: what the server collected of the round, and what it makes of it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ..core.errors import Refused
+from ..core.session import SERVER, Session
+from ..drivers.in_process import InProcess, no_work
+from ..drivers.roles import Learned, Party
+from ..parts.clients import Clients
+from ..parts.gate import Rules
+from ..parts.models import Models
+from ..parts.run import Ids, Run, nothing
+from ..parts.tasks import give, session_of
+from ..view.answers import Assignment, Owner, Remembered, Snapshot, Updates, Vector, Work
+from ..work.uploads import Collected, Collecting, SharedTransform, from_bytes, publish, server_step, to_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Answering:
+    """How one protection answers over uploads. seen: what the server learns of one upload, in words.
+
+    transform: of a session, by its digest: clients hold it, the server does not. length: of an upload. tolerance: as in `Sum`.
+    across_rounds: whether uploads of different rounds compare. coordinatewise: whether order statistics survive the transform.
+    """
+
+    owner: Owner
+    rules: Rules
+    transform: SharedTransform
+    length: int
+    tolerance: float
+    seen: str
+    across_rounds: bool
+    coordinatewise: bool
+
+
+Hearing = Callable[[Learned, Ids], None]
+
+
+def hearing(clients: Clients, network: InProcess, transform: SharedTransform) -> Hearing:
+    """What clients do with a published mean: they invert it. Each does it for itself; here one does it for all."""
+
+    def hear(effect: Learned, to: Ids) -> None:
+        if effect.name not in clients.means:
+            with network.timed(*to):
+                clients.means[effect.name] = transform(effect.session).invert(from_bytes(effect.vector))
+
+    return hear
+
+
+class Uploads:
+    """Has clients work, and holds their uploads until the round is over: by the updates' handle."""
+
+    def __init__(self, run: Run, models: Models, how: Answering, heard: Hearing) -> None:
+        self.held: dict[str, Collected] = {}
+        self._heard = heard
+        self._run = run
+        self._models = models
+        self._how = how
+
+    def train(self, round: int, work: Mapping[str, Assignment], kind: Work = "update", /) -> Mapping[str, Updates]:
+        """See `Trains`."""
+        run, how = self._run, self._how
+        sessions = {c: session_of(run, round, c, a.participants, kind) for c, a in work.items()}
+        parties = {c: Party(SERVER, Collecting(s, how.length), server_step) for c, s in sessions.items()}
+        self.play(work, kind, sessions, parties)
+        self.held = {name: upload for name, upload in self.held.items() if upload.session.round == round}
+        answered = {}
+        for cluster in sessions:
+            collected: Collected = parties[cluster].state
+            run.record.reject(collected.rejected)
+            clients = tuple(collected.received)
+            if not clients:
+                continue
+            updates = Updates(f"{cluster}@{round}/{kind}", cluster, round, clients, work[cluster].members)
+            self.held[updates.name] = collected
+            run.gate.begin(updates.name)
+            self._models.begun(updates, work[cluster])
+            self.disclose(round, kind, clients)
+            answered[cluster] = updates
+        return answered
+
+    def play(
+        self,
+        work: Mapping[str, Assignment],
+        kind: Work,
+        sessions: Mapping[str, Session],
+        parties: Mapping[str, Party],
+        *,
+        most: int = 0,
+    ) -> None:
+        """Give tasks, and play to the deadline. Each client draws its transform for itself; here one draws it for all."""
+        for session in sessions.values():
+            with self._run.timed(*session.roster):
+                self._how.transform(session.digest)
+        give(self._run, self._models, work, kind, sessions, parties, most=most)
+
+    def disclose(self, round: int, kind: Work, clients: Ids) -> None:
+        """Enter what the server saw of these clients' work."""
+        words = f"of each {kind}: {self._how.seen}; and its sample count"
+        self._run.record.disclose(round, "server", f"{kind}s", clients, len(clients) * (self._how.length + 1), words)
+
+    def collected(self, updates: Updates) -> Collected:
+        """Raises Refused for updates that are gone."""
+        if updates.name not in self.held:
+            raise Refused(f"the updates of {updates.name} are gone; ask in the round that collected them, or remember them")
+        return self.held[updates.name]
+
+    def survivors(self, updates: Updates) -> Ids:
+        """Whose uploads there are."""
+        return tuple(self.collected(updates).received)
+
+    def rows(self, updates: Updates, clients: Sequence[int]) -> list[Vector]:
+        """These clients' uploads."""
+        received = self.collected(updates).received
+        if missing := [i for i in clients if i not in received]:
+            raise Refused(f"no update of client {missing[0]} in {updates.name}; ask about its survivors")
+        return [received[i][0] for i in clients]
+
+    def lasting(self, updates: Updates, clients: Sequence[int]) -> list[Vector]:
+        """The same, comparable across rounds."""
+        if not self._how.across_rounds:
+            raise Refused("updates of different rounds are under different keys and cannot be compared; use keys='run'")
+        return self.rows(updates, clients)
+
+    def tell(self, session: Session, name: str, mean: Vector, to: Ids) -> None:
+        """Send a mean to these clients, which invert it. Who did not hear it fetches it before it takes part again."""
+        sent = ((SERVER, effect) for effect in publish(session, name, mean, to))
+        run = self._run
+        run.network.run(run.clients.parties, {}, sent, no_work, lambda _, effect: self._heard(effect, to))
+        self._heard(Learned(name, session.digest, to_bytes(mean)), to)
+
+    # --- keeping ------------------------------------------------------------------------------------------------------------
+
+    def retire(self, models: set[str], remembered: Mapping[str, Remembered]) -> None:
+        """See `Part`."""
+        self.held.clear()
+
+    def save(self) -> Snapshot:
+        """See `Part`."""
+        return nothing()
+
+    def restore(self, snapshot: Snapshot, remembered: Sequence[Remembered]) -> None:
+        """See `Part`."""
+        self.held.clear()

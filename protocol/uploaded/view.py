@@ -1,0 +1,64 @@
+"""The view over uploads: `Plain` is this view with the identity, `Permuted` with a transform the server lacks.
+
+The server's side and the clients' side are two objects. What the parts hold is what a curious server holds.
+"""
+
+from ..choosing.choosing import Choosing
+from ..drivers.in_process import InProcess
+from ..pairs.asking import AskingPairs
+from ..parts.clients import Clients
+from ..parts.gate import Gate
+from ..parts.history import History
+from ..parts.models import Models
+from ..parts.personal import Personal
+from ..parts.record import Record
+from ..parts.run import Harness, Run, network_of
+from ..view.protection import Setup
+from .client import conduct_of, roles_of
+from .similarities import UploadSimilarities
+from .slots import UploadSlots
+from .sums import UploadSums
+from .uploading import Answering, Uploads, hearing
+
+WITH_A_CLIENT = "every update in full: the clients share the secret that they transform updates by"
+
+
+class UploadView:
+    """Answers every functionality from uploads that the server collected. Implements `ServerView`.
+
+    before: the network of an exchange that is over.
+    """
+
+    def __init__(self, setup: Setup, how: Answering, before: InProcess | None = None) -> None:
+        network, clear = network_of(setup, 4 * how.length, before=before), how.owner == "server"
+        shared = "" if clear else WITH_A_CLIENT
+        record = Record(network, how.rules, sees_updates=clear, holds_transformed=not clear, with_a_client=shared)
+        clients = Clients(roles_of(setup, how.transform), conduct_of(setup))
+        heard = hearing(clients, network, how.transform)
+        run = Run(setup, network, clients, Gate(how.rules), record, learn=lambda client, effect: heard(effect, (client,)))
+
+        models = Models(run, how.owner)
+        uploads = Uploads(run, models, how, heard)
+        history = History(run, uploads.lasting)
+        sums = UploadSums(run, models, uploads, how)
+        similarities = UploadSimilarities(run, uploads, history, how)
+        personal = Personal(run, models, uploads.survivors, sums.personal)
+        choosing = Choosing(run, models)
+        pairs = AskingPairs(run, models)
+        record.ledgers_of.append(pairs.ledgers)
+
+        self.record = record
+        self.harness = Harness(run, models.observe, (models, uploads, history, personal, choosing, pairs))
+
+        self.owner, self.advance, self.merge, self.extrapolate = models.owner, models.advance, models.merge, models.extrapolate
+        self.revise = models.revise
+        self.train = uploads.train
+        self.tells_energy, self.sums, self.train_and_sum = sums.tells_energy, sums.sums, sums.train_and_sum
+        self.coordinates = sums.coordinates
+        self.slots = UploadSlots(run, models, uploads, sums, how).slots
+        self.personal_sums, self.own_models, self.train_alone = personal.personal_sums, personal.own_models, models.train_alone
+        self.gram, self.recall, self.cosines = similarities.gram, similarities.recall, similarities.cosines
+        self.remember, self.keep, self.edge = history.remember, history.keep, history.edge
+        self.accumulate, self.gram_with = history.accumulate, history.gram_with
+        self.choose = choosing.choose
+        self.pairs = pairs.pairs

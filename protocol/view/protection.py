@@ -1,0 +1,63 @@
+"""Protections: protocols that answer for the clients. A scenario names one, and it opens a view."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from ...crypto.entropy import Entropy
+from ..core.errors import Refused
+from ..core.link import Tap
+from .answers import Functionality, Vector
+from .asks import View
+from .work import Judgement, Workers
+
+if TYPE_CHECKING:
+    from ..pairs.question import Embedders
+
+
+class Protection(Protocol):
+    """A protocol that answers for the clients: a frozen dataclass that a scenario names."""
+
+    @property
+    def gives(self) -> frozenset[Functionality]:
+        """The functionalities that its view answers."""
+        ...
+
+    def open(self, setup: Setup, /) -> View: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a view needs to begin. run: 16 bytes that name the run. initial: float32 (d,), known to all parties.
+
+    entropy: where secrets come from. tap: what the network does to frames, or None for a perfect one. judge: how clients choose
+    among models, on their own training or validation data; embedders: their computers for embeddings of their data. None where
+    nothing asks for them. checks_once: a signature that many clients check, each for itself, is checked by one of them for all;
+    not where each one's CPU seconds are measured.
+    """
+
+    run: bytes
+    initial: Vector = field(repr=False)
+    clients: tuple[int, ...]
+    workers: Workers
+    entropy: Entropy
+    tap: Tap | None = None
+    judge: Judgement | None = None
+    embedders: Embedders | None = None
+    checks_once: bool = True
+
+
+def check_composition(
+    algorithm: str, needs: Iterable[Functionality], protection: Protection, known: Sequence[Protection]
+) -> None:
+    """Raise Refused if the protection cannot give what the algorithm needs, naming both and what would fit."""
+    missing = sorted(set(needs) - protection.gives)
+    if not missing:
+        return
+    fits = [repr(other) for other in known if set(needs) <= other.gives]
+    raise Refused(
+        f"{algorithm} needs {', '.join(missing)}, which {protection!r} does not give"
+        + (f"; these would: {'; '.join(fits)}" if fits else "; no protection gives all that it needs")
+    )

@@ -1,0 +1,1 @@
+"""Clients are given tasks, do them, and say or send what they have. Spec: specs/uploads.md."""

@@ -1,0 +1,213 @@
+"""One client of a run: its role in the upload protocol, its own computer, and what it holds. It is reached by events alone.
+
+What a client works on is what came to it: the models in its own task, opened from the bytes that it received. Clients of one
+process that received equal bytes open them once, and have nothing else in common.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from ...crypto.projection import TwoStage
+from ..core.errors import ProtocolError
+from ..core.session import SERVER
+from ..drivers.roles import Compute, Computed, Deadline, Effect, Event, Party, Perform, Received, Send, Worked
+from ..view.answers import Vector
+from ..view.work import LocalJob, LocalWork
+from ..wire.fields import MOST_SAMPLES
+from ..wire.messages import MOST_REASON, Declined, Discard, Envelope, Retain, Task
+from .sketching import Sketcher
+from .uploads import from_bytes
+
+TRAINED = frozenset({"update", "gradient", "slots"})
+"""Kinds of work that a client's own computer does."""
+
+
+Unfit = Callable[[Task, LocalWork], str | None]
+Sketching = Callable[[Task], Callable[[], TwoStage] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Conduct:
+    """How clients treat their work under one protection, which they know before the run.
+
+    unfit: why a client cannot take part with this work, or None. put: what its role sends of it. holds: whether the client keeps
+    it, to answer about later. sketch: draws the secret sketch of a task's work, where clients share one before they upload.
+    """
+
+    unfit: Unfit
+    put: Callable[[Task, LocalWork], Any]
+    holds: Callable[[Task], bool]
+    sketch: Sketching
+
+
+class Opened:
+    """Models as they came. data: the bytes. digest: their SHA-256. vectors: float32 (d,), one for each name in the task."""
+
+    def __init__(self, data: bytes, count: int) -> None:
+        self.data = data
+        self.digest = hashlib.sha256(data).digest()
+        self.vectors: tuple[Vector, ...] = tuple(np.split(from_bytes(data), count))
+
+
+class Opening:
+    """Opens equal bytes once, as long as somebody holds what was opened."""
+
+    def __init__(self) -> None:
+        self._held: WeakValueDictionary[tuple[bytes, int], Opened] = WeakValueDictionary()
+
+    def __call__(self, data: bytes, count: int) -> Opened:
+        found = self._held.get((data, count))
+        if found is None:
+            found = self._held[data, count] = Opened(data, count)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a client remembers of a task. session: its digest. round: its round. model: SHA-256 of the models as they came.
+
+    most: as in `Task`.
+    """
+
+    session: bytes
+    round: int
+    model: bytes
+    most: int
+
+
+@dataclass(slots=True)
+class Doing:
+    """A task that the client has taken, from the models that came with it; none came where clients own them."""
+
+    task: Task
+    models: Opened | None = field(repr=False)
+
+
+class Participant:
+    """A client. role: of uploads. held: its work, by the name of the updates. taken: by the same, the task. promised: tasks that
+    it does when their result is asked for. owned: models that clients own, by name. sketcher: its sketches, where it has any.
+    """
+
+    def __init__(
+        self, role: Party, conduct: Conduct, opening: Opening, owned: Mapping[str, Vector], sketcher: Sketcher | None = None
+    ) -> None:
+        self.id = role.id
+        self.role = role
+        self.held: dict[str, LocalWork] = {}
+        self.taken: dict[str, Taken] = {}
+        self.promised: dict[str, Doing] = {}
+        self.sketcher = sketcher
+        self._shown: dict[str, str] = {}  # the kind of sketch that was sent, by the name of the updates
+        self._conduct = conduct
+        self._opening = opening
+        self._owned = owned
+        self._doing: Doing | None = None
+        self._round = 0
+
+    def handle(self, event: Event) -> tuple[Effect, ...]:
+        """Advance by one event and return the effects. Raises ProtocolError."""
+        if isinstance(event, Computed):
+            return self._computed(event.work)
+        if isinstance(event, Deadline):
+            self._doing = None
+        if isinstance(event, Received) and isinstance(event.envelope.message, Retain | Discard):
+            return self._told(event.envelope.sender, event.envelope.message)
+        found: list[Effect] = []
+        for effect in self.role.handle(event):
+            found += self._performed(effect.task) if isinstance(effect, Perform) else (effect,)
+        return tuple(found)
+
+    def models(self, names: Sequence[str], vectors: Sequence[bytes]) -> tuple[Vector, ...]:
+        """Models as they came, or, where none came, those that it holds under these names."""
+        return tuple(self._opening(v, 1).vectors[0] for v in vectors) or tuple(self._owned[name] for name in names)
+
+    def forget(self, names: set[str] | None = None) -> None:
+        """Work under these names; all of it if none are given."""
+        for store in (self.held, self.taken, self.promised, self._shown):
+            for name in set(store) if names is None else names & store.keys():
+                store.pop(name)
+
+    # --- work ---------------------------------------------------------------------------------------------------------
+
+    def job(self, doing: Doing) -> LocalJob:
+        """What its computer is asked for."""
+        task, models = doing.task, doing.models
+        given = models.vectors if models is not None else tuple(self._owned[name] for name in task.models)
+        start = self._owned[task.own] if self._from_own(task) else given[0]
+        slots = given if task.work == "slots" else ()
+        return LocalJob(self.id, task.round, task.work, start, slots, self._conduct.sketch(task))  # type: ignore[arg-type]
+
+    def checked(self, doing: Doing, work: LocalWork) -> LocalWork | str:
+        """The work, as the difference from the public model that it was asked for; or why it cannot be used."""
+        if type(work.samples) is not int or not 1 <= work.samples <= MOST_SAMPLES:
+            return f"a number of samples that is not a whole number from 1 to {MOST_SAMPLES}"
+        if self._from_own(task := doing.task):
+            public = self._owned[task.models[0]] if doing.models is None else doing.models.vectors[0]
+            work = replace(work, vector=self._owned[task.own] - public + work.vector)
+        return self._conduct.unfit(task, work) or work
+
+    def _from_own(self, task: Task) -> bool:
+        return task.own not in ("", *task.models)
+
+    def _performed(self, task: Task) -> tuple[Effect, ...]:
+        if task.round > self._round:
+            self.forget()
+            self._round = task.round
+            if self.sketcher is not None:
+                self.sketcher.advance(task.round)
+        return self._begun(task) if task.work in TRAINED else self._sketched(task)
+
+    def _begun(self, task: Task) -> tuple[Effect, ...]:
+        models = self._opening(task.vector, len(task.models)) if task.vector else None
+        doing = Doing(task if models is None else replace(task, vector=models.data), models)
+        digest = b"" if models is None else models.digest
+        self.taken[updates_of(task)] = Taken(task.session.digest, task.round, digest, task.most)
+        if task.later:
+            self.promised[updates_of(task)] = doing
+            return self.role.handle(Worked(np.zeros(0, np.float32), 1))
+        self._doing = doing
+        return (Compute(self.job(doing)),)
+
+    def _computed(self, work: LocalWork) -> tuple[Effect, ...]:
+        doing, self._doing = self._doing, None
+        if doing is None:
+            return ()  # the session was over before
+        task, found = doing.task, self.checked(doing, work)
+        if isinstance(found, str):
+            return self._declined(task, found)
+        if self._conduct.holds(task):
+            self.held[updates_of(task)] = found
+        return self.role.handle(Worked(self._conduct.put(task, found), 1 if task.work == "slots" else found.samples))
+
+    def _declined(self, task: Task, reason: str) -> tuple[Effect, ...]:
+        word = Envelope(task.session.digest, self.id, SERVER, Declined(reason[:MOST_REASON]))
+        return (*self.role.handle(Deadline()), Send(word))
+
+    # --- sketches -----------------------------------------------------------------------------------------------------
+
+    def _sketched(self, task: Task) -> tuple[Effect, ...]:
+        name = task.models[0]
+        made = self.taken[name].session if name in self.taken else b""
+        if task.work != "recalled offset sketch" and self._shown.setdefault(name, task.work) != task.work:
+            return self._declined(task, "a sketch of work that was sketched the other way")
+        answer = "no sketches" if self.sketcher is None else self.sketcher.answer(task, self.held.get(name), made)
+        return self._declined(task, answer) if isinstance(answer, str) else self.role.handle(Worked(answer, 1))
+
+    def _told(self, sender: int, word: Retain | Discard) -> tuple[Effect, ...]:
+        if sender != SERVER or self.sketcher is None:
+            raise ProtocolError("a word to retain or discard sketches that is not the server's, or where there are none", sender)
+        if isinstance(word, Discard):
+            self.sketcher.discard(word)
+        else:
+            self.sketcher.retain(word, {self.taken[n].session: work for n, work in self.held.items() if n in self.taken})
+        return ()
+
+
+def updates_of(task: Task) -> str:
+    """What updates that are made in a task's session are called."""
+    return f"{task.cluster}@{task.round}/{task.work}"

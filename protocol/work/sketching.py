@@ -1,0 +1,79 @@
+"""One client's sketches: of the work that it holds, of updates that it was asked to retain, and beside the updates of a split.
+
+Every key is the client's own business: of the session that its work was made in, as it took the task; of a split, where it was
+told to retain it while the session was there; of a recall, of the session as it came. Spec: specs/sketch.md.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ..core.errors import ProtocolError
+from ..core.session import SERVER
+from ..view.answers import OFFSET_SKETCHES, Vector
+from ..view.work import LocalWork
+from ..wire.messages import KEY, Discard, Retain, Task
+from .sketch_keys import RatchetedKeys, SketchKeys
+
+MOST_KEYS = 4096
+"""Splits whose keys a client retains."""
+MOST_VECTORS = 64
+"""Updates that a client retains."""
+
+
+class Sketcher:
+    """secret: what all clients of the run hold. kept: updates, and keys: of splits, by their handles."""
+
+    def __init__(self, secret: SketchKeys) -> None:
+        self.kept: dict[str, Vector] = {}
+        self.keys: dict[str, bytes] = {}
+        self._secret = secret
+
+    def advance(self, round: int) -> None:
+        """Forget the keys of earlier rounds, but for those that are retained."""
+        if isinstance(self._secret, RatchetedKeys):
+            self._secret.advance(round)
+
+    def retain(self, asked: Retain, held: Mapping[bytes, LocalWork]) -> None:
+        """Keep a session's key, or the work that was made in it. held: work by its session's digest. Raises ProtocolError."""
+        if not isinstance(self._secret, RatchetedKeys):
+            raise ProtocolError("nothing is retained where one sketch serves the run", SERVER)
+        if asked.what == KEY:
+            if len(self.keys) >= MOST_KEYS:
+                raise ProtocolError(f"more than {MOST_KEYS} splits to retain the keys of", SERVER)
+            self.keys.setdefault(asked.handle, self._secret.key(asked.made))
+        elif asked.made in held:
+            if len(self.kept) >= MOST_VECTORS:
+                raise ProtocolError(f"more than {MOST_VECTORS} updates to retain", SERVER)
+            self.kept.setdefault(asked.handle, held[asked.made].sketched)
+
+    def discard(self, asked: Discard) -> None:
+        """Forget what these handles are on."""
+        for handle in asked.handles:
+            self.keys.pop(handle, None)
+            self.kept.pop(handle, None)
+
+    def answer(self, task: Task, work: LocalWork | None, made: bytes) -> np.ndarray[tuple[int], np.dtype[np.generic]] | str:
+        """The numbers that a task for a sketch asks for; or why there are none.
+
+        work: what the client holds under the first name in the task, and made: the digest of its session; None, and empty, for
+        what it does not hold.
+        """
+        vector = self.kept.get(task.models[0]) if work is None else work.sketched
+        if vector is None:
+            return "no work that this sketch would be of"
+        if task.work not in OFFSET_SKETCHES:
+            return self._secret(made).apply(vector).astype(np.float32)
+        if not isinstance(self._secret, RatchetedKeys):
+            return "no sketches behind offsets where one sketch serves the run"
+        try:
+            match task.work:
+                case "recalled offset sketch":
+                    return self._secret.recalled(task.session.digest).apply(vector)
+                case "edge offset sketch" if (key := self.keys.get(task.models[-1])) is not None:
+                    return self._secret.of_key(key).apply(vector)
+                case "edge offset sketch":
+                    return "no key of the split that this sketch would be compared with"
+            return self._secret.offset(made).apply(vector)
+        except ValueError as error:
+            return str(error)
