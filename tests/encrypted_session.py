@@ -3,7 +3,6 @@
 from dataclasses import fields, is_dataclass, replace
 
 import numpy as np
-from cloister.protocol.parts.sketch_keys import SketchSecret, SketchTerms
 
 from cloister.crypto.ckks import SUMS, SecretContext
 from cloister.protocol.core.session import SERVER, Session
@@ -17,6 +16,7 @@ from cloister.protocol.encrypted.client_phases import SCORES, SKETCH, SUM, Idle,
 from cloister.protocol.encrypted.keys import KeyName
 from cloister.protocol.encrypted.scaling import Weighting
 from cloister.protocol.wire.messages import Envelope, decode, encode
+from cloister.protocol.work.sketch_keys import SketchSecret, SketchTerms
 
 RUN, SEED, D, K = bytes(range(16)), bytes(range(32)), 40, 16
 LIMIT = 1 << 27

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from cloister.protocol.masked.noise_view import Noise
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.fl.algorithms.algorithm import Algorithm, Start
@@ -24,6 +23,7 @@ from cloister.fl.algorithms.emd_cfl import EMDCFL
 from cloister.fl.algorithms.flic import FLIC
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.link import Frame
+from cloister.protocol.masked.noise import Noise
 from cloister.protocol.view.answers import Functionality, Model, Vector
 from cloister.protocol.view.protection import Protection, Setup
 from cloister.protocol.view.work import LocalJob, LocalOffer, LocalWork

@@ -16,13 +16,13 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations, product
 
 import numpy as np
-from cloister.protocol.history import apart
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol import Plain
 from cloister.protocol.core.errors import ProtocolError, Refused
 from cloister.protocol.core.link import Frame
 from cloister.protocol.parts.gate import TOLERANCE, Rules
+from cloister.protocol.parts.history import apart
 from cloister.protocol.parts.leverage import Row, largest
 from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Updates, Weights
 from cloister.protocol.view.asks import ServerView

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import cbor2
 import numpy as np
-from cloister.protocol.parts.sketch_keys import RatchetedKeys, SketchSecret, SketchTerms
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.fixed_point import FixedPoint, Nearest, Stochastic
@@ -68,6 +67,7 @@ from cloister.protocol.wire.messages import (
     decode,
     encode,
 )
+from cloister.protocol.work.sketch_keys import RatchetedKeys, SketchSecret, SketchTerms
 from cloister.protocol.work.uploads import Policy
 
 FOLDER = Path(__file__).parent / "vectors"

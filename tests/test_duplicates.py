@@ -17,6 +17,7 @@ from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.messages import Envelope, Mean, Ready
 
+from . import sides
 from .masked_sum_session import Play as MaskedPlay
 from .test_group_seed import Exchange
 from .two_server_session import Play as TwoServerPlay
@@ -70,7 +71,7 @@ def test_a_haunted_network_changes_nothing_in_any_protection(protection):
 @pytest.mark.parametrize("protection", PROTECTIONS, ids=lambda p: type(p).__name__)
 def test_nothing_that_a_party_stores_is_under_a_key_that_the_server_named(protection):
     view, *_ = two_rounds(protection, None, name="../../x0")
-    keys = {key for _, key in view._network.persisted}
+    keys = {key for _, key in sides.network(view).persisted}
     assert keys
     assert all(re.fullmatch("[A-Za-z0-9 ]{1,120}", key) for key in keys)
 

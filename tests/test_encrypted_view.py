@@ -18,6 +18,7 @@ from cloister.protocol import Encrypted, Plain
 from cloister.protocol.core.errors import ProtocolError, Refused
 from cloister.protocol.drivers.dropouts import Dropouts
 from cloister.protocol.encrypted import client as encrypted_client
+from cloister.protocol.encrypted.holders import Holders
 from cloister.protocol.parts.gate import Rules
 from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Sum, Weights
 from cloister.protocol.view.disclosure import totals
@@ -25,6 +26,7 @@ from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.messages import decode
 
+from . import sides
 from .encrypted_session import made_once, reachable, secrets_in
 
 pytestmark = pytest.mark.sweeps
@@ -131,7 +133,7 @@ def test_train_and_sum_adds_what_train_then_sums_adds_and_holds_nothing():
 
     def counting(jobs):
         for job in jobs:
-            seen.append(sum(len(client.held) for client in view.clients.parties.values()))
+            seen.append(sum(len(client.held) for client in sides.clients(view).parties.values()))
             yield job.client, LocalWork(update_of(job.client, job.round), samples_of(job.client))
 
     view = open_view(Encrypted(floor=2), work=counting)
@@ -142,7 +144,7 @@ def test_train_and_sum_adds_what_train_then_sums_adds_and_holds_nothing():
         assert together[name].clients == assignment.members
         check(view, together[name], asked[name].of)
     assert seen == [0] * 5
-    assert not any(client.held or client.promised for client in view.clients.parties.values())
+    assert not any(client.held or client.promised for client in sides.clients(view).parties.values())
 
 
 def test_small_and_differing_sums_are_refused():
@@ -245,8 +247,8 @@ def test_memory_compares_rounds_under_one_key_and_goes_on_in_a_restored_view():
     assert np.abs(found - cosines).max() <= 1e-3  # a rounding apart, at most
     assert np.allclose(same, model, atol=1e-6)
     assert again.traffic.messages == view.record.traffic.messages
-    kept = view.remember(view.train(2, root(model=next(iter(view._models))))["root"], (1,))
-    updates = view.train(3, root(model=next(iter(view._models))))["root"]
+    kept = view.remember(view.train(2, root(model=next(iter(sides.models(view).public))))["root"], (1,))
+    updates = view.train(3, root(model=next(iter(sides.models(view).public))))["root"]
     view.cosines(updates, kept)
     view.server.kept.clear()
     with pytest.raises(Refused, match="are gone"):
@@ -289,15 +291,15 @@ def test_the_server_holds_no_update_no_model_no_seed_and_no_secret_key():
         return [frame]
 
     view, _, model = two_rounds(open_view(tap=tap))
-    view.gram(view.train(2, root(model=next(iter(view._models))))["root"], origin=True)
-    secret = [*(update_of(i, r) for i in MEMBERS for r in (0, 1)), model, *view.clients.means.values()]
+    view.gram(view.train(2, root(model=next(iter(sides.models(view).public))))["root"], origin=True)
+    secret = [*(update_of(i, r) for i in MEMBERS for r in (0, 1)), model, *sides.clients(view).means.values()]
     assert any(correlated(a, c) for a in arrays_in(view.clients) for c in secret), "the search would find one"
-    assert not any(correlated(a, c) for a in arrays_in(view.server) for c in secret)
-    assert not view.server.models
-    assert not view.server.means
-    assert not secrets_in(view.server)
-    assert secrets_in([view.server, made_once()]), "the search would find one"
-    seed = view._holders[1].state.seed
+    assert not any(correlated(a, c) for a in arrays_in(sides.server(view)) for c in secret)
+    assert not sides.models(view).held
+    assert not sides.models(view).means
+    assert not secrets_in(sides.server(view))
+    assert secrets_in([sides.server(view), made_once()]), "the search would find one"
+    seed = sides.part(view, Holders).parties[1].state.seed
     assert all(seed not in f.data for f in heard)
     wire = [decode(f.data, f.sender, len(f.data)).message for f in heard]
     assert not any(correlated(a, c) for a in arrays_in(wire) for c in secret)

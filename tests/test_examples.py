@@ -15,7 +15,7 @@ from cloister.fl.partition import CongruentHalves, LabelPermutation, LabelSwap, 
 from cloister.fl.scenario import Scenario
 from cloister.fl.simulation import Simulation
 from cloister.protocol import Masked
-from cloister.protocol.masked.noise_view import Cohorts
+from cloister.protocol.masked.noise import Cohorts
 
 from .example_files import EXAMPLES, load
 

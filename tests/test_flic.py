@@ -28,9 +28,12 @@ from cloister.fl.scenario import Scenario
 from cloister.fl.training import Training
 from cloister.protocol import Masked, Permuted, Plain
 from cloister.protocol.core.link import Frame
+from cloister.protocol.parts.history import History
 from cloister.protocol.view.answers import Functionality, Model, Remembered
 from cloister.protocol.view.protection import Protection, Setup
 from cloister.protocol.view.work import LocalJob, LocalOffer, LocalWork
+
+from . import sides
 
 Answer = Callable[[LocalJob], ArrayLike | None]
 PRINTED = partial(FLIC, similarities="every round")
@@ -175,11 +178,11 @@ def test_the_view_keeps_one_update_of_each_client_and_none_after_t() -> None:
     state = toy.begin(algorithm)
     for _ in range(5):
         state = toy.step(algorithm, state)
-        kept = [i for rows in toy.view.server.remembered.values() for i in rows]
+        kept = [i for rows in sides.part(toy.view, History).rows.values() for i in rows]
         assert sorted(kept) == list(state.memory.clients)
         assert [i for handle in state.remembered for i in handle.clients] == kept
     state = toy.step(algorithm, state)
-    assert toy.view.server.remembered == {}
+    assert sides.part(toy.view, History).rows == {}
     assert state.memory == EMPTY
 
 

@@ -16,10 +16,12 @@ from cloister.fl.metrics import purity
 from cloister.fl.run_folder import RunFolder
 from cloister.fl.separation import cosine_similarity
 from cloister.protocol import Masked, Permuted, Plain
+from cloister.protocol.parts.history import History
 from cloister.protocol.view.answers import Functionality
 from cloister.protocol.view.protection import Protection
 from cloister.scenario_file import load
 
+from . import sides
 from .test_flic import SMALL, Toy, constant, groups_of, members, never
 
 RECALLED = FLIC(rounds_before=3, similarities="recalled")
@@ -79,7 +81,7 @@ def test_what_is_recalled_is_the_last_update_of_each_about_the_mean_of_its_cohor
     state, last = toy.begin(algorithm), {}
     for t in range(5):
         assert sorted(i for handle in state.kept for i in handle.clients) == sorted(last)
-        assert sorted(i for rows in toy.view.server.remembered.values() for i in rows) == sorted(last)
+        assert sorted(i for rows in sides.part(toy.view, History).rows.values() for i in rows) == sorted(last)
         state = toy.step(algorithm, state)
         last |= {i: vectors[t, i].astype(np.float64) for i in toy.asked_in(t)}
     seen, ids = state.measured[ALL], tuple(sorted(last))
@@ -90,7 +92,7 @@ def test_what_is_recalled_is_the_last_update_of_each_about_the_mean_of_its_cohor
     rows = np.stack([last[i] - means[i] for i in ids])
     np.testing.assert_allclose(seen.similarity, cosine_similarity(rows @ rows.T), atol=1e-5)
     assert set(state.waiting) == set(range(10)) - set(ids)
-    assert toy.view.server.remembered == {}
+    assert sides.part(toy.view, History).rows == {}
 
 
 @pytest.mark.parametrize("similarities", ["once", "recalled"])

@@ -8,7 +8,6 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 import pytest
-from cloister.protocol.upload_view import UploadView
 
 from cloister.crypto.orthonormal import HadamardRotation, Permutation, SignedPermutation
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
@@ -20,8 +19,10 @@ from cloister.protocol.masked.view import MaskedView
 from cloister.protocol.masked.weighing import COARSEST
 from cloister.protocol.parts.gate import Rules
 from cloister.protocol.two_servers.view import TwoServerView
+from cloister.protocol.uploaded.view import UploadView
 from cloister.protocol.view.answers import Assignment, BelowFloor, Model, Sum, Weights
 
+from . import sides
 from .ideal_functionality import Case, Drive, NotIdeal, overlaps
 
 pytestmark = pytest.mark.sweeps
@@ -264,7 +265,7 @@ def test_encrypted_many_random_questions(case, seed):
 @pytest.mark.parametrize("kind", SEEDED)
 @pytest.mark.parametrize("protection", [Permuted(floor=2), Masked(), Encrypted()], ids=["Permuted", "Masked", "Encrypted"])
 def test_a_view_that_cannot_be_opened_raises_with_blame(protection, kind):
-    setup = Drive(Case(protection, length=200), (0, 1, 2), 0).view._setup
+    setup = Drive(Case(protection, length=200), (0, 1, 2), 0).view.harness.run.setup
     with pytest.raises(ProtocolError) as failure:
         protection.open(replace(setup, tap=lambda frame: [] if frame.kind == kind else [frame]))
     assert failure.value.blame is not None
@@ -526,8 +527,10 @@ def withheld(view, answer, weights, updates):
 
 def noisy(view, answer, weights, updates):
     if isinstance(answer, Sum):
-        mean = view._means[answer.name]
-        view._means[answer.name] = mean + np.float32(1e-4) * np.random.default_rng(0).standard_normal(len(mean), np.float32)
+        mean = sides.models(view).public_means[answer.name]
+        sides.models(view).public_means[answer.name] = mean + np.float32(1e-4) * np.random.default_rng(0).standard_normal(
+            len(mean), np.float32
+        )
     return answer
 
 
@@ -745,9 +748,11 @@ def test_an_absolute_error_that_an_answer_states_is_allowed_and_no_more():
         def change(view, answer, weights, updates):
             if not isinstance(answer, Sum):
                 return answer
-            view._means[answer.name] = np.float32(step) * np.rint(view._means[answer.name] / np.float32(step))
-            error = stated * 0.5 * step * np.sqrt(len(view._means[answer.name]))
-            norm = float(np.linalg.norm(view._means[answer.name]))
+            sides.models(view).public_means[answer.name] = np.float32(step) * np.rint(
+                sides.models(view).public_means[answer.name] / np.float32(step)
+            )
+            error = stated * 0.5 * step * np.sqrt(len(sides.models(view).public_means[answer.name]))
+            norm = float(np.linalg.norm(sides.models(view).public_means[answer.name]))
             return replace(answer, norm=norm, error=error)
 
         return Case(Broken(on_sums(change)), draw=lambda rng: float(rng.integers(1, 4)))

@@ -5,13 +5,14 @@ from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement, product
 
 import pytest
-from cloister.protocol.upload_view import UploadView
 
 from cloister.protocol import Encrypted, Masked, Plain
 from cloister.protocol.encrypted.view import EncryptedView
 from cloister.protocol.masked.view import MaskedView
+from cloister.protocol.uploaded.view import UploadView
 from cloister.protocol.view.answers import BelowFloor, Sum
 
+from . import sides
 from .ideal_functionality import Case, Drive, NotIdeal
 from .test_ideal_functionality import CASES, ENCRYPTED, MASKED, SUMMING, Broken
 
@@ -134,7 +135,7 @@ def handed_to_another(view, answers, updates, weights):
     sums = [r for r, a in answers.items() if isinstance(a, Sum)][:2]
     if len(sums) == 2:
         a, b = sums
-        means = view.clients.means
+        means = sides.clients(view).means
         means[answers[a].name], means[answers[b].name] = means[answers[b].name], means[answers[a].name]
     return answers
 
@@ -150,7 +151,7 @@ def of_all_survivors(view, answers, updates, weights):
 def withheld(view, answers, updates, weights):
     for r, a in answers.items():
         if isinstance(a, Sum):
-            answers[r] = BelowFloor(a.name, a.clients, view._least)
+            answers[r] = BelowFloor(a.name, a.clients, sides.gate(view).rules.least)
             view.record.below_floor.append(answers[r])
     return answers
 

@@ -15,6 +15,7 @@ from cloister.protocol import Encrypted, Masked, Plain, TwoServer
 from cloister.protocol.core.link import Frame
 from cloister.protocol.two_servers.messages import Coin, Opening
 from cloister.protocol.two_servers.questions import projection_key
+from cloister.protocol.two_servers.sharing import Sharing
 from cloister.protocol.view.protection import Protection
 from cloister.protocol.wire.messages import decode
 from cloister.threat_models.adversary import Adversary
@@ -23,6 +24,7 @@ from cloister.threat_models.liars import KernelPoison, kernel_poison
 from cloister.threat_models.membership import Fixed
 from cloister.threat_models.simple_attacks import Honest, MinusGradient
 
+from . import sides
 from .coalition_sample import SMALL
 
 LIARS = (0, 1, 2)
@@ -145,7 +147,7 @@ def test_the_projection_of_the_last_round_is_of_no_use_either() -> None:
     ((question, coin),), ((_, opening),) = seen["Coin"], seen["Opening"]
     assert isinstance(coin, Coin)
     assert isinstance(opening, Opening)
-    projection = view._terms.project(projection_key(question, opening.coin, coin.coin))
+    projection = sides.part(view, Sharing).terms.project(projection_key(question, opening.coin, coin.coin))
     units = np.eye(610, dtype=np.uint64)
     matrix = np.stack([projection.apply(unit).view(np.int64) for unit in units], axis=1).astype(np.float64)
     held[0] = Dense(matrix)

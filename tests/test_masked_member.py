@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cloister.protocol.held_view import Question
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol import Masked
@@ -14,9 +13,12 @@ from cloister.protocol.core.session import Session
 from cloister.protocol.masked import sessions
 from cloister.protocol.masked.graph import agreed
 from cloister.protocol.masked.terms import Policy, Terms
+from cloister.protocol.parts.held import Question
 from cloister.protocol.view.answers import Assignment, BelowFloor, Model, Sum, Weights
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalJob, LocalWork
+
+from . import sides
 
 CLIENTS, D = tuple(range(6)), 40
 MEAN = Weights(dict.fromkeys(CLIENTS, 1.0))
@@ -63,7 +65,7 @@ def test_clients_find_out_for_themselves_what_a_sum_is_of(weights: Weights, stre
     expected = counts @ np.stack([update(i) for i in CLIENTS]) / counts.sum()
     assert np.abs(view.harness.observe(view.advance(Model("init"), answer)) - expected).max() <= answer.error + 1e-6
     assert not view.record.faults
-    assert not any(member.instead for member in view._maskers.values())
+    assert not any(member.instead for member in sides.maskers(view).values())
 
 
 @pytest.mark.parametrize(
@@ -97,7 +99,7 @@ def test_a_sum_by_samples_is_not_given_to_without_the_sums_of_weights_before_it(
 
     def without(asked: Any) -> Any:
         ended = kept(asked)
-        for member in view._maskers.values():
+        for member in sides.maskers(view).values():
             member._inputs.before.clear()
         return ended
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cloister.protocol.masked.noise_view import Noise
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.fl.algorithms.fedavg import FedAvg
@@ -23,6 +22,7 @@ from cloister.protocol import Masked
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.core.link import Frame
 from cloister.protocol.masked.gaussian_solver import Target, solve
+from cloister.protocol.masked.noise import Noise
 from cloister.protocol.masked.view import MaskedView
 from cloister.protocol.privacy.gaussian import gaussian_epsilon
 from cloister.protocol.privacy.ledger import Ledger

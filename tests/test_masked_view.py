@@ -10,11 +10,14 @@ from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol import Masked
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.parts.gate import Rules
+from cloister.protocol.parts.history import History
 from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Sum, Weights
 from cloister.protocol.view.disclosure import totals
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.messages import decode
+
+from . import sides
 
 D = 90
 RUN = bytes(range(16))
@@ -91,7 +94,7 @@ def test_train_and_sum_adds_what_train_then_sums_adds_and_holds_nothing():
 
     def counting(jobs):
         for job in jobs:
-            seen.append(sum(len(client.held) for client in view.clients.parties.values()))
+            seen.append(sum(len(client.held) for client in sides.clients(view).parties.values()))
             yield job.client, LocalWork(update_of(job.client, job.round), samples_of(job.client))
 
     view = open_view(work=counting)
@@ -102,7 +105,7 @@ def test_train_and_sum_adds_what_train_then_sums_adds_and_holds_nothing():
         assert together[name].clients == assignment.members
         check(view, together[name], asked[name].of)
     assert seen == [0] * 7
-    assert not any(client.held or client.promised for client in view.clients.parties.values())
+    assert not any(client.held or client.promised for client in sides.clients(view).parties.values())
 
 
 def test_negative_weights_and_clusters_of_one_round():
@@ -273,7 +276,7 @@ def test_neither_the_server_nor_any_frame_to_it_holds_an_update_or_a_count():
     view.sums(updates, {"root": Weights(dict.fromkeys(MEMBERS, 1.0), times_samples=True)})
     clear = [update_of(i) for i in MEMBERS]
     assert any(correlated(a, c) for a in arrays_in(view.clients) for c in clear), "the search would find one"
-    assert not any(correlated(a, c) for a in arrays_in(view.server) for c in clear)
+    assert not any(correlated(a, c) for a in arrays_in(sides.server(view)) for c in clear)
     up = [f for f in heard if f.receiver == -1]
     for frame in up:
         message = decode(frame.data, frame.sender, len(frame.data)).message
@@ -360,12 +363,12 @@ def test_a_narrowed_handle_keeps_the_others_no_longer():
     view.harness.retire([Model("init")], [few])
     second = view.train(1, root())["root"]
     assert view.cosines(second, few).shape == (7, 1)
-    assert set(view.server.remembered[kept.name]) == {3}
+    assert set(sides.part(view, History).rows[kept.name]) == {3}
     with pytest.raises(Refused, match="are gone"):
         view.cosines(second, kept)
     again = open_view(RUN_KEYS)
     again.harness.restore(view.harness.save(), [few])
-    assert np.array_equal(again.server.remembered[kept.name][3], view.server.remembered[kept.name][3])
+    assert np.array_equal(sides.part(again, History).rows[kept.name][3], sides.part(view, History).rows[kept.name][3])
 
 
 def test_a_client_that_trained_and_did_not_sketch_has_no_cosines():

@@ -4,8 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cloister.protocol.history import apart
-from cloister.protocol.parts.sketch_keys import RatchetedKeys, SketchTerms
 
 from cloister.crypto.entropy import OsEntropy, SimulatedEntropy
 from cloister.crypto.offset_sketch import LARGEST, OffsetSketch, differences
@@ -13,11 +11,13 @@ from cloister.protocol import Masked, Plain
 from cloister.protocol.core.errors import ProtocolError, Refused
 from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.roles import Deadline, Received
+from cloister.protocol.parts.history import apart
 from cloister.protocol.parts.offset_sketches import Gathered, Gathering, server_step, to_words
 from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Weights
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.messages import Envelope, OffsetSketched
+from cloister.protocol.work.sketch_keys import RatchetedKeys, SketchTerms
 
 from .distinguisher import distinguish
 

@@ -17,6 +17,7 @@ from cloister.protocol.core.errors import ProtocolError, Refused
 from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.roles import Deadline, Party, Received, Send
 from cloister.protocol.pairs import sealing
+from cloister.protocol.pairs.asking import AskingPairs
 from cloister.protocol.pairs.choices import (
     DISTANCES,
     ONE_RELEASE,
@@ -41,6 +42,7 @@ from cloister.protocol.view.answers import Assignment, Functionality, Model
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.wire.messages import Envelope, decode, encode, first_items
 
+from . import sides
 from .pairs_sample import (
     CLIENTS,
     GROUPS,
@@ -155,10 +157,10 @@ def test_clients_are_told_mutual_edges_only():
 
     view = opened(Plain())
     ask(view, PER_PAIR, judge=judge)
-    assert all(not any(p.state.edges.values()) for p in view._pairs.parties.values())
+    assert all(not any(p.state.edges.values()) for p in sides.part(view, AskingPairs).found.parties.values())
     view = opened(Plain())
     ask(view, PER_PAIR)
-    for i, party in view._pairs.parties.items():
+    for i, party in sides.part(view, AskingPairs).found.parties.items():
         assert party.state.edges == {j: GROUPS[i] == GROUPS[j] for j in CLIENTS if j != i}
 
 
@@ -474,8 +476,8 @@ def test_spent_pairs_and_clouds_survive_a_restart():
         snapshot = view.harness.save()
         other = opened(Plain())
         other.harness.restore(snapshot, [])
-        assert {i: p.state.spent for i, p in other._pairs.parties.items()} == {
-            i: p.state.spent for i, p in view._pairs.parties.items()
+        assert {i: p.state.spent for i, p in sides.part(other, AskingPairs).found.parties.items()} == {
+            i: p.state.spent for i, p in sides.part(view, AskingPairs).found.parties.items()
         }
         mine, theirs = (ask(v, choice, round=1) for v in (view, other))
         assert mine.accepts == theirs.accepts
@@ -603,7 +605,7 @@ def test_whatever_is_lost_leaves_pairs_undecided_and_none_wrong(numbers, choice)
         "Roster",
         "SealedSeed",
     )
-    view._network._tap = lambda frame: [] if frame.kind in pair and frame.number - first - 8 in numbers else [frame]
+    sides.network(view)._tap = lambda frame: [] if frame.kind in pair and frame.number - first - 8 in numbers else [frame]
     answers = ask(view, choice)
     truth = expected()
     assert all(truth[pair] == value for pair, value in answers.accepts.items())
@@ -676,7 +678,7 @@ def test_an_answer_for_all_is_not_given_on_other_terms():
     """A server that asks again for more than it was told gets nothing."""
     view = opened(Plain())
     ask(view, ONE_RELEASE, pairs=((1, 5),))
-    peer = view._pairs.parties[1]
+    peer = sides.part(view, AskingPairs).found.parties[1]
     peer.handle(Deadline())
     before = peer.state
     terms = terms_of(Session("pairs/once", RUN, 7, "client 1", (1,), 1), PerClient(ratio=0.5), Small(), 0)

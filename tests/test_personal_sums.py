@@ -22,6 +22,8 @@ from cloister.protocol.view.protection import Setup, check_composition
 from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.messages import Envelope
 
+from . import sides
+
 CLIENTS = (0, 1, 2, 3, 4)
 INIT = Model("init")
 D = 48
@@ -98,9 +100,9 @@ def test_each_receiver_gets_the_mean_of_its_own_row_and_owns_the_model_that_it_m
         moved = run.view.advance(INIT, answer)
         found = run.view.harness.observe(moved).astype(float) - run.initial
         assert np.linalg.norm(found - plain) <= bound(answer, rows[receiver], vectors)
-        assert moved.name in run.view.clients.models
-        assert moved.name not in run.view.server.models
-        assert answer.name not in run.view.server.means
+        assert moved.name in sides.clients(run.view).models
+        assert moved.name not in sides.models(run.view).held
+        assert answer.name not in sides.models(run.view).means
     assert len({run.view.harness.observe(run.view.advance(INIT, a)).tobytes() for a in answers.values()}) == 5
     assert not run.view.record.faults
 
@@ -152,7 +154,7 @@ def test_clients_start_from_their_own_models_and_updates_are_differences_from_th
         for i in CLIENTS:
             assert np.abs(run.view.harness.observe(own[i]) - plain[i]).max() < 2e-4
     assert not run.view.record.faults
-    assert not [name for name in run.view.server.models if name != "init"]
+    assert not [name for name in sides.models(run.view).held if name != "init"]
 
 
 @everywhere
@@ -246,8 +248,8 @@ def test_a_run_goes_on_from_a_checkpoint_as_if_it_had_not_stopped(protection, tm
     second = Run(protection)
     second.view.harness.restore(read(path).snapshot, [])
     for model in own.values():
-        assert model.name in second.view.clients.models
-        assert model.name not in second.view.server.models
+        assert model.name in sides.clients(second.view).models
+        assert model.name not in sides.models(second.view).held
     after = [run.state(1, rows, own) for run in (first, second)]
     assert after[0] == after[1]
     for model in after[0].values():
@@ -263,7 +265,7 @@ def test_clients_that_start_again_take_no_offer_of_a_round_that_they_answered():
     resumed.view.harness.restore(run.view.harness.save(), [])
     states = [view._openers[1].state for view in (run.view, resumed.view)]
     assert [state.since for state in states] == [0, 3]
-    assert all("opened" not in name for name in run.view._maskers[1].state.next_round)
+    assert all("opened" not in name for name in sides.maskers(run.view)[1].state.next_round)
     updates = run.view.train(3, {"all": Assignment(INIT, CLIENTS, CLIENTS)})["all"]
     questions = []
     run.view._personal = lambda updates, asked: questions.extend(asked) or {}

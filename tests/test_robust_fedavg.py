@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cloister.protocol.parts.sketch_keys import Keys
 from numpy.typing import NDArray
 
 from cloister.crypto.entropy import SimulatedEntropy
@@ -38,10 +37,14 @@ from cloister.fl.simulation import Simulation
 from cloister.fl.training import Training
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.errors import Refused
+from cloister.protocol.parts.history import History
 from cloister.protocol.view.answers import Functionality, Model
 from cloister.protocol.view.asks import ServerView
 from cloister.protocol.view.protection import Protection, Setup
 from cloister.protocol.view.work import LocalJob, LocalWork
+from cloister.protocol.work.sketch_keys import Keys
+
+from . import sides
 
 D, N = 30, 11
 IDS = tuple(range(3, 3 + N))
@@ -648,7 +651,7 @@ def test_what_is_carried_is_what_happened_whoever_is_lost_on_the_way(rule: Rule,
             assert (state.past, state.before) == (before.past, before.before)
         assert state.before is not None
         assert state.past.kept is not None
-        found = sum(view.server.remembered[state.past.kept.name].values())
+        found = sum(sides.part(view, History).rows[state.past.kept.name].values())
         true = view.harness.observe(state.clusters[ALL].model) - view.harness.observe(state.before)
         np.testing.assert_allclose(found, view._sketch(bytes(32)).apply(true.astype(np.float32)), atol=1e-3)
 

@@ -19,6 +19,7 @@ from cloister.protocol.core.errors import ProtocolError
 from cloister.protocol.core.link import Frame
 from cloister.protocol.core.session import SECOND_SERVER, SERVER
 from cloister.protocol.drivers.roles import Received
+from cloister.protocol.encrypted.holders import Holders
 from cloister.protocol.encrypted.keys import KeyName, opened_secret
 from cloister.protocol.two_servers.messages import SumQuestion
 from cloister.protocol.two_servers.questions import slot_question, sum_question
@@ -28,6 +29,8 @@ from cloister.protocol.view.answers import Assignment, Model, Sum
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalJob, LocalWork
 from cloister.protocol.wire.messages import Envelope, decode, encode
+
+from . import sides
 
 pytestmark = pytest.mark.sweeps
 
@@ -228,7 +231,7 @@ def test_the_second_server_sums_no_slots_otherwise() -> None:
     (source,) = {e.session for e in lines.messages("SlotShare")}
     request = SumQuestion(9, source, tuple(CHOICE), (1,) * 4)
     with pytest.raises(ProtocolError, match="not held, or no longer for sums"):
-        view.helpers[SECOND_SERVER].handle(Received(Envelope(sum_question(RUN, request), SERVER, SECOND_SERVER, request)))
+        view.helpers.parties[SECOND_SERVER].handle(Received(Envelope(sum_question(RUN, request), SERVER, SECOND_SERVER, request)))
 
 
 @pytest.mark.parametrize("liars", [(3,), (3, 4), (4,)], ids=str)
@@ -333,7 +336,7 @@ def test_fields_out_of_range_are_refused(kind: Any, values: Any) -> None:
 def counts_shown(view: Any, lines: Lines) -> list[tuple[int, ...]]:
     """How many chose each slot whose row is in a ciphertext that anybody was sent in this round, by decryption."""
     shown = []
-    seed = next(iter(view._holders.values())).state.seed
+    seed = next(iter(sides.part(view, Holders).parties.values())).state.seed
     for envelope in lines.messages("OpenSlots"):
         m: Any = envelope.message
         key = opened_secret(seed, KeyName(RUN, "sums", m.round, m.cluster), m.holder, m.public, m.sealed)

@@ -20,6 +20,8 @@ from cloister.protocol.view.protection import Setup, check_composition
 from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.messages import decode, encode
 
+from . import sides
+
 RUN = bytes(range(16))
 MEMBERS = tuple(range(1, 6))
 FLOAT32 = 2.0**-23
@@ -47,7 +49,7 @@ def losing(clients, kind="ExplicitShare"):
 
 
 def mean_of(view, answer):
-    view._models["zero"] = np.zeros_like(view.harness.observe(Model("init")))
+    sides.models(view).public["zero"] = np.zeros_like(view.harness.observe(Model("init")))
     return view.harness.observe(view.advance(Model("zero"), answer)).astype(np.float64)
 
 
@@ -166,7 +168,7 @@ def test_remembered_updates_are_compared_with_those_of_their_own_round_and_of_se
     with pytest.raises(Refused, match="gone"):
         view.cosines(fourth, fewer)
     assert view.cosines(fourth, again).shape == (5, 2)
-    assert len(view.helpers[SECOND_SERVER].state.sessions) == 2
+    assert len(view.helpers.parties[SECOND_SERVER].state.sessions) == 2
 
 
 def test_the_cosine_with_a_zero_update_is_zero():
@@ -243,7 +245,7 @@ def test_a_sum_spoilt_by_a_client_out_of_range_is_not_published():
     answer = view.sums(updates, {"m": Weights(dict.fromkeys(MEMBERS, 1.0))})["m"]
     assert isinstance(answer, BelowFloor)
     assert "out of range" in view.record.faults[-1].reason
-    assert not view.server.means
+    assert not sides.models(view).means
 
 
 def test_sums_that_differ_by_few_clients_are_refused_in_one_call_and_across_calls():
@@ -263,7 +265,7 @@ def test_sums_that_differ_by_few_clients_are_refused_in_one_call_and_across_call
 
 def test_servers_that_do_not_mean_the_same_floor_have_no_survivors():
     view = open_view(TwoServer(floor=2))
-    second = view.helpers[SECOND_SERVER]
+    second = view.helpers.parties[SECOND_SERVER]
     second.state = replace(second.state, terms=replace(second.state.terms, floor=4))
     updates = view.train(0, root())
     assert updates == {}  # other terms bind other shares
@@ -379,7 +381,7 @@ def play(view, rounds, model, kept):
 def test_a_restored_view_continues_identically_to_the_byte(k, tmp_path):
     def recorded(view, *rest):
         frames = []
-        view._network._tap = lambda f: frames.append((f.number, f.sender, f.receiver, f.data)) or [f]
+        sides.network(view)._tap = lambda f: frames.append((f.number, f.sender, f.receiver, f.data)) or [f]
         return play(view, *rest), frames, view.record.traffic
 
     view = open_view(TwoServer(k=k), d=80)
@@ -424,7 +426,7 @@ def test_a_run_is_a_function_of_its_inputs_to_the_byte_and_counts_its_traffic():
         up = sum(len(f.data) for f in frames if f.sender >= 0)
         down = sum(len(f.data) for f in frames if f.receiver >= 0)
         assert view.record.traffic == Traffic(len(frames), up, down)
-        assert view._network.bytes_between == sum(len(f.data) for f in frames) - up - down
+        assert sides.network(view).bytes_between == sum(len(f.data) for f in frames) - up - down
         assert up == pytest.approx(2 * 5 * 80 * 8, rel=0.4)
         runs.append([(f.sender, f.receiver, f.data) for f in frames])
     assert runs[0] == runs[1]

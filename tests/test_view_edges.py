@@ -11,9 +11,12 @@ from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.errors import ProtocolError, Refused
 from cloister.protocol.two_servers import asking as two_server_asking
 from cloister.protocol.two_servers.run import gram
+from cloister.protocol.two_servers.sharing import Sharing
 from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Updates, Weights
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
+
+from . import sides
 
 RUN = bytes(range(16))
 INIT = Model("init")
@@ -211,7 +214,7 @@ def test_sums_whose_difference_shows_one_client_are_refused(protection, eps):
     row = {0: 1.0 + eps, **dict.fromkeys(range(1, 5), 1.0)}
     near = {"near": Weights(row)}
     if protection == TwoServer() and eps < 2.0**-32:  # weights are whole numbers there, and these are the same
-        assert len(set(view._terms.weigh(row)[0].values())) == 1
+        assert len(set(sides.part(view, Sharing).terms.weigh(row)[0].values())) == 1
         return
     with pytest.raises(Refused, match="outweighs"):
         view.sums(updates, equal(5) | near)
@@ -347,12 +350,14 @@ def test_a_first_server_that_shifts_its_opening_reads_updates_as_the_specificati
             return replace(honest, values=honest.values + offset)
 
         monkeypatch.setattr(two_server_asking, "difference", shifted)
-        return gram(view._network, view._parties, view._terms, RUN, number, rows, SimulatedEntropy(9)).gram
+        return gram(
+            sides.network(view), view._parties, sides.part(view, Sharing).terms, RUN, number, rows, SimulatedEntropy(9)
+        ).gram
 
     unit = np.zeros((5, 20), np.uint64)
     plain = asked(0, unit)
     unit[0, 4] = 1
-    found = (asked(1, unit) - plain)[0, 1:] * view._terms.step
+    found = (asked(1, unit) - plain)[0, 1:] * sides.part(view, Sharing).terms.step
     assert np.allclose(found, [update_of(i, 0, 20)[4] for i in range(1, 5)], atol=1e-6)
 
 

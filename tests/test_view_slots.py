@@ -16,12 +16,15 @@ from cloister.protocol.core.errors import Refused
 from cloister.protocol.core.link import Frame
 from cloister.protocol.two_servers.asking import Unanswered
 from cloister.protocol.two_servers.run import gram
+from cloister.protocol.two_servers.sharing import Sharing
 from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Sum
 from cloister.protocol.view.asks import ServerView
 from cloister.protocol.view.disclosure import totals
 from cloister.protocol.view.protection import Protection, Setup
 from cloister.protocol.view.work import LocalJob, LocalWork
 from cloister.protocol.wire.messages import decode
+
+from . import sides
 
 D, K, MOST = 20, 3, 10
 RUN = bytes(range(16))
@@ -308,8 +311,8 @@ def test_the_second_server_multiplies_no_choices() -> None:
     for source in sorted({share.session for share in shares}):
         words = {s.sender: np.frombuffer(s.message.vector, "<u8") for s in shares if s.session == source}
         rows = [((source, i), words[i]) for i in sorted(words)]
-        terms, entropy = view._terms, SimulatedEntropy(2)
-        ended = gram(view._network, view._parties, terms, RUN, view._next_question(), rows, entropy)
+        terms, entropy = sides.part(view, Sharing).terms, SimulatedEntropy(2)
+        ended = gram(sides.network(view), view._parties, terms, RUN, view._next_question(), rows, entropy)
         assert isinstance(ended, Unanswered)
         assert view.record.faults[-1].reason == "a Gram question about slots"
 

@@ -16,11 +16,14 @@ from cloister.crypto.orthonormal import HadamardRotation, Permutation, SignedPer
 from cloister.protocol import Permuted, Plain
 from cloister.protocol.core.errors import ProtocolError, Refused
 from cloister.protocol.parts.gate import Rules
+from cloister.protocol.uploaded.uploading import Uploads
 from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Weights
 from cloister.protocol.view.disclosure import totals
 from cloister.protocol.view.protection import Setup, check_composition
 from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.messages import decode
+
+from . import sides
 
 D = 37
 RUN = bytes(range(16))
@@ -70,7 +73,7 @@ def subsets(clients):
 def opened(view, answer):
     """The published mean times its weight, as its owner reads it through the model that it moves."""
     zero = Model("zero")
-    view._models[zero.name] = np.zeros_like(view.harness.observe(Model("init")))
+    sides.models(view).public[zero.name] = np.zeros_like(view.harness.observe(Model("init")))
     return view.harness.observe(view.advance(zero, answer)).astype(np.float64) * answer.weight
 
 
@@ -277,7 +280,7 @@ def test_a_model_is_moved_on_along_its_way_from_another(protection):
     with pytest.raises(ValueError, match="finite"):
         view.extrapolate(moved, Model("init"), float("nan"))
     if view.owner == "clients":
-        assert far.name not in view.server.models
+        assert far.name not in sides.models(view).held
 
 
 def test_cosine_with_a_zero_update_is_zero():
@@ -338,7 +341,7 @@ def test_clients_that_train_alone_tell_nobody(protection):
     assert (view.record.traffic, len(view.record.log)) == (before, entries)
     for i in (1, 4):
         assert np.array_equal(view.harness.observe(alone[i]), INITIAL + update_of(i, 0))
-        assert alone[i].name not in view.server.models
+        assert alone[i].name not in sides.models(view).held
 
 
 # --- floors, refusals -----------------------------------------------------------------------------------------------------
@@ -488,7 +491,7 @@ def two_rounds(protection, tap=None, seed=1, work=workers):
 
 def secret_vectors(view, model):
     """All that the server must not hold: models, clear updates, clear means, and the initial model moved by any of them."""
-    secret = [view.harness.observe(model), *view.clients.models.values(), *view.clients.means.values()]
+    secret = [view.harness.observe(model), *sides.clients(view).models.values(), *sides.clients(view).means.values()]
     secret += [update_of(i, round) for i in MEMBERS for round in (0, 1)]
     return [v for v in secret if not np.array_equal(v, INITIAL)] + [INITIAL + v for v in secret]
 
@@ -498,8 +501,8 @@ def test_the_server_holds_no_model_no_clear_update_and_no_transform(protection):
     frames = []
     view, model = two_rounds(protection, lambda f: frames.append(f) or [f])
     messages = [decode(f.data, f.sender, 1 << 20).message for f in frames]
-    held = list(arrays_in([view.server, messages]))
-    uploads = [v for v in held if v.shape == (view._how.length,)]
+    held = list(arrays_in([sides.server(view), messages]))
+    uploads = [v for v in held if v.shape == (sides.part(view, Uploads).how.length,)]
     assert len(uploads) > 10  # the search finds what the server does hold
     for secret in secret_vectors(view, model):
         for vector in held:
@@ -508,9 +511,9 @@ def test_the_server_holds_no_model_no_clear_update_and_no_transform(protection):
     wire = b"".join(f.data for f in frames)
     for secret in [INITIAL, *secret_vectors(view, model)]:
         assert secret.astype("<f4").tobytes()[:8] not in wire
-    assert not view.server.models
-    assert not view.server.means
-    assert not any(isinstance(v, TRANSFORMS) for v in walk_types(view.server))
+    assert not sides.models(view).held
+    assert not sides.models(view).means
+    assert not any(isinstance(v, TRANSFORMS) for v in walk_types(sides.server(view)))
 
 
 def walk_types(thing, depth=8):
@@ -536,7 +539,7 @@ def walk_types(thing, depth=8):
 
 def test_the_search_finds_models_and_updates_where_there_is_no_protection():
     view, model = two_rounds(Plain(floor=2))
-    held = list(arrays_in(view.server))
+    held = list(arrays_in(sides.server(view)))
     for secret in [view.harness.observe(model), update_of(1, 1)]:
         assert any(v.shape == secret.shape and np.allclose(v, secret) for v in held)
 
@@ -547,7 +550,7 @@ def test_the_server_sees_the_values_that_the_documents_admit(keys):
     for transform in TRANSFORMS:
         view = open_view(Permuted(transform, keys))
         updates = view.train(0, root())["root"]
-        for i, row in zip(MEMBERS, view._rows(updates, MEMBERS), strict=True):
+        for i, row in zip(MEMBERS, sides.part(view, Uploads).rows(updates, MEMBERS), strict=True):
             clear = update_of(i, 0)
             assert not np.array_equal(row[:D], clear)
             values = np.array_equal(np.sort(row), np.sort(clear))
@@ -564,8 +567,8 @@ def same_every_round(jobs):
 def test_session_keys_make_uploads_of_equal_updates_differ_and_run_keys_do_not(transform):
     for keys in ("run", "session"):
         view = open_view(Permuted(transform, keys), work=same_every_round)
-        first, second = (view._rows(view.train(round, root())["root"], MEMBERS) for round in (0, 1))
-        gradients = view._rows(view.train(1, root(), "gradient")["root"], MEMBERS)
+        first, second = (sides.part(view, Uploads).rows(view.train(round, root())["root"], MEMBERS) for round in (0, 1))
+        gradients = sides.part(view, Uploads).rows(view.train(1, root(), "gradient")["root"], MEMBERS)
         for a, b, c in zip(first, second, gradients, strict=True):
             assert np.array_equal(a, b) == (keys == "run")
             assert np.array_equal(b, c) == (keys == "run")
@@ -589,7 +592,7 @@ def test_the_disclosure_log_counts_what_each_party_was_given(protection):
     updates = view.train(0, root())["root"]
     view.gram(updates, origin=True)
     view.sums(updates, {"m": Weights(dict.fromkeys((1, 2, 3), 1.0))})
-    length = view._how.length
+    length = sides.part(view, Uploads).how.length
     found = [(e.round, e.recipient, e.what, e.about, e.scalars, e.bytes) for e in view.record.log]
     assert found == [
         (0, "server", "updates", (1, 2, 3, 4), 4 * (length + 1), 16 * (length + 1)),
@@ -647,7 +650,7 @@ def test_a_restored_view_continues_identically(protection):
 
     def finish(view, model, kept):
         recorder = Recorder([])
-        view._network._tap = recorder
+        sides.network(view)._tap = recorder
         model, kept, cosines = one_round(view, 1, model, kept)
         sent = [(f.number, f.sender, f.receiver, f.data) for f in recorder.frames]
         return (

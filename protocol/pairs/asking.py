@@ -12,12 +12,12 @@ from .view import Pairs
 
 
 class AskingPairs:
-    """Answers pairs."""
+    """Answers pairs. found: the comparison, once something was asked."""
 
     def __init__(self, run: Run, models: Models) -> None:
         self._run = run
         self._models = models
-        self._found: Pairs | None = None
+        self.found: Pairs | None = None
 
     def pairs(
         self, round: int, work: Mapping[str, Assignment], updates: Mapping[str, Updates], question: PairQuestion, /
@@ -36,14 +36,14 @@ class AskingPairs:
 
     def ledgers(self) -> Mapping[tuple[int, Unit], Ledger]:
         """Of every client that released something with noise to be compared."""
-        found = {} if self._found is None else self._found.ledgers
+        found = {} if self.found is None else self.found.ledgers
         return {(i, ledger.unit): ledger for i, ledger in found.items()}
 
     def _comparison(self) -> Pairs:
-        if self._found is None:
+        if self.found is None:
             record = self._run.record
-            self._found = Pairs(self._run.setup, self._run.network, record, clear=record.sees_updates)
-        return self._found
+            self.found = Pairs(self._run.setup, self._run.network, record, clear=record.sees_updates)
+        return self.found
 
     # --- keeping ------------------------------------------------------------------------------------------------------------
 
@@ -52,9 +52,9 @@ class AskingPairs:
 
     def save(self) -> Snapshot:
         """See `Part`."""
-        if self._found is None:
+        if self.found is None:
             return nothing()
-        plain, clouds = self._found.save()
+        plain, clouds = self.found.save()
         return Snapshot({}, clouds, {}, Traffic(), pairs=plain)
 
     def restore(self, snapshot: Snapshot, remembered: Sequence[Remembered]) -> None:

@@ -7,7 +7,7 @@ puts them together and says, line by line, which part answers what.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import astuple, dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from ..core.session import SERVER
 from ..drivers.in_process import InProcess
@@ -21,6 +21,7 @@ from .gate import Gate
 from .record import Record
 
 Ids = tuple[int, ...]
+P = TypeVar("P")
 
 
 Learn = Callable[[int, Learned], None]
@@ -89,7 +90,7 @@ class Harness:
     """Looks at models, forgets what is not needed, and keeps a run to resume it. No party of the protocol does this."""
 
     def __init__(self, run: Run, observe: Callable[[Model], Vector], parts: Iterable[Part]) -> None:
-        self._run = run
+        self.run = run
         self._observe = observe
         self._parts = (run.clients, *parts)
 
@@ -97,24 +98,31 @@ class Harness:
         """The model itself, float32 (d,), for whoever measures a simulation."""
         return self._observe(model)
 
+    def part(self, kind: type[P], /) -> P:
+        """The view's part of this kind, to look at what its party holds. Raises LookupError if it has none."""
+        for part in self._parts:
+            if isinstance(part, kind):
+                return part
+        raise LookupError(f"this view has no {kind.__name__}")
+
     def retire(self, models: Iterable[Model], remembered: Iterable[Remembered], /) -> None:
         """Forget everything but these handles."""
         names, kept = {model.name for model in models}, {handle.name: handle for handle in remembered}
         for part in self._parts:
             part.retire(names, kept)
-        self._run.gate.forget()
+        self.run.gate.forget()
 
     def save(self) -> Snapshot:
         """All that the view holds between rounds, server and clients together."""
-        found = Snapshot({}, {}, {}, self._run.record.traffic)
+        found = Snapshot({}, {}, {}, self.run.record.traffic)
         for part in self._parts:
             found |= part.save()
         return found
 
     def restore(self, snapshot: Snapshot, remembered: Iterable[Remembered], /) -> None:
         """Continue from a snapshot; `remembered` are the handles that the algorithm still holds."""
-        handles, network = list(remembered), self._run.network
-        self._run.gate.forget()
+        handles, network = list(remembered), self.run.network
+        self.run.gate.forget()
         for part in self._parts:
             part.restore(snapshot, handles)
         network.messages, network.bytes_up, network.bytes_down = astuple(snapshot.traffic)

@@ -27,11 +27,11 @@ class Sharing:
         self._run = run
         self._models = models
         self._helpers = helpers
-        self._terms = terms
+        self.terms = terms
 
     def train(self, round: int, work: Mapping[str, Assignment], kind: Work = "update", /) -> Mapping[str, Updates]:
         """See `Trains`."""
-        run, terms = self._run, self._terms
+        run, terms = self._run, self.terms
         if any(assignment.own for assignment in work.values()):
             raise Refused("clients have no models of their own under two servers; use Plain, Permuted, Masked or Encrypted")
         self.forget(name for name, c in self.shares.items() if c.session.round != round)

@@ -56,11 +56,11 @@ class Uploads:
         self._heard = heard
         self._run = run
         self._models = models
-        self._how = how
+        self.how = how
 
     def train(self, round: int, work: Mapping[str, Assignment], kind: Work = "update", /) -> Mapping[str, Updates]:
         """See `Trains`."""
-        run, how = self._run, self._how
+        run, how = self._run, self.how
         sessions = {c: session_of(run, round, c, a.participants, kind) for c, a in work.items()}
         parties = {c: Party(SERVER, Collecting(s, how.length), server_step) for c, s in sessions.items()}
         self.play(work, kind, sessions, parties)
@@ -92,13 +92,13 @@ class Uploads:
         """Give tasks, and play to the deadline. Each client draws its transform for itself; here one draws it for all."""
         for session in sessions.values():
             with self._run.timed(*session.roster):
-                self._how.transform(session.digest)
+                self.how.transform(session.digest)
         give(self._run, self._models, work, kind, sessions, parties, most=most)
 
     def disclose(self, round: int, kind: Work, clients: Ids) -> None:
         """Enter what the server saw of these clients' work."""
-        words = f"of each {kind}: {self._how.seen}; and its sample count"
-        self._run.record.disclose(round, "server", f"{kind}s", clients, len(clients) * (self._how.length + 1), words)
+        words = f"of each {kind}: {self.how.seen}; and its sample count"
+        self._run.record.disclose(round, "server", f"{kind}s", clients, len(clients) * (self.how.length + 1), words)
 
     def collected(self, updates: Updates) -> Collected:
         """Raises Refused for updates that are gone."""
@@ -119,7 +119,7 @@ class Uploads:
 
     def lasting(self, updates: Updates, clients: Sequence[int]) -> list[Vector]:
         """The same, comparable across rounds."""
-        if not self._how.across_rounds:
+        if not self.how.across_rounds:
             raise Refused("updates of different rounds are under different keys and cannot be compared; use keys='run'")
         return self.rows(updates, clients)
 

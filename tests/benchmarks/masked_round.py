@@ -23,6 +23,8 @@ from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalJob, LocalWork
 from cloister.threat_models.peak_memory import peak_mb
 
+from .. import sides
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -54,7 +56,7 @@ def main() -> None:
         raise SystemExit(f"no sum: {view.record.faults[-1].reason if view.record.faults else answer}")
     expected = sum((10 + i % 90) * np.roll(block, i).astype(np.float64) for i in answer.clients)
     found = view.harness.observe(view.advance(Model("init"), answer)).astype(np.float64) * answer.weight
-    cpu = view._network.cpu_seconds
+    cpu = sides.network(view).cpu_seconds
     clients = [cpu[i] for i in answer.clients]
     peak = peak_mb()  # not ru_maxrss, which begins with what the parent held
     result = {
