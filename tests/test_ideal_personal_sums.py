@@ -1,20 +1,19 @@
 """Personal sums against `Plain` on the survivors, whatever gets lost; views that answer them wrongly are caught."""
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations_with_replacement, product
 
 import pytest
 
 from cloister.protocol import Encrypted, Masked, Plain
-from cloister.protocol.encrypted.view import EncryptedView
-from cloister.protocol.masked.view import MaskedView
-from cloister.protocol.uploaded.view import UploadView
+from cloister.protocol.parts.personal import Personal
+from cloister.protocol.receiver_opened.opening import ReceiverOpened
 from cloister.protocol.view.answers import BelowFloor, Sum
 
 from . import sides
 from .ideal_functionality import Case, Drive, NotIdeal
-from .test_ideal_functionality import CASES, ENCRYPTED, MASKED, SUMMING, Broken
+from .test_ideal_functionality import CASES, ENCRYPTED, MASKED, SUMMING, Broken, breaks, opens_anothers_sum, wrap
 
 pytestmark = pytest.mark.sweeps
 
@@ -118,12 +117,11 @@ def test_encrypted_random_rows_over_rounds_with_random_losses(case):
 def changed(change):
     """A view over uploads whose personal sums are changed: change(view, answers, updates, weights) -> answers."""
 
-    class Changed(UploadView):
-        def personal_sums(self, updates, weights, /):
-            return change(self, dict(super().personal_sums(updates, weights)), updates, weights)
+    def breaking(view):
+        wrap(view, "personal_sums", lambda right, updates, weights: change(view, dict(right(updates, weights)), updates, weights))
 
-    Changed.__name__ = change.__name__
-    return Changed
+    breaking.__name__ = change.__name__
+    return breaking
 
 
 def itself(view, answers, updates, weights):
@@ -156,35 +154,40 @@ def withheld(view, answers, updates, weights):
     return answers
 
 
-class WithoutItsOwn(UploadView):
-    def _personal(self, updates, questions):
-        return super()._personal(updates, [replace(q, row={i: q.row[i] for i in q.others}) for q in questions])
+def personal(view):
+    return sides.part(view, Personal)
 
 
-class CountsTheReceiver(UploadView):
-    def _allies(self, receiver):
-        return frozenset()
+@breaks("_answer", personal)
+def without_its_own(view, right, updates, questions):
+    return right(updates, [replace(q, row={i: q.row[i] for i in q.others}) for q in questions])
 
 
-class AnswersTwice(UploadView):
-    def personal_sums(self, updates, weights, /):
-        self.server.receivers.clear()
-        self.server.served.clear()
-        return super().personal_sums(updates, weights)
+@breaks("_allies", personal)
+def counts_the_receiver(view, right, receiver):
+    return frozenset()
 
 
-class AnswersBoth(UploadView):
-    def personal_sums(self, updates, weights, /):
-        rows, self._gate.published[updates.name] = self._gate.published[updates.name], []
-        try:
-            return super().personal_sums(updates, weights)
-        finally:
-            self._gate.published[updates.name] = rows
+@breaks("personal_sums")
+def answers_twice(view, right, updates, weights):
+    sides.gate(view).told[updates.name].receivers.clear()
+    personal(view).served.clear()
+    return right(updates, weights)
 
 
-class LogsNobody(UploadView):
-    def _disclose(self, *entry):
-        super()._disclose(*entry[:6])
+@breaks("personal_sums")
+def answers_both(view, right, updates, weights):
+    told = sides.gate(view).told[updates.name]
+    rows, told.rows = told.rows, []
+    try:
+        return right(updates, weights)
+    finally:
+        told.rows = rows
+
+
+@breaks("disclose", lambda view: view.record)
+def logs_nobody(view, right, *entry):
+    right(*entry[:6])
 
 
 WRONG = {
@@ -192,11 +195,11 @@ WRONG = {
     changed(for_all_clients): "about these clients there is",
     changed(of_all_survivors): "what arrived came from|some were not asked|has not the weight|counts",
     changed(withheld): "withheld for no reason",
-    WithoutItsOwn: "what arrived came from",
-    CountsTheReceiver: "beside its receiver",
-    AnswersTwice: "more than one sum to a receiver",
-    AnswersBoth: "more than one sum to a receiver",
-    LogsNobody: "not in the disclosure log as that client's",
+    without_its_own: "what arrived came from",
+    counts_the_receiver: "beside its receiver",
+    answers_twice: "more than one sum to a receiver",
+    answers_both: "more than one sum to a receiver",
+    logs_nobody: "not in the disclosure log as that client's",
 }
 
 
@@ -204,7 +207,7 @@ def driven(view):
     Drive(Case(Broken(view), personal=0.7), tuple(range(6)), seed=3).some_rounds(90)
 
 
-@pytest.mark.parametrize("view", [UploadView, changed(itself)], ids=["itself", "through the wrapper"])
+@pytest.mark.parametrize("view", [lambda view: None, changed(itself)], ids=["itself", "wrapped"])
 def test_what_is_not_broken_passes_as_the_broken_are_driven(view):
     driven(view)
 
@@ -215,64 +218,55 @@ def test_a_view_that_is_wrong_is_caught(view, reason):
         driven(view)
 
 
-class TakesAnothersRow(MaskedView):
+def opened(view):
+    return sides.part(view, ReceiverOpened)
+
+
+@breaks("_opened_sum", opened)
+def takes_anothers_row(view, right, updates, question, agreed, summed):
     """Senders blind with what they were offered; the server says that it was another row."""
-
-    def _opened_sum(self, updates, question, agreed, summed):
-        row = {i: question.row[i] * (2.0 if i == question.others[0] else 1.0) for i in question.row}
-        return super()._opened_sum(updates, replace(question, row=row), agreed, summed)
+    row = {i: question.row[i] * (2.0 if i == question.others[0] else 1.0) for i in question.row}
+    return right(updates, replace(question, row=row), agreed, summed)
 
 
-class ForgetsTheReceiver(MaskedView):
-    def _opened_sum(self, updates, question, agreed, summed):
-        row = {i: question.row[i] for i in question.others}
-        return super()._opened_sum(updates, replace(question, row=row), agreed, summed)
+@breaks("_opened_sum", opened)
+def forgets_the_receiver(view, right, updates, question, agreed, summed):
+    row = {i: question.row[i] for i in question.others}
+    return right(updates, replace(question, row=row), agreed, summed)
 
 
-class NamesAllSenders(MaskedView):
-    def _personal(self, updates, questions):
-        row = {q.receiver: tuple(sorted(q.row)) for q in questions}
-        return {r: replace(a, clients=row[r]) for r, a in super()._personal(updates, questions).items()}
+@breaks("_answer", personal)
+def names_all_senders(view, right, updates, questions):
+    row = {q.receiver: tuple(sorted(q.row)) for q in questions}
+    return {r: replace(a, clients=row[r]) for r, a in right(updates, questions).items()}
 
 
-class StatesNoError(MaskedView):
-    def _personal(self, updates, questions):
-        return {r: replace(a, error=0.0) for r, a in super()._personal(updates, questions).items()}
+@breaks("_answer", personal)
+def states_no_error(view, right, updates, questions):
+    return {r: replace(a, error=0.0) for r, a in right(updates, questions).items()}
 
 
 @pytest.mark.parametrize(
     ("view", "reason"),
     [
-        (TakesAnothersRow, "counts|has not the weight"),
-        (ForgetsTheReceiver, "what arrived came from|has not the weight"),
-        (NamesAllSenders, "counts|has not the weight|not in the disclosure log"),
-        (StatesNoError, "counts|is off by"),
+        (takes_anothers_row, "counts|has not the weight"),
+        (forgets_the_receiver, "what arrived came from|has not the weight"),
+        (names_all_senders, "counts|has not the weight|not in the disclosure log"),
+        (states_no_error, "counts|is off by"),
     ],
-    ids=lambda value: value.__name__ if isinstance(value, type) else "",
+    ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_a_masked_view_that_is_wrong_is_caught(view, reason):
-    @dataclass(frozen=True)
-    class BrokenMasked(Masked):
-        def open(self, setup):
-            return view(setup, self)
-
-    case = replace(MASKED[0], protection=BrokenMasked(sketch=100, max_samples=32))
+    case = replace(MASKED[0], protection=Broken(view, right=Masked(sketch=100, max_samples=32)))
     with pytest.raises(NotIdeal, match=reason):
         Drive(case, tuple(range(8)), seed=4).some_rounds(40)
 
 
 def test_an_encrypted_view_that_is_wrong_is_caught():
-    class SendsItToAnother(EncryptedView):
-        def _learn(self, client, effect):
-            super()._learn(client, replace(effect, vector=effect.vector[4:] + effect.vector[:4]))
-
-    @dataclass(frozen=True)
-    class BrokenEncrypted(Encrypted):
-        def open(self, setup):
-            return SendsItToAnother(setup, self)
-
     with pytest.raises(NotIdeal, match=r"client . counts|is off by"):
-        Drive(replace(ENCRYPTED[0], protection=BrokenEncrypted()), tuple(range(4)), seed=3).every_personal_pattern([(9,) * 4])
+        Drive(
+            replace(ENCRYPTED[0], protection=Broken(opens_anothers_sum, right=Encrypted())), tuple(range(4)), seed=3
+        ).every_personal_pattern([(9,) * 4])
 
 
 def test_plain_with_a_floor_of_one_gives_sums_of_one_other_client():

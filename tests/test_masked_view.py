@@ -11,6 +11,7 @@ from cloister.protocol import Masked
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.parts.gate import Rules
 from cloister.protocol.parts.history import History
+from cloister.protocol.parts.sketches import Sketches
 from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Sum, Weights
 from cloister.protocol.view.disclosure import totals
 from cloister.protocol.view.protection import Setup
@@ -233,7 +234,7 @@ def test_the_secret_sketch_is_fresh_where_it_should_be():
         for round in (0, 1):
             updates = view.train(round, root())["root"]
             view.gram(updates, origin=True)
-            rows.append(view.server.uploads[updates.name].received[1][0])
+            rows.append(sides.part(view, Sketches).received[updates.name].received[1][0])
         assert np.array_equal(*rows) == equal
 
 
@@ -275,7 +276,7 @@ def test_neither_the_server_nor_any_frame_to_it_holds_an_update_or_a_count():
     view.gram(updates, origin=True)
     view.sums(updates, {"root": Weights(dict.fromkeys(MEMBERS, 1.0), times_samples=True)})
     clear = [update_of(i) for i in MEMBERS]
-    assert any(correlated(a, c) for a in arrays_in(view.clients) for c in clear), "the search would find one"
+    assert any(correlated(a, c) for a in arrays_in(sides.clients(view)) for c in clear), "the search would find one"
     assert not any(correlated(a, c) for a in arrays_in(sides.server(view)) for c in clear)
     up = [f for f in heard if f.receiver == -1]
     for frame in up:
@@ -334,9 +335,7 @@ def test_a_round_of_a_pair_is_below_the_floor_and_parameters_that_make_no_sense_
             Masked(**bad)
     with pytest.raises(Refused, match="cannot be masked"):
         open_view(Masked(corrupt=len(MEMBERS) // 2, dropped=0.5))
-    updates = view.train(1, root())["root"]
-    with pytest.raises(Refused, match="coordinates"):
-        view.coordinates(updates, "median", np.median)
+    assert not hasattr(view, "coordinates"), "what is not given is not there to be asked"
 
 
 @pytest.mark.parametrize("pair", list(combinations(STAGES, 2)), ids=str)

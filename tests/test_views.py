@@ -578,7 +578,7 @@ def test_session_keys_make_uploads_of_equal_updates_differ_and_run_keys_do_not(t
 
 def test_another_seed_gives_other_uploads_and_the_same_answers():
     views = [two_rounds(Permuted(SignedPermutation), seed=seed) for seed in (1, 2)]
-    uploads = [view.server.uploads["root@1/update"].received[1][0] for view, _ in views]
+    uploads = [sides.part(view, Uploads).held["root@1/update"].received[1][0] for view, _ in views]
     assert not np.array_equal(*uploads)
     assert np.array_equal(*(view.harness.observe(model) for view, model in views))
 

@@ -42,18 +42,23 @@ class Openings:
 
 
 class Holders:
-    """Clients that hold keys, by id, and the keys that the server relays, public or sealed. opened: what clients opened."""
+    """Clients that hold keys, by id, and the keys that the server relays, public or sealed. openings: what clients opened."""
 
     def __init__(self, run: Run, policy: Policy, seed: bytes, sketch: SketchSecret, openings: Openings) -> None:
         setup, d = run.setup, len(run.setup.initial)
         self.everybody = tuple(sorted(setup.clients))
         self.policy = policy
-        self.opened = openings.found
+        self.openings = openings
         self.keys: dict[KeyName, RelayedKey] = {}
         self.parties = {i: Party(i, Idle(i, setup.run, policy, seed, sketch, d), client_step) for i in self.everybody}
         self._run = run
         run.network.allow(PRODUCTS.context_bytes + PRODUCTS.encrypting_bytes + SEALED_BYTES + HEAD_BYTES)
         run.network.allow(-(-(d + 2) // SUMS.slots) * (SUMS.ciphertext_bytes + 4) + SEALED_BYTES + HEAD_BYTES)
+
+    @property
+    def opened(self) -> dict[bytes, Vector]:
+        """Means that clients opened, by session digest."""
+        return self.openings.found
 
     def play(self, parties: Mapping[bytes, Party], opening: Iterable[Effect], perform: Perform = no_input) -> None:
         """Play these sessions of the server among the clients that hold keys."""

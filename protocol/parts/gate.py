@@ -71,7 +71,7 @@ class Told:
     receivers: set[int] = field(default_factory=set)
 
 
-@dataclass(slots=True)
+@dataclass
 class Gate:
     """Every rule about what may be told of the same updates, and what was told so far. told: by the name of the updates.
 
