@@ -64,9 +64,9 @@ class Recorder:
 
     def __post_init__(self) -> None:
         view: Any = self.simulation.view
-        self.gram, self.sums, self.workers = view.gram, view.sums, view._setup.workers
+        self.gram, self.sums, self.workers = view.gram, view.sums, self.simulation.watch.workers
         view.gram, view.sums = self._gram, self._sums
-        view._setup = replace(view._setup, workers=self._work)
+        self.simulation.watch.workers = self._work
 
     def _gram(self, updates: Any, /, *, origin: bool = False) -> Any:
         found = self.gram(updates, origin=origin)

@@ -71,3 +71,10 @@ def models(view: Any) -> Models:
 def maskers(view: Any) -> Any:
     """The clients' parts in masked sums, by id."""
     return part(view, MaskedSessions).maskers
+
+
+def sketch(view: Any) -> Any:
+    """What clients draw their sketches with: of a session, by its digest."""
+    sketcher = next(iter(clients(view).parties.values())).sketcher
+    assert sketcher is not None
+    return sketcher.secret

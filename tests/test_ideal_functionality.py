@@ -328,12 +328,15 @@ def test_the_questions_reach_every_outcome():
 # --- views that are wrong -------------------------------------------------------------------------------------------------------
 
 
+PLAIN = Plain(floor=3)
+
+
 @dataclass(frozen=True)
 class Broken:
     """A protection whose view is wrong somewhere. breaking: changes what the opened view, or one of its parts, does."""
 
     breaking: Callable[[Any], None]
-    right: Any = Plain(floor=3)
+    right: Any = PLAIN
 
     def __getattr__(self, name):
         return getattr(self.right, name)

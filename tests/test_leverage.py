@@ -246,7 +246,7 @@ def test_a_gate_leaves_out_what_is_below_the_floor_and_refuses_what_differs_in_f
     assert gate.admit("u", {"few": few, "skewed": skewed, "good": good}) == ["good"]
     with pytest.raises(Refused, match="sums other of u are refused"):
         gate.admit("u", {"other": ones(range(8))})
-    assert gate.published["u"] == [good]
+    assert gate.told["u"].rows == [good]
     assert gate.admit("u", {"again": good, "apart": ones(range(20, 24))}) == ["again", "apart"]
     gate.begin("v")
     assert gate.admit("v", {"other": ones(range(8))}) == ["other"]
@@ -258,9 +258,9 @@ def test_what_came_true_takes_the_place_of_what_was_asked():
     row = ones(range(9))
     gate.admit("u", {"a": row})
     gate.replace("u", row, [ones(range(8))])
-    assert gate.published["u"] == [ones(range(8))]
+    assert gate.told["u"].rows == [ones(range(8))]
     gate.forget()
-    assert not gate.published
+    assert not gate.told
 
 
 def test_the_corrupt_are_counted_beside_the_floor():

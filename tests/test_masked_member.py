@@ -12,8 +12,10 @@ from cloister.protocol import Masked
 from cloister.protocol.core.session import Session
 from cloister.protocol.masked import sessions
 from cloister.protocol.masked.graph import agreed
+from cloister.protocol.masked.masking import MaskedSessions
+from cloister.protocol.masked.sums import MaskedSums
 from cloister.protocol.masked.terms import Policy, Terms
-from cloister.protocol.parts.held import Question
+from cloister.protocol.parts.held_sums import Question
 from cloister.protocol.view.answers import Assignment, BelowFloor, Model, Sum, Weights
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalJob, LocalWork
@@ -95,7 +97,8 @@ def test_a_sum_by_samples_is_not_given_to_without_the_sums_of_weights_before_it(
     """A server that forgets, or makes up, what the first session said."""
     view = opened()
     updates = view.train(0, {"0": START})["0"]
-    kept = view._mask
+    sessions = sides.part(view, MaskedSessions)
+    kept = sessions.mask
 
     def without(asked: Any) -> Any:
         ended = kept(asked)
@@ -103,7 +106,7 @@ def test_a_sum_by_samples_is_not_given_to_without_the_sums_of_weights_before_it(
             member._inputs.before.clear()
         return ended
 
-    monkeypatch.setattr(view, "_mask", without)
+    monkeypatch.setattr(sessions, "mask", without)
     assert isinstance(view.sums(updates, {"0": COUNTED})["0"], BelowFloor)
     assert any("without sums of the weights before it" in fault.reason for fault in view.record.faults)
 
@@ -151,7 +154,8 @@ def test_weights_of_one_update_are_summed_among_the_same_clients_only() -> None:
     updates = view.train(0, {"0": START})["0"]
     assert isinstance(view.sums(updates, {"0": COUNTED})["0"], Sum)
     fewer = Question("again@0", updates, 5, dict.fromkeys(CLIENTS[1:], 1.0), True, CLIENTS)
-    assert view._weigh([fewer]) == {}
+    weights = sides.part(view, MaskedSums)._weights
+    assert weights.weigh([fewer]) == {}
     told = [fault for fault in view.record.faults if "among other peers" in fault.reason]
     assert len(told) == len(CLIENTS) - 1
-    assert view._weigh([Question("again@0", updates, 6, dict.fromkeys(CLIENTS, 1.0), True, CLIENTS)])
+    assert weights.weigh([Question("again@0", updates, 6, dict.fromkeys(CLIENTS, 1.0), True, CLIENTS)])

@@ -19,6 +19,7 @@ from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.messages import Envelope, OffsetSketched
 from cloister.protocol.work.sketch_keys import RatchetedKeys, SketchTerms
 
+from . import sides
 from .distinguisher import distinguish
 
 D, K, RADIUS = 300, 24, 50.0
@@ -228,7 +229,7 @@ def test_clients_refuse_the_other_form_by_themselves():
     view = opened()
     updates = trained(view)
     view.gram(updates)
-    view._forms.clear()
+    sides.gate(view).told[updates.name].form = None
     assert view.gram(updates, origin=True).clients == ()
     assert {fault.reason for fault in view.record.faults} == {"a sketch of work that was sketched the other way"}
 

@@ -16,7 +16,9 @@ from cloister.fl.cost import Workload, measure
 from cloister.protocol import Encrypted, Masked, Noise, Permuted, Plain, TwoServer
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.drivers.roles import Received
+from cloister.protocol.parts.personal import Personal
 from cloister.protocol.receiver_opened.client import member_step
+from cloister.protocol.receiver_opened.opening import ReceiverOpened
 from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Sum, Weights
 from cloister.protocol.view.protection import Setup, check_composition
 from cloister.protocol.view.work import LocalWork
@@ -263,14 +265,14 @@ def test_clients_that_start_again_take_no_offer_of_a_round_that_they_answered():
     run.personal(run.train(2), {0: dict.fromkeys(CLIENTS, 1.0)})
     resumed = Run(Masked(floor=2))
     resumed.view.harness.restore(run.view.harness.save(), [])
-    states = [view._openers[1].state for view in (run.view, resumed.view)]
+    states = [sides.part(view, ReceiverOpened).openers[1].state for view in (run.view, resumed.view)]
     assert [state.since for state in states] == [0, 3]
     assert all("opened" not in name for name in sides.maskers(run.view)[1].state.next_round)
     updates = run.view.train(3, {"all": Assignment(INIT, CLIENTS, CLIENTS)})["all"]
     questions = []
-    run.view._personal = lambda updates, asked: questions.extend(asked) or {}
+    sides.part(run.view, Personal)._answer = lambda updates, asked: questions.extend(asked) or {}
     run.personal(updates, {3: dict.fromkeys(CLIENTS, 1.0)})
-    (opening,) = run.view._openings(updates, questions)
+    (opening,) = sides.part(run.view, ReceiverOpened)._openings(updates, questions)
     stale = replace(opening, session=replace(opening.session, round=2))
     model = replace(states[1], model=opening.model)
     member_step(model, Received(Envelope(opening.session.digest, -1, 1, opening.offer)))

@@ -653,7 +653,7 @@ def test_what_is_carried_is_what_happened_whoever_is_lost_on_the_way(rule: Rule,
         assert state.past.kept is not None
         found = sum(sides.part(view, History).rows[state.past.kept.name].values())
         true = view.harness.observe(state.clusters[ALL].model) - view.harness.observe(state.before)
-        np.testing.assert_allclose(found, view._sketch(bytes(32)).apply(true.astype(np.float32)), atol=1e-3)
+        np.testing.assert_allclose(found, sides.sketch(view)(bytes(32)).apply(true.astype(np.float32)), atol=1e-3)
 
 
 @pytest.mark.parametrize("rule", [FoolsGold(), CenteredClipping(tau=3.0)], ids=["FoolsGold", "centred clipping"])

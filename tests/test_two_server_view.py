@@ -14,6 +14,7 @@ from cloister.fl import checkpoint
 from cloister.protocol import Plain, TwoServer
 from cloister.protocol.core.errors import ProtocolError, Refused
 from cloister.protocol.core.session import DEALER, SECOND_SERVER
+from cloister.protocol.two_servers.sharing import Sharing
 from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Traffic, Weights
 from cloister.protocol.view.disclosure import totals
 from cloister.protocol.view.protection import Setup, check_composition
@@ -112,7 +113,7 @@ def test_weighted_sums_are_those_of_plain_stored_or_streamed(lost, numbers, time
     if small:  # the error of a mean is that of the sum over its weight
         return
     agree(view, plain, streamed, reference)
-    assert not view.server.shares
+    assert not sides.part(view, Sharing).shares
     updates = stored.train(0, root())
     if updates:
         again = stored.sums(updates["root"], {"root": weights})["root"]

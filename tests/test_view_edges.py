@@ -341,7 +341,7 @@ def test_a_masked_sum_whose_weights_turn_out_to_cancel_is_in_the_log():
 def test_a_first_server_that_shifts_its_opening_reads_updates_as_the_specification_says(monkeypatch):
     """Two servers are honest but curious: offsets in E_S give linear functionals, here coordinate 4 of everybody's update."""
     view, updates = opened(TwoServer())
-    collected = view.server.shares[updates.name]
+    collected, terms = sides.part(view, Sharing).shares[updates.name], sides.part(view, Sharing).terms
     rows = [((collected.session.digest, i), share) for i, (share, _) in sorted(collected.received.items())]
 
     def asked(number, offset):
@@ -350,9 +350,7 @@ def test_a_first_server_that_shifts_its_opening_reads_updates_as_the_specificati
             return replace(honest, values=honest.values + offset)
 
         monkeypatch.setattr(two_server_asking, "difference", shifted)
-        return gram(
-            sides.network(view), view._parties, sides.part(view, Sharing).terms, RUN, number, rows, SimulatedEntropy(9)
-        ).gram
+        return gram(sides.network(view), view.helpers.everybody, terms, RUN, number, rows, SimulatedEntropy(9)).gram
 
     unit = np.zeros((5, 20), np.uint64)
     plain = asked(0, unit)

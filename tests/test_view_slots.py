@@ -312,7 +312,7 @@ def test_the_second_server_multiplies_no_choices() -> None:
         words = {s.sender: np.frombuffer(s.message.vector, "<u8") for s in shares if s.session == source}
         rows = [((source, i), words[i]) for i in sorted(words)]
         terms, entropy = sides.part(view, Sharing).terms, SimulatedEntropy(2)
-        ended = gram(sides.network(view), view._parties, terms, RUN, view._next_question(), rows, entropy)
+        ended = gram(sides.network(view), view.helpers.everybody, terms, RUN, view.helpers.number(), rows, entropy)
         assert isinstance(ended, Unanswered)
         assert view.record.faults[-1].reason == "a Gram question about slots"
 

@@ -41,7 +41,7 @@ class Watch:
         self.watched = tuple(sorted(clients))
         self.d = d
         self.width = d if d <= EXACT_WIDTH else SKETCHED_WIDTH
-        self._workers = workers
+        self.workers = workers
         self._clients = self.watched
         self._limit = limit
         self._now: dict[Instance, tuple[Vector, int]] = {}
@@ -56,7 +56,7 @@ class Watch:
 
     def __call__(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:
         kinds = {job.client: (job.round, job.work) for job in jobs}
-        for client, work in self._workers(jobs):
+        for client, work in self.workers(jobs):
             made = kinds.get(client)
             if self.on and made is not None and made[1] in ("update", "gradient") and np.isfinite(work.vector).all():
                 vector = work.vector if self._sketch is None else self._sketch.apply(work.vector).astype(np.float32)

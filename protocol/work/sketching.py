@@ -27,21 +27,21 @@ class Sketcher:
     def __init__(self, secret: SketchKeys) -> None:
         self.kept: dict[str, Vector] = {}
         self.keys: dict[str, bytes] = {}
-        self._secret = secret
+        self.secret = secret
 
     def advance(self, round: int) -> None:
         """Forget the keys of earlier rounds, but for those that are retained."""
-        if isinstance(self._secret, RatchetedKeys):
-            self._secret.advance(round)
+        if isinstance(self.secret, RatchetedKeys):
+            self.secret.advance(round)
 
     def retain(self, asked: Retain, held: Mapping[bytes, LocalWork]) -> None:
         """Keep a session's key, or the work that was made in it. held: work by its session's digest. Raises ProtocolError."""
-        if not isinstance(self._secret, RatchetedKeys):
+        if not isinstance(self.secret, RatchetedKeys):
             raise ProtocolError("nothing is retained where one sketch serves the run", SERVER)
         if asked.what == KEY:
             if len(self.keys) >= MOST_KEYS:
                 raise ProtocolError(f"more than {MOST_KEYS} splits to retain the keys of", SERVER)
-            self.keys.setdefault(asked.handle, self._secret.key(asked.made))
+            self.keys.setdefault(asked.handle, self.secret.key(asked.made))
         elif asked.made in held:
             if len(self.kept) >= MOST_VECTORS:
                 raise ProtocolError(f"more than {MOST_VECTORS} updates to retain", SERVER)
@@ -63,17 +63,17 @@ class Sketcher:
         if vector is None:
             return "no work that this sketch would be of"
         if task.work not in OFFSET_SKETCHES:
-            return self._secret(made).apply(vector).astype(np.float32)
-        if not isinstance(self._secret, RatchetedKeys):
+            return self.secret(made).apply(vector).astype(np.float32)
+        if not isinstance(self.secret, RatchetedKeys):
             return "no sketches behind offsets where one sketch serves the run"
         try:
             match task.work:
                 case "recalled offset sketch":
-                    return self._secret.recalled(task.session.digest).apply(vector)
+                    return self.secret.recalled(task.session.digest).apply(vector)
                 case "edge offset sketch" if (key := self.keys.get(task.models[-1])) is not None:
-                    return self._secret.of_key(key).apply(vector)
+                    return self.secret.of_key(key).apply(vector)
                 case "edge offset sketch":
                     return "no key of the split that this sketch would be compared with"
-            return self._secret.offset(made).apply(vector)
+            return self.secret.offset(made).apply(vector)
         except ValueError as error:
             return str(error)
