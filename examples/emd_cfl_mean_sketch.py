@@ -43,6 +43,7 @@ from cloister.fl.scenario import Scenario
 from cloister.fl.simulation import Simulation, seed_of
 from cloister.fl.training import Training
 from cloister.protocol import Plain
+from cloister.protocol.pairs.asking import AskingPairs
 from cloister.protocol.pairs.choices import MeanSketch, PerClient
 from cloister.protocol.pairs.noise import Noise, opened, release
 
@@ -166,10 +167,13 @@ def played(value: Scenario) -> Cell:
         clusters = neighbourhoods(adjacency(edges, range(len(groups))), range(len(groups)))
         best = max(best, adjusted_rand_index(clusters, dict(enumerate(groups))))
     same = np.equal.outer(groups, groups)
+    ledgers = simulation.view.harness.part(AskingPairs).ledgers()
     return {
         "ari": adjusted_rand_index([c.members for c in state.clusters.values()], simulation.population.groups),
         "best": best,
-        "spent": max((float(ledger.spent) for ledger in simulation.view.pair_ledgers.values()), default=None),
+        "spent": max(
+            (float(ledger.spent) for ledger in simulation.view.harness.part(AskingPairs).ledgers().values()), default=None
+        ),
         "within": float(mutual[same & off].mean()),
         "across": float(mutual[~same].min()),
     }

@@ -47,7 +47,7 @@ def play(tap=None):
     def perform(tasks):
         return ((i, Worked(SLOTS.shared(work(i)), 1)) for i, _ in tasks)
 
-    (collected,) = collect(network, parties, SLOTS.terms, [(SESSION, "slots", ("init",), b"")], perform, SLOTS)
+    (collected,) = collect(network, parties, SLOTS.terms, [(SESSION, "slots", ("one", "two", "three"), b"")], perform, SLOTS)
     return collected, slot_sums(network, parties, SLOTS, SESSION.run, 0, collected) if collected.received else None, network
 
 

@@ -6,6 +6,7 @@ from cloister.protocol.encrypted.holders import Holders
 from cloister.protocol.encrypted.similarities import EncryptedSimilarities
 from cloister.protocol.encrypted.sums import EncryptedSums
 from cloister.protocol.masked.masking import MaskedSessions
+from cloister.protocol.pairs.asking import AskingPairs
 from cloister.protocol.parts.clients import Clients
 from cloister.protocol.parts.gate import Gate
 from cloister.protocol.parts.held import Held
@@ -78,3 +79,8 @@ def sketch(view: Any) -> Any:
     sketcher = next(iter(clients(view).parties.values())).sketcher
     assert sketcher is not None
     return sketcher.secret
+
+
+def pair_ledgers(view: Any) -> dict[int, Any]:
+    """Of every client that released something with noise to be compared."""
+    return {client: ledger for (client, _), ledger in part(view, AskingPairs).ledgers().items()}

@@ -10,7 +10,7 @@ import pytest
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol import Masked
 from cloister.protocol.core.session import Session
-from cloister.protocol.masked import sessions
+from cloister.protocol.masked import masking
 from cloister.protocol.masked.graph import agreed
 from cloister.protocol.masked.masking import MaskedSessions
 from cloister.protocol.masked.sums import MaskedSums
@@ -51,7 +51,7 @@ def planning(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
         terms = Terms(*fields)
         return replace(terms, **{name: change(getattr(terms, name)) for name, change in changes.items()})
 
-    monkeypatch.setattr(sessions, "Terms", other)
+    monkeypatch.setattr(masking, "Terms", other)
 
 
 @pytest.mark.parametrize("weights", [MEAN, ENERGY, COUNTED], ids=["mean", "energy", "samples"])

@@ -21,7 +21,7 @@ from cloister.protocol.pairs.choices import Distances, MeanSketch, PerClient, Pe
 from cloister.protocol.pairs.compute import Asked
 from cloister.protocol.pairs.noise import Noise, noised
 
-from . import neighbours
+from . import neighbours, sides
 from .neighbours import embedders_of, flagged, network, residuals, shifts
 from .pairs_sample import Small, ask, opened
 
@@ -142,7 +142,7 @@ def test_stratified_samples_and_noise_are_refused_in_one_line() -> None:
     view = opened(Masked(floor=2, sketch=8), embedders=replace(Small(), by_position=False))
     with pytest.raises(Refused, match="draw them by position"):
         ask(view, PerClient(noise=NOISE))
-    assert not view.pair_ledgers
+    assert not sides.pair_ledgers(view)
     ask(view, PerClient(), round=1)
 
 

@@ -99,8 +99,9 @@ def test_what_is_far_too_long_is_not_sketched_and_garbage_is_told_from_the_rest(
 def test_parts_have_one_sketch_and_offsets_of_their_own():
     sketch = drawn()
     row = rows_of(1)[0]
-    assert not np.array_equal(sketch.part(0).apply(row), sketch.part(1).apply(row))
-    assert np.array_equal(sketch.part(1).apply(row) - sketch.part(1).offset, sketch.apply(row) - sketch.offset)
+    one, other = sketch.part(b"one"), sketch.part(b"other")
+    assert not np.array_equal(one.apply(row), other.apply(row))
+    assert np.array_equal(one.apply(row) - one.offset, sketch.apply(row) - sketch.offset)
     assert "key" not in repr(sketch)
     assert "offset" not in repr(sketch)
 

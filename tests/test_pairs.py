@@ -581,7 +581,7 @@ def test_messages_that_arrive_twice_change_nothing(choice):
     )
     answers = [ask(view, kept) for view in (once, twice)]
     assert answers[0] == answers[1]
-    assert once.pair_ledgers == twice.pair_ledgers
+    assert sides.pair_ledgers(once) == sides.pair_ledgers(twice)
     assert once.record.log == twice.record.log
     assert not twice.record.faults
 
@@ -660,7 +660,7 @@ def test_a_client_that_answers_once_and_was_silent_is_asked_again_and_says_the_s
     some = all_pairs((1, 2, 8))
     assert {tuple(sorted(pair)) for pair in first.accepts} == set(some)
     assert first.lost == ()
-    spent = {i: ledger.spent for i, ledger in view.pair_ledgers.items()}
+    spent = {i: ledger.spent for i, ledger in sides.pair_ledgers(view).items()}
     other = opened(Plain(), tap=tap)
     other.harness.restore(view.harness.save(), [])
     lossy["on"] = False
@@ -669,7 +669,7 @@ def test_a_client_that_answers_once_and_was_silent_is_asked_again_and_says_the_s
         assert len(again.accepts) == 12
         assert again.lost == ()
         assert of.record.faults == []
-        assert {i: of.pair_ledgers[i].spent for i in spent} == spent
+        assert {i: sides.pair_ledgers(of)[i].spent for i in spent} == spent
     assert len(answers) == (3 if kind == "PairClouds" else 2)
     assert len(set(answers)) == 1 or kind == "PairOffer"  # without an answer before the restart each copy has its own noise
 
@@ -699,10 +699,10 @@ def test_an_answer_that_was_lost_is_given_again_and_charged_again(choice, noisy)
     first = ask(view, choice, pairs=((1, 5),))
     assert (first.accepts, first.lost) == ({}, ())
     lossy["on"] = False
-    releases = {i: len(ledger.releases) for i, ledger in view.pair_ledgers.items()}
+    releases = {i: len(ledger.releases) for i, ledger in sides.pair_ledgers(view).items()}
     again = ask(view, choice, pairs=((1, 5),), round=1)
     assert set(again.accepts) == {(1, 5), (5, 1)}
-    assert {i: len(ledger.releases) for i, ledger in view.pair_ledgers.items()} == {i: 2 * n for i, n in releases.items()}
+    assert {i: len(ledger.releases) for i, ledger in sides.pair_ledgers(view).items()} == {i: 2 * n for i, n in releases.items()}
     assert set(releases) == ({1, 5} if noisy else set())
     assert view.record.faults == []
 
@@ -731,11 +731,11 @@ def test_a_server_that_says_again_and_again_that_an_answer_was_lost_gets_three(c
 def test_the_budget_ends_repeated_answers_before_their_number_does():
     one = opened(Plain())
     ask(one, PerPair(embedding="public", noise=NOISE), pairs=((1, 5),))
-    noise = replace(NOISE, budget=one.pair_ledgers[1].spent * 1.01)
+    noise = replace(NOISE, budget=sides.pair_ledgers(one)[1].spent * 1.01)
     view = opened(Plain(), tap=lambda f: [] if f.kind == "PairClouds" else [f])
     for t in range(3):
         assert ask(view, PerPair(embedding="public", noise=noise), pairs=((1, 5),), round=t).accepts == {}
-    assert all(ledger.spent <= noise.budget for ledger in view.pair_ledgers.values())
+    assert all(ledger.spent <= noise.budget for ledger in sides.pair_ledgers(view).values())
     assert sum("past its budget" in f.reason for f in view.record.faults) == 4
 
 

@@ -20,6 +20,7 @@ from cloister.protocol.pairs.choices import (
 from cloister.protocol.pairs.messages import SealedCloud
 from cloister.protocol.pairs.server import Paired, Undecided
 
+from . import sides
 from .pairs_sample import (
     NOISE,
     ROWS,
@@ -99,11 +100,11 @@ def test_distances_with_noise_are_charged_three_times_a_pair():
     ask(opened(Masked(floor=2, sketch=8)), Distances(embedding="public"), judge=by_distance(seen=exact))
     off = [seen[p].distance - exact[p].distance for p in exact if 0 < seen[p].distance < TAU.span]
     assert 0 < np.abs(off).max() < 5 * 0.5 * TAU.span / ROWS
-    for ledger in view.pair_ledgers.values():
+    for ledger in sides.pair_ledgers(view).values():
         assert len(ledger.releases) == 3 * 3
         assert [r.sensitivity for r in ledger.releases] == pytest.approx([TAU.span / ROWS] * 9, rel=1e-4)
         assert any("from the clients" in words for words in ledger.not_covered)
-    assert view.record.ledgers == {(i, "record"): ledger for i, ledger in view.pair_ledgers.items()}
+    assert view.record.ledgers == {(i, "record"): ledger for i, ledger in sides.pair_ledgers(view).items()}
 
 
 @settings(max_examples=60)

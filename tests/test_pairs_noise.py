@@ -23,6 +23,7 @@ from cloister.protocol.pairs.choices import (
 from cloister.protocol.pairs.noise import Noise
 from cloister.protocol.pairs.projection import drawn
 
+from . import sides
 from .pairs_sample import (
     CLIENTS,
     NOISE,
@@ -41,7 +42,7 @@ from .pairs_sample import (
 def test_releases_compose_in_the_clients_ledgers():
     view = opened(Masked(floor=2, sketch=8))
     ask(view, PerPair(projection="orthonormal", embedding="public", noise=NOISE))
-    ledgers = view.pair_ledgers
+    ledgers = sides.pair_ledgers(view)
     assert sorted(ledgers) == list(CLIENTS)
     for ledger in ledgers.values():
         assert len(ledger.releases) == 3 * 2  # three pairs, a cloud and a tau each
@@ -52,29 +53,29 @@ def test_releases_compose_in_the_clients_ledgers():
     assert ledgers[1].releases[1].sensitivity == pytest.approx(TAU.span / ROWS, rel=1e-4)
     single = opened(Masked(floor=2, sketch=8))
     ask(single, PerClient(noise=NOISE))
-    assert len(single.pair_ledgers[1].releases) == 2
-    assert single.pair_ledgers[1].spent < ledgers[1].spent
+    assert len(sides.pair_ledgers(single)[1].releases) == 2
+    assert sides.pair_ledgers(single)[1].spent < ledgers[1].spent
 
 
 def test_a_trained_embedding_model_is_named_as_not_covered():
     view = opened(Plain())
     ask(view, PerPair(noise=NOISE), pairs=((1, 5),))
-    ledger = view.pair_ledgers[1]
+    ledger = sides.pair_ledgers(view)[1]
     assert any("trained on the same records without noise" in words for words in ledger.not_covered)
     assert all("trained" in r.covers for r in ledger.releases)
     assert len(ledger.releases) == 3
     view = opened(Plain())
     ask(view, PerPair(noise=replace(NOISE, trained_privately=True)), pairs=((1, 5),))
-    assert any("is claimed" in words for words in view.pair_ledgers[1].not_covered)
+    assert any("is claimed" in words for words in sides.pair_ledgers(view)[1].not_covered)
 
 
 def test_a_client_past_its_budget_is_silent_and_says_so():
     view = opened(Plain())
     one = opened(Plain())
     ask(one, PerPair(embedding="public", noise=NOISE), pairs=((1, 5),))
-    budget = one.pair_ledgers[1].spent * 1.01
+    budget = sides.pair_ledgers(one)[1].spent * 1.01
     answers = ask(view, PerPair(embedding="public", noise=replace(NOISE, budget=budget)))
-    assert all(ledger.spent <= budget for ledger in view.pair_ledgers.values())
+    assert all(ledger.spent <= budget for ledger in sides.pair_ledgers(view).values())
     assert len(answers.accepts) < 12
     assert all(f.rejected and "past its budget" in f.reason for f in view.record.faults)
 
@@ -113,7 +114,7 @@ def test_mean_sketches_find_the_groups_at_a_small_epsilon():
     seen = {}
     answers = ask(view, MeanSketch(noise=noise), judge=by_distance(0.5, seen, MeanDistance(Euclidean())))
     assert answers.accepts == expected()
-    assert all(0 < ledger.spent <= 1.0 for ledger in view.pair_ledgers.values())
+    assert all(0 < ledger.spent <= 1.0 for ledger in sides.pair_ledgers(view).values())
     (direction,) = {d.reference for d in seen.values()}
     assert direction == pytest.approx(np.sqrt(2 * int(0.9 * D)) * 5.0 * 2 * 4.0 * np.sqrt(D / int(0.9 * D)) / 400, rel=1e-4)
     assert seen[1, 5].source.shape == (1, int(0.9 * D))
@@ -126,7 +127,7 @@ def test_the_price_of_groups_in_epsilon():
         noise = Noise(clip=4.0, multiplier=multiplier, reference_multiplier=multiplier, budget=1e6, delta=1e-5)
         view = opened(Masked(floor=2, sketch=8), embedders=Small(rows=400))
         answers = ask(view, replace(choice, noise=noise), judge=Judging(distance, Gap(), Cores(1), None))
-        return answers.accepts == expected(), max(ledger.spent for ledger in view.pair_ledgers.values())
+        return answers.accepts == expected(), max(ledger.spent for ledger in sides.pair_ledgers(view).values())
 
     clouds = spent(ONE_RELEASE, ExactEmd(), 0.5)
     distances = spent(Distances(embedding="public"), ExactEmd(), 5.0)

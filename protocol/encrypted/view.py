@@ -54,9 +54,9 @@ class EncryptedView:
         self.harness = Harness(run, models.observe, (models, held, holders, encrypted, similar, personal, choosing))
         self.owner, self.advance, self.merge, self.extrapolate = models.owner, models.advance, models.merge, models.extrapolate
         self.revise = models.revise
-        self.train = held.train
+        self.train, self.train_alone = held.train, models.train_alone
         self.tells_energy, self.sums, self.train_and_sum = sums.tells_energy, sums.sums, sums.train_and_sum
-        self.personal_sums, self.own_models, self.train_alone = personal.personal_sums, personal.own_models, models.train_alone
+        self.personal_sums, self.own_models = personal.personal_sums, personal.own_models
         self.slots = EncryptedSlotSums(run, held, holders).slots
         self.gram, self.cosines, self.recall = similar.gram, similar.cosines, similar.recall
         self.remember, self.keep, self.edge = similar.remember, similar.keep, similar.edge

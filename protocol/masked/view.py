@@ -71,9 +71,9 @@ class MaskedView:
         self.record = record
         self.owner, self.advance, self.merge, self.extrapolate = models.owner, models.advance, models.merge, models.extrapolate
         self.revise = models.revise
-        self.train = held.train
+        self.train, self.train_alone = held.train, models.train_alone
         self.tells_energy, self.sums, self.train_and_sum = sums.tells_energy, sums.sums, sums.train_and_sum
-        self.personal_sums, self.own_models, self.train_alone = personal.personal_sums, personal.own_models, models.train_alone
+        self.personal_sums, self.own_models = personal.personal_sums, personal.own_models
         self.slots = MaskedSlots(run, models, held, sessions, numbers, how.slot_spare, noisy is not None).slots
         self.accumulate, self.gram_with, self.remember = raw.history.accumulate, raw.history.gram_with, raw.history.remember
         if isinstance(secret, RatchetedKeys):

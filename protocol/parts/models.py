@@ -99,7 +99,7 @@ class Models:
         return Model(name)
 
     def train_alone(self, round: int, models: Mapping[int, Model], /) -> Mapping[int, Model]:
-        """See `PersonalSums`."""
+        """See `Trains`."""
         jobs = [LocalJob(i, round, "update", self.observe(models[i])) for i in sorted(models)]
         trained = {}
         for client, result in self._run.setup.workers(jobs):

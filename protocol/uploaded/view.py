@@ -52,11 +52,11 @@ class UploadView:
 
         self.owner, self.advance, self.merge, self.extrapolate = models.owner, models.advance, models.merge, models.extrapolate
         self.revise = models.revise
-        self.train = uploads.train
+        self.train, self.train_alone = uploads.train, models.train_alone
         self.tells_energy, self.sums, self.train_and_sum = sums.tells_energy, sums.sums, sums.train_and_sum
         self.coordinates = sums.coordinates
         self.slots = UploadSlots(run, models, uploads, sums, how).slots
-        self.personal_sums, self.own_models, self.train_alone = personal.personal_sums, personal.own_models, models.train_alone
+        self.personal_sums, self.own_models = personal.personal_sums, personal.own_models
         self.gram, self.recall, self.cosines = similarities.gram, similarities.recall, similarities.cosines
         self.remember, self.keep, self.edge = history.remember, history.keep, history.edge
         self.accumulate, self.gram_with = history.accumulate, history.gram_with

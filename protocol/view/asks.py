@@ -48,6 +48,10 @@ class Trains(Protocol):
         """
         ...
 
+    def train_alone(self, round: int, models: Mapping[int, Model], /) -> Mapping[int, Model]:
+        """Each client trains its own model and tells nobody; the new models are the clients'."""
+        ...
+
 
 class Sums(Protocol):
     """Publishes weighted sums of updates, each to a cluster."""
@@ -191,10 +195,6 @@ class PersonalSums(Protocol):
 
     def own_models(self, updates: Updates, /) -> Mapping[int, Model]:
         """What clients that started from models of their own (`Assignment.own`) ended up with, before any sum; it is theirs."""
-        ...
-
-    def train_alone(self, round: int, models: Mapping[int, Model], /) -> Mapping[int, Model]:
-        """Each client trains its own model and tells nobody; the new models are the clients'."""
         ...
 
 
