@@ -20,6 +20,7 @@ from cloister.crypto.prg import derive_key, keystream
 from cloister.crypto.ring_projection import RingProjection
 from cloister.protocol import Permuted
 from cloister.protocol.answers import Assignment, Model, Weights
+from cloister.protocol.charter import Charter, Numbers
 from cloister.protocol.choosing.messages import Choice, Offer
 from cloister.protocol.encrypted.client_opening import scores_of
 from cloister.protocol.encrypted.keys import KeyName, hash_of, sealed_secret, tag_of
@@ -542,7 +543,10 @@ def play_opening(opening, tamper=None):
     clients = (*opening.session.roster, opening.receiver)
     identities = Members.enrol(clients, ENTROPY)
     members = members_of(identities, opening.session.run, opening.model, OpeningPolicy(2), ENTROPY)
-    parties = identities.parties(opening.session.run, opening.model, SumPolicy(unheld=frozenset({"opened"})), ENTROPY)
+    sums = SumPolicy(unheld=frozenset({"opened"}))
+    numbers = Numbers(opening.d, opening.ring_bits, opening.clip, 1, sums.rules)
+    charter = Charter(opening.session.run, opening.model, numbers, None, identities.enrolled)
+    parties = identities.parties(charter, opening.model, sums, ENTROPY)
 
     def tap(frame):
         if frame.kind not in ("OpeningOffer", "ReceiverKey", "SenderKey", "OpenedTotal"):
@@ -550,7 +554,7 @@ def play_opening(opening, tamper=None):
         return [replace(frame, data=tamper[1])] if tamper is not None and frame.number == tamper[0] else [frame]
 
     def plan(opening, senders):
-        return Plan.of(opening.sum_session(senders), opening.sum_terms(2, 2, bytes(32)), identities.enrolled)
+        return Plan.of(opening.sum_session(senders), opening.sum_terms(2, 2, bytes(32)), charter)
 
     def update(client, _):
         return np.arange(3, dtype=np.float32) / 4 - np.float32(client) / 8, Nearest()

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ...crypto.fixed_point import FixedPoint, Nearest
+from ..charter import Numbers
 from ..errors import Refused
-from ..gate import Rules
 from ..leverage import Row
 from ..slot_work import chosen
 from ..view import LocalWork
@@ -21,17 +21,6 @@ from .weighing import WEIGHED, WEIGHTS, Weighing, told
 
 SLOT_SUMS = "masked sum/slots "
 """How the protocol of a sum into slots begins, after that of its counts."""
-
-
-@dataclass(frozen=True, slots=True)
-class Numbers:
-    """What a client knows of masked sums before the run. d: coordinates of an update. The others as in `Masked`."""
-
-    d: int
-    ring_bits: int
-    clip: float
-    max_samples: int
-    rules: Rules
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from ...crypto.entropy import Entropy
 from ...crypto.identity import verify, verifying_once
 from ..answers import Remembered, Snapshot, Traffic, Updates
+from ..charter import Charter, Numbers
 from ..errors import Refused
 from ..gate import Rules
 from ..in_process import Fault, InProcess, no_work
@@ -19,7 +20,7 @@ from ..sketch_keys import SketchKeys
 from ..uploads import to_bytes
 from ..view import Setup
 from ..view_base import Clients
-from .client_inputs import Inputs, Numbers
+from .client_inputs import Inputs
 from .graph import Parameters, agreed
 from .joined import update_of
 from .member import Input, Member
@@ -74,10 +75,9 @@ class MaskingView(OffsetSketches):
                 raise Refused(f"a sum of all clients cannot be masked: {error}") from None
         self._members = members = Members.enrol(tuple(sorted(setup.clients)), setup.entropy)
         unheld = frozenset({"opened"})  # which `blinded_input` makes, for this sum alone
-        policy = Policy(min_cohort=rules.least, min_survivors=rules.floor, corrupt=rules.corrupt, unheld=unheld, dropped=dropped)
-        self._enrolled = members.enrolled
         check = verifying_once() if setup.checks_once else verify
-        maskers = members.parties(setup.run, bytes(32), policy, setup.entropy, check)
+        self._charter = Charter(setup.run, hashlib.sha256(to_bytes(setup.initial)).digest(), numbers, dropped, members.enrolled)
+        maskers = members.parties(self._charter, bytes(32), Policy.of(self._charter, unheld), setup.entropy, check)
         self._maskers = {i: Member(masker, self.clients.parties[i], Inputs(i, numbers)) for i, masker in maskers.items()}
 
     @property
@@ -96,7 +96,7 @@ class MaskingView(OffsetSketches):
         seed = self._entropy.secret(f"masking graph {made.session.hex()}", 32)  # one for all sums of the same updates
         row = (update_of(made.session, shape.purpose), encode_weights(roster, shape.row), int(shape.times_samples))
         terms = Terms(*shape.size, graph.neighbours, graph.threshold, seed, model, *row)
-        return Plan.of(session, terms, self._enrolled)
+        return Plan.of(session, terms, self._charter)
 
     def _planned(self, updates: Updates, shape: Shape) -> Plan | None:
         """The same; None, and a fault on record, for a sum of too few clients to be masked: it ends below the floor."""

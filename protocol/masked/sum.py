@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from ...crypto.entropy import Entropy
 from ...crypto.identity import Identity, Verify, verify
+from ..charter import Charter
 from ..in_process import InProcess, Tap
 from ..messages import HEAD_BYTES, Task
 from ..roles import Deadline, Learned, Party, Worked
@@ -21,6 +22,7 @@ from .client import Idle, client_step
 from .messages import SEALED_SHARES_BYTES
 from .server import Advertising, Failed, Summed, propose, server_step
 from .terms import Plan, Policy, Ring, Terms
+from .transcript import Transcript
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +38,12 @@ class Members:
         identities = {i: Identity.from_secret(entropy.secret(f"identity {i}", 32)) for i in clients}
         return cls(identities, {i: identity.public for i, identity in identities.items()})
 
-    def parties(self, run: bytes, model: bytes, policy: Policy, entropy: Entropy, verify: Verify = verify) -> dict[int, Party]:
+    def parties(
+        self, charter: Charter, model: bytes, policy: Policy, entropy: Entropy, verify: Verify = verify
+    ) -> dict[int, Party]:
         """All clients, idle. verify: how they check signatures."""
         return {
-            i: Party(i, Idle(i, run, policy, identity, self.enrolled, entropy, model, verify=verify), client_step)
+            i: Party(i, Idle(Transcript(charter, i), policy, identity, entropy, model, verify=verify), client_step)
             for i, identity in self.identities.items()
         }
 

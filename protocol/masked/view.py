@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ...crypto.fixed_point import FixedPoint
 from ..answers import Assignment, BelowFloor, Functionality, Gram, Model, Remembered, Snapshot, Sum, Updates, Weights
+from ..charter import Numbers
 from ..disclosure import Party as Recipient
 from ..errors import Refused
 from ..gate import Rules
@@ -35,7 +36,6 @@ from ..slot_work import misfit
 from ..uploads import usable
 from ..view import LocalWork, Setup
 from ..view_base import Clients, unused
-from .client_inputs import Numbers
 from .input import InputTerms, Total, beyond
 from .noise_view import Cohorts, Noise, NoisySums
 from .server import Summed

@@ -11,11 +11,11 @@ import numpy as np
 
 from ...crypto.fixed_point import Nearest
 from ..answers import Remembered, Snapshot, Sum, Updates, Vector
+from ..charter import Numbers
 from ..errors import Refused
 from ..gate import Rules
 from ..in_process import Fault, InProcess
 from ..leverage import largest
-from ..masked.client_inputs import Numbers
 from ..masked.input import beyond
 from ..masked.server import Summed
 from ..masked.sessions import Masking
@@ -130,7 +130,7 @@ class ReceiverOpenedSums(MaskedSlots):
         """Of each receiver, who shares a mask with it; None, and a fault on record, where these are too few."""
         for i, party in self._openers.items():
             party.state = replace(party.state, model=self._started(updates, i))
-        servers = {o.receiver: Party(SERVER, Inviting(o, self._enrolled), server_step) for o in openings}
+        servers = {o.receiver: Party(SERVER, Inviting(o, self._charter.enrolled), server_step) for o in openings}
         largest = max(120 * len(o.session.roster) + 4 * o.length for o in openings)
         self._network.allow(HEAD_BYTES + 200 + largest)
         self._carry({o.session.digest: servers[o.receiver] for o in openings}, (e for o in openings for e in invite(o)))
@@ -151,7 +151,7 @@ class ReceiverOpenedSums(MaskedSlots):
             return None
         seed = self._entropy.secret(f"masking graph {opening.binding.hex()}", 32)
         terms = opening.sum_terms(graph.neighbours, graph.threshold, seed)
-        plan = Plan.of(opening.sum_session(senders), terms, self._enrolled)
+        plan = Plan.of(opening.sum_session(senders), terms, self._charter)
 
         def put_in(client: int, work: LocalWork) -> Ring | str:
             reason = beyond(work.vector, opening.clip)
