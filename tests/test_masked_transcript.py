@@ -12,7 +12,7 @@ from cloister.protocol.gate import Rules
 from cloister.protocol.leverage import MOST_ROWS, span
 from cloister.protocol.masked.client import Idle, client_step
 from cloister.protocol.masked.joined import update_of
-from cloister.protocol.masked.messages import Survivors, UnmaskRequest
+from cloister.protocol.masked.messages import MaskWith, Survivors, UnmaskRequest
 from cloister.protocol.masked.server import Advertising, Failed, Summed, propose, server_step
 from cloister.protocol.masked.sum import Plan, masked_sum
 from cloister.protocol.masked.terms import Policy, encode_weights, survivors_digest
@@ -125,9 +125,10 @@ def test_a_survivor_whose_masks_the_server_kept_from_some_is_signed_by_none_of_t
     table = Table(run, run.plan())
     for _ in range(3):
         table.stage(ALL)
-    without = [replace(e, envelope=replace(e.envelope, message=replace(m, neighbours=tuple(set(m.neighbours) - {11}))))
-               if isinstance(e, Send) and e.envelope.receiver != 11 and (m := e.envelope.message) else e for e in table.sent]  # fmt: skip
-    table.sent = without
+    for at, effect in enumerate(table.sent):
+        if isinstance(effect, Send) and effect.envelope.receiver != 11:
+            others = tuple(i for i in effect.envelope.message.neighbours if i != 11)
+            table.sent = (*table.sent[:at], Send(replace(effect.envelope, message=MaskWith(others))), *table.sent[at + 1 :])
     table.stage(ALL)
     for i in ALL[:5]:
         with pytest.raises(ProtocolError, match="did not mask with"):
@@ -179,7 +180,9 @@ def test_clients_that_were_given_two_charters_open_nothing_together(change, chec
     assert network.faults
     if not checking:
         reasons = {fault.reason for fault in network.faults}
-        assert all("not signed by it" in reason or "of 6 clients" in reason or "are found for" in reason for reason in reasons)
+        assert all(
+            "not signed by it" in reason or "to survive the dropouts" in reason or "are found for" in reason for reason in reasons
+        )
 
 
 def test_a_policy_is_no_weaker_than_its_charter():
@@ -321,8 +324,7 @@ def test_a_client_that_restarts_goes_on_with_its_chain():
         joined, transcript = restored(run.journals[i], run.play.charter, i)
         assert (joined, transcript) == (party.state.next_round, party.state.transcript)
         party.restart(replace(party.state, next_round=joined, transcript=transcript))
-    end, network = run.sum([1, 2, 3, 4, 5, 6])  # which no client gives beside the others
-    assert isinstance(end, Failed)
+    assert isinstance(run.sum([1, 2, 3, 4, 5, 6])[0], Failed)  # which no client gives beside the others
     assert isinstance(run.sum(lost={11: 3})[0], Failed)
     assert isinstance(run.sum(round=1, update=OTHER)[0], Summed)
     for i, party in run.parties.items():
@@ -401,6 +403,7 @@ def test_an_auditor_finds_what_is_not_in_the_chain_or_against_it():
         wrong = (*heads[:at], bytes(32), *heads[at + 1 :])
         with pytest.raises(ValueError, match=f"step {at} of client 1: a step that is not in the chain"):
             verify_transcript(charter, 1, steps, wrong)
+    for at in range(5):  # without the last it is the shorter chain that it was: its length is known to who knows the latest head
         with pytest.raises(ValueError, match="of client 1"):
             verify_transcript(charter, 1, (*steps[:at], *steps[at + 1 :]), (*heads[:at], *heads[at + 1 :]))
     with pytest.raises(ValueError, match="not in the chain"):
@@ -448,8 +451,10 @@ def test_no_honest_run_is_refused_whoever_drops_out(data):
             assert isinstance(end, Summed) or not whole
     for i, party in run.parties.items():
         assert isinstance(party.state, Idle)
-        assert verify_transcript(run.play.charter, i, *run.log(i)) == party.state.transcript
-        assert restored(run.journals[i], run.play.charter, i) == (party.state.next_round, party.state.transcript)
+        joined, transcript = restored(run.journals[i], run.play.charter, i)
+        assert joined == party.state.next_round
+        assert verify_transcript(run.play.charter, i, *run.log(i)) == transcript
+        assert (transcript.steps, transcript.head) == (party.state.transcript.steps, party.state.transcript.head)
 
 
 @given(st.integers(0, 10**6))

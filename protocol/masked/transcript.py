@@ -1,7 +1,7 @@
 """What a client signs, as one chain from the charter on: no step of it contradicts an earlier one or exceeds its account.
 
 Spec: specs/masked_sum.md, section Transcript. A step is a sum that the client gives an input to, with all of its terms, or the
-survivor set that it signs for that sum. `head` is SHA-256 of the head before and the step; the first is the charter's digest. What
+survivor set that it signs for that sum. `head` is SHA-256 of the head before and the step, the first the charter's digest. What
 is needed to judge the next step is kept for one round (given.py), so a client stores an entry of bounded size. Whoever keeps all
 entries that it stored has its log, which anybody can check later (`verify_transcript`).
 """
