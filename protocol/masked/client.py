@@ -106,7 +106,7 @@ def _join(state: Idle, digest: bytes, proposal: Proposal) -> tuple[Advertised, t
         raise ProtocolError(reason, SERVER)
     try:
         transcript = state.transcript.at(session.round)
-        transcript.gave(plan, state.policy.rules)
+        transcript.giving(plan, state.policy.rules)
     except ValueError as error:
         raise ProtocolError(str(error), SERVER) from None
     joined, spent = join(state.next_round, session.protocol, session.round, transcript.steps)

@@ -21,7 +21,7 @@ from ..messages import HEAD_BYTES, Envelope, decode, encode
 from ..session import MAX_ROSTER, SERVER
 from .given import GivenUpdates
 from .joined import join, joined_before, steps_before, update_of
-from .messages import Proposal
+from .messages import Proposal, Survivors
 from .terms import NO_UPDATE, Plan, decode_weights
 
 KEY = "masked sum transcript"
@@ -52,14 +52,19 @@ class Transcript:
         """At a session of this round: what was given in rounds before is forgotten, and the chain goes on."""
         return replace(self, given=self.given.at(round))
 
-    def gave(self, plan: Plan, rules: Rules) -> Self:
-        """With one more sum, before its input is sent. Raises ValueError if that sum must not be."""
+    def giving(self, plan: Plan, rules: Rules) -> GivenUpdates:
+        """The account with one more sum. Raises ValueError if that sum must not be."""
         most = self.charter.sums
         if most is not None and self.sums >= most:
             raise ValueError(f"a sum more than the {most} that the charter allows a client")
         given = self.given.giving(plan, rules)
-        if _about(given, plan, self.me) > self.charter.span:
+        if _exceeds(self.charter.span, given, plan, self.me):
             raise ValueError(f"more independent sums of one update than the {self.charter.span} that the charter allows")
+        return given
+
+    def gave(self, plan: Plan, rules: Rules) -> Self:
+        """With one more sum, before its input is sent. Raises ValueError if that sum must not be."""
+        given = self.giving(plan, rules)
         proposal = Envelope(plan.session.digest, SERVER, self.me, plan.proposal)
         return replace(self._with(_GAVE, encode(proposal)), given=given, sums=self.sums + 1)
 
@@ -128,12 +133,12 @@ def verify_transcript(charter: Charter, me: int, steps: Sequence[bytes], heads: 
     transcript, joined, plan = Transcript(charter, me), dict[str, int](), None
     for number, (step, head) in enumerate(zip(steps, heads, strict=True)):
         try:
-            kind, *content = cbor2.loads(step)
+            kind, *content = cbor2.loads(step) if len(step) <= _LONGEST else ()
             if kind == _GAVE:
                 plan, joined = _proposed(charter, me, content[0], joined)
                 transcript = transcript.at(plan.session.round).gave(plan, charter.rules)
             elif kind == _SIGNED and plan is not None and content[0] == plan.binding:
-                transcript, plan = transcript.signed(plan, tuple(content[1]), charter.rules), None
+                transcript, plan = transcript.signed(plan, Survivors(tuple(content[1])).alive, charter.rules), None
             else:
                 raise ValueError("no input that was given, and no survivors of the last such sum")
             if (transcript.step, transcript.head) != (step, head):
@@ -162,11 +167,15 @@ def _proposed(charter: Charter, me: int, data: bytes, joined: Mapping[str, int])
     return plan, join(joined, name, round, 0)[0]
 
 
-def _about(given: GivenUpdates, plan: Plan, me: int) -> int:
-    """How many independent sums tell of this client's updates: those that it counts in, of its work and of slots made of it."""
+def _exceeds(most: int, given: GivenUpdates, plan: Plan, me: int) -> bool:
+    """Whether more independent sums tell of this client's updates: sums that it counts in, and sums of slots made of them."""
     update = plan.terms.update
     if update == NO_UPDATE:
-        return 0
-    rows: list[Row] = [decode_weights(plan.session.roster, weights) for _, weights in given.updates[update].rows]
+        return False
+    found = given.updates[update].rows
     of_slots = (g.rows for u, g in given.updates.items() if update_of(u, b"sums") == update or u == update_of(update, b"sums"))
-    return span([row for row in rows if row.get(me)]) + sum(map(len, of_slots))
+    most -= sum(map(len, of_slots))
+    if len(found) <= most:
+        return False
+    rows: list[Row] = [decode_weights(plan.session.roster, weights) for _, weights in found]
+    return span([row for row in rows if row.get(me)]) > most
