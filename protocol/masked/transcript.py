@@ -133,7 +133,9 @@ def verify_transcript(charter: Charter, me: int, steps: Sequence[bytes], heads: 
     transcript, joined, plan = Transcript(charter, me), dict[str, int](), None
     for number, (step, head) in enumerate(zip(steps, heads, strict=True)):
         try:
-            kind, *content = cbor2.loads(step) if len(step) <= _LONGEST else ()
+            if len(step) > _LONGEST:
+                raise ValueError("more than any step has")
+            kind, *content = cbor2.loads(step)
             if kind == _GAVE:
                 plan, joined = _proposed(charter, me, content[0], joined)
                 transcript = transcript.at(plan.session.round).gave(plan, charter.rules)
