@@ -171,9 +171,7 @@ def played(value: Scenario) -> Cell:
     return {
         "ari": adjusted_rand_index([c.members for c in state.clusters.values()], simulation.population.groups),
         "best": best,
-        "spent": max(
-            (float(ledger.spent) for ledger in simulation.view.harness.part(AskingPairs).ledgers().values()), default=None
-        ),
+        "spent": max((float(ledger.spent) for ledger in ledgers.values()), default=None),
         "within": float(mutual[same & off].mean()),
         "across": float(mutual[~same].min()),
     }

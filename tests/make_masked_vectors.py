@@ -20,6 +20,8 @@ from cloister.protocol.masked.messages import Accepted, MaskedInput, MaskKeys, R
 from cloister.protocol.masked.server import Advertising, server_step
 from cloister.protocol.masked.sum import Members, Plan, Policy, Summed, Terms, masked_sum
 from cloister.protocol.masked.terms import encode_weights, survivors_digest
+from cloister.protocol.masked.transcript import Transcript
+from cloister.protocol.parts.charter import Charter, Numbers
 from cloister.protocol.wire.messages import Envelope, decode, encode
 
 SEED = 2020
@@ -33,12 +35,13 @@ MODEL, UPDATE, GRAPH = bytes(range(32)), bytes(range(32, 64)), bytes(32)
 TERMS = Terms(32, 3, 8, 1.0, 16, 3, 2, GRAPH, MODEL, UPDATE, encode_weights(ROSTER, WEIGHTS), 1)
 POLICY = Policy(min_survivors=3)
 MEMBERS = Members.enrol(ROSTER, ENTROPY)
-PLAN = Plan.of(SESSION, TERMS, MEMBERS.enrolled)
+CHARTER = Charter(SESSION.run, MODEL, Numbers(1, 32, 1.0, 10, POLICY.rules), None, MEMBERS.enrolled)
+PLAN = Plan.of(SESSION, TERMS, CHARTER)
 INPUTS = {i: np.array([i, 100 + i, 4000 - i], np.uint32) for i in ROSTER}
 
 
 def clients():
-    parties = MEMBERS.parties(SESSION.run, MODEL, POLICY, ENTROPY)
+    parties = MEMBERS.parties(CHARTER, MODEL, POLICY, ENTROPY)
     for party in parties.values():
         party.state = replace(party.state, updates={UPDATE: SESSION.round})
     return parties
@@ -97,6 +100,13 @@ def keys_of(client):
     return AgreementKey(derive_key(root, "mask key", PLAN.binding))
 
 
+def transcript_of(client):
+    """Its chain of this session: the encoded steps, and the head after each."""
+    gave = Transcript(CHARTER, client).at(SESSION.round).gave(PLAN, POLICY.rules)
+    signed = gave.signed(PLAN, END.clients, POLICY.rules)
+    return {"client": client, "steps": [gave.step, signed.step], "heads": [gave.head, signed.head]}
+
+
 def session():
     terms = {f.name: getattr(TERMS, f.name) for f in fields(TERMS)}
     return {
@@ -104,7 +114,9 @@ def session():
         "labels": ["identity ID", "masked sum ID BINDING"],
         "session": {**{f.name: getattr(SESSION, f.name) for f in fields(SESSION)}, "digest": SESSION.digest},
         "terms": {**terms, "digest": TERMS.digest},
+        "charter": {"encoded": CHARTER.encoded, "digest": CHARTER.digest},
         "binding": PLAN.binding,
+        "transcript": transcript_of(1),
         "silent_before_its_input": SILENT,
         "clients": [secrets(client) for client in ROSTER],
         "frames": [{"kind": f.kind, "sender": f.sender, "receiver": f.receiver, "bytes": f.data} for f in FRAMES],

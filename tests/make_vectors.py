@@ -42,6 +42,7 @@ from cloister.protocol.masked.gaussian import PAPER_BETA, DistributedGaussian, r
 from cloister.protocol.masked.slots import COUNTING, Slots, Weighted
 from cloister.protocol.masked.sum import Members, Plan
 from cloister.protocol.masked.terms import Policy as SumPolicy
+from cloister.protocol.parts.charter import Charter, Numbers
 from cloister.protocol.parts.group_seed import agree
 from cloister.protocol.privacy.ledger import Ledger
 from cloister.protocol.receiver_opened.run import Cast, members_of, receiver_opened
@@ -543,7 +544,10 @@ def play_opening(opening, tamper=None):
     clients = (*opening.session.roster, opening.receiver)
     identities = Members.enrol(clients, ENTROPY)
     members = members_of(identities, opening.session.run, opening.model, OpeningPolicy(2), ENTROPY)
-    parties = identities.parties(opening.session.run, opening.model, SumPolicy(unheld=frozenset({"opened"})), ENTROPY)
+    sums = SumPolicy(unheld=frozenset({"opened"}))
+    numbers = Numbers(opening.d, opening.ring_bits, opening.clip, 1, sums.rules)
+    charter = Charter(opening.session.run, opening.model, numbers, None, identities.enrolled)
+    parties = identities.parties(charter, opening.model, sums, ENTROPY)
 
     def tap(frame):
         if frame.kind not in ("OpeningOffer", "ReceiverKey", "SenderKey", "OpenedTotal"):
@@ -551,7 +555,7 @@ def play_opening(opening, tamper=None):
         return [replace(frame, data=tamper[1])] if tamper is not None and frame.number == tamper[0] else [frame]
 
     def plan(opening, senders):
-        return Plan.of(opening.sum_session(senders), opening.sum_terms(2, 2, bytes(32)), identities.enrolled)
+        return Plan.of(opening.sum_session(senders), opening.sum_terms(2, 2, bytes(32)), charter)
 
     def update(client, _):
         return np.arange(3, dtype=np.float32) / 4 - np.float32(client) / 8, Nearest()

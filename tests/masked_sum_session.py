@@ -7,6 +7,7 @@ import numpy as np
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol.core.session import Session
 from cloister.protocol.masked.sum import Members, Plan, Policy, Summed, Terms, masked_sum
+from cloister.protocol.parts.charter import Charter, Numbers
 from cloister.protocol.wire.messages import Envelope, decode, encode
 
 RUN, MODEL = bytes(range(16)), bytes(range(32))
@@ -15,6 +16,12 @@ KINDS = ("MaskKeys", "SealedShares", "Accepted", "MaskedInput", "SurvivorSignatu
 UNHELD = frozenset({"update"})
 """The inputs of these sessions are numbers that the tests draw, and no held updates."""
 LOOSE = Policy(min_cohort=2, unheld=UNHELD)
+
+
+def charter_of(enrolled, policy=LOOSE, **changes):
+    """The charter of clients with this policy. changes: of its fields; `numbers` also by theirs."""
+    numbers = Numbers(5, 32, 1.0, 100, policy.rules)
+    return replace(Charter(RUN, MODEL, numbers, policy.dropped, enrolled), **changes)
 
 
 def terms(n, **changes):
@@ -28,14 +35,17 @@ def terms(n, **changes):
 class Play:
     """A session of clients 1, 3, 5, ... whose inputs follow from `seed`."""
 
-    def __init__(self, n, tap=None, *, threshold=2, policy=LOOSE, seed=0, record=False, vectors=None, round=0, **changes):
+    def __init__(
+        self, n, tap=None, *, threshold=2, policy=LOOSE, seed=0, record=False, vectors=None, round=0, charter=None, **changes
+    ):
         self.roster = tuple(range(1, 2 * n, 2))
         self.entropy = SimulatedEntropy(seed)
         self.members = Members.enrol(self.roster, self.entropy)
-        self.parties = self.members.parties(RUN, MODEL, policy, self.entropy)
+        self.charter = charter_of(self.members.enrolled, policy, **(charter or {}))
+        self.parties = self.members.parties(self.charter, MODEL, policy, self.entropy)
         self.session = Session("masked sum/update", RUN, round, "root", self.roster, threshold)
         self.terms = terms(n, **changes)
-        self.plan = Plan.of(self.session, self.terms, self.members.enrolled)
+        self.plan = Plan.of(self.session, self.terms, self.charter)
         rng = np.random.default_rng(seed)
         top = self.terms.largest
         self.vectors = vectors or {i: rng.integers(0, top, self.terms.length, self.terms.dtype, True) for i in self.roster}

@@ -22,7 +22,7 @@ from cloister.protocol.masked.sum import Members, Plan, masked_sum
 from cloister.protocol.masked.terms import Policy
 from cloister.protocol.privacy.ledger import BudgetExceeded, Ledger
 
-from .masked_sum_session import MODEL, RUN, losing, terms
+from .masked_sum_session import MODEL, RUN, charter_of, losing, terms
 
 TARGET = Target(
     epsilon=4.0,
@@ -310,7 +310,9 @@ def play(parameters, vectors, threshold, tap=None, corrupt=()):
     members = Members.enrol(roster, entropy)
     grid = parameters.grid
     size = {"ring_bits": grid.ring_bits, "length": parameters.length, "bits": grid.bits, "clip": grid.clip, "max_weight": 1}
-    plan = Plan.of(session, terms(len(roster), **size), members.enrolled)
+    policy = Policy(unheld=frozenset({"gaussian"}))
+    charter = charter_of(members.enrolled, policy)
+    plan = Plan.of(session, terms(len(roster), **size), charter)
     places = {i: reserve(parameters, session, ledger(i)) for i in roster}
 
     def send(i):
@@ -318,7 +320,7 @@ def play(parameters, vectors, threshold, tap=None, corrupt=()):
             return np.append(np.full(parameters.padded, grid.half, np.uint32), np.uint32(1))
         return places[i].encode(vectors[i], entropy)
 
-    end, network = masked_sum(plan, members.parties(RUN, MODEL, Policy(unheld=frozenset({"gaussian"})), entropy), send, tap)
+    end, network = masked_sum(plan, members.parties(charter, MODEL, policy, entropy), send, tap)
     assert not network.faults
     return end, places
 

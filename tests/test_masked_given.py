@@ -14,6 +14,7 @@ from cloister.protocol.masked.joined import rounds_held, update_of
 from cloister.protocol.masked.server import Failed, Summed, propose
 from cloister.protocol.masked.sum import Plan, Policy, masked_sum
 from cloister.protocol.masked.terms import NO_UPDATE, encode_weights
+from cloister.protocol.masked.transcript import Transcript
 
 from .masked_sum_session import RUN, UNHELD, Play, losing, terms
 
@@ -44,7 +45,7 @@ class Sums:
         session = Session(f"masked sum/update/{self.count}", RUN, round, "root", roster, FLOOR)
         encoded = b"" if weights is None else encode_weights(roster, weights)
         what = terms(len(roster), **{"update": HELD, "weights": encoded} | changes)
-        return Plan.of(session, what, self.play.members.enrolled)
+        return Plan.of(session, what, self.play.charter)
 
     def sum(self, roster=ALL, weights=None, lost=(), **changes):
         """Whether the sum comes to be; if not, because of the span and by the server's fault."""
@@ -247,16 +248,18 @@ def test_a_sum_is_stored_before_its_input_and_its_survivors_before_the_signature
     assert sums.sum()
     stored = []
     for effects in seen:
-        if any(isinstance(effect, Persist) and effect.key == "given updates" for effect in effects):
+        if any(isinstance(effect, Persist) and effect.key == "masked sum transcript" for effect in effects):
             assert [type(effect) for effect in effects] == [Persist, Send]
-            stored.append((type(effects[1].envelope.message).__name__, GivenUpdates.decode(effects[0].value)))
+            stored.append((type(effects[1].envelope.message).__name__, Transcript.decode(sums.play.charter, 1, effects[0].value)))
     assert [kind for kind, _ in stored] == ["MaskedInput", "SurvivorSignature"]
-    assert stored[1][1] == party.state.given != stored[0][1]
+    assert stored[1][1] == party.state.transcript != stored[0][1]
     fresh = Sums().parties[1].state
     assert fresh.given == GivenUpdates()
     for _, kept in stored:
         for i in ALL:
-            sums.parties[i].state = replace(fresh, me=i, identity=sums.play.members.identities[i], given=kept)
+            sums.parties[i].state = replace(
+                fresh, transcript=replace(kept, me=i), identity=sums.play.members.identities[i], updates={HELD: 0}
+            )
         assert not sums.sum(ALL[:5])
     assert not sums.sum(lost=(11,))
 
@@ -302,7 +305,7 @@ def test_forgetting_is_no_earlier_than_joining():
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"\x80", b"\x81\x00\x00", b"\x82\x00\x84\x40\x00\x44\x00\x00\x00\x01\x41\x00", b"\x82\x00\x81\x00"]
+    "data", [b"", b"\x80", b"\x81\x00\x00", b"\x82\x00\x85\x40\x00\x40\x44\x00\x00\x00\x01\x41\x00", b"\x82\x00\x81\x00"]
 )
 def test_stored_sums_that_are_not_what_was_stored_are_refused(data):
     with pytest.raises(ValueError, match="must not take part"):
@@ -321,10 +324,10 @@ def test_what_is_summed_is_in_every_binding():
         {"weights": encode_weights(play.roster, dict.fromkeys(play.roster, 1.0))},
         {"times_samples": 1},
     ]
-    plans = [Plan.of(play.session, replace(play.terms, **changes), play.members.enrolled) for changes in variants]
+    plans = [Plan.of(play.session, replace(play.terms, **changes), play.charter) for changes in variants]
     assert len({plan.binding for plan in plans}) == len({plan.terms.digest for plan in plans}) == 4
     for plan in plans:
-        assert Plan.proposed(plan.proposal, play.members.enrolled).terms == plan.terms
+        assert Plan.proposed(plan.proposal, play.charter).terms == plan.terms
 
 
 @pytest.mark.parametrize(
@@ -340,11 +343,11 @@ def test_what_is_summed_is_in_every_binding():
 def test_terms_that_cannot_be(changes, reason):
     play = Play(3)
     with pytest.raises(ValueError, match=reason):
-        Plan.of(play.session, replace(play.terms, **changes), play.members.enrolled)
+        Plan.of(play.session, replace(play.terms, **changes), play.charter)
 
 
 def test_a_row_is_the_weights_of_the_survivors():
     play = Play(3)
     assert play.plan.row((1, 5)) == {1: 1.0, 5: 1.0}
-    weighted = Plan.of(play.session, replace(play.terms, weights=encode_weights(play.roster, {3: 0.1, 5: -2.0})), {})
+    weighted = Plan.of(play.session, replace(play.terms, weights=encode_weights(play.roster, {3: 0.1, 5: -2.0})), play.charter)
     assert weighted.row((1, 3)) == {1: 0.0, 3: 0.1}

@@ -37,7 +37,7 @@ class Server:
 
     def proposes(self, protocol, round=0):
         """Raises what the client raises; a client that joins hears of nothing more, and is idle again."""
-        plan = Plan.of(Session(protocol, RUN, round, "root", self.play.roster, 2), self.play.terms, self.play.members.enrolled)
+        plan = Plan.of(Session(protocol, RUN, round, "root", self.play.roster, 2), self.play.terms, self.play.charter)
         effects = self.party.handle(Received(propose(plan)[0].envelope))
         self.party.handle(Deadline())
         self.stored |= {e.key: e.value for e in effects if isinstance(e, Persist)}
@@ -92,7 +92,7 @@ def test_a_client_that_restarts_joins_nothing_that_it_had_joined():
         server.proposes(f"masked sum/update/{number}", 4)
     server.proposes("masked sum/update/9", 5)
     fresh = Server()
-    fresh.party.state = replace(fresh.party.state, next_round=joined_before({"given updates": b"", **server.stored}))
+    fresh.party.state = replace(fresh.party.state, next_round=joined_before({"masked sum transcript": b"", **server.stored}))
     before = fresh.party.state
     for number in (0, 7):
         fresh.proposes(f"masked sum/update/{number}", 4)  # old: nothing happens
@@ -105,7 +105,7 @@ def test_a_client_that_restarts_joins_nothing_that_it_had_joined():
 
 def test_what_the_client_did_not_store_is_refused():
     assert joined_before({}) == {}
-    _, stored = join({}, "masked sum/update", 3)
-    for wrong in (b"", b"\x01", stored.value[:-1], b"\x82\x63abc\x01", b"\x82\x01\x02"):
+    _, stored = join({}, "masked sum/update", 3, 0)
+    for wrong in (b"", b"\x01", stored.value[:-1], b"\x83\x63abc\x01\x00", b"\x83\x01\x02\x00", b"\x82\x01\x61a"):
         with pytest.raises(ValueError, match="not what a client stored"):
             joined_before({stored.key: wrong})

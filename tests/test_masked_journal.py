@@ -85,7 +85,7 @@ class World:
 
     def back(self):
         digest = self.play.session.digest
-        state, effects = resume(digest, self.disk, self.play.members.enrolled) if self.disk else start(self.play.plan)
+        state, effects = resume(digest, self.disk, self.play.charter) if self.disk else start(self.play.plan)
         self.server = Party(SERVER, state, journalled_step, taken(digest, self.disk))
         return effects
 
@@ -209,7 +209,7 @@ def test_at_every_point_the_journal_gives_the_state_that_was():
     class Watching(World):
         def live(self, step):
             super().live(step)
-            state, effects = resume(self.play.session.digest, dict(self.disk), self.play.members.enrolled)
+            state, effects = resume(self.play.session.digest, dict(self.disk), self.play.charter)
             if not isinstance(self.state, Summing) or len(self.state.alive) == 3:  # half of five, where a total is stored
                 assert same(state, self.state)
             assert not any(isinstance(effect, Persist) for effect in effects)
@@ -237,7 +237,7 @@ def test_a_server_that_comes_back_after_the_survivors_were_shown_takes_no_more_i
         world.hand_over(Deadline())
     summing = world.state
     world.hand_over(Deadline())
-    back, effects = resume(world.play.session.digest, world.disk, world.play.members.enrolled)
+    back, effects = resume(world.play.session.digest, world.disk, world.play.charter)
     assert back.alive == (1, 5, 7, 9)
     assert {e.envelope.message for e in effects if isinstance(e, Send)} == {Survivors((1, 5, 7, 9))}
     late = next(m for m in world.said if isinstance(m, MaskedInput))
@@ -287,7 +287,7 @@ def test_the_driver_stores_it_and_a_server_goes_on_from_what_was_stored():
     work = lambda tasks: ((client, Worked(play.vectors[client], 0)) for client, _ in tasks)  # noqa: E731
     network.run(play.parties, {play.session.digest: server}, ((SERVER, e) for e in opening), work, lambda *_: None)
     journal = {key: value for (party, key), value in network.persisted.items() if party == SERVER}
-    back, effects = resume(play.session.digest, journal, play.members.enrolled)
+    back, effects = resume(play.session.digest, journal, play.charter)
     assert same(back, server.state)
     assert back.total.tolist() == play.plain(play.roster)
     assert effects == ()
@@ -295,9 +295,9 @@ def test_the_driver_stores_it_and_a_server_goes_on_from_what_was_stored():
 
 def test_journals_of_other_sessions_or_broken_ones_are_refused():
     world = effects_of(3, ())
-    enrolled = world.play.members.enrolled
+    charter = world.play.charter
     with pytest.raises(ValueError, match="start it anew"):
-        resume(bytes(32), world.disk, enrolled)
+        resume(bytes(32), world.disk, charter)
     total = next(key for key in world.disk if key.endswith(" total"))
     with pytest.raises(ValueError, match="not the length"):
-        resume(world.play.session.digest, {**world.disk, total: world.disk[total][:-1]}, enrolled)
+        resume(world.play.session.digest, {**world.disk, total: world.disk[total][:-1]}, charter)

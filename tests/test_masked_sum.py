@@ -193,7 +193,7 @@ def test_clusters_have_a_session_each_and_do_not_touch():
     parts = []
     for name, roster in (("a", (1, 3)), ("b", (5, 7))):
         session = replace(whole.session, cluster=name, roster=roster)
-        parts.append(Plan.of(session, terms(2), whole.members.enrolled))
+        parts.append(Plan.of(session, terms(2), whole.charter))
     servers = {plan.session.digest: Party(SERVER, Advertising(plan), server_step) for plan in parts}
     network = InProcess(max_bytes=max_bytes(whole.terms))
     opening = [(SERVER, send) for plan in parts for send in propose(plan)]

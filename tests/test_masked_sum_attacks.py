@@ -237,7 +237,7 @@ def test_terms_that_meet_the_policy_exactly_are_taken():
 def test_threshold_1_of_32_is_refused(t):
     """Flower 1.41.0 accepts it. Half of the neighbours or fewer is refused whatever the policy says."""
     play = Play(33)
-    plan = Plan.of(play.session, replace(play.terms, threshold=t), play.members.enrolled)
+    plan = Plan.of(play.session, replace(play.terms, threshold=t), play.charter)
     with pytest.raises(ProtocolError, match="two survivor sets can reach"):
         play.parties[1].handle(Received(propose(plan)[0].envelope))
 
@@ -246,9 +246,9 @@ def test_a_singleton_cluster_is_refused():
     play = Play(3)
     alone = Session("masked sum/update", RUN, 0, "root", (1,), 1)
     with pytest.raises(ValueError, match="masking graph of 1 clients"):
-        Plan.of(alone, replace(play.terms, neighbours=1, threshold=1), play.members.enrolled)
+        Plan.of(alone, replace(play.terms, neighbours=1, threshold=1), play.charter)
     pair = Session("masked sum/update", RUN, 0, "root", (1, 3), 2)
-    plan = Plan.of(pair, replace(play.terms, neighbours=1, threshold=1), play.members.enrolled)
+    plan = Plan.of(pair, replace(play.terms, neighbours=1, threshold=1), play.charter)
     wary = Play(3, policy=Policy(unheld=UNHELD))
     with pytest.raises(ProtocolError, match="a cohort under the policy's 3"):
         wary.parties[1].handle(Received(propose(plan)[0].envelope))
@@ -258,7 +258,7 @@ def test_overflow_is_refused_when_the_session_starts():
     """Flower 1.41.0 sums 1,000 clients right and 1,100 wrong by 29.2, without a warning."""
     play = Play(4)
     with pytest.raises(ValueError, match="could wrap around"):
-        Plan.of(play.session, replace(play.terms, max_weight=2**22 + 2**20), play.members.enrolled)
+        Plan.of(play.session, replace(play.terms, max_weight=2**22 + 2**20), play.charter)
     honest = play.plan
     lying = replace(honest, terms=replace(play.terms, max_weight=2**30))
     with pytest.raises(ProtocolError, match="could wrap around") as failure:

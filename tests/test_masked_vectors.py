@@ -61,7 +61,7 @@ def check_signed(client, signature, purpose, content):
     Ed25519PublicKey.from_public_bytes(octets(CLIENTS[client]["enrolled"])).verify(signature, signed)
 
 
-def test_the_binding_is_of_session_and_terms():
+def test_the_binding_is_of_session_terms_and_charter():
     s, t = FILE["session"], FILE["terms"]
     session = [1, s["protocol"], octets(s["run"]), s["round"], s["cluster"], s["roster"], s["threshold"]]
     assert hashlib.sha256(cbor2.dumps(session, canonical=True)).hexdigest() == s["digest"]
@@ -76,9 +76,31 @@ def test_the_binding_is_of_session_and_terms():
     ]
     what = [octets(t[name]) for name in ("graph_seed", "model", "update", "weights")]
     assert hashlib.sha256(cbor2.dumps([*size, *what, t["times_samples"]], canonical=True)).hexdigest() == t["digest"]
-    whole = b"cloister/v1/masked sum" + octets(s["digest"]) + octets(t["digest"])
+    whole = b"cloister/v1/masked sum" + octets(s["digest"]) + octets(t["digest"]) + octets(FILE["charter"]["digest"])
     assert hashlib.sha256(whole).digest() == BINDING
     assert struct.unpack(">4d", octets(t["weights"])) == (1.0, 1.0, 1.0, -1.0)
+
+
+def test_the_charter_is_what_clients_know_beforehand():
+    encoded = octets(FILE["charter"]["encoded"])
+    assert hashlib.sha256(b"cloister/v1/charter" + encoded).hexdigest() == FILE["charter"]["digest"]
+    run, initial, d, ring_bits, clip, max_samples, floor, corrupt, dropped, span, sums, who = cbor2.loads(encoded)
+    assert cbor2.dumps(cbor2.loads(encoded), canonical=True) == encoded
+    assert (run.hex(), initial.hex()) == (FILE["session"]["run"], FILE["terms"]["model"])
+    assert (d, ring_bits, struct.unpack(">d", clip), max_samples) == (1, 32, (1.0,), 10)
+    assert (floor, corrupt, dropped, span, sums) == (3, 0, None, 8, None)
+    assert who == [item for client, c in CLIENTS.items() for item in (client, octets(c["enrolled"]))]
+
+
+def test_a_transcript_is_a_chain_from_the_charter_of_the_proposal_and_the_survivors():
+    found = FILE["transcript"]
+    (proposal,) = (f for f in FILE["frames"] if f["kind"] == "Proposal" and f["receiver"] == found["client"])
+    gave, signed = [0, octets(proposal["bytes"])], [1, BINDING, list(ALIVE)]
+    head = octets(FILE["charter"]["digest"])
+    for step, encoded, after in zip((gave, signed), found["steps"], found["heads"], strict=True):
+        assert cbor2.dumps(step, canonical=True).hex() == encoded
+        head = hashlib.sha256(head + octets(encoded)).digest()
+        assert head.hex() == after
 
 
 def test_keys_follow_from_the_roots():

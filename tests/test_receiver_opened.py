@@ -27,7 +27,7 @@ from cloister.protocol.receiver_opened.server import Agreed, Collecting, Invitin
 from cloister.protocol.receiver_opened.terms import PROTOCOL, Opening, OpeningPolicy, most_bits
 from cloister.protocol.wire.messages import Envelope, decode, encode
 
-from .masked_sum_session import KINDS, MODEL, RUN, changing, flipped
+from .masked_sum_session import KINDS, MODEL, RUN, changing, charter_of, flipped
 
 pytestmark = pytest.mark.sweeps
 
@@ -56,7 +56,9 @@ class Play:
         entropy = SimulatedEntropy(seed)
         self.identities = Members.enrol(clients, entropy)
         self.members = members_of(self.identities, RUN, MODEL, policy or OpeningPolicy(2), entropy)
-        parties = self.identities.parties(RUN, MODEL, Policy(min_cohort=2, unheld=frozenset({"opened"})), entropy)
+        sums = Policy(min_cohort=2, unheld=frozenset({"opened"}))
+        self.charter = charter_of(self.identities.enrolled, sums)
+        parties = self.identities.parties(self.charter, MODEL, sums, entropy)
         self.cast = Cast(self.members, parties, self.identities.enrolled)
         self.ends = {}
         self.played = receiver_opened(openings, self.cast, self.plan, lambda i, _: (vectors(i), Nearest()), tap, record=True)
@@ -64,7 +66,7 @@ class Play:
 
     def plan(self, opening, senders):
         k = len(senders) - 1
-        return Plan.of(opening.sum_session(senders), opening.sum_terms(k, k // 2 + 1, bytes(32)), self.identities.enrolled)
+        return Plan.of(opening.sum_session(senders), opening.sum_terms(k, k // 2 + 1, bytes(32)), self.charter)
 
     def check(self, vectors=vector):
         """Every sum that a receiver learned is the plain one of its survivors."""

@@ -16,7 +16,7 @@ from cloister.protocol.masked.server import Failed, Summed
 from cloister.protocol.masked.slots import COUNTING, COUNTS, Slots, Weighted, integer_shares
 from cloister.protocol.masked.sum import Members, Plan, Policy, masked_sum
 
-from .masked_sum_session import MODEL, RUN, losing, terms
+from .masked_sum_session import MODEL, RUN, charter_of, losing, terms
 
 D = 5
 GRID = FixedPoint(32, 14, 1.0, 9, 50)
@@ -38,10 +38,10 @@ def hard(choices):
 
 def summed(session, count, inputs, members, entropy, tap=None, record=False):
     """One masked sum of these inputs."""
-    plan = Plan.of(session, terms(len(session.roster), **count), members.enrolled)
-    end, network = masked_sum(
-        plan, members.parties(RUN, MODEL, Policy(unheld=frozenset({"slot", "slots"})), entropy), inputs, tap, record=record
-    )
+    policy = Policy(unheld=frozenset({"slot", "slots"}))
+    charter = charter_of(members.enrolled, policy)
+    plan = Plan.of(session, terms(len(session.roster), **count), charter)
+    end, network = masked_sum(plan, members.parties(charter, MODEL, policy, entropy), inputs, tap, record=record)
     assert not network.faults
     return end, network
 

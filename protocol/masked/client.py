@@ -20,7 +20,6 @@ from ..drivers.roles import Deadline, Effect, Event, Persist, Received, Worked
 from ..wire.messages import Envelope
 from .client_phases import Advertised, Checked, Idle, Masked, Secrets, Shared, Signed, Working, to_server
 from .client_shares import receive, settle, share
-from .given import GivenUpdates
 from .joined import MOST_JOINED, is_name, join, kind_of, rounds_held
 from .messages import (
     MaskedInput,
@@ -35,6 +34,7 @@ from .messages import (
     UnmaskRequest,
 )
 from .terms import NO_UPDATE, Plan, masked, sign_of, survivors_digest
+from .transcript import KEY, Transcript
 
 __all__ = ["Idle", "client_step"]
 
@@ -74,20 +74,16 @@ def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
 
 
-def _stored(idle: Idle, given: GivenUpdates) -> tuple[Persist, ...]:
-    return () if given == idle.given else (Persist("given updates", given.encode()),)
-
-
 def _old(state: Any, proposal: Proposal) -> bool:
     """Whether a proposal is of a round before the latest that the client joined a sum of: late, or sent again, and no fault."""
     idle = state if isinstance(state, Idle) else state.idle
-    return proposal.run == idle.run and proposal.round < idle.round
+    return proposal.run == idle.charter.run and proposal.round < idle.round
 
 
 def _join(state: Idle, digest: bytes, proposal: Proposal) -> tuple[Advertised, tuple[Effect, ...]]:
     """Stage 0 and 1: check the terms, spend the round, advertise two keys."""
     try:
-        plan = Plan.proposed(proposal, state.enrolled)
+        plan = Plan.proposed(proposal, state.charter)
     except ValueError as error:
         raise ProtocolError(f"a proposal that cannot be: {error}", SERVER) from None
     session, update = plan.session, plan.terms.update
@@ -96,7 +92,7 @@ def _join(state: Idle, digest: bytes, proposal: Proposal) -> tuple[Advertised, t
     held = rounds_held(session.protocol, state.updates)
     problems = {
         "a proposal under another session's digest": session.digest != digest,
-        "a proposal of another run": session.run != state.run,
+        "a proposal of another run": session.run != state.charter.run,
         "a proposal for others": state.me not in session.roster,
         "a proposal for a round already taken": session.round < state.next_round.get(session.protocol, 0),
         "more sums than one round has": len(state.next_round) >= MOST_JOINED and session.round == state.round,
@@ -104,16 +100,17 @@ def _join(state: Idle, digest: bytes, proposal: Proposal) -> tuple[Advertised, t
         "a proposal of a sum of no update": update == NO_UPDATE and kind_of(session.protocol) not in state.policy.unheld,
         "a proposal about an update that this client does not hold": update != NO_UPDATE and update not in held,
         "a proposal about an update of another round": held.get(update, session.round) != session.round,
-        "a roster with a client that is not enrolled": any(i not in state.enrolled for i in session.roster),
+        "a roster with a client that is not enrolled": any(i not in plan.enrolled for i in session.roster),
     }
     for reason in (*(r for r, found in problems.items() if found), *state.policy.problems(session, plan.terms)):
         raise ProtocolError(reason, SERVER)
     try:
-        state.given.at(session.round).giving(plan, state.policy.rules)
+        transcript = state.transcript.at(session.round)
+        transcript.giving(plan, state.policy.rules)
     except ValueError as error:
         raise ProtocolError(str(error), SERVER) from None
-    joined, spent = join(state.next_round, session.protocol, session.round)
-    idle = replace(state, next_round=joined, given=state.given.at(session.round))
+    joined, spent = join(state.next_round, session.protocol, session.round, transcript.steps)
+    idle = replace(state, next_round=joined, transcript=transcript)
     root = state.entropy.secret(f"masked sum {state.me} {plan.binding.hex()}", 32)
     seed, mask, seal = (derive_key(root, purpose, plan.binding) for purpose in ("self seed", "mask key", "sealing key"))
     secrets = Secrets(seed, AgreementKey(mask), SealingKey(seal))
@@ -140,9 +137,13 @@ def _mask(state: Working, vector: Any) -> tuple[Masked, tuple[Effect, ...]]:
     y = masked(vector, [own, *((key, sign_of(me, i)) for key, i in zip(pairs, state.masking, strict=True))])
     sent = y.astype(terms.wire, copy=False)
     sent.flags.writeable = False
-    given = state.idle.given.giving(plan, state.idle.policy.rules)
-    masked_state = Masked(replace(state.idle, given=given), plan, tuple(state.masking), state.held)
-    return masked_state, (*_stored(state.idle, given), to_server(plan, me, MaskedInput(sent.data.cast("B"))))
+    transcript = state.idle.transcript.gave(plan, state.idle.policy.rules)
+    masked_state = Masked(replace(state.idle, transcript=transcript), plan, tuple(state.masking), state.held)
+    return masked_state, (_stored(transcript), to_server(plan, me, MaskedInput(sent.data.cast("B"))))
+
+
+def _stored(transcript: Transcript) -> Persist:
+    return Persist(KEY, transcript.entry)
 
 
 def _sign(state: Masked, alive: tuple[int, ...]) -> tuple[Signed, tuple[Effect, ...]]:
@@ -150,15 +151,17 @@ def _sign(state: Masked, alive: tuple[int, ...]) -> tuple[Signed, tuple[Effect, 
     me, plan = state.idle.me, state.plan
     if not set(alive) <= set(plan.session.roster) or me not in alive:
         raise ProtocolError("a survivor set with strangers or without this client", SERVER)
+    if not set(alive).intersection(plan.graph.neighbours(me)) <= set(state.neighbours):
+        raise ProtocolError("a survivor set with a neighbour that this client did not mask with", SERVER)
     if len(alive) < plan.session.threshold:
         raise ProtocolError(f"a survivor set of {len(alive)} where {plan.session.threshold} are needed", SERVER)
     try:
-        given = state.idle.given.signing(plan, alive, state.idle.policy.rules)
+        transcript = state.idle.transcript.signed(plan, alive, state.idle.policy.rules)
     except ValueError as error:
         raise ProtocolError(str(error), SERVER) from None
     signature = state.idle.identity.sign("masked sum survivors", plan.binding, survivors_digest(alive))
-    signed = Signed(replace(state.idle, given=given), plan, state.neighbours, state.held, alive)
-    return signed, (*_stored(state.idle, given), to_server(plan, me, SurvivorSignature(signature)))
+    signed = Signed(replace(state.idle, transcript=transcript), plan, state.neighbours, state.held, alive)
+    return signed, (_stored(transcript), to_server(plan, me, SurvivorSignature(signature)))
 
 
 def _reveal(state: Signed, request: UnmaskRequest) -> tuple[Idle, tuple[Effect, ...]]:

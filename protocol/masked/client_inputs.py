@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from ...crypto.fixed_point import FixedPoint, Nearest
 from ..core.errors import Refused
-from ..parts.gate import Rules
+from ..parts.charter import Numbers
 from ..parts.leverage import Row
 from ..view.work import LocalWork
 from .given import GivenUpdates
@@ -20,17 +20,6 @@ from .weighing import WEIGHED, WEIGHTS, Weighing, told
 
 SLOT_SUMS = "masked sum/slots "
 """How the protocol of a sum into slots begins, after that of its counts."""
-
-
-@dataclass(frozen=True, slots=True)
-class Numbers:
-    """What a client knows of masked sums before the run. d: coordinates of an update. The others as in `Masked`."""
-
-    d: int
-    ring_bits: int
-    clip: float
-    max_samples: int
-    rules: Rules
 
 
 @dataclass(slots=True)

@@ -11,33 +11,48 @@ from ...crypto.sealing import Channel, SealingKey
 from ...crypto.shamir import MaskKeyShare, SelfSeedShare
 from ..core.session import SERVER
 from ..drivers.roles import Send
+from ..parts.charter import Charter
 from ..wire.messages import Envelope
 from .given import GivenUpdates
 from .terms import Plan, Policy
+from .transcript import Transcript
 
 
 @dataclass(frozen=True, slots=True)
 class Idle:
     """A client between sessions. model: SHA-256 of the model that it holds. entropy: where a session's secret comes from.
 
-    enrolled: the identities of all clients, known beforehand. next_round: the earliest round it still takes part in, per
-    protocol name of the latest round that it took part in (joined.py). given: the updates that it gave to sums. updates: the
-    work sessions whose updates it holds, by digest, and their rounds; whoever owns the client sets it, the server never.
-    A client that restarts must have both back as they were last stored (`joined_before`, `GivenUpdates.decode`). verify: how it
-    checks signatures.
+    transcript: what it gave and signed, under which charter. policy: no weaker than that. next_round: the earliest round it
+    still takes part in, per protocol name of the latest round that it took part in (joined.py). updates: the work sessions
+    whose updates it holds, by digest, and their rounds; whoever owns the client sets it, the server never. A client that
+    restarts must have transcript and next_round back as they were last stored (`restored`). verify: how it checks signatures.
     """
 
-    me: int
-    run: bytes
+    transcript: Transcript
     policy: Policy
     identity: Identity
-    enrolled: Mapping[int, bytes] = field(repr=False)
     entropy: Entropy = field(repr=False)
     model: bytes
     next_round: Mapping[str, int] = field(default_factory=dict)
-    given: GivenUpdates = field(default_factory=GivenUpdates, repr=False)
     updates: Mapping[bytes, int] = field(default_factory=dict)
     verify: Verify = field(default=verify, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.policy.keeps(self.charter):
+            raise ValueError("a policy that asks for less than the charter")
+
+    @property
+    def me(self) -> int:
+        return self.transcript.me
+
+    @property
+    def charter(self) -> Charter:
+        return self.transcript.charter
+
+    @property
+    def given(self) -> GivenUpdates:
+        """The updates that it gave to sums of the latest round."""
+        return self.transcript.given
 
     @property
     def round(self) -> int:

@@ -16,17 +16,19 @@ import numpy as np
 
 from ..parts.gate import Rules
 from ..parts.leverage import Row
-from .terms import NO_UPDATE, Plan, decode_weights
+from .terms import NO_UPDATE, PROTOCOL, Plan, decode_weights
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
     """One update and where it went. peers: 32 bytes, see `peers`. rows: times_samples and weights of each sum, as in terms.
 
-    alive: the one survivor set that the client signed, 4 bytes for each id; empty while it has signed none.
+    alive: the one survivor set that the client signed, 4 bytes for each id; empty while it has signed none. told: what sessions
+    of this update said of the sums opened before it (`told_by`); empty where they say nothing.
     """
 
     peers: bytes
+    told: bytes = b""
     rows: tuple[tuple[int, bytes], ...] = field(default=(), repr=False)
     alive: bytes = field(default=b"", repr=False)
 
@@ -66,9 +68,13 @@ class GivenUpdates:
         return _ids(self.updates[update].alive) if update in self.updates else ()
 
     def _with(self, plan: Plan) -> Given:
-        given = self.updates.get(plan.terms.update, Given(peers(plan)))
-        if given.peers != peers(plan):
-            raise ValueError("a sum among other peers than an earlier one of the same update")
+        found, told = peers(plan), told_by(plan.session.protocol)
+        given = self.updates.get(plan.terms.update, Given(found, told))
+        if given.peers != found:
+            raise ValueError("a sum among other peers, or about another model, than an earlier one of the same update")
+        if told and given.told not in (b"", told):
+            raise ValueError("a sum that tells other sums than were told before, of the same clients and work")
+        given = replace(given, told=given.told or told)
         row = (plan.terms.times_samples, plan.terms.weights)
         return given if row in given.rows else replace(given, rows=(*given.rows, row))
 
@@ -78,8 +84,8 @@ class GivenUpdates:
         return replace(self, updates={**self.updates, plan.terms.update: given})
 
     def encode(self) -> bytes:
-        """Deterministic CBOR: [round, [update, peers, alive, times_samples, weights, times_samples, weights, ...], ...]."""
-        updates = ([u, g.peers, g.alive, *(item for row in g.rows for item in row)] for u, g in self.updates.items())
+        """Deterministic CBOR: [round, [update, peers, told, alive, times_samples, weights, times_samples, weights, ...], ...]."""
+        updates = ([u, g.peers, g.told, g.alive, *(item for row in g.rows for item in row)] for u, g in self.updates.items())
         return cbor2.dumps([self.round, *updates], canonical=True)
 
     @classmethod
@@ -87,7 +93,9 @@ class GivenUpdates:
         """What the client itself persisted. Raises ValueError for anything else."""
         try:
             round, *updates = cbor2.loads(data)
-            found = {u: Given(p, tuple(zip(rows[::2], rows[1::2], strict=True)), alive) for u, p, alive, *rows in updates}
+            found = {
+                u: Given(p, told, tuple(zip(rows[::2], rows[1::2], strict=True)), alive) for u, p, told, alive, *rows in updates
+            }
             result = cls(round, found)
             if type(round) is int and result.encode() == data:
                 return result
@@ -97,10 +105,16 @@ class GivenUpdates:
 
 
 def peers(plan: Plan) -> bytes:
-    """SHA-256 of who may be in a sum and who signs for whom: the roster, the graph (unless complete) and its threshold."""
+    """SHA-256 of who may be in a sum of which work, and who signs for whom: roster, graph (unless complete), threshold, model."""
     roster, terms = plan.session.roster, plan.terms
     seed = b"" if terms.neighbours == len(roster) - 1 else terms.graph_seed
-    return hashlib.sha256(cbor2.dumps([roster, terms.neighbours, terms.threshold, seed], canonical=True)).digest()
+    return hashlib.sha256(cbor2.dumps([roster, terms.neighbours, terms.threshold, seed, terms.model], canonical=True)).digest()
+
+
+def told_by(protocol: str) -> bytes:
+    """What the name of a session says of sums that were opened before it: two sums of weights, or which slots; or nothing."""
+    kind, _, said = protocol.removeprefix(f"{PROTOCOL}/").partition(" ")
+    return said.partition(" ")[0].encode() if kind in ("by", "slots") else b""
 
 
 def _ids(encoded: bytes) -> tuple[int, ...]:

@@ -54,13 +54,14 @@ def rounds_held(protocol: str, updates: Mapping[bytes, int]) -> dict[bytes, int]
     return {update_of(work, purpose): round for work, round in updates.items()}
 
 
-def join(joined: Mapping[str, int], protocol: str, round: int) -> tuple[dict[str, int], Persist]:
+def join(joined: Mapping[str, int], protocol: str, round: int, steps: int) -> tuple[dict[str, int], Persist]:
     """With one more session, and what to store before it begins. joined: the next round, by name.
 
-    A later round than all before forgets the names of those: none of their rounds is joined any more.
+    A later round than all before forgets the names of those: none of their rounds is joined any more. steps: of the client's
+    transcript so far, so that an older transcript beside this entry is known for what it is.
     """
     known = {name: after for name, after in joined.items() if after > round}
-    stored = cbor2.dumps([round, protocol], canonical=True)
+    stored = cbor2.dumps([round, protocol, steps], canonical=True)
     return {**known, protocol: round + 1}, Persist(f"masked sum joined {len(known)}", stored)
 
 
@@ -69,15 +70,25 @@ def joined_before(journal: Mapping[str, bytes]) -> dict[str, int]:
 
     Raises ValueError for an entry that `join` did not make.
     """
-    found: list[tuple[int, str]] = []
+    found = _entries(journal)
+    latest = max((round for round, _, _ in found), default=0)
+    return {name: round + 1 for round, name, _ in found if round == latest}
+
+
+def steps_before(journal: Mapping[str, bytes]) -> int:
+    """How many steps, at least, the client's transcript had: by what was stored when it joined its latest session."""
+    return max((steps for _, _, steps in _entries(journal)), default=0)
+
+
+def _entries(journal: Mapping[str, bytes]) -> list[tuple[int, str, int]]:
+    found: list[tuple[int, str, int]] = []
     for key, value in journal.items():
         if key.startswith("masked sum joined "):
             try:
-                round, name = cbor2.loads(value)
+                round, name, steps = cbor2.loads(value)
             except (TypeError, ValueError, cbor2.CBORDecodeError):
                 raise ValueError(f"{key!r} is not what a client stored") from None
-            if type(round) is not int or type(name) is not str:
+            if (type(round), type(name), type(steps)) != (int, str, int):
                 raise ValueError(f"{key!r} is not what a client stored")
-            found.append((round, name))
-    latest = max((round for round, _ in found), default=0)
-    return {name: round + 1 for round, name in found if round == latest}
+            found.append((round, name, steps))
+    return found

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..core.session import SERVER
 from ..drivers.roles import Deadline, Effect, Event, Persist, Received, Send
+from ..parts.charter import Charter
 from ..wire.messages import Envelope, decode, encode
 from .messages import Accepted, MaskedInput, MaskKeys, Proposal, Reveal, SealedShares, SurvivorSignature
 from .server import propose, server_step
@@ -56,10 +57,10 @@ def journalled_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     return after, (*stored, *effects)
 
 
-def resume(session: bytes, journal: Mapping[str, bytes], enrolled: Mapping[int, bytes]) -> tuple[Any, tuple[Effect, ...]]:
+def resume(session: bytes, journal: Mapping[str, bytes], charter: Charter) -> tuple[Any, tuple[Effect, ...]]:
     """The state of the session of this digest after a crash, and what is to be sent (again) to clients that did not answer yet.
 
-    journal: all that was persisted. enrolled: identities by client id. What was settled stays settled: the survivor set is stored
+    journal: all that was persisted. charter: of the run. What was settled stays settled: the survivor set is stored
     before it is shown, so that a server that comes back asks for the same kind of share of each client. A message that was
     not stored is lost, unless its sender's driver sends it again; clients ignore what they are sent a second time, and the server
     what it stored, if its party is told (`taken`). Raises ValueError for a journal without this session's proposal, and for a
@@ -71,7 +72,7 @@ def resume(session: bytes, journal: Mapping[str, bytes], enrolled: Mapping[int, 
     proposal = _message(entries["proposal"], SERVER)
     if not isinstance(proposal.message, Proposal):
         raise ValueError("the journal's proposal is none")
-    plan = Plan.proposed(proposal.message, enrolled)
+    plan = Plan.proposed(proposal.message, charter)
     state, effects = Advertising(plan), propose(plan)
     ended = entries.get("stages", b"\0")[0]
     while not isinstance(state, Summed | Failed):

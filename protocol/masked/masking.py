@@ -9,13 +9,14 @@ from ..core.errors import Refused
 from ..core.session import SERVER, Session
 from ..drivers.in_process import no_work
 from ..drivers.roles import Deadline, Party
+from ..parts.charter import Charter, Numbers
 from ..parts.held import Held
 from ..parts.leverage import Row
 from ..parts.models import Models
 from ..parts.run import Ids, Run
 from ..view.answers import Remembered, Snapshot, Traffic, Updates
 from ..work.uploads import to_bytes
-from .client_inputs import Inputs, Numbers
+from .client_inputs import Inputs
 from .graph import Parameters, agreed
 from .joined import update_of
 from .member import Input, Member
@@ -55,7 +56,7 @@ class Masking:
 class MaskedSessions:
     """Plays masked sums. numbers: that clients know before the run. dropped: largest share of a sum's clients that drops out.
 
-    members: the clients' identities. maskers: their parts in masked sums.
+    members: the clients' identities. charter: what clients hold sums against. maskers: their parts in masked sums.
     """
 
     def __init__(self, run: Run, models: Models, held: Held, numbers: Numbers, dropped: float) -> None:
@@ -71,15 +72,11 @@ class MaskedSessions:
             except ValueError as error:
                 raise Refused(f"a sum of all clients cannot be masked: {error}") from None
         unheld = frozenset({"opened"})  # which `blinded_input` makes, for this sum alone
-        policy = Policy(min_cohort=rules.least, min_survivors=rules.floor, corrupt=rules.corrupt, unheld=unheld, dropped=dropped)
+        initial = hashlib.sha256(to_bytes(setup.initial)).digest()
+        self.charter = Charter(setup.run, initial, numbers, dropped, self.members.enrolled)
         check = verifying_once() if setup.checks_once else verify
-        maskers = self.members.parties(setup.run, bytes(32), policy, setup.entropy, check)
+        maskers = self.members.parties(self.charter, bytes(32), Policy.of(self.charter, unheld), setup.entropy, check)
         self.maskers = {i: Member(masker, run.clients.parties[i], Inputs(i, numbers)) for i, masker in maskers.items()}
-
-    @property
-    def enrolled(self) -> Mapping[int, bytes]:
-        """The clients' public identities."""
-        return self.members.enrolled
 
     def plan(self, updates: Updates, shape: Shape) -> Plan:
         """Raises Refused if no masking graph serves so few clients."""
@@ -92,7 +89,7 @@ class MaskedSessions:
         seed = self._run.setup.entropy.secret(f"masking graph {made.session.hex()}", 32)  # one for all sums of the same updates
         row = (update_of(made.session, shape.purpose), encode_weights(roster, shape.row), int(shape.times_samples))
         terms = Terms(*shape.size, graph.neighbours, graph.threshold, seed, self.model_digest(updates), *row)
-        return Plan.of(session, terms, self.enrolled)
+        return Plan.of(session, terms, self.charter)
 
     def planned(self, updates: Updates, shape: Shape) -> Plan | None:
         """The same; None, and a fault on record, for a sum of too few clients to be masked: it ends below the floor."""

@@ -8,12 +8,12 @@ import numpy as np
 from ...crypto.fixed_point import FixedPoint, Nearest, WeightedMean
 from ..core.errors import Refused
 from ..core.session import SERVER
+from ..parts.charter import Numbers
 from ..parts.held import Held
 from ..parts.models import Models, unused
 from ..parts.run import Run
 from ..view.answers import Assignment, BelowFloor, Functionality, Sum, Updates
 from ..work.slot_work import check
-from .client_inputs import Numbers
 from .masking import MaskedSessions, Masking, Shape
 from .server import Summed
 from .slots import COUNTING, Slots

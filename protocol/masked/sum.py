@@ -17,11 +17,13 @@ from ..core.link import Tap
 from ..core.session import SERVER
 from ..drivers.in_process import InProcess
 from ..drivers.roles import Deadline, Learned, Party, Worked
+from ..parts.charter import Charter
 from ..wire.messages import HEAD_BYTES, Task
 from .client import Idle, client_step
 from .messages import SEALED_SHARES_BYTES
 from .server import Advertising, Failed, Summed, propose, server_step
 from .terms import Plan, Policy, Ring, Terms
+from .transcript import Transcript
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +39,12 @@ class Members:
         identities = {i: Identity.from_secret(entropy.secret(f"identity {i}", 32)) for i in clients}
         return cls(identities, {i: identity.public for i, identity in identities.items()})
 
-    def parties(self, run: bytes, model: bytes, policy: Policy, entropy: Entropy, verify: Verify = verify) -> dict[int, Party]:
+    def parties(
+        self, charter: Charter, model: bytes, policy: Policy, entropy: Entropy, verify: Verify = verify
+    ) -> dict[int, Party]:
         """All clients, idle. verify: how they check signatures."""
         return {
-            i: Party(i, Idle(i, run, policy, identity, self.enrolled, entropy, model, verify=verify), client_step)
+            i: Party(i, Idle(Transcript(charter, i), policy, identity, entropy, model, verify=verify), client_step)
             for i, identity in self.identities.items()
         }
 

@@ -6,13 +6,13 @@ from functools import partial
 import numpy as np
 
 from ..core.errors import Refused
+from ..parts.charter import Numbers
 from ..parts.held import Held
 from ..parts.held_sums import Question
 from ..parts.leverage import Row
 from ..parts.models import Models, unused
 from ..parts.run import Run
 from ..view.answers import Remembered, Snapshot, Sum, Traffic
-from .client_inputs import Numbers
 from .input import InputTerms, Total
 from .masking import MaskedSessions, Masking, Shape
 from .noise import NoisySums

@@ -19,6 +19,7 @@ from ...crypto.masks import add_masks
 from ...crypto.prg import derive_key
 from ...crypto.shamir import Dealing, MaskKeyShare, SelfSeedShare, Sharing
 from ..core.session import Session
+from ..parts.charter import Charter
 from ..parts.gate import Rules
 from .graph import MaskingGraph, agreed, masking_graph
 from .messages import COMMITTED_BYTES, Proposal
@@ -86,19 +87,19 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A session and its terms, checked: what its parties compute from. enrolled: identities by client id, known beforehand.
+    """A session and its terms, checked: what its parties compute from. charter: of the run, known beforehand.
 
-    binding: 32 bytes, the context of every signature, key, share and seal of the session.
+    binding: 32 bytes, the context of every signature, key, share and seal of the session. All three are in it.
     """
 
     session: Session
     terms: Terms
-    enrolled: Mapping[int, bytes] = field(repr=False)
+    charter: Charter = field(repr=False)
     graph: MaskingGraph = field(repr=False)
     binding: bytes
 
     @classmethod
-    def of(cls, session: Session, terms: Terms, enrolled: Mapping[int, bytes]) -> Self:
+    def of(cls, session: Session, terms: Terms, charter: Charter) -> Self:
         """Raises ValueError, which says why, for terms that cannot be kept: a sum that could wrap, a graph that cannot be."""
         FixedPoint(terms.ring_bits, terms.bits, terms.clip, len(session.roster), terms.max_weight)
         if not 1 <= terms.threshold <= terms.neighbours:
@@ -110,17 +111,22 @@ class Plan:
         if not np.isfinite(np.frombuffer(terms.weights, ">f8")).all():
             raise ValueError("a weight is not finite")
         graph = masking_graph(terms.graph_seed, session.roster, terms.neighbours)
-        binding = hashlib.sha256(b"cloister/v1/masked sum" + session.digest + terms.digest).digest()
-        return cls(session, terms, enrolled, graph, binding)
+        binding = hashlib.sha256(b"cloister/v1/masked sum" + session.digest + terms.digest + charter.digest).digest()
+        return cls(session, terms, charter, graph, binding)
 
     @classmethod
-    def proposed(cls, proposal: Proposal, enrolled: Mapping[int, bytes]) -> Self:
+    def proposed(cls, proposal: Proposal, charter: Charter) -> Self:
         """What a proposal proposes. Raises ValueError."""
         p = proposal
         (clip,) = struct.unpack(">d", p.clip)
         size = (p.ring_bits, p.length, p.bits, clip, p.max_weight)
         what = (p.model, p.update, p.weights, p.times_samples)
-        return cls.of(p.session, Terms(*size, p.neighbours, p.share_threshold, p.graph_seed, *what), enrolled)
+        return cls.of(p.session, Terms(*size, p.neighbours, p.share_threshold, p.graph_seed, *what), charter)
+
+    @property
+    def enrolled(self) -> Mapping[int, bytes]:
+        """Identities by client id."""
+        return self.charter.enrolled
 
     @property
     def proposal(self) -> Proposal:
@@ -207,6 +213,17 @@ class Policy:
     def __post_init__(self) -> None:
         if self.min_cohort < 2 or self.min_survivors < 2:
             raise ValueError("a sum of one client is its input: min_cohort and min_survivors are 2 or more")
+
+    @classmethod
+    def of(cls, charter: Charter, unheld: frozenset[str] = frozenset()) -> Self:
+        """What a charter's numbers ask of every sum."""
+        rules = charter.rules
+        return cls(rules.least, rules.floor, corrupt=rules.corrupt, unheld=unheld, dropped=charter.dropped)
+
+    def keeps(self, charter: Charter) -> bool:
+        """Whether it asks for no less than the charter does."""
+        of_graph = charter.dropped is None or charter.dropped == self.dropped
+        return of_graph and self.min_survivors >= charter.rules.floor and self.corrupt >= charter.rules.corrupt
 
     @property
     def rules(self) -> Rules:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from ..choosing.choosing import Choosing
 from ..core.session import Session
 from ..pairs.asking import AskingPairs
+from ..parts.charter import Numbers
 from ..parts.gate import Gate
 from ..parts.group_seed import PROTOCOL as SEED_EXCHANGE
 from ..parts.group_seed import agree
@@ -26,7 +27,6 @@ from ..work.participant import Unfit
 from ..work.sketch_keys import RatchetedKeys, SketchSecret, SketchTerms
 from ..work.slot_work import misfit
 from ..work.uploads import usable
-from .client_inputs import Numbers
 from .input import beyond
 from .masking import MaskedSessions
 from .noise import Cohorts, NoisySums

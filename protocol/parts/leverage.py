@@ -49,6 +49,19 @@ def largest(rows: Sequence[Row]) -> float:
     return max(leverages(rows).values(), default=0.0)
 
 
+def span(rows: Sequence[Row]) -> int:
+    """How many of the rows are independent of those before them; one that may be, within rounding, counts."""
+    clients = sorted({i for row in rows for i, a in row.items() if a != 0})
+    distinct = dict.fromkeys(tuple(row.get(i, 0) for i in clients) for row in rows)
+    if len(distinct) > MOST_ROWS:
+        return len(distinct)
+    kept: list[_Scaled] = []
+    for row in map(_Scaled.of, (row for row in distinct if any(row))):
+        if _adds(row, kept) is not False:
+            kept.append(row)
+    return len(kept)
+
+
 def without(leverage: float, clients: int) -> float:
     """The most that a leverage can become once the columns of so many clients, of this leverage at most, are taken away."""
     return leverage / (1 - clients * leverage) if clients * leverage < 1 else 1.0
@@ -100,14 +113,10 @@ def _of_block(rows: Sequence[Sequence[float]]) -> NDArray[np.float64]:
         return doubt
     kept: list[_Scaled] = []
     for row in map(_Scaled.of, dict.fromkeys(map(tuple, rows))):
-        if kept:
-            units = np.stack([other.unit for other in kept])
-            factors = np.linalg.lstsq(units.T, row.unit, rcond=None)[0]
-            if np.linalg.norm(row.unit - factors @ units) < DOUBT:
-                if not _combines(row, kept, factors.tolist()):
-                    return doubt
-                continue
-        kept.append(row)
+        if (adds := _adds(row, kept)) is None:
+            return doubt
+        if adds:
+            kept.append(row)
     if len(kept) == 1:
         return np.square(kept[0].unit)
     _, singular, basis = np.linalg.svd(np.stack([row.unit for row in kept]), full_matrices=False)
@@ -143,6 +152,17 @@ class _Scaled:
         ratios = [a.as_integer_ratio() for a in self.row]
         finest = max(under.bit_length() for _, under in ratios)
         return [over << finest - under.bit_length() for over, under in ratios], 1 - finest - self.top
+
+
+def _adds(row: _Scaled, kept: Sequence[_Scaled]) -> bool | None:
+    """Whether the row is independent of the others: False if it is exactly a combination of them, None if that is in doubt."""
+    if not kept:
+        return True
+    units = np.stack([other.unit for other in kept])
+    factors = np.linalg.lstsq(units.T, row.unit, rcond=None)[0]
+    if np.linalg.norm(row.unit - factors @ units) >= DOUBT:
+        return True
+    return False if _combines(row, kept, factors.tolist()) else None
 
 
 def _combines(row: _Scaled, others: Sequence[_Scaled], factors: Sequence[float]) -> bool:

@@ -124,7 +124,8 @@ class ReceiverOpened:
         """Of each receiver, who shares a mask with it; None, and a fault on record, where these are too few."""
         for i, party in self.openers.items():
             party.state = replace(party.state, model=started(self._run, updates, i))
-        servers = {o.receiver: Party(SERVER, Inviting(o, self._sessions.enrolled), server_step) for o in openings}
+        enrolled = self._sessions.charter.enrolled
+        servers = {o.receiver: Party(SERVER, Inviting(o, enrolled), server_step) for o in openings}
         largest = max(120 * len(o.session.roster) + 4 * o.length for o in openings)
         self._run.network.allow(HEAD_BYTES + 200 + largest)
         self._carry({o.session.digest: servers[o.receiver] for o in openings}, (e for o in openings for e in invite(o)))
@@ -145,7 +146,7 @@ class ReceiverOpened:
             return None
         seed = self._run.setup.entropy.secret(f"masking graph {opening.binding.hex()}", 32)
         terms = opening.sum_terms(graph.neighbours, graph.threshold, seed)
-        plan = Plan.of(opening.sum_session(senders), terms, self._sessions.enrolled)
+        plan = Plan.of(opening.sum_session(senders), terms, self._sessions.charter)
 
         def put_in(client: int, work: LocalWork) -> Ring | str:
             reason = beyond(work.vector, opening.clip)

@@ -25,6 +25,7 @@ from cloister.protocol.masked.graph import solve
 from cloister.protocol.masked.journal import journalled_step
 from cloister.protocol.masked.server import Advertising, Summed, propose, server_step
 from cloister.protocol.masked.sum import Members, Plan, Policy, Terms, max_bytes
+from cloister.protocol.parts.charter import Charter, Numbers
 from cloister.protocol.wire.messages import decode, encode
 
 MODEL = bytes(32)
@@ -100,8 +101,10 @@ class Metered:
         self.members = Members.enrol(roster, entropy)
         session = Session("masked sum/update", bytes(16), 0, "root", roster, case.clients // 2)
         terms = Terms(32, length, 16, 1.0, 8, case.k, case.t, bytes(range(32)), MODEL)
-        self.plan = Plan.of(session, terms, self.members.enrolled)
-        self.clients = self.members.parties(bytes(16), MODEL, Policy(unheld=frozenset({"update"})), entropy)
+        policy = Policy(unheld=frozenset({"update"}))
+        charter = Charter(bytes(16), MODEL, Numbers(length, 32, 1.0, 1, policy.rules), None, self.members.enrolled)
+        self.plan = Plan.of(session, terms, charter)
+        self.clients = self.members.parties(charter, MODEL, policy, entropy)
         self.server = Party(SERVER, Advertising(self.plan), step)
         self.silent = frozenset(roster[:: case.clients // case.dropped][: case.dropped])
         self.client_seconds = dict.fromkeys(roster, 0.0)
