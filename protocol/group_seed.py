@@ -1,179 +1,138 @@
-"""The seed exchange: clients agree on a secret seed that the server relays but cannot read (CFL Algorithm 5, line 3).
+"""The seed exchange in one process: clients agree on a secret seed that the server relays but cannot read.
 
-Spec: specs/group_seed.md. Every client advertises a signed one-session key; the leader (the lowest id) seals one fresh seed
-to each. The server sees public keys, signatures and sealed seeds. Clients know each other's identities beforehand, so a
-server that swaps keys is found out. Phases: Joining -> Waiting -> Seeded at a member, Joining -> Leading -> Seeded at the leader.
+CFL Algorithm 5, line 3. Spec: specs/group_seed.md; roles: seeding/client.py and seeding/server.py. It opens when more than half
+of the clients hold one seed, whoever is silent or cheats; whoever lacks it is welcomed later. No two clients end with two seeds.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from ..crypto.entropy import Entropy
-from ..crypto.identity import BadSignature, Identity, verify
-from ..crypto.sealing import InvalidSeal, SealingKey
+from ..crypto.identity import Identity, Verify, verify
+from ..crypto.sealing import SealingKey
+from .disclosure import Disclosure
 from .errors import ProtocolError
-from .in_process import InProcess, Tap
-from .messages import HEAD_BYTES, Advertise, Envelope, Roster, SealedSeed, Task
-from .roles import Deadline, Effect, Event, Learned, Party, Received, Send, Worked
+from .in_process import Fault, InProcess, Tap, no_work
+from .messages import HEAD_BYTES
+from .roles import Effect, Learned, Party
+from .seeding.client import Holding, Member, Seeded, Waiting, client_step, join
+from .seeding.server import Room, gather, server_step
+from .seeding.terms import PROTOCOL, SECRET_BYTES, session_of
 from .session import SERVER, Session
 
-PROTOCOL = "group seed"
-SEED_BYTES = 32
+__all__ = ["PROTOCOL", "Agreed", "Welcomed", "agree", "session_of", "welcome"]
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """A member that has advertised its key and waits for the seed."""
+class Agreed:
+    """How an exchange ended. holders: who holds the seed, ascending. network: what carried it; its faults name the others.
 
-    session: Session
-    me: int
-    key: SealingKey
-    enrolled: Mapping[int, bytes] = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Leading:
-    """The leader, which waits for the advertised keys. seed: fresh, 32 bytes, its own choice."""
-
-    session: Session
-    me: int
-    key: SealingKey
-    identity: Identity
-    enrolled: Mapping[int, bytes] = field(repr=False)
-    seed: bytes = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Seeded:
-    """A client that holds the seed."""
-
-    seed: bytes = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Relaying:
-    """The server: collects what clients advertise until all have, then relays the leader's seals."""
-
-    session: Session
-    heard: Mapping[int, Advertise] = field(default_factory=dict)
-
-
-def join(
-    session: Session, me: int, secret: bytes, seed: bytes, identity: Identity, enrolled: Mapping[int, bytes]
-) -> tuple[Any, Effect]:
-    """A client's first state and its signed key. secret: 32 bytes for the key; seed: 32 bytes that only the leader uses."""
-    key = SealingKey(secret)
-    advertise = Advertise(key.public, identity.sign(PROTOCOL, session.digest, key.public))
-    send = Send(Envelope(session.digest, me, SERVER, advertise))
-    if me == session.roster[0]:
-        return Leading(session, me, key, identity, enrolled, seed), send
-    return Waiting(session, me, key, enrolled), send
-
-
-def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
-    """A client's role. Raises ProtocolError for keys, signatures or seals that are not what they should be."""
-    match state, event:
-        case ((Leading() | Waiting()), Received(Envelope(sender=sender) as envelope)) if (
-            sender != SERVER or envelope.session != state.session.digest
-        ):
-            raise ProtocolError("a message of another session or not from the server", sender)
-        case Leading(), Received(Envelope(message=Roster() as roster, sender=sender)):
-            if len(roster.publics) != len(state.session.roster) or len(roster.signatures) != len(state.session.roster):
-                raise ProtocolError("keys do not match the roster", sender)
-            return Seeded(state.seed), tuple(_seals(state, roster, sender))
-        case Waiting(), Received(Envelope(message=SealedSeed() as sealed, sender=sender)):
-            leader = state.session.roster[0]
-            _check(state, leader, sealed.public, sealed.signature, sender)
-            if sealed.member != state.me:
-                raise ProtocolError("a seed for another member", sender)
-            try:
-                return Seeded(state.key.open(sealed.public, sealed.sealed, _context(state.session, leader, state.me))), ()
-            except InvalidSeal:
-                raise ProtocolError("the sealed seed does not open", sender) from None
-        case _, Received(envelope):
-            raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)
-        case _:
-            raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
-
-
-def _seals(state: Leading, roster: Roster, sender: int) -> Iterator[Effect]:
-    mine = state.identity.sign(PROTOCOL, state.session.digest, state.key.public)
-    seals = []
-    for member, public, signature in zip(state.session.roster, roster.publics, roster.signatures, strict=True):
-        _check(state, member, public, signature, sender)
-        if member != state.me:
-            try:
-                sealed = state.key.seal(public, state.seed, _context(state.session, state.me, member))
-            except InvalidSeal:
-                raise ProtocolError("a key that nothing can be sealed to", member) from None
-            seals.append(SealedSeed(member, state.key.public, mine, sealed))
-    return (Send(Envelope(state.session.digest, state.me, SERVER, seal)) for seal in seals)
-
-
-def _check(state: Waiting | Leading, member: int, public: bytes, signature: bytes, sender: int) -> None:
-    try:
-        verify(state.enrolled[member], signature, PROTOCOL, state.session.digest, public)
-    except (BadSignature, KeyError):
-        raise ProtocolError(f"the key shown for client {member} is not signed by it", sender) from None
-
-
-def _context(session: Session, sender: int, receiver: int) -> bytes:
-    return session.digest + sender.to_bytes(4, "big") + receiver.to_bytes(4, "big")
-
-
-def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
-    """The server's role: it relays and learns no secret."""
-    match state, event:
-        case Relaying(), Received(Envelope(message=Advertise() as advertise, sender=client)):
-            if client not in state.session.roster or client in state.heard:
-                raise ProtocolError("a key from outside the roster, or a second one", client)
-            heard = {**state.heard, client: advertise}
-            if len(heard) < len(state.session.roster):
-                return replace(state, heard=heard), ()
-            order = [heard[i] for i in state.session.roster]
-            roster = Roster(tuple(a.public for a in order), tuple(a.signature for a in order))
-            leader = state.session.roster[0]
-            return replace(state, heard=heard), (Send(Envelope(state.session.digest, SERVER, leader, roster)),)
-        case Relaying(), Received(Envelope(message=SealedSeed() as sealed, sender=client)):
-            if client != state.session.roster[0] or sealed.member not in state.session.roster:
-                raise ProtocolError("a sealed seed from outside its place", client)
-            return state, (Send(Envelope(state.session.digest, SERVER, sealed.member, sealed)),)
-        case _, Deadline():
-            return state, ()
-        case _, Received(envelope):
-            raise ProtocolError(f"{type(envelope.message).__name__} is out of place at the relay", envelope.sender)
-        case _:
-            raise ValueError(f"{type(event).__name__} is out of place at the relay")
-
-
-def agree(session: Session, entropy: Entropy, tap: Tap | None = None) -> tuple[bytes, InProcess]:
-    """Play the exchange in one process and return the seed that all clients hold, with the network that carried it.
-
-    Identities are made and enrolled here, as a simulation does. Raises ProtocolError if any client ends without the seed.
+    parties: the clients' roles, and relay the server's, for `welcome`: they hold the seed, and keys that open its seals.
+    Whoever forgets the seed forgets this too. plays: how often clients joined: at first, and in every welcome.
     """
-    identities = {i: Identity.from_secret(entropy.secret(f"identity {i}", 32)) for i in session.roster}
-    enrolled = {i: identity.public for i, identity in identities.items()}
-    seed = entropy.secret("group seed", SEED_BYTES)
+
+    session: Session
+    seed: bytes = field(repr=False)
+    holders: tuple[int, ...]
+    network: InProcess = field(repr=False)
+    identities: Mapping[int, Identity] = field(repr=False)
+    parties: Mapping[int, Party] = field(repr=False)
+    relay: Party = field(repr=False)
+    plays: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Welcomed:
+    """How a welcome ended. disclosures: one for each newcomer that got the seed, and one for the server, which learns who did."""
+
+    agreed: Agreed
+    disclosures: tuple[Disclosure, ...]
+
+
+def agree(session: Session, entropy: Entropy, tap: Tap | None = None, *, check: Verify = verify) -> Agreed:
+    """Play the exchange in one process. check: how signatures are checked.
+
+    Identities are made and enrolled here, as a simulation does. Raises ProtocolError if fewer clients hold one seed than the
+    session's threshold, ValueError for a threshold that is no more than half of the roster.
+    """
+    identities = {i: _identity(entropy, session, i) for i in session.roster}
     network = InProcess(tap, max_bytes=HEAD_BYTES + 120 * len(session.roster))
-    parties, hellos = {}, []
-    for i in session.roster:
-        with network.timed(i):
-            state, hello = join(session, i, entropy.secret(f"sealing key {i}", 32), seed, identities[i], enrolled)
+    relay = Party(SERVER, gather(Room(session, _public(identities), check)), server_step)
+    agreed = _play(Agreed(session, b"", (), network, identities, {}, relay), session.roster, entropy, check)
+    have, faults = len(agreed.holders), network.faults
+    if have < session.threshold:
+        reasons = "; ".join(dict.fromkeys(fault.reason for fault in faults)) or "messages were lost"
+        reason = f"{have} of {len(session.roster)} clients hold the group seed, {session.threshold} must: {reasons}"
+        raise ProtocolError(reason, faults[0].blame if faults else SERVER)
+    _report(agreed, session.roster)
+    return agreed
+
+
+def welcome(agreed: Agreed, newcomers: Iterable[int], entropy: Entropy, *, check: Verify = verify) -> Welcomed:
+    """Hand the seed to clients that lack it, over the network of the exchange: clients of its roster, or new ones.
+
+    New ones are enrolled with everybody here. Those that get no seal are left out, with a fault on the network; nothing raises.
+    """
+    session = agreed.session
+    wanted = tuple(sorted(set(newcomers) - set(agreed.holders)))
+    fresh = {i: _identity(entropy, session, i) for i in wanted if i not in agreed.identities}
+    agreed = replace(agreed, identities={**agreed.identities, **fresh})
+    enrolled, relay = _public(agreed.identities), agreed.relay
+    relay.state = replace(relay.state, room=replace(relay.state.room, enrolled=enrolled))
+    for party in agreed.parties.values():
+        party.state = replace(party.state, member=replace(party.state.member, enrolled=enrolled))
+    agreed = _play(agreed, wanted, entropy, check)
+    _report(agreed, wanted)
+    welcomed = tuple(i for i in wanted if i in agreed.holders)
+    words = "the seed of the run, which opens whatever it has hidden so far"
+    log = [Disclosure(session.round, "clients", PROTOCOL, agreed.holders, 0, SECRET_BYTES, words, client=i) for i in welcomed]
+    if welcomed:
+        log.append(Disclosure(session.round, "server", PROTOCOL, welcomed, 0, 0, "which clients were welcomed to the seed"))
+    return Welcomed(agreed, tuple(log))
+
+
+def _draw(entropy: Entropy, session: Session, what: str, client: int) -> bytes:
+    """32 bytes for one use by one client in one session: no label is drawn twice."""
+    return entropy.secret(f"{PROTOCOL} {session.digest.hex()} {what} of client {client}", SECRET_BYTES)
+
+
+def _identity(entropy: Entropy, session: Session, client: int) -> Identity:
+    return Identity.from_secret(_draw(entropy, session, "identity", client))
+
+
+def _public(identities: Mapping[int, Identity]) -> dict[int, bytes]:
+    return {i: identity.public for i, identity in identities.items()}
+
+
+def _play(agreed: Agreed, joining: Iterable[int], entropy: Entropy, check: Verify) -> Agreed:
+    """Let these clients join, each with a fresh key, and play to the last deadline."""
+    session, parties, play = agreed.session, dict(agreed.parties), agreed.plays + 1
+    enrolled = _public(agreed.identities)
+    hellos: list[tuple[int, Effect]] = []
+    known = _left_out(parties)
+    for i in joining:
+        earlier = parties[i].state if i in parties else None
+        signed = earlier.signed if isinstance(earlier, Waiting | Holding) else b""
+        with agreed.network.timed(i):
+            key = SealingKey(_draw(entropy, session, f"sealing key {play}", i))
+            member = Member(session, i, key, agreed.identities[i], enrolled, check)
+            state, hello = join(member, _draw(entropy, session, f"fresh secret {play}", i), signed)
         parties[i] = Party(i, state, client_step)
         hellos.append((i, hello))
-    relay = Party(SERVER, Relaying(session), server_step)
-    network.run(parties, {session.digest: relay}, hellos, _no_work, _no_lesson)
-    for i, party in parties.items():
-        if not isinstance(party.state, Seeded):
-            reasons = "; ".join(f.reason for f in network.faults) or "a message was lost"
-            blame = network.faults[0].blame if network.faults else SERVER
-            raise ProtocolError(f"client {i} did not receive the group seed: {reasons}", blame)
-    return seed, network
+    agreed.network.run(parties, {session.digest: agreed.relay}, hellos, no_work, _no_lesson)
+    agreed.network.faults += [fault for fault in _left_out(parties) if fault not in known]
+    seeds = {i: party.state.seed for i, party in sorted(parties.items()) if isinstance(party.state, Seeded)}
+    return replace(agreed, seed=next(iter(seeds.values()), b""), holders=tuple(seeds), parties=parties, plays=play)
 
 
-def _no_work(_: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
-    return iter(())
+def _left_out(parties: Mapping[int, Party]) -> list[Fault]:
+    """Why clients did not seal to others, each once."""
+    states = [party.state for party in parties.values() if not isinstance(party.state, Waiting)]
+    return [Fault(blame, reason) for blame, reason in dict.fromkeys(reason for state in states for reason in state.left_out)]
+
+
+def _report(agreed: Agreed, asked: Iterable[int]) -> None:
+    agreed.network.faults += [Fault(i, f"client {i} lacks the group seed") for i in asked if i not in agreed.holders]
 
 
 def _no_lesson(_: int, __: Learned) -> None:

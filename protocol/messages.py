@@ -18,6 +18,7 @@ from .masked.messages import MaskedMessage
 from .message_fields import DIGEST_BYTES, MOST_SAMPLES, SessionFields, integer, octets, text, words
 from .pairs.messages import PairMessage
 from .receiver_opened.messages import ReceiverOpenedMessage
+from .seeding.messages import SeedMessage
 from .session import DEALER, MAX_ID, MAX_ROSTER, VERSION
 from .two_servers.messages import TwoServerMessage
 from .two_servers.slot_messages import SlotMessage
@@ -95,52 +96,6 @@ class Mean:
 
 
 @dataclass(frozen=True, slots=True)
-class Advertise:
-    """Client to server: a one-session X25519 key, signed by the client's identity."""
-
-    kind: ClassVar[int] = 4
-    public: bytes
-    signature: bytes
-
-    def __post_init__(self) -> None:
-        octets(self.public, 32, 32, "public key")
-        octets(self.signature, 64, 64, "signature")
-
-
-@dataclass(frozen=True, slots=True)
-class Roster:
-    """Server to the leader: the keys and signatures that the clients advertised, in the order of the session's roster."""
-
-    kind: ClassVar[int] = 5
-    publics: tuple[bytes, ...]
-    signatures: tuple[bytes, ...]
-
-    def __post_init__(self) -> None:
-        for name, values, size in (("public keys", self.publics, 32), ("signatures", self.signatures, 64)):
-            if not isinstance(values, tuple) or not 0 < len(values) <= MAX_ROSTER:
-                raise ValueError(f"{name} are not a list")
-            for value in values:
-                octets(value, size, size, name)
-
-
-@dataclass(frozen=True, slots=True)
-class SealedSeed:
-    """Leader to one client, relayed by the server: the seed sealed to the client's key, with the leader's signed key."""
-
-    kind: ClassVar[int] = 6
-    member: int
-    public: bytes
-    signature: bytes
-    sealed: bytes = field(repr=False)
-
-    def __post_init__(self) -> None:
-        integer(self.member, 0, MAX_ID, "member")
-        octets(self.public, 32, 32, "public key")
-        octets(self.signature, 64, 64, "signature")
-        octets(self.sealed, 48, 48, "sealed seed")
-
-
-@dataclass(frozen=True, slots=True)
 class Ready:
     """Client to server: the work is done, and stays here."""
 
@@ -175,12 +130,10 @@ Message = (
     Task
     | Upload
     | Mean
-    | Advertise
-    | Roster
-    | SealedSeed
     | Ready
     | Declined
     | OffsetSketched
+    | SeedMessage
     | ChoosingMessage
     | MaskedMessage
     | TwoServerMessage

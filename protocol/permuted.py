@@ -12,8 +12,7 @@ from ..crypto.orthonormal import Permutation, Transform
 from ..crypto.prg import derive_key
 from .answers import Functionality, Traffic
 from .gate import Rules
-from .group_seed import PROTOCOL, agree
-from .session import Session
+from .group_seed import agree, session_of
 from .sides import Answering
 from .upload_view import UploadView
 from .view import Setup
@@ -51,9 +50,10 @@ class Permuted:
         return frozenset(given)
 
     def open(self, setup: Setup, /) -> UploadView:
-        session = Session(PROTOCOL, setup.run, 0, "all", tuple(sorted(setup.clients)), len(setup.clients))
-        seed, network = agree(session, setup.entropy, setup.tap)
-        shared = SharedSecret(seed, setup.run, self.transform, self.keys, len(setup.initial))
+        session = session_of("permuted", setup.run, setup.clients)
+        agreed = agree(session, setup.entropy, setup.tap, check=setup.verify)
+        network = agreed.network
+        shared = SharedSecret(agreed.seed, setup.run, self.transform, self.keys, len(setup.initial))
         with network.timed(*(session.roster if self.keys == "run" else ())):  # each client draws it for itself
             sample = shared(session.digest)
         how = Answering(
@@ -68,6 +68,7 @@ class Permuted:
         )
         view = UploadView(setup, how, Traffic(network.messages, network.bytes_up, network.bytes_down))
         view.add_costs(network)
+        view.faults.extend(network.faults)
         return view
 
 

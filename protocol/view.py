@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..crypto.entropy import Entropy
+from ..crypto.identity import Verify, verify, verifying_once
 from ..crypto.projection import TwoStage
 from .account import Opened, Sketched
 from .answers import (
@@ -375,6 +376,11 @@ class Setup:
     judge: Judgement | None = None
     embedders: Embedders | None = None
     checks_once: bool = True
+
+    @property
+    def verify(self) -> Verify:
+        """How clients check signatures."""
+        return verifying_once() if self.checks_once else verify
 
 
 def check_composition(

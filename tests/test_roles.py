@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from cloister.crypto.orthonormal import Identity
 from cloister.protocol.errors import ProtocolError
 from cloister.protocol.in_process import InProcess
-from cloister.protocol.messages import HEAD_BYTES, Advertise, Envelope, Mean, Ready, Task, Upload
+from cloister.protocol.messages import HEAD_BYTES, Envelope, Mean, Ready, Task, Upload
 from cloister.protocol.roles import ENDS, Deadline, Learned, Party, Perform, Persist, Received, Send, Worked, mark_of
+from cloister.protocol.seeding.messages import Advertise
 from cloister.protocol.session import SERVER, Session
 from cloister.protocol.uploads import (
     Collected,

@@ -11,15 +11,14 @@ from ...crypto.ckks import Encrypted as Ciphertexts
 from ..answers import Snapshot
 from ..errors import ProtocolError
 from ..gate import Rules
-from ..group_seed import PROTOCOL as SEED_EXCHANGE
-from ..group_seed import agree
+from ..group_seed import agree, session_of
 from ..held_view import HeldView, holding
 from ..in_process import Fault, InProcess
 from ..leverage import Row
 from ..messages import HEAD_BYTES, Task
 from ..participant import Unfit
 from ..roles import Effect, Learned, Party, Worked
-from ..session import SERVER, Session
+from ..session import SERVER
 from ..sides import ServerSide
 from ..sketch_keys import SketchSecret
 from ..uploads import from_bytes
@@ -55,10 +54,12 @@ class SharedKeys(HeldView):
     server: EncryptedServer
 
     def __init__(self, setup: Setup, policy: Policy, rules: Rules, k: int, unfit: Unfit) -> None:
-        session = Session(SEED_EXCHANGE, setup.run, 0, "all", tuple(sorted(setup.clients)), len(setup.clients))
-        seed, exchanged = agree(session, setup.entropy, setup.tap)
+        session = session_of("encrypted", setup.run, setup.clients)
+        agreed = agree(session, setup.entropy, setup.tap, check=setup.verify)
+        seed, exchanged = agreed.seed, agreed.network
         network = InProcess(setup.tap, max_bytes=HEAD_BYTES, computers=setup.workers, judge=setup.judge)
         network.add_costs(exchanged)
+        network.faults += exchanged.faults
         network.messages, network.bytes_up, network.bytes_down = exchanged.messages, exchanged.bytes_up, exchanged.bytes_down
         d = len(setup.initial)
         secret = SketchSecret(seed, setup.run, policy.keys, d, min(k, max(d // 2, 1)))

@@ -18,8 +18,7 @@ from ..answers import Assignment, BelowFloor, Functionality, Gram, Model, Rememb
 from ..disclosure import Party as Recipient
 from ..errors import Refused
 from ..gate import Rules
-from ..group_seed import PROTOCOL as SEED_EXCHANGE
-from ..group_seed import agree
+from ..group_seed import agree, session_of
 from ..held_view import Question
 from ..ledger import Ledger, Unit
 from ..leverage import Row
@@ -29,7 +28,7 @@ from ..pairs.question import PairAnswers, PairQuestion
 from ..participant import Unfit
 from ..personal import PersonalQuestion
 from ..receiver_opened.view import OpenedTerms, ReceiverOpenedSums
-from ..session import SERVER, Session
+from ..session import SERVER
 from ..sketch_keys import Keys, RatchetedKeys, SketchSecret
 from ..slot_work import misfit
 from ..uploads import usable
@@ -108,7 +107,7 @@ class MaskedView(ReceiverOpenedSums):
     compares_pairs = True
 
     def __init__(self, setup: Setup, how: Masked) -> None:
-        session = Session(SEED_EXCHANGE, setup.run, 0, "all", tuple(sorted(setup.clients)), len(setup.clients))
+        session = session_of("masked", setup.run, setup.clients)
         d = len(setup.initial)
         self._noisy: NoisySums | None = None
         if how.noise is not None:
@@ -116,7 +115,8 @@ class MaskedView(ReceiverOpenedSums):
             cohorts.parameters(len(session.roster))  # refused here rather than in the first round
             self._noisy = NoisySums(cohorts, session.roster)
         self.tells_energy = self._noisy is None
-        seed, network = agree(session, setup.entropy, setup.tap)
+        agreed = agree(session, setup.entropy, setup.tap, check=setup.verify)
+        seed, network = agreed.seed, agreed.network
         k = min(how.sketch, max(d // 2, 1))
         keys = RatchetedKeys(seed, setup.run, d, k, how.clip * math.sqrt(d))
         secret = keys if how.keys == "session" else SketchSecret(seed, setup.run, how.keys, d, k)

@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 
 from ..disclosure import Disclosure
 from ..errors import Refused
-from ..group_seed import PROTOCOL as SEED_EXCHANGE
-from ..group_seed import agree
+from ..group_seed import agree, session_of
 from ..in_process import InProcess
 from ..ledger import Ledger
 from ..roles import Party
-from ..session import SERVER, Session
+from ..session import SERVER
 from ..view import Setup
 from .by_pair import by_pair
 from .choices import Choice, Distances, PerPair, ServerSamples
@@ -112,10 +111,12 @@ class Pairs:
         """All clients of the run agree on one secret that the server lacks, once."""
         if self._group is not None:
             return
-        session = Session(SEED_EXCHANGE, self._setup.run, 0, "pairs", tuple(sorted(self.parties)), len(self.parties))
-        self._group, network = agree(session, self._setup.entropy, self._setup.tap)
-        self._clients.share(self._group)
+        session = session_of("pairs", self._setup.run, self.parties)
+        agreed = agree(session, self._setup.entropy, self._setup.tap, check=self._setup.verify)
+        self._group, network = agreed.seed, agreed.network
+        self._clients.share(self._group, agreed.holders)
         if count:
+            self._network.faults += network.faults
             self._network.add_costs(network)
             self._network.messages += network.messages
             self._network.bytes_up += network.bytes_up
