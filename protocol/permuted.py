@@ -68,7 +68,6 @@ class Permuted:
         )
         view = UploadView(setup, how, Traffic(network.messages, network.bytes_up, network.bytes_down))
         view.add_costs(network)
-        view.faults.extend(network.faults)
         return view
 
 

@@ -88,8 +88,9 @@ class ViewBase(ModelKeeping):
         return Traffic(self._network.messages, self._network.bytes_up, self._network.bytes_down)
 
     def add_costs(self, earlier: InProcess) -> None:
-        """Count what parties spent on an earlier network of this run, whose totals the view began with."""
+        """Count what parties spent on an earlier network of this run, whose totals the view began with, and take its faults."""
         self._network.add_costs(earlier)
+        self._network.faults += earlier.faults
 
     @property
     def costs(self) -> Mapping[int, Cost]:

@@ -16,7 +16,7 @@ from cloister.crypto.orthonormal import HadamardRotation, Permutation, SignedPer
 from cloister.protocol import Permuted, Plain
 from cloister.protocol.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Weights
 from cloister.protocol.disclosure import totals
-from cloister.protocol.errors import ProtocolError, Refused
+from cloister.protocol.errors import Refused
 from cloister.protocol.gate import Rules
 from cloister.protocol.messages import decode
 from cloister.protocol.view import LocalWork, Setup, check_composition
@@ -720,8 +720,3 @@ def test_whatever_the_network_does_an_answer_is_right_or_refused(protection, fat
                 assert len(updates.clients) < 2
             else:
                 check_sum(view, answer, dict.fromkeys(updates.clients, 1.0), round)
-
-
-def test_a_tap_on_the_seed_exchange_makes_opening_raise():
-    with pytest.raises(ProtocolError, match="group seed"):
-        open_view(Permuted(), tap=lambda f: [] if f.kind == "SealedSeed" and f.receiver == 4 else [f])
