@@ -72,7 +72,9 @@ class MaskingView(OffsetSketches):
                 self._graph_of(len(setup.clients))
             except ValueError as error:
                 raise Refused(f"a sum of all clients cannot be masked: {error}") from None
-        self._members = members = Members.enrol(tuple(sorted(setup.clients)), setup.entropy)
+        self._members = members = Members.enrol(
+            tuple(sorted(setup.clients)), setup.entropy, f"masked sums {setup.run.hex()} identity"
+        )
         unheld = frozenset({"opened"})  # which `blinded_input` makes, for this sum alone
         policy = Policy(min_cohort=rules.least, min_survivors=rules.floor, corrupt=rules.corrupt, unheld=unheld, dropped=dropped)
         self._enrolled = members.enrolled

@@ -33,7 +33,7 @@ class Clients:
         self._refuse = refuse
         self._question: PairQuestion | None = None
         self._embedded: dict[tuple[int, str], NDArray[np.float32]] = {}
-        members = Members.enrol(tuple(sorted(setup.clients)), setup.entropy)
+        members = Members.enrol(tuple(sorted(setup.clients)), setup.entropy, f"pairs {setup.run.hex()} identity")
         self.enrolled = members.enrolled
         nothing = PairPolicy(d=embedders.d, inputs=embedders.inputs, rows=embedders.rows, released=frozenset())
         self.parties: dict[int, Party] = {}
