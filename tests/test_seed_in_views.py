@@ -7,8 +7,10 @@ from cloister.crypto.entropy import OsEntropy, SimulatedEntropy
 from cloister.protocol import Encrypted, Masked, Permuted
 from cloister.protocol.answers import Assignment, Model, Weights
 from cloister.protocol.errors import ProtocolError
+from cloister.protocol.pairs.choices import PerClient
 from cloister.protocol.view import LocalWork, Setup
 
+from . import pairs_sample
 from .test_group_seed import KINDS
 
 MEMBERS, D = tuple(range(1, 9)), 24
@@ -84,3 +86,14 @@ def test_no_label_is_drawn_twice_in_a_round(protection):
     entropy = Labels()
     check_a_round(opened(protection, entropy=entropy), MEMBERS)
     assert len(set(entropy.drawn)) == len(entropy.drawn) > 8
+
+
+def test_the_seeds_of_sums_and_pairs_differ_and_no_label_of_either_is_the_others(monkeypatch):
+    entropy = Labels()
+    monkeypatch.setattr(pairs_sample, "SimulatedEntropy", lambda _: entropy)
+    view = pairs_sample.opened(Masked(floor=2, sketch=8))
+    answers = pairs_sample.ask(view, PerClient())
+    assert answers.accepts == pairs_sample.expected()
+    assert len(set(entropy.drawn)) == len(entropy.drawn)
+    sessions = {label.split()[2] for label in entropy.drawn if label.startswith("group seed ")}
+    assert len(sessions) == 2
