@@ -43,11 +43,12 @@ from cloister.protocol.masked.slots import COUNTING, Slots, Weighted
 from cloister.protocol.masked.sum import Members, Plan
 from cloister.protocol.masked.terms import Policy as SumPolicy
 from cloister.protocol.parts.charter import Charter, Numbers
-from cloister.protocol.parts.group_seed import agree
 from cloister.protocol.privacy.ledger import Ledger
 from cloister.protocol.receiver_opened.run import Cast, members_of, receiver_opened
 from cloister.protocol.receiver_opened.terms import PROTOCOL as OPENED
 from cloister.protocol.receiver_opened.terms import Opening, OpeningPolicy
+from cloister.protocol.seeding.group_seed import agree, session_of
+from cloister.protocol.seeding.messages import Advertise, Roster, SealedSeed, SeedQuorum, SeedTag
 from cloister.protocol.two_servers.asking import GramAnswered, SumAnswered
 from cloister.protocol.two_servers.questions import sum_question
 from cloister.protocol.two_servers.run import client_parties, collect, gram, helper_parties, max_bytes, sums
@@ -56,13 +57,10 @@ from cloister.protocol.view.answers import Assignment, Model, Weights
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.messages import (
-    Advertise,
     Envelope,
     Mean,
     OffsetSketched,
     Ready,
-    Roster,
-    SealedSeed,
     Task,
     Upload,
     decode,
@@ -128,14 +126,16 @@ MESSAGES = {
     "offset sketched": OffsetSketched(bytes(range(16))),
     "mean": Mean("root@3", floats([0.5])),
     "advertise": Advertise(bytes(range(32)), bytes(range(64))),
-    "roster": Roster((bytes(32), b"\x01" * 32), (bytes(64), b"\x01" * 64)),
-    "sealed seed": SealedSeed(5, bytes(32), bytes(64), bytes(48)),
+    "roster": Roster((1, 900), (bytes(96), b"\x01" * 96)),
+    "sealed seed": SealedSeed(5, 1, bytes(32), bytes(64), bytes(range(32)), bytes(48)),
+    "seed tag": SeedTag(bytes(range(32)), bytes(64)),
+    "seed quorum": SeedQuorum(bytes(range(32)), (1, 900), (bytes(64), b"\x01" * 64)),
     "ready": Ready(),
     "offer": Offer(*session_fields(CHOOSING).values(), ("community 1", "init"), (floats([1.0, -2.5]), floats([0.0, 0.5]))),
     "offer where clients own the models": Offer(*session_fields(CHOOSING).values(), ("community 1", "init"), ()),
     "choice": Choice(1),
 }
-TO_SERVER = (Upload, Advertise, SealedSeed, Ready, Choice)
+TO_SERVER = (Upload, Advertise, SealedSeed, SeedTag, Ready, Choice)
 
 
 def envelope(message):
@@ -192,66 +192,80 @@ def transcript(frames):
     return [{"kind": f.kind, "sender": f.sender, "receiver": f.receiver, "bytes": f.data} for f in frames]
 
 
-EXCHANGE = Session("group seed", bytes(range(16)), 0, "all", (1, 4, 6), 3)
+EXCHANGE = session_of("example", bytes(range(16)), (1, 4, 6))
 
 
-def play_exchange(tamper=None):
-    """The exchange with frame number `tamper[0]` replaced by the bytes `tamper[1]` (empty: dropped); returns seed, frames."""
-    frames = []
+def play_exchange(*tampers):
+    """The exchange with frames replaced by bytes (empty: dropped), each (number, bytes); how it ended, and its frames."""
+    frames, changed = [], dict(tampers)
 
     def tap(frame):
         frames.append(frame)
-        if tamper is None or frame.number != tamper[0]:
-            return [frame]
-        return [replace(frame, data=tamper[1])] if tamper[1] else []
+        data = changed.get(frame.number, frame.data)
+        return [replace(frame, data=data)] if data else []
 
-    return agree(EXCHANGE, ENTROPY, tap)[0], frames
+    return agree(EXCHANGE, ENTROPY, tap), frames
 
 
 def exchange():
-    seed, frames = play_exchange()
+    agreed, frames = play_exchange()
+    begins = f"group seed {EXCHANGE.digest.hex()}"
     return {
         "entropy_seed": SEED,
-        "labels": ["identity ID", "sealing key ID", "group seed"],
+        "labels": [f"{begins} {what} of client ID" for what in ("identity", "sealing key 1", "fresh secret 1")],
         "session": {**session_fields(EXCHANGE), "digest": EXCHANGE.digest},
         "frames": transcript(frames),
-        "seed": seed,
+        "secret": agreed.parties[1].state.secret,
+        "tag": decode(frames[-1].data, SERVER, LIMIT).message.tag,
+        "seed": agreed.seed,
     }
 
 
 def broken_exchanges():
-    """One replaced or dropped frame each; the exchange must then raise ProtocolError with this blame and reason."""
+    """Replaced or dropped frames. Says who holds the seed then, and what was refused, by whom to blame and why."""
     _, frames = play_exchange()
+    sent = [decode(f.data, f.sender, LIMIT) for f in frames]
 
     def changed(number, **parts):
-        sent = decode(frames[number].data, frames[number].sender, LIMIT)
-        return number, encode(replace(sent, message=replace(sent.message, **parts)))
+        return number, encode(replace(sent[number], message=replace(sent[number].message, **parts)))
 
     spy = b"\x09" + bytes(31)
     relayed = [f.number for f in frames if f.kind == "SealedSeed" and f.sender == SERVER]
-    roster = decode(frames[3].data, SERVER, LIMIT).message
-    sealed = decode(frames[relayed[1]].data, SERVER, LIMIT).message.sealed
+    tags = [f.number for f in frames if f.kind == "SeedTag"]
+    quorums = [f.number for f in frames if f.kind == "SeedQuorum"]
+    keys, quorum = sent[3].message.keys, sent[quorums[0]].message
     cases = {
-        "a lost key": (1, b""),
-        "a lost seal": (relayed[0], b""),
-        "a swapped key": changed(1, public=spy),
-        "a swapped key in the roster": changed(3, publics=(roster.publics[0], spy, roster.publics[2])),
-        "signatures in another order": changed(3, signatures=roster.signatures[::-1]),
-        "a roster too short": changed(3, publics=roster.publics[:2]),
-        "a seal for another member": changed(relayed[0], sealed=sealed),
-        "a changed seal": changed(relayed[0], sealed=bytes(48)),
-        "another leader's key": changed(relayed[0], public=spy),
-        "another session": (2, frames[2].data.replace(EXCHANGE.digest, SESSION.digest)),
+        "a lost key": [(1, b"")],
+        "a lost roster": [(3, b"")],
+        "a lost seal": [(relayed[0], b"")],
+        "a lost tag": [(tags[1], b"")],
+        "a lost quorum": [(quorums[2], b"")],
+        "a swapped key": [changed(1, public=spy)],
+        "a swapped key in the roster": [changed(3, keys=(keys[0], spy + keys[1][32:], keys[2]))],
+        "signatures in another order": [
+            changed(3, keys=tuple(k[:32] + other[32:] for k, other in zip(keys, keys[::-1], strict=True)))
+        ],
+        "a roster too short": [changed(3, members=(1,), keys=keys[:1])],
+        "a seal for another member": [changed(relayed[0], sealed=sent[relayed[1]].message.sealed)],
+        "a changed seal": [changed(relayed[0], sealed=bytes(48))],
+        "another leader's key": [changed(relayed[0], public=spy)],
+        "another tag on a seal": [changed(relayed[0], tag=bytes(32))],
+        "an unsigned tag": [changed(tags[1], tag=bytes(32))],
+        "a quorum of one": [changed(quorums[2], members=(1,), signatures=quorum.signatures[:1])],
+        "a quorum under other names": [changed(quorums[2], members=(1, 6))],
+        "another session": [(2, frames[2].data.replace(EXCHANGE.digest, SESSION.digest))],
+        "two lost keys": [(1, b""), (2, b"")],
     }
-    results = []
-    for name, (number, data) in cases.items():
-        try:
-            play_exchange((number, data))
-        except ProtocolError as error:
-            results.append({"name": name, "frame": number, "bytes": data, "blame": error.blame, "reason": error.reason})
-        else:
-            raise ValueError(f"{name} does not fail")
-    return results
+    return [{"name": name, "frames": [list(t) for t in tampers], **outcome(*tampers)} for name, tampers in cases.items()]
+
+
+def outcome(*tampers):
+    """How the exchange ends: its holders and faults, or for what it fails."""
+    try:
+        agreed, _ = play_exchange(*tampers)
+    except ProtocolError as error:
+        return {"holders": [], "faults": [[error.blame, error.reason]]}
+    return {"holders": list(agreed.holders), "faults": [[f.blame, f.reason] for f in agreed.network.faults]}
 
 
 def play_round(transform):

@@ -24,8 +24,9 @@ from cloister.protocol.masked.messages import (
     UnmaskRequest,
 )
 from cloister.protocol.pairs.messages import PairClouds, PairDistance, PairEdge, PairKey, PairOffer, SealedCloud, SealedEmbedding
+from cloister.protocol.seeding.messages import Advertise, Roster, SealedSeed, SeedQuorum, SeedTag
 from cloister.protocol.two_servers.slot_messages import SlotAnswer, SlotQuestion, SlotsAgreed
-from cloister.protocol.wire.messages import Advertise, Envelope, Mean, Roster, SealedSeed, Task, Upload, decode, encode
+from cloister.protocol.wire.messages import Envelope, Mean, Task, Upload, decode, encode
 from cloister.threat_models.peak_memory import forget_peak, peak_mb
 
 pytestmark = pytest.mark.sweeps
@@ -43,8 +44,10 @@ SEEDS = [
         (3, -1, Upload(bytes(range(40)), 2**40)),
         (-1, 3, Mean("root@3", bytes(range(40)))),
         (3, -1, Advertise(bytes(32), bytes(64))),
-        (-1, 3, Roster((bytes(32),) * 3, (bytes(64),) * 3)),
-        (3, -1, SealedSeed(4, bytes(32), bytes(64), bytes(48))),
+        (-1, 3, Roster((1, 3, 900), (bytes(96),) * 3)),
+        (3, -1, SealedSeed(4, 3, bytes(32), bytes(64), bytes(32), bytes(48))),
+        (3, -1, SeedTag(bytes(32), bytes(64))),
+        (-1, 3, SeedQuorum(bytes(32), (1, 3, 900), (bytes(64),) * 3)),
         (-1, 3, Offer("choosing", bytes(16), 3, "choice", (1, 3), 1, ("a", "b"), (bytes(range(16)), bytes(16)))),
         (3, -1, Choice(1)),
         (-1, 3, Proposal(*PROPOSED, 32, 9, 8, bytes(8), 16, 2, 2, bytes(32), bytes(32), bytes(32), bytes(24), 1)),

@@ -119,7 +119,7 @@ ENCRYPTED = [
 ]
 
 
-SEEDED = ("Advertise", "Roster", "SealedSeed")
+SEEDED = ("Advertise", "Roster", "SealedSeed", "SeedTag", "SeedQuorum")
 """Frames of the seed exchange, while a view opens."""
 
 

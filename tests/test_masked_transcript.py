@@ -23,8 +23,9 @@ from cloister.protocol.masked.terms import Policy, encode_weights, survivors_dig
 from cloister.protocol.masked.transcript import KEY, Transcript, log_of, restored, verify_transcript
 from cloister.protocol.parts.gate import Rules
 from cloister.protocol.parts.leverage import MOST_ROWS, span
-from cloister.protocol.view import LocalWork, Setup
 from cloister.protocol.view.answers import Assignment, Model, Sum, Weights
+from cloister.protocol.view.protection import Setup
+from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.messages import Envelope
 
 from .masked_sum_session import KINDS, MODEL, RUN, UNHELD, Play, changing, charter_of, losing, terms

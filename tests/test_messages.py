@@ -16,16 +16,14 @@ from cloister.protocol.choosing.messages import Choice, Offer
 from cloister.protocol.core.errors import ProtocolError
 from cloister.protocol.core.session import MAX_ID, MAX_ROSTER, SERVER, Session
 from cloister.protocol.masked.messages import MaskedInput
+from cloister.protocol.seeding.messages import Advertise, Roster, SealedSeed, SeedQuorum, SeedTag
 from cloister.protocol.wire import messages as messages_module
 from cloister.protocol.wire.messages import (
     MOST_SHARES,
-    Advertise,
     Declined,
     Envelope,
     Mean,
     Ready,
-    Roster,
-    SealedSeed,
     Task,
     Upload,
     decode,
@@ -61,11 +59,14 @@ tasks = st.builds(
     most=st.integers(0, MOST_SHARES),
     vector=floats,
 )
-rosters = st.integers(1, 5).flatmap(
-    lambda n: st.builds(
-        Roster, st.lists(octets[32], min_size=n, max_size=n).map(tuple), st.lists(octets[64], min_size=n, max_size=n).map(tuple)
-    )
-)
+octets |= {96: st.binary(min_size=96, max_size=96)}
+
+
+def one_each(size):
+    """Clients, and as many strings of bytes."""
+    return cohorts.flatmap(lambda found: st.tuples(st.just(found), st.tuples(*[octets[size]] * len(found))))
+
+
 offers = st.lists(st.tuples(text(256), some_floats), min_size=1, max_size=5).flatmap(
     lambda models: st.builds(
         Offer,
@@ -84,8 +85,10 @@ messages = {
     Upload: st.builds(Upload, some_floats, st.integers(1, 2**40)),
     Mean: st.builds(Mean, text(256), some_floats),
     Advertise: st.builds(Advertise, octets[32], octets[64]),
-    Roster: rosters,
-    SealedSeed: st.builds(SealedSeed, ids, octets[32], octets[64], octets[48]),
+    Roster: one_each(96).map(lambda both: Roster(*both)),
+    SealedSeed: st.builds(SealedSeed, ids, ids, octets[32], octets[64], octets[32], octets[48]),
+    SeedTag: st.builds(SeedTag, octets[32], octets[64]),
+    SeedQuorum: st.tuples(octets[32], one_each(64)).map(lambda both: SeedQuorum(both[0], *both[1])),
     Ready: st.just(Ready()),
     Declined: st.builds(Declined, text(200)),
     Offer: offers,
@@ -99,12 +102,14 @@ EXAMPLES = [
     Upload(bytes(12), 7),
     Mean("root@3", bytes(12)),
     Advertise(bytes(32), bytes(64)),
-    Roster((bytes(32),) * 2, (bytes(64),) * 2),
-    SealedSeed(4, bytes(32), bytes(64), bytes(48)),
+    Roster((1, 5), (bytes(96),) * 2),
+    SealedSeed(4, 2, bytes(32), bytes(64), bytes(32), bytes(48)),
     Ready(),
     Offer("choosing", bytes(16), 3, "choice", (1, 5, 9), 1, ("root@3", "init"), (bytes(8), bytes(8))),
     Choice(1),
     Declined("the vector is not finite"),
+    SeedTag(bytes(32), bytes(64)),
+    SeedQuorum(bytes(32), (1, 5), (bytes(64),) * 2),
 ]
 
 
@@ -143,7 +148,7 @@ def test_the_encoding_is_the_list_of_version_session_parties_kind_and_fields():
     for message in EXAMPLES:
         body = [list(v) if isinstance(v, tuple) else v for v in (getattr(message, f.name) for f in fields(message))]
         assert items_of(message) == [1, bytes(32), SERVER, LINK, message.kind, *body]
-    assert sorted(m.kind for m in EXAMPLES) == [1, 2, 3, 4, 5, 6, 7, 8, 9, 11]
+    assert sorted(m.kind for m in EXAMPLES) == [1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13]
 
 
 def test_known_bytes_of_an_upload():
@@ -153,7 +158,12 @@ def test_known_bytes_of_an_upload():
 
 
 def test_vectors_do_not_print():
-    for message in (TASK, Upload(b"\x11" * 8, 1), Mean("m", b"\x11" * 8), SealedSeed(1, bytes(32), bytes(64), b"\x11" * 48)):
+    for message in (
+        TASK,
+        Upload(b"\x11" * 8, 1),
+        Mean("m", b"\x11" * 8),
+        SealedSeed(1, 2, bytes(32), bytes(64), bytes(32), b"\x11" * 48),
+    ):
         assert "vector" not in repr(message)
         assert "x11" not in repr(message)
 
@@ -341,13 +351,18 @@ OUT_OF_RANGE = [
     *[(EXAMPLES[2], 6, v) for v in (b"", bytes(3), bytes(6))],
     *[(EXAMPLES[3], 5, v) for v in (b"", bytes(31), bytes(33))],
     *[(EXAMPLES[3], 6, v) for v in (b"", bytes(63), bytes(65))],
-    *[(EXAMPLES[4], 5, v) for v in ([], [bytes(31)], [bytes(32), bytes(33)], [1])],
-    *[(EXAMPLES[4], 6, v) for v in ([], [bytes(63)], [bytes(64), bytes(65)], [1])],
-    *[(EXAMPLES[5], 5, v) for v in (-1, MAX_ID + 1)],
+    *[(EXAMPLES[4], 5, v) for v in ([], [1], [5, 1], [1, 1], [-1, 5], [1, MAX_ID + 1], [1, 5, 9], [bytes(32)] * 2)],
+    *[(EXAMPLES[4], 6, v) for v in ([], [bytes(96)], [bytes(96), bytes(97)], [bytes(95)] * 2, [1, 2], [bytes(96)] * 3)],
+    *[(EXAMPLES[5], at, v) for at in (5, 6) for v in (-1, MAX_ID + 1)],
+    *[(EXAMPLES[5], at, v) for at in (7, 9) for v in (b"", bytes(31), bytes(33))],
+    *[(EXAMPLES[at], 5, v) for at in (10, 11) for v in (b"", bytes(31), bytes(33))],
+    *[(EXAMPLES[10], 6, v) for v in (b"", bytes(63), bytes(65))],
+    *[(EXAMPLES[11], 6, v) for v in ([], [1], [5, 1], [1, 1], [-1, 5], [1, 5, 9])],
+    *[(EXAMPLES[11], 7, v) for v in ([], [bytes(64)], [bytes(63)] * 2, [1, 2], [bytes(64)] * 3)],
     *[(EXAMPLES[7], 11, v) for v in ([], [""], [1], ["a"], ["a" * 257, "b"], ["a"] * 1025)],
     *[(EXAMPLES[7], 12, v) for v in ([b""], [bytes(8)], [bytes(8), bytes(3)], [bytes(8), 1], [bytes(8)] * 3)],
     *[(EXAMPLES[8], 5, v) for v in (-1, 1024)],
-    *[(EXAMPLES[5], 8, v) for v in (b"", bytes(47), bytes(49))],
+    *[(EXAMPLES[5], 10, v) for v in (b"", bytes(47), bytes(49))],
 ]
 
 

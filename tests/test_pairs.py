@@ -604,6 +604,8 @@ def test_whatever_is_lost_leaves_pairs_undecided_and_none_wrong(numbers, choice)
         "PairEdge",
         "Roster",
         "SealedSeed",
+        "SeedTag",
+        "SeedQuorum",
     )
     sides.network(view)._tap = lambda frame: [] if frame.kind in pair and frame.number - first - 8 in numbers else [frame]
     answers = ask(view, choice)

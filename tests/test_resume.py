@@ -297,7 +297,7 @@ def test_bytes_of_rounds_are_all_but_the_seed_exchange(algorithm: Algorithm, pro
     play(replace(SMALL, algorithm=algorithm, protection=protection, faults=tap, rounds=5), tmp_path)
     summary = json.loads((tmp_path / "summary.json").read_text())
     lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
-    exchange = ("Advertise", "Roster", "SealedSeed")
+    exchange = ("Advertise", "Roster", "SealedSeed", "SeedTag", "SeedQuorum")
     for key, server in (("bytes_up", False), ("bytes_down", True)):
         sizes = [(len(f.data), f.kind) for f in frames if (f.sender == -1) == server]
         assert summary[key] == sum(size for size, _ in sizes)

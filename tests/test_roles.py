@@ -13,7 +13,8 @@ from cloister.protocol.core.errors import ProtocolError
 from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.in_process import InProcess
 from cloister.protocol.drivers.roles import ENDS, Deadline, Learned, Party, Perform, Persist, Received, Send, Worked, mark_of
-from cloister.protocol.wire.messages import HEAD_BYTES, Advertise, Envelope, Mean, Ready, Task, Upload
+from cloister.protocol.seeding.messages import Advertise
+from cloister.protocol.wire.messages import HEAD_BYTES, Envelope, Mean, Ready, Task, Upload
 from cloister.protocol.work.uploads import (
     Collected,
     Collecting,

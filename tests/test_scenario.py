@@ -407,7 +407,7 @@ def test_traffic_is_the_bytes_of_the_frames(algorithm: Any, protection: Any) -> 
     assert traffic.messages == len(frames)
     assert traffic.bytes_up == sum(len(f.data) for f in frames if f.sender != -1)
     assert traffic.bytes_down == sum(len(f.data) for f in frames if f.sender == -1)
-    exchange = [f for f in frames if f.kind in ("Advertise", "Roster", "SealedSeed")]
+    exchange = [f for f in frames if f.kind in ("Advertise", "Roster", "SealedSeed", "SeedTag", "SeedQuorum")]
     assert bool(exchange) == isinstance(protection, Permuted)
 
 

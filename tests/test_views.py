@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.orthonormal import HadamardRotation, Permutation, SignedPermutation
 from cloister.protocol import Permuted, Plain
-from cloister.protocol.core.errors import ProtocolError, Refused
+from cloister.protocol.core.errors import Refused
 from cloister.protocol.parts.gate import Rules
 from cloister.protocol.uploaded.uploading import Uploads
 from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Weights
@@ -731,8 +731,3 @@ def test_whatever_the_network_does_an_answer_is_right_or_refused(protection, fat
                 assert len(updates.clients) < 2
             else:
                 check_sum(view, answer, dict.fromkeys(updates.clients, 1.0), round)
-
-
-def test_a_tap_on_the_seed_exchange_makes_opening_raise():
-    with pytest.raises(ProtocolError, match="group seed"):
-        open_view(Permuted(), tap=lambda f: [] if f.kind == "SealedSeed" and f.receiver == 4 else [f])

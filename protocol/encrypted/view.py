@@ -1,16 +1,14 @@
 """The view of encryption: which part answers what."""
 
 from ..choosing.choosing import Choosing
-from ..core.session import Session
 from ..parts.gate import Gate
-from ..parts.group_seed import PROTOCOL as SEED_EXCHANGE
-from ..parts.group_seed import agree
 from ..parts.held import Held, keeping_clients
 from ..parts.held_sums import HeldSums
 from ..parts.models import Models
 from ..parts.personal import Personal
 from ..parts.record import UNUSABLE, Record
 from ..parts.run import Harness, Run, network_of
+from ..seeding.group_seed import agree, session_of
 from ..view.protection import Setup
 from ..view.work import LocalWork
 from ..wire.messages import Task
@@ -31,10 +29,11 @@ class EncryptedView:
     """Answers sums by encrypted sums, and inner products by encrypted scores."""
 
     def __init__(self, setup: Setup, how: Encrypted) -> None:
-        d, clients = len(setup.initial), tuple(sorted(setup.clients))
-        seed, exchanged = agree(Session(SEED_EXCHANGE, setup.run, 0, "all", clients, len(clients)), setup.entropy, setup.tap)
+        d = len(setup.initial)
+        agreed = agree(session_of("encrypted", setup.run, setup.clients), setup.entropy, setup.tap, check=setup.verify)
+        seed = agreed.seed
         secret = SketchSecret(seed, SketchTerms(how.keys, setup.run, d, min(how.k, max(d // 2, 1))))
-        network = network_of(setup, before=exchanged)
+        network = network_of(setup, before=agreed.network)
         record = Record(network, how.rules, with_a_client=WITH_A_CLIENT)
         keeping = keeping_clients(setup, unfit_of(d), lambda task: (lambda: secret(b"")) if how.keys == "run" else None, None)
         openings = Openings()

@@ -62,7 +62,7 @@ class MaskedSessions:
     def __init__(self, run: Run, models: Models, held: Held, numbers: Numbers, dropped: float) -> None:
         setup, rules = run.setup, run.gate.rules
         self.dropped = dropped
-        self.members = Members.enrol(tuple(sorted(setup.clients)), setup.entropy)
+        self.members = Members.enrol(tuple(sorted(setup.clients)), setup.entropy, f"masked sums {setup.run.hex()} identity")
         self._run = run
         self._models = models
         self._held = held

@@ -34,9 +34,9 @@ class Members:
     enrolled: Mapping[int, bytes] = field(repr=False)
 
     @classmethod
-    def enrol(cls, clients: tuple[int, ...], entropy: Entropy) -> "Members":
-        """Fresh identities for all."""
-        identities = {i: Identity.from_secret(entropy.secret(f"identity {i}", 32)) for i in clients}
+    def enrol(cls, clients: tuple[int, ...], entropy: Entropy, label: str = "identity") -> "Members":
+        """Fresh identities for all. label: for what they are drawn; no two enrolments of a run share one."""
+        identities = {i: Identity.from_secret(entropy.secret(f"{label} {i}", 32)) for i in clients}
         return cls(identities, {i: identity.public for i, identity in identities.items()})
 
     def parties(

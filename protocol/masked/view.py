@@ -4,12 +4,9 @@ import math
 from collections.abc import Mapping
 
 from ..choosing.choosing import Choosing
-from ..core.session import Session
 from ..pairs.asking import AskingPairs
 from ..parts.charter import Numbers
 from ..parts.gate import Gate
-from ..parts.group_seed import PROTOCOL as SEED_EXCHANGE
-from ..parts.group_seed import agree
 from ..parts.held import Held, keeping_clients
 from ..parts.held_sums import HeldSums
 from ..parts.models import Models
@@ -20,6 +17,7 @@ from ..parts.run import Harness, Part, Run, anything, network_of
 from ..parts.sketches import Sketches
 from ..privacy.ledger import Ledger, Unit
 from ..receiver_opened.opening import OpenedTerms, ReceiverOpened
+from ..seeding.group_seed import agree, session_of
 from ..view.protection import Setup
 from ..view.work import LocalWork
 from ..wire.messages import Task
@@ -44,11 +42,11 @@ class MaskedView:
     def __init__(self, setup: Setup, how: Masked) -> None:
         d, clients = len(setup.initial), tuple(sorted(setup.clients))
         noisy = None if how.noise is None else NoisySums(Cohorts(how.noise, how.rules, how.dropped, d, how.ring_bits), clients)
-        seed, exchanged = agree(Session(SEED_EXCHANGE, setup.run, 0, "all", clients, len(clients)), setup.entropy, setup.tap)
+        agreed = agree(session_of("masked", setup.run, clients), setup.entropy, setup.tap, check=setup.verify)
         sketched = SketchTerms(how.keys, setup.run, d, min(how.sketch, max(d // 2, 1)), how.clip * math.sqrt(d))
-        secret = RatchetedKeys(seed, sketched) if how.keys == "session" else SketchSecret(seed, sketched)
+        secret = RatchetedKeys(agreed.seed, sketched) if how.keys == "session" else SketchSecret(agreed.seed, sketched)
 
-        network = network_of(setup, 4 * d, before=exchanged)
+        network = network_of(setup, 4 * d, before=agreed.network)
         record = Record(network, how.rules, with_a_client=WITH_A_CLIENT)
         gate = Gate(how.rules, same_clients=True, behind_offsets=how.keys == "session")
         keeping = keeping_clients(setup, unfit_of(how, d), lambda task: lambda: secret(task.session.digest), secret)

@@ -1,6 +1,6 @@
 """The clients of a run in one process: their roles, their computers and their privacy ledgers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -33,7 +33,7 @@ class Clients:
         self._refuse = refuse
         self._question: PairQuestion | None = None
         self._embedded: dict[tuple[int, str], NDArray[np.float32]] = {}
-        members = Members.enrol(tuple(sorted(setup.clients)), setup.entropy)
+        members = Members.enrol(tuple(sorted(setup.clients)), setup.entropy, f"pairs {setup.run.hex()} identity")
         self.enrolled = members.enrolled
         nothing = PairPolicy(d=embedders.d, inputs=embedders.inputs, rows=embedders.rows, released=frozenset())
         self.parties: dict[int, Party] = {}
@@ -52,10 +52,10 @@ class Clients:
         """The client's own embedding model from now on."""
         self.parties[client].state = replace(self.parties[client].state, weights=weights)
 
-    def share(self, group: bytes) -> None:
-        """All clients have agreed on a secret."""
-        for party in self.parties.values():
-            party.state = replace(party.state, group=group)
+    def share(self, group: bytes, holders: Iterable[int]) -> None:
+        """These clients have agreed on a secret; the others answer nothing that needs it."""
+        for i in holders:
+            self.parties[i].state = replace(self.parties[i].state, group=group)
 
     def end(self, clients: set[int]) -> None:
         """The sessions of these clients are over, and embeddings are forgotten."""

@@ -12,13 +12,12 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ..core.errors import Refused
-from ..core.session import SERVER, Session
+from ..core.session import SERVER
 from ..drivers.in_process import InProcess
 from ..drivers.roles import Party
-from ..parts.group_seed import PROTOCOL as SEED_EXCHANGE
-from ..parts.group_seed import agree
 from ..parts.record import Record
 from ..privacy.ledger import Ledger
+from ..seeding.group_seed import agree, session_of
 from ..view.protection import Setup
 from .by_pair import by_pair
 from .choices import Choice, Distances, PerPair, ServerSamples
@@ -112,10 +111,12 @@ class Pairs:
         """All clients of the run agree on one secret that the server lacks, once."""
         if self._group is not None:
             return
-        session = Session(SEED_EXCHANGE, self._setup.run, 0, "pairs", tuple(sorted(self.parties)), len(self.parties))
-        self._group, network = agree(session, self._setup.entropy, self._setup.tap)
-        self._clients.share(self._group)
+        session = session_of("pairs", self._setup.run, self.parties)
+        agreed = agree(session, self._setup.entropy, self._setup.tap, check=self._setup.verify)
+        self._group, network = agreed.seed, agreed.network
+        self._clients.share(self._group, agreed.holders)
         if count:
+            self._network.faults += network.faults
             self._network.add_costs(network)
             self._network.messages += network.messages
             self._network.bytes_up += network.bytes_up

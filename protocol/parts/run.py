@@ -67,6 +67,7 @@ def network_of(setup: Setup, *messages: int, before: InProcess | None = None) ->
     if before is not None:
         network.messages, network.bytes_up, network.bytes_down = before.messages, before.bytes_up, before.bytes_down
         network.add_costs(before)
+        network.faults += before.faults
     return network
 
 

@@ -10,9 +10,8 @@ from typing import Literal
 
 from ...crypto.orthonormal import Permutation, Transform
 from ...crypto.prg import derive_key
-from ..core.session import Session
 from ..parts.gate import Rules
-from ..parts.group_seed import PROTOCOL, agree
+from ..seeding.group_seed import agree, session_of
 from ..view.answers import Functionality
 from ..view.protection import Setup
 from .uploading import Answering
@@ -51,10 +50,10 @@ class Permuted:
         return frozenset(given)
 
     def open(self, setup: Setup, /) -> UploadView:
-        session = Session(PROTOCOL, setup.run, 0, "all", tuple(sorted(setup.clients)), len(setup.clients))
-        seed, network = agree(session, setup.entropy, setup.tap)
-        shared = SharedSecret(seed, setup.run, self.transform, self.keys, len(setup.initial))
-        with network.timed(*(session.roster if self.keys == "run" else ())):  # each client draws it for itself
+        session = session_of("permuted", setup.run, setup.clients)
+        agreed = agree(session, setup.entropy, setup.tap, check=setup.verify)
+        shared = SharedSecret(agreed.seed, setup.run, self.transform, self.keys, len(setup.initial))
+        with agreed.network.timed(*(session.roster if self.keys == "run" else ())):  # each client draws it for itself
             sample = shared(session.digest)
         how = Answering(
             owner="clients",
@@ -66,7 +65,7 @@ class Permuted:
             across_rounds=self.keys == "run",
             coordinatewise=self.transform.keeps_coordinates,
         )
-        return UploadView(setup, how, network)
+        return UploadView(setup, how, agreed.network)
 
 
 class SharedSecret:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from ...crypto.entropy import Entropy
+from ...crypto.identity import Verify, verify, verifying_once
 from ..core.errors import Refused
 from ..core.link import Tap
 from .answers import Functionality, Vector
@@ -47,6 +48,11 @@ class Setup:
     judge: Judgement | None = None
     embedders: Embedders | None = None
     checks_once: bool = True
+
+    @property
+    def verify(self) -> Verify:
+        """How clients check signatures."""
+        return verifying_once() if self.checks_once else verify
 
 
 def check_composition(

@@ -18,6 +18,7 @@ from ..encrypted.messages import EncryptedMessage
 from ..masked.messages import MaskedMessage
 from ..pairs.messages import PairMessage
 from ..receiver_opened.messages import ReceiverOpenedMessage
+from ..seeding.messages import SeedMessage
 from ..two_servers.messages import TwoServerMessage
 from ..two_servers.slot_messages import SlotMessage
 from .fields import DIGEST_BYTES, MOST_SAMPLES, SessionFields, integer, octets, text, words
@@ -96,52 +97,6 @@ class Mean:
 
 
 @dataclass(frozen=True, slots=True)
-class Advertise:
-    """Client to server: a one-session X25519 key, signed by the client's identity."""
-
-    kind: ClassVar[int] = 4
-    public: bytes
-    signature: bytes
-
-    def __post_init__(self) -> None:
-        octets(self.public, 32, 32, "public key")
-        octets(self.signature, 64, 64, "signature")
-
-
-@dataclass(frozen=True, slots=True)
-class Roster:
-    """Server to the leader: the keys and signatures that the clients advertised, in the order of the session's roster."""
-
-    kind: ClassVar[int] = 5
-    publics: tuple[bytes, ...]
-    signatures: tuple[bytes, ...]
-
-    def __post_init__(self) -> None:
-        for name, values, size in (("public keys", self.publics, 32), ("signatures", self.signatures, 64)):
-            if not isinstance(values, tuple) or not 0 < len(values) <= MAX_ROSTER:
-                raise ValueError(f"{name} are not a list")
-            for value in values:
-                octets(value, size, size, name)
-
-
-@dataclass(frozen=True, slots=True)
-class SealedSeed:
-    """Leader to one client, relayed by the server: the seed sealed to the client's key, with the leader's signed key."""
-
-    kind: ClassVar[int] = 6
-    member: int
-    public: bytes
-    signature: bytes
-    sealed: bytes = field(repr=False)
-
-    def __post_init__(self) -> None:
-        integer(self.member, 0, MAX_ID, "member")
-        octets(self.public, 32, 32, "public key")
-        octets(self.signature, 64, 64, "signature")
-        octets(self.sealed, 48, 48, "sealed seed")
-
-
-@dataclass(frozen=True, slots=True)
 class Ready:
     """Client to server: the work is done, and stays here."""
 
@@ -183,7 +138,7 @@ class Retain:
     made: the session's digest. handle: what it will be asked for, and discarded, by.
     """
 
-    kind: ClassVar[int] = 12
+    kind: ClassVar[int] = 14
     what: int
     made: bytes
     handle: str
@@ -198,7 +153,7 @@ class Retain:
 class Discard:
     """Server to client: forget what you retain under these handles."""
 
-    kind: ClassVar[int] = 13
+    kind: ClassVar[int] = 15
     handles: tuple[str, ...]
 
     def __post_init__(self) -> None:
@@ -212,14 +167,12 @@ Message = (
     Task
     | Upload
     | Mean
-    | Advertise
-    | Roster
-    | SealedSeed
     | Ready
     | Declined
     | OffsetSketched
     | Retain
     | Discard
+    | SeedMessage
     | ChoosingMessage
     | MaskedMessage
     | TwoServerMessage

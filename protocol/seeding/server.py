@@ -1,0 +1,243 @@
+"""The server's role in the seed exchange: it relays, keeps the time, and learns no secret. Spec: specs/group_seed.md.
+
+Phases: Gathering -> Sealing -> Open, or Failed. A deadline ends Gathering with those that are there. In Sealing one client after
+another is asked to seal to the rest, until most hold one seed. Open takes newcomers: holders are asked to seal it to them.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ...crypto.identity import BadSignature, Verify, verify
+from ..core.errors import ProtocolError
+from ..core.session import SERVER, Session
+from ..drivers.roles import Awaiting, Deadline, Effect, Event, Received, Send
+from ..wire.messages import Envelope
+from . import terms
+from .messages import Advertise, Roster, SealedSeed, SeedQuorum, SeedTag
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What the server knows from the start. enrolled: identities, newcomers' too; nobody else's keys are passed on."""
+
+    session: Session
+    enrolled: Mapping[int, bytes] = field(repr=False)
+    verify: Verify = field(default=verify, repr=False, compare=False)
+    digest: bytes = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "digest", self.session.digest)
+
+
+@dataclass(frozen=True, slots=True)
+class Gathering:
+    """Collects keys until the whole roster has advertised, or time is up."""
+
+    room: Room
+    heard: Mapping[int, Advertise] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Sealing:
+    """Waits for tags. asked: whom it asked for seals, in order. relayed: (sealer, member) of the seals that it passed on."""
+
+    room: Room
+    heard: Mapping[int, Advertise]
+    asked: tuple[int, ...]
+    tags: Mapping[int, SeedTag] = field(default_factory=dict)
+    relayed: frozenset[tuple[int, int]] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Most clients hold one seed. quorum: their signatures. holders: all that are known to hold it.
+
+    waiting: who advertised and is not known to hold it. asked: whom it asked to seal to each of those, `ATTEMPTS` at most.
+    led: whom it asked to seal to all before; what they still send is late and no fault.
+    """
+
+    room: Room
+    quorum: SeedQuorum
+    holders: frozenset[int]
+    waiting: Mapping[int, Advertise] = field(default_factory=dict)
+    asked: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    relayed: frozenset[tuple[int, int]] = frozenset()
+    led: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Too few hold one seed, and there is nobody else to ask. have: of so many clients it was known; need: the threshold."""
+
+    stage: str
+    have: int
+    need: int
+
+
+def gather(room: Room) -> Gathering:
+    """The server's first state. Raises ValueError for a threshold of no more than half of the roster."""
+    terms.check(room.session)
+    return Gathering(room)
+
+
+def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
+    """The server's role. Raises ProtocolError for what is not signed by whom it comes from, and for what was not asked."""
+    match state, event:
+        case Failed(), _:
+            return state, ()
+        case Gathering(), Received(Envelope(message=Advertise() as said, sender=client)):
+            heard = _hear(state.room, state.heard, client, said)
+            state = replace(state, heard=heard)
+            return _name(state) if heard.keys() >= set(state.room.session.roster) else (state, ())
+        case Gathering(), Deadline():
+            return _name(state)
+        case Sealing(), Received(Envelope(message=Advertise() as said, sender=client)):
+            return replace(state, heard=_hear(state.room, state.heard, client, said)), ()
+        case Sealing(), Received(Envelope(message=SealedSeed() as sealed, sender=client)):
+            known = sealed.member in state.heard and client in state.asked
+            return _relay(state, client, sealed, known, sealed.member not in state.tags)
+        case Sealing(), Received(Envelope(message=SeedTag() as tag, sender=client)):
+            return _count(state, client, tag)
+        case Sealing(), Deadline():
+            return _next(state)
+        case Open(), Received(Envelope(message=Advertise() as said, sender=client)):
+            _check_key(state.room, client, said)
+            if len(state.asked.get(client, ())) >= terms.ATTEMPTS:
+                raise ProtocolError("a client that was answered often enough", client)
+            return _ask(replace(state, waiting={**state.waiting, client: said}), [client])
+        case Open(), Received(Envelope(message=SealedSeed() as sealed, sender=client)):
+            wanted = sealed.member in state.waiting and sealed.tag == state.quorum.tag
+            known = client in (*state.led, *state.asked.get(sealed.member, ()))
+            state, passed = _relay(state, client, sealed, known, wanted)
+            return state, (*passed, *(_to(state.room, sealed.member, state.quorum) for _ in passed))
+        case Open(), Received(Envelope(message=SeedTag() as tag, sender=client)):
+            _check_tag(state.room, client, tag)
+            if tag.tag != state.quorum.tag:
+                return state, ()  # the seed of a leader that fell silent: it is waiting for the other one
+            rest = {i: said for i, said in state.waiting.items() if i != client}
+            return replace(state, holders=state.holders | {client}, waiting=rest), (_to(state.room, client, state.quorum),)
+        case Open(), Deadline():
+            return _ask(state, sorted(state.waiting))
+        case _, Received(envelope):
+            raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)
+        case _:
+            raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
+
+
+def _to(room: Room, client: int, message: Any) -> Send:
+    return Send(Envelope(room.digest, SERVER, client, message))
+
+
+def _request(room: Room, sealer: int, heard: Mapping[int, Advertise], members: Iterable[int]) -> Send:
+    members = tuple(sorted(members))
+    return _to(room, sealer, Roster(members, tuple(heard[i].public + heard[i].signature for i in members)))
+
+
+def _check_key(room: Room, client: int, said: Advertise) -> None:
+    try:
+        terms.check_key(room.enrolled, client, said, room.digest, room.verify)
+    except BadSignature:
+        raise ProtocolError("a key that is not signed by an enrolled client", client) from None
+
+
+def _check_tag(room: Room, client: int, said: SeedTag) -> None:
+    try:
+        terms.check_tag(room.enrolled, client, said, room.digest, room.verify)
+    except BadSignature:
+        raise ProtocolError("a tag that is not signed by an enrolled client", client) from None
+
+
+def _hear(room: Room, heard: Mapping[int, Advertise], client: int, said: Advertise) -> Mapping[int, Advertise]:
+    if client in heard:
+        raise ProtocolError("a second key", client)
+    _check_key(room, client, said)
+    return {**heard, client: said}
+
+
+def _relay(state: Any, client: int, sealed: SealedSeed, known: bool, wanted: bool) -> tuple[Any, tuple[Send, ...]]:
+    """Pass a seal on, one of each sealer to each member, unless the member holds the seed by now."""
+    if not known or sealed.sealer != client or (client, sealed.member) in state.relayed:
+        raise ProtocolError("a seal that was not asked for", client)
+    if not wanted:
+        return state, ()
+    return replace(state, relayed=state.relayed | {(client, sealed.member)}), (_to(state.room, sealed.member, sealed),)
+
+
+def _name(state: Gathering) -> tuple[Any, tuple[Effect, ...]]:
+    """Ask the lowest client of the roster that is there to lead; it draws the seed."""
+    session = state.room.session
+    there = sorted(state.heard.keys() & set(session.roster))
+    if len(there) < session.threshold:
+        return Failed("advertise", len(there), session.threshold), ()
+    request = _request(state.room, there[0], state.heard, state.heard)
+    return Sealing(state.room, state.heard, (there[0],)), (request, Awaiting("seal"))
+
+
+def _count(state: Sealing, client: int, tag: SeedTag) -> tuple[Any, tuple[Effect, ...]]:
+    if client not in state.heard or client in state.tags:
+        raise ProtocolError("a tag of a client that advertised no key, or a second one", client)
+    _check_tag(state.room, client, tag)
+    state = replace(state, tags={**state.tags, client: tag})
+    if len(state.tags) < len(state.heard) or len(supporters := _most(state)) < len(state.heard):
+        return state, ()
+    return _open(state, supporters)
+
+
+def _most(state: Sealing) -> frozenset[int]:
+    """The clients behind the tag that most of the roster signed; of several, behind that of the lowest client."""
+    behind: dict[bytes, set[int]] = {}
+    for client in sorted(state.tags):
+        behind.setdefault(state.tags[client].tag, set()).add(client)
+    roster = frozenset(state.room.session.roster)
+    return max((frozenset(clients) for clients in behind.values()), key=lambda c: len(c & roster), default=frozenset())
+
+
+def _next(state: Sealing) -> tuple[Any, tuple[Effect, ...]]:
+    """Time is up. If most hold one seed, open. Else ask a holder to seal to the rest, or another client to lead."""
+    session, heard = state.room.session, state.heard
+    roster, most = set(session.roster), _most(state)
+    have = len(most & roster)
+    if have >= session.threshold:
+        return _open(state, most)
+    silent = (heard.keys() & roster) - state.tags.keys()  # who signed a tag signs no other
+    holders, others = most - set(state.asked), silent - set(state.asked)
+    rescued = bool(holders) and have + len(silent) >= session.threshold
+    led = bool(others) and len(silent) >= session.threshold
+    if len(state.asked) >= terms.ATTEMPTS or not (rescued or led):
+        return Failed("seal", have, session.threshold), ()
+    sealer = min(holders if rescued else others)
+    request = _request(state.room, sealer, heard, heard.keys() - (most if rescued else {sealer}))
+    return replace(state, asked=(*state.asked, sealer)), (request, Awaiting("seal"))
+
+
+def _open(state: Sealing, supporters: frozenset[int]) -> tuple[Open, tuple[Effect, ...]]:
+    session = state.room.session
+    signers = tuple(sorted(supporters & set(session.roster)))[: session.threshold]
+    quorum = SeedQuorum(state.tags[signers[0]].tag, signers, tuple(state.tags[i].signature for i in signers))
+    waiting = {i: said for i, said in state.heard.items() if i not in supporters}
+    answered: dict[int, tuple[int, ...]] = dict.fromkeys(waiting, ())
+    for sealer, member in sorted(state.relayed):
+        if member in answered:
+            answered[member] += (sealer,)
+    opened = Open(state.room, quorum, supporters, waiting, answered, state.relayed, state.asked)
+    told = tuple(_to(state.room, i, quorum) for i in sorted(supporters))
+    opened, requests = _ask(opened, sorted(waiting))
+    return opened, (*told, *requests)
+
+
+def _ask(state: Open, newcomers: Iterable[int]) -> tuple[Open, tuple[Effect, ...]]:
+    """Ask for each newcomer the lowest holder that was not asked for it before; who was asked for often enough is given up."""
+    of: dict[int, list[int]] = defaultdict(list)
+    waiting, asked = dict(state.waiting), dict(state.asked)
+    for newcomer in newcomers:
+        before = asked.get(newcomer, ())
+        helpers = state.holders - {newcomer, *before}
+        if len(before) >= terms.ATTEMPTS or not helpers:
+            del waiting[newcomer]
+            continue
+        of[min(helpers)].append(newcomer)
+        asked[newcomer] = (*before, min(helpers))
+    requests = tuple(_request(state.room, helper, waiting, of[helper]) for helper in sorted(of))
+    return replace(state, waiting=waiting, asked=asked), (*requests, *([Awaiting("welcome")] if requests else []))
