@@ -15,7 +15,8 @@ from cloister.protocol.encrypted.client import client_step
 from cloister.protocol.encrypted.client_phases import SCORES, SKETCH, SUM, Idle, Policy
 from cloister.protocol.encrypted.keys import KeyName
 from cloister.protocol.encrypted.scaling import Weighting
-from cloister.protocol.wire.messages import Envelope, decode, encode
+from cloister.protocol.messages import MESSAGES, decode
+from cloister.protocol.wire.codec import Envelope, encode
 from cloister.protocol.work.sketch_keys import SketchSecret, SketchTerms
 
 RUN, SEED, D, K = bytes(range(16)), bytes(range(32)), 40, 16
@@ -44,7 +45,7 @@ class Play:
         self.sketch = SketchSecret(SEED, SketchTerms(keys, RUN, D, K))
         policy = Policy(cohort, cohort, keys, digits)
         self.parties = {i: Party(i, Idle(i, RUN, policy, SEED, self.sketch, D), client_step) for i in self.roster}
-        self.network = InProcess(tap, max_bytes=LIMIT, record=True)
+        self.network = InProcess(tap, kinds=MESSAGES, max_bytes=LIMIT, record=True)
         self.learned = {i: [] for i in self.roster}
         self.held = []
 

@@ -18,11 +18,13 @@ from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.roles import Deadline, Party, Perform, Received, Worked
 from cloister.protocol.masked.messages import Accepted, MaskedInput, MaskKeys, Reveal
 from cloister.protocol.masked.server import Advertising, server_step
-from cloister.protocol.masked.sum import Members, Plan, Policy, Summed, Terms, masked_sum
+from cloister.protocol.masked.sum import Plan, Policy, Summed, Terms, masked_sum, parties_of
 from cloister.protocol.masked.terms import encode_weights, survivors_digest
 from cloister.protocol.masked.transcript import Transcript
+from cloister.protocol.messages import decode
 from cloister.protocol.parts.charter import Charter, Numbers
-from cloister.protocol.wire.messages import Envelope, decode, encode
+from cloister.protocol.parts.members import Members
+from cloister.protocol.wire.codec import Envelope, encode
 
 SEED = 2020
 ENTROPY = SimulatedEntropy(SEED)
@@ -41,7 +43,7 @@ INPUTS = {i: np.array([i, 100 + i, 4000 - i], np.uint32) for i in ROSTER}
 
 
 def clients():
-    parties = MEMBERS.parties(CHARTER, MODEL, POLICY, ENTROPY)
+    parties = parties_of(MEMBERS, CHARTER, MODEL, POLICY, ENTROPY)
     for party in parties.values():
         party.state = replace(party.state, updates={UPDATE: SESSION.round})
     return parties

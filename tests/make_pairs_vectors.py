@@ -15,14 +15,15 @@ from cloister.crypto.prg import derive_key
 from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.in_process import InProcess
 from cloister.protocol.drivers.roles import Party
-from cloister.protocol.pairs.client import KEY, Peer, peer_step
+from cloister.protocol.messages import MESSAGES, decode
+from cloister.protocol.pairs.client import Peer, peer_step
 from cloister.protocol.pairs.messages import PairKey
 from cloister.protocol.pairs.policy import PairPolicy
 from cloister.protocol.pairs.projection import drawn
 from cloister.protocol.pairs.question import Released, Reported
 from cloister.protocol.pairs.server import Paired, Pairing, offer, server_step
-from cloister.protocol.pairs.terms import ONCE, PROTOCOL, PairTerms
-from cloister.protocol.wire.messages import Envelope, decode, encode
+from cloister.protocol.pairs.terms import KEY, ONCE, PROTOCOL, PairTerms
+from cloister.protocol.wire.codec import Envelope, encode
 
 SEED = 2025
 ENTROPY = SimulatedEntropy(SEED)
@@ -65,7 +66,7 @@ def play_pair(terms, tamper=None):
             return [frame]
         return [replace(frame, data=tamper[1])] if tamper[1] else []
 
-    network = InProcess(tap, max_bytes=LIMIT, record=True)
+    network = InProcess(tap, kinds=MESSAGES, max_bytes=LIMIT, record=True)
     server = Party(SERVER, Pairing(terms, enrolled), server_step)
     opening = ((SERVER, effect) for effect in offer(terms))
     network.run(parties, {terms.session.digest: server}, opening, lambda _: iter(()), lambda *_: None)

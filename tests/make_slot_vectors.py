@@ -14,13 +14,14 @@ from cloister.protocol.core.session import SECOND_SERVER, SERVER, Session
 from cloister.protocol.drivers.in_process import InProcess
 from cloister.protocol.drivers.roles import Worked
 from cloister.protocol.encrypted.slots import EncryptedSlots
+from cloister.protocol.messages import MESSAGES, decode
 from cloister.protocol.two_servers.questions import slot_question
 from cloister.protocol.two_servers.run import client_parties, collect, helper_parties, max_bytes, slot_sums
 from cloister.protocol.two_servers.slot_sums import SlotsAnswered
 from cloister.protocol.two_servers.slot_terms import SharedSlots
 from cloister.protocol.two_servers.terms import Terms
 from cloister.protocol.view.work import LocalWork
-from cloister.protocol.wire.messages import decode, encode
+from cloister.protocol.wire.codec import encode
 from cloister.protocol.work.uploads import Policy
 
 SEED = 2020
@@ -40,7 +41,7 @@ def work(client):
 def play(tap=None):
     """What was collected, the answer and the network."""
     terms, policy = Terms(2, 2, 8.0, 2), Policy()
-    network = InProcess(tap, max_bytes=max_bytes(SLOTS.terms, 0) + 256 * 4, record=True)
+    network = InProcess(tap, kinds=MESSAGES, max_bytes=max_bytes(SLOTS.terms, 0) + 256 * 4, record=True)
     parties = client_parties(SESSION.roster, SESSION.run, terms, policy, ENTROPY)
     parties |= helper_parties(SESSION.run, terms, policy, ENTROPY)
 

@@ -39,14 +39,17 @@ from cloister.protocol.encrypted.messages import (
     SumOpened,
 )
 from cloister.protocol.masked.gaussian import PAPER_BETA, DistributedGaussian, reserve
+from cloister.protocol.masked.receiver_opened.run import Cast, members_of, receiver_opened
+from cloister.protocol.masked.receiver_opened.terms import PROTOCOL as OPENED
+from cloister.protocol.masked.receiver_opened.terms import Opening, OpeningPolicy
 from cloister.protocol.masked.slots import COUNTING, Slots, Weighted
-from cloister.protocol.masked.sum import Members, Plan
+from cloister.protocol.masked.sum import Plan, parties_of
 from cloister.protocol.masked.terms import Policy as SumPolicy
+from cloister.protocol.messages import MESSAGES as KINDS
+from cloister.protocol.messages import decode
 from cloister.protocol.parts.charter import Charter, Numbers
+from cloister.protocol.parts.members import Members
 from cloister.protocol.privacy.ledger import Ledger
-from cloister.protocol.receiver_opened.run import Cast, members_of, receiver_opened
-from cloister.protocol.receiver_opened.terms import PROTOCOL as OPENED
-from cloister.protocol.receiver_opened.terms import Opening, OpeningPolicy
 from cloister.protocol.seeding.group_seed import agree, session_of
 from cloister.protocol.seeding.messages import Advertise, Roster, SealedSeed, SeedQuorum, SeedTag
 from cloister.protocol.two_servers.asking import GramAnswered, SumAnswered
@@ -56,16 +59,8 @@ from cloister.protocol.two_servers.terms import Terms
 from cloister.protocol.view.answers import Assignment, Model, Weights
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
-from cloister.protocol.wire.messages import (
-    Envelope,
-    Mean,
-    OffsetSketched,
-    Ready,
-    Task,
-    Upload,
-    decode,
-    encode,
-)
+from cloister.protocol.wire.codec import Envelope, encode
+from cloister.protocol.wire.messages import Mean, OffsetSketched, Ready, Task, Upload
 from cloister.protocol.work.sketch_keys import RatchetedKeys, SketchSecret, SketchTerms
 from cloister.protocol.work.uploads import Policy
 
@@ -318,7 +313,7 @@ def play_two_servers(length, width, tap=None):
     """Uploads, a Gram question and a sum with weights 1, -1, 1; returns terms, updates, answers, network."""
     terms = Terms(length, width, 8.0, 3)
     updates = {i: np.array([(i + k) % 5 / 4 for k in range(length)], np.float32) for i in TWO_SERVERS.roster}
-    network = InProcess(tap, max_bytes=max_bytes(terms, 3), record=True)
+    network = InProcess(tap, kinds=KINDS, max_bytes=max_bytes(terms, 3), record=True)
     parties = client_parties(TWO_SERVERS.roster, TWO_SERVERS.run, terms, Policy(), ENTROPY)
     parties |= helper_parties(TWO_SERVERS.run, terms, Policy(), ENTROPY)
 
@@ -561,7 +556,7 @@ def play_opening(opening, tamper=None):
     sums = SumPolicy(unheld=frozenset({"opened"}))
     numbers = Numbers(opening.d, opening.ring_bits, opening.clip, 1, sums.rules)
     charter = Charter(opening.session.run, opening.model, numbers, None, identities.enrolled)
-    parties = identities.parties(charter, opening.model, sums, ENTROPY)
+    parties = parties_of(identities, charter, opening.model, sums, ENTROPY)
 
     def tap(frame):
         if frame.kind not in ("OpeningOffer", "ReceiverKey", "SenderKey", "OpenedTotal"):

@@ -6,9 +6,11 @@ import numpy as np
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol.core.session import Session
-from cloister.protocol.masked.sum import Members, Plan, Policy, Summed, Terms, masked_sum
+from cloister.protocol.masked.sum import Plan, Policy, Summed, Terms, masked_sum, parties_of
+from cloister.protocol.messages import decode
 from cloister.protocol.parts.charter import Charter, Numbers
-from cloister.protocol.wire.messages import Envelope, decode, encode
+from cloister.protocol.parts.members import Members
+from cloister.protocol.wire.codec import Envelope, encode
 
 RUN, MODEL = bytes(range(16)), bytes(range(32))
 KINDS = ("MaskKeys", "SealedShares", "Accepted", "MaskedInput", "SurvivorSignature", "Reveal")
@@ -42,7 +44,7 @@ class Play:
         self.entropy = SimulatedEntropy(seed)
         self.members = Members.enrol(self.roster, self.entropy)
         self.charter = charter_of(self.members.enrolled, policy, **(charter or {}))
-        self.parties = self.members.parties(self.charter, MODEL, policy, self.entropy)
+        self.parties = parties_of(self.members, self.charter, MODEL, policy, self.entropy)
         self.session = Session("masked sum/update", RUN, round, "root", self.roster, threshold)
         self.terms = terms(n, **changes)
         self.plan = Plan.of(self.session, self.terms, self.charter)

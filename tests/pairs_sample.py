@@ -12,6 +12,7 @@ from cloister.protocol.core.link import Frame
 from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.in_process import InProcess
 from cloister.protocol.drivers.roles import Party
+from cloister.protocol.messages import MESSAGES, decode
 from cloister.protocol.pairs.client import Peer, peer_step
 from cloister.protocol.pairs.noise import Noise
 from cloister.protocol.pairs.policy import policy_of
@@ -21,7 +22,7 @@ from cloister.protocol.pairs.terms import terms_of
 from cloister.protocol.view.answers import Assignment, Model
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
-from cloister.protocol.wire.messages import decode, encode
+from cloister.protocol.wire.codec import encode
 
 RUN = bytes(range(16))
 D, ROWS, MODEL, WEIGHTS = 24, 12, 40, 30
@@ -142,7 +143,7 @@ def play(choice, tap=None, policy=None, change=lambda parties: None):
     """One pair from offer to deadline: the server's end, the clients' parties, and the network."""
     terms, parties, identities = two(choice, policy=policy)
     change(parties)
-    network = InProcess(tap, max_bytes=LIMIT, record=True)
+    network = InProcess(tap, kinds=MESSAGES, max_bytes=LIMIT, record=True)
     server = Party(SERVER, Pairing(terms, {i: k.public for i, k in identities.items()}), server_step)
     opening = ((SERVER, effect) for effect in offer(terms))
     network.run(parties, {terms.session.digest: server}, opening, lambda _: iter(()), lambda *_: None)

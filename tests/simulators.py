@@ -27,7 +27,7 @@ from cloister.crypto.shamir import MaskKeyShare, SelfSeedShare, combine
 from cloister.protocol.core.session import SERVER
 from cloister.protocol.masked.messages import MaskedInput, MaskKeys, MaskWith, Reveal, SealedShares
 from cloister.protocol.masked.terms import Dealt, sign_of
-from cloister.protocol.wire.messages import decode
+from cloister.protocol.messages import decode
 
 from .masked_sum_session import Play, losing
 

@@ -28,10 +28,11 @@ from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.core.link import Frame
 from cloister.protocol.drivers.dropouts import Dropouts
+from cloister.protocol.messages import decode
 from cloister.protocol.view.answers import Model
 from cloister.protocol.view.protection import Protection, Setup
 from cloister.protocol.view.work import LocalWork
-from cloister.protocol.wire.messages import decode, encode
+from cloister.protocol.wire.codec import encode
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.membership import Fixed
 from cloister.threat_models.simple_attacks import MinusGradient

@@ -15,10 +15,12 @@ from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol import Masked, Plain, TwoServer
 from cloister.protocol.core.link import Frame
 from cloister.protocol.core.session import SERVER
+from cloister.protocol.messages import decode
 from cloister.protocol.view.answers import Assignment, Model, Sum, Weights
 from cloister.protocol.view.protection import Protection, Setup
 from cloister.protocol.view.work import LocalJob, LocalWork
-from cloister.protocol.wire.messages import Task, decode, encode
+from cloister.protocol.wire.codec import encode
+from cloister.protocol.wire.messages import Task
 
 CLIENTS, D = tuple(range(9)), 12
 INITIAL = np.full(D, 0.5, np.float32)

@@ -13,10 +13,11 @@ from cloister.protocol.choosing.roles import Asked, Asking, ChoosingPolicy, Idle
 from cloister.protocol.core.errors import ProtocolError, Refused
 from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.roles import Deadline, Judge, Judged, Party, Persist, Received, Send
+from cloister.protocol.messages import decode
 from cloister.protocol.view.answers import Assignment, Functionality, Model, Sum, Weights
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
-from cloister.protocol.wire.messages import Envelope, decode, encode
+from cloister.protocol.wire.codec import Envelope, encode
 
 RUN = bytes(range(16))
 S = Session("choosing", RUN, 3, "choice", (1, 5, 9), 1)

@@ -31,6 +31,7 @@ from cloister.protocol.core.link import Frame
 from cloister.protocol.core.session import SERVER
 from cloister.protocol.drivers.dropouts import Dropouts
 from cloister.protocol.drivers.in_process import InProcess
+from cloister.protocol.messages import MESSAGES
 from cloister.protocol.pairs.choices import DISTANCES, ONE_RELEASE, PER_PAIR, PUBLIC, ServerSamples
 from cloister.protocol.view.answers import Cost, Functionality
 from cloister.protocol.view.asks import ServerView
@@ -283,14 +284,14 @@ def burn(seconds: float) -> None:
 
 
 def test_what_runs_for_several_is_counted_for_each() -> None:
-    network = InProcess(max_bytes=1)
+    network = InProcess(kinds=MESSAGES, max_bytes=1)
     with network.timed(3, SERVER):
         burn(0.02)
     with network.timed(3):
         burn(0.01)
     assert network.cpu_seconds[SERVER] >= 0.02
     assert network.cpu_seconds[3] >= network.cpu_seconds[SERVER] + 0.01
-    earlier = InProcess(max_bytes=1)
+    earlier = InProcess(kinds=MESSAGES, max_bytes=1)
     with earlier.timed(4):
         burn(0.01)
     network.add_costs(earlier)

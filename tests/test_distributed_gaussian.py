@@ -18,8 +18,9 @@ from cloister.protocol.core.session import Session
 from cloister.protocol.masked.gaussian import PAPER_BETA, DistributedGaussian, decode, reserve, rotation
 from cloister.protocol.masked.gaussian_solver import Target, solve
 from cloister.protocol.masked.server import Failed, Summed
-from cloister.protocol.masked.sum import Members, Plan, masked_sum
+from cloister.protocol.masked.sum import Plan, masked_sum, parties_of
 from cloister.protocol.masked.terms import Policy
+from cloister.protocol.parts.members import Members
 from cloister.protocol.privacy.ledger import BudgetExceeded, Ledger
 
 from .masked_sum_session import MODEL, RUN, charter_of, losing, terms
@@ -320,7 +321,7 @@ def play(parameters, vectors, threshold, tap=None, corrupt=()):
             return np.append(np.full(parameters.padded, grid.half, np.uint32), np.uint32(1))
         return places[i].encode(vectors[i], entropy)
 
-    end, network = masked_sum(plan, members.parties(charter, MODEL, policy, entropy), send, tap)
+    end, network = masked_sum(plan, parties_of(members, charter, MODEL, policy, entropy), send, tap)
     assert not network.faults
     return end, places
 

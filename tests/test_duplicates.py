@@ -12,10 +12,12 @@ from cloister.protocol.core.errors import ProtocolError
 from cloister.protocol.core.session import SERVER
 from cloister.protocol.drivers.in_process import InProcess
 from cloister.protocol.drivers.roles import FRAMES, SESSIONS, Party, Received, Send
+from cloister.protocol.messages import MESSAGES
 from cloister.protocol.view.answers import Assignment, Model, Weights
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
-from cloister.protocol.wire.messages import Envelope, Mean, Ready
+from cloister.protocol.wire.codec import Envelope
+from cloister.protocol.wire.messages import Mean, Ready
 
 from . import sides
 from .masked_sum_session import Play as MaskedPlay
@@ -145,7 +147,7 @@ def test_a_party_remembers_no_more_than_a_bounded_part_of_what_it_took():
 
 
 def test_what_arrives_for_a_session_that_is_over_is_old_and_for_one_that_never_was_a_fault():
-    network = InProcess(max_bytes=1 << 16)
+    network = InProcess(kinds=MESSAGES, max_bytes=1 << 16)
     server = Party(SERVER, 0, lambda state, event: (state, ()))
     ready = Envelope(bytes(32), 1, SERVER, Ready())
     clients = {1: Party(1, 0, lambda state, event: (state, ()))}

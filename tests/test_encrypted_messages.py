@@ -36,8 +36,9 @@ from cloister.protocol.encrypted.messages import (
     SumOpened,
     products_of,
 )
+from cloister.protocol.messages import decode
 from cloister.protocol.wire import messages as messages_module
-from cloister.protocol.wire.messages import Envelope, decode, encode
+from cloister.protocol.wire.codec import Envelope, encode
 
 FOLDER = Path(__file__).parent / "vectors" / "encrypted" / "v1"
 LIMIT = 1 << 20

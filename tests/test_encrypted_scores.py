@@ -36,7 +36,8 @@ from cloister.protocol.encrypted.scaling import (
     unsummable,
 )
 from cloister.protocol.encrypted.scores import Collected, Compared, comparison, server_step
-from cloister.protocol.wire.messages import Envelope, decode
+from cloister.protocol.messages import decode
+from cloister.protocol.wire.codec import Envelope
 
 from .encrypted_session import D, K, Play, changing, losing, made_once, secrets_in
 

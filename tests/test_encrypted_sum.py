@@ -18,7 +18,8 @@ from cloister.protocol.encrypted.keys import Failed, Keyed, KeyName, hash_of, of
 from cloister.protocol.encrypted.messages import EncryptedInput, EncryptedSum, EncryptedSumRequest, KeyRequest, SumOpened
 from cloister.protocol.encrypted.scaling import SCALE, Weighting, mean_error, sum_tolerance
 from cloister.protocol.encrypted.sum import Adding, Summed, server_step
-from cloister.protocol.wire.messages import Envelope, decode
+from cloister.protocol.messages import decode
+from cloister.protocol.wire.codec import Envelope
 
 from .encrypted_session import RUN, SEED, D, Play, another_key, changing, losing, made_once, secrets_in
 

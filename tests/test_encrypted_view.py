@@ -20,12 +20,12 @@ from cloister.protocol.drivers.dropouts import Dropouts
 from cloister.protocol.encrypted import client as encrypted_client
 from cloister.protocol.encrypted.holders import Holders
 from cloister.protocol.encrypted.similarities import EncryptedSimilarities
+from cloister.protocol.messages import decode
 from cloister.protocol.parts.gate import Rules
 from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Sum, Weights
 from cloister.protocol.view.disclosure import totals
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
-from cloister.protocol.wire.messages import decode
 
 from . import sides
 from .encrypted_session import made_once, reachable, secrets_in

@@ -13,7 +13,8 @@ from cloister.protocol.core.session import SERVER
 from cloister.protocol.drivers.roles import Received
 from cloister.protocol.masked.client import client_step
 from cloister.protocol.masked.server import Failed, server_step
-from cloister.protocol.wire.messages import decode, encode
+from cloister.protocol.messages import decode
+from cloister.protocol.wire.codec import encode
 
 from .masked_sum_session import Play
 from .test_fuzz_messages import mutate

@@ -23,10 +23,12 @@ from cloister.protocol.masked.messages import (
     SurvivorSignature,
     UnmaskRequest,
 )
+from cloister.protocol.messages import decode
 from cloister.protocol.pairs.messages import PairClouds, PairDistance, PairEdge, PairKey, PairOffer, SealedCloud, SealedEmbedding
 from cloister.protocol.seeding.messages import Advertise, Roster, SealedSeed, SeedQuorum, SeedTag
 from cloister.protocol.two_servers.slot_messages import SlotAnswer, SlotQuestion, SlotsAgreed
-from cloister.protocol.wire.messages import Envelope, Mean, Task, Upload, decode, encode
+from cloister.protocol.wire.codec import Envelope, encode
+from cloister.protocol.wire.messages import Mean, Task, Upload
 from cloister.threat_models.peak_memory import forget_peak, peak_mb
 
 pytestmark = pytest.mark.sweeps

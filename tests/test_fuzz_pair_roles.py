@@ -11,10 +11,11 @@ from cloister.protocol.core.errors import ProtocolError
 from cloister.protocol.core.session import SERVER
 from cloister.protocol.drivers.in_process import InProcess
 from cloister.protocol.drivers.roles import Party, Received
+from cloister.protocol.messages import MESSAGES, decode
 from cloister.protocol.pairs.choices import DISTANCES, ONE_RELEASE, PER_PAIR, PUBLIC
 from cloister.protocol.pairs.client import peer_step
 from cloister.protocol.pairs.server import Pairing, offer, server_step, tell
-from cloister.protocol.wire.messages import decode, encode
+from cloister.protocol.wire.codec import encode
 
 from .pairs_sample import all_pairs, ask, expected, opened, two
 from .test_fuzz_masked_roles import other
@@ -39,7 +40,7 @@ def situations():
             found.append((party.state, server_step if frame.receiver == SERVER else peer_step, frame))
             return [frame]
 
-        network = InProcess(tap, max_bytes=LIMIT)
+        network = InProcess(tap, kinds=MESSAGES, max_bytes=LIMIT)
         for opening, sessions in ((offer(terms), {terms.session.digest: server}), (tell(terms, True), {})):
             network.run(parties, sessions, ((SERVER, e) for e in opening), lambda _: iter(()), lambda *_: None)
     return found

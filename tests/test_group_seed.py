@@ -14,12 +14,14 @@ from cloister.protocol.core.errors import ProtocolError
 from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.in_process import InProcess
 from cloister.protocol.drivers.roles import Awaiting, Deadline, Party, Persist, Received, Send
+from cloister.protocol.messages import MESSAGES, decode
 from cloister.protocol.seeding import terms
 from cloister.protocol.seeding.client import Holding, Member, Seeded, Waiting, client_step, join
 from cloister.protocol.seeding.group_seed import PROTOCOL, agree, session_of, welcome
 from cloister.protocol.seeding.messages import Advertise, Roster, SealedSeed, SeedQuorum, SeedTag
 from cloister.protocol.seeding.server import Failed, Gathering, Open, Room, Sealing, gather, server_step
-from cloister.protocol.wire.messages import Envelope, Task, decode, encode
+from cloister.protocol.wire.codec import Envelope, encode
+from cloister.protocol.wire.messages import Task
 
 LIMIT = 1 << 20
 ENTROPY = SimulatedEntropy(11)
@@ -52,7 +54,7 @@ class Exchange:
 
     def __init__(self, tap=None, of=None, keys=50, clients=None):
         self.of = of = session() if of is None else of
-        self.network = InProcess(tap, max_bytes=LIMIT, record=True)
+        self.network = InProcess(tap, kinds=MESSAGES, max_bytes=LIMIT, record=True)
         self.parties = {}
         self.relay = Party(SERVER, gather(Room(of, ENROLLED)), server_step)
         self.join(of.roster if clients is None else clients, keys)

@@ -7,8 +7,8 @@ from itertools import combinations_with_replacement, product
 import pytest
 
 from cloister.protocol import Encrypted, Masked, Plain
+from cloister.protocol.masked.receiver_opened.opening import ReceiverOpened
 from cloister.protocol.parts.personal import Personal
-from cloister.protocol.receiver_opened.opening import ReceiverOpened
 from cloister.protocol.view.answers import BelowFloor, Sum
 
 from . import sides

@@ -11,7 +11,7 @@ CLIENTS = (
     "cloister.protocol.masked.member",
     "cloister.protocol.two_servers.upload",
     "cloister.protocol.encrypted.client",
-    "cloister.protocol.receiver_opened.client",
+    "cloister.protocol.masked.receiver_opened.client",
     "cloister.protocol.choosing.roles",
 )
 

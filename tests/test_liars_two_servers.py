@@ -13,11 +13,11 @@ from cloister.fl.robust.krum import MultiKrum
 from cloister.fl.simulation import Simulation
 from cloister.protocol import Encrypted, Masked, Plain, TwoServer
 from cloister.protocol.core.link import Frame
+from cloister.protocol.messages import decode
 from cloister.protocol.two_servers.messages import Coin, Opening
 from cloister.protocol.two_servers.questions import projection_key
 from cloister.protocol.two_servers.sharing import Sharing
 from cloister.protocol.view.protection import Protection
-from cloister.protocol.wire.messages import decode
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.attack import LoneAttack
 from cloister.threat_models.liars import KernelPoison, kernel_poison

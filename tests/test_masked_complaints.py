@@ -11,7 +11,7 @@ from cloister.protocol.masked.client_phases import Checked, Working
 from cloister.protocol.masked.graph import solve
 from cloister.protocol.masked.messages import Accepted, MaskWith
 from cloister.protocol.masked.server import Failed
-from cloister.protocol.wire.messages import Envelope
+from cloister.protocol.wire.codec import Envelope
 
 from .masked_sum_session import KINDS, Play, changing, flipped, losing
 from .test_masked_sum_attacks import Stage

@@ -17,6 +17,7 @@ from cloister.protocol.masked.server import Failed, Summed, server_step
 from cloister.protocol.masked.server_phases import Summing
 from cloister.protocol.masked.sum import max_bytes
 from cloister.protocol.masked.terms import Plan
+from cloister.protocol.messages import MESSAGES
 
 from .masked_sum_session import Play
 
@@ -283,7 +284,7 @@ def test_the_driver_stores_it_and_a_server_goes_on_from_what_was_stored():
     play = Play(4)
     state, opening = start(play.plan)
     server = Party(SERVER, state, journalled_step)
-    network = InProcess(max_bytes=max_bytes(play.terms))
+    network = InProcess(kinds=MESSAGES, max_bytes=max_bytes(play.terms))
     work = lambda tasks: ((client, Worked(play.vectors[client], 0)) for client, _ in tasks)  # noqa: E731
     network.run(play.parties, {play.session.digest: server}, ((SERVER, e) for e in opening), work, lambda *_: None)
     journal = {key: value for (party, key), value in network.persisted.items() if party == SERVER}

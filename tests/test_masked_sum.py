@@ -25,7 +25,8 @@ from cloister.protocol.masked.messages import MaskedMessage
 from cloister.protocol.masked.server import Advertising, Failed, Summed, propose, server_step
 from cloister.protocol.masked.sum import Plan, max_bytes
 from cloister.protocol.masked.terms import sign_of
-from cloister.protocol.wire.messages import decode, encode
+from cloister.protocol.messages import MESSAGES, decode
+from cloister.protocol.wire.codec import encode
 
 from .masked_sum_session import KINDS, LOOSE, Play, losing, terms
 
@@ -195,7 +196,7 @@ def test_clusters_have_a_session_each_and_do_not_touch():
         session = replace(whole.session, cluster=name, roster=roster)
         parts.append(Plan.of(session, terms(2), whole.charter))
     servers = {plan.session.digest: Party(SERVER, Advertising(plan), server_step) for plan in parts}
-    network = InProcess(max_bytes=max_bytes(whole.terms))
+    network = InProcess(kinds=MESSAGES, max_bytes=max_bytes(whole.terms))
     opening = [(SERVER, send) for plan in parts for send in propose(plan)]
     network.run(
         whole.parties, servers, opening, lambda tasks: ((i, Worked(whole.vectors[i], 0)) for i, _ in tasks), lambda *_: None

@@ -28,7 +28,8 @@ from cloister.protocol.masked.messages import (
 from cloister.protocol.masked.server import Advertising, Failed, Summed, propose, server_step
 from cloister.protocol.masked.sum import Plan, Policy
 from cloister.protocol.masked.terms import survivors_digest
-from cloister.protocol.wire.messages import Envelope, decode
+from cloister.protocol.messages import decode
+from cloister.protocol.wire.codec import Envelope
 
 from .masked_sum_session import RUN, UNHELD, Play, changing, flipped, losing
 

@@ -18,7 +18,7 @@ from cloister.protocol.masked.client import Idle, client_step
 from cloister.protocol.masked.joined import update_of
 from cloister.protocol.masked.messages import MaskWith, Survivors, UnmaskRequest
 from cloister.protocol.masked.server import Advertising, Failed, Summed, propose, server_step
-from cloister.protocol.masked.sum import Plan, masked_sum
+from cloister.protocol.masked.sum import Plan, masked_sum, parties_of
 from cloister.protocol.masked.terms import Policy, encode_weights, survivors_digest
 from cloister.protocol.masked.transcript import KEY, Transcript, log_of, restored, verify_transcript
 from cloister.protocol.parts.gate import Rules
@@ -26,7 +26,7 @@ from cloister.protocol.parts.leverage import MOST_ROWS, span
 from cloister.protocol.view.answers import Assignment, Model, Sum, Weights
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
-from cloister.protocol.wire.messages import Envelope
+from cloister.protocol.wire.codec import Envelope
 
 from .masked_sum_session import KINDS, MODEL, RUN, UNHELD, Play, changing, charter_of, losing, terms
 
@@ -220,7 +220,7 @@ def test_a_policy_is_no_weaker_than_its_charter():
     for weaker in (replace(POLICY, min_survivors=2), replace(POLICY, dropped=0.5)):
         strict = replace(charter, dropped=0.25)
         with pytest.raises(ValueError, match="less than the charter"):
-            play.members.parties(strict, MODEL, weaker, play.entropy)
+            parties_of(play.members, strict, MODEL, weaker, play.entropy)
     assert Policy.of(charter).rules == charter.rules
 
 

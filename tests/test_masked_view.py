@@ -9,6 +9,7 @@ import pytest
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol import Masked
 from cloister.protocol.core.errors import Refused
+from cloister.protocol.messages import decode
 from cloister.protocol.parts.gate import Rules
 from cloister.protocol.parts.history import History
 from cloister.protocol.parts.sketches import Sketches
@@ -16,7 +17,6 @@ from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality
 from cloister.protocol.view.disclosure import totals
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
-from cloister.protocol.wire.messages import decode
 
 from . import sides
 

@@ -16,19 +16,11 @@ from cloister.protocol.choosing.messages import Choice, Offer
 from cloister.protocol.core.errors import ProtocolError
 from cloister.protocol.core.session import MAX_ID, MAX_ROSTER, SERVER, Session
 from cloister.protocol.masked.messages import MaskedInput
+from cloister.protocol.messages import decode
 from cloister.protocol.seeding.messages import Advertise, Roster, SealedSeed, SeedQuorum, SeedTag
 from cloister.protocol.wire import messages as messages_module
-from cloister.protocol.wire.messages import (
-    MOST_SHARES,
-    Declined,
-    Envelope,
-    Mean,
-    Ready,
-    Task,
-    Upload,
-    decode,
-    encode,
-)
+from cloister.protocol.wire.codec import Envelope, encode
+from cloister.protocol.wire.messages import MOST_SHARES, Declined, Mean, Ready, Task, Upload
 
 LINK = 7
 LIMIT = 1 << 20

@@ -16,7 +16,8 @@ from cloister.protocol.parts.offset_sketches import Gathered, Gathering, server_
 from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Weights
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
-from cloister.protocol.wire.messages import Envelope, OffsetSketched
+from cloister.protocol.wire.codec import Envelope
+from cloister.protocol.wire.messages import OffsetSketched
 from cloister.protocol.work.sketch_keys import RatchetedKeys, SketchTerms
 
 from . import sides

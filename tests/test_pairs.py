@@ -16,6 +16,7 @@ from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.errors import ProtocolError, Refused
 from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.roles import Deadline, Party, Received, Send
+from cloister.protocol.messages import decode
 from cloister.protocol.pairs import sealing
 from cloister.protocol.pairs.asking import AskingPairs
 from cloister.protocol.pairs.choices import (
@@ -30,17 +31,17 @@ from cloister.protocol.pairs.choices import (
     PerPair,
     ServerSamples,
 )
-from cloister.protocol.pairs.client import KEY, MOST_OPEN, Answered
+from cloister.protocol.pairs.client import MOST_OPEN, Answered
 from cloister.protocol.pairs.messages import PairClouds, PairDistance, PairEdge, PairKey, PairOffer, SealedCloud, SealedEmbedding
 from cloister.protocol.pairs.policy import policy_of
 from cloister.protocol.pairs.projection import drawn
 from cloister.protocol.pairs.question import PairQuestion
 from cloister.protocol.pairs.sealing import CLOUD, MODEL, opened_chunks, sealed_chunks
 from cloister.protocol.pairs.server import Paired, Pairing, Undecided, server_step
-from cloister.protocol.pairs.terms import PairTerms, terms_of
+from cloister.protocol.pairs.terms import KEY, PairTerms, terms_of
 from cloister.protocol.view.answers import Assignment, Functionality, Model
 from cloister.protocol.view.protection import Setup
-from cloister.protocol.wire.messages import Envelope, decode, encode, first_items
+from cloister.protocol.wire.codec import Envelope, encode, first_items
 
 from . import sides
 from .pairs_sample import (

@@ -16,10 +16,11 @@ from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.envelope import open_sealed
 from cloister.crypto.prg import derive_key
 from cloister.protocol.core.session import SERVER
+from cloister.protocol.messages import decode
 from cloister.protocol.pairs.messages import PairMessage
 from cloister.protocol.pairs.projection import drawn
 from cloister.protocol.pairs.terms import PairTerms
-from cloister.protocol.wire.messages import decode, encode
+from cloister.protocol.wire.codec import encode
 
 HERE = Path(__file__).parent
 MAKE = runpy.run_path(str(HERE / "make_pairs_vectors.py"))

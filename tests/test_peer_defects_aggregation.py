@@ -15,10 +15,10 @@ from cloister.crypto.ckks import SUMS, InvalidContext, PublicContext, SecretCont
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol import Masked
 from cloister.protocol.core.errors import ProtocolError
+from cloister.protocol.messages import decode
 from cloister.protocol.view.answers import Assignment, Model, Weights
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
-from cloister.protocol.wire.messages import decode
 
 from .masked_sum_session import Play
 

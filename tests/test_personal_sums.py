@@ -16,13 +16,13 @@ from cloister.fl.cost import Workload, measure
 from cloister.protocol import Encrypted, Masked, Noise, Permuted, Plain, TwoServer
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.drivers.roles import Received
+from cloister.protocol.masked.receiver_opened.client import member_step
+from cloister.protocol.masked.receiver_opened.opening import ReceiverOpened
 from cloister.protocol.parts.personal import Personal
-from cloister.protocol.receiver_opened.client import member_step
-from cloister.protocol.receiver_opened.opening import ReceiverOpened
 from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Sum, Weights
 from cloister.protocol.view.protection import Setup, check_composition
 from cloister.protocol.view.work import LocalWork
-from cloister.protocol.wire.messages import Envelope
+from cloister.protocol.wire.codec import Envelope
 
 from . import sides
 

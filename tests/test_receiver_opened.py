@@ -17,15 +17,23 @@ from cloister.crypto.identity import Identity
 from cloister.protocol.core.errors import ProtocolError, Refused
 from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.roles import Deadline, Party, Persist, Received, Send
+from cloister.protocol.masked.receiver_opened.client import blinded_input, member_step
+from cloister.protocol.masked.receiver_opened.messages import (
+    OpenedTotal,
+    OpeningOffer,
+    ReceiverKey,
+    ReceiverOpenedMessage,
+    SenderKey,
+)
+from cloister.protocol.masked.receiver_opened.run import Cast, members_of, receiver_opened
+from cloister.protocol.masked.receiver_opened.server import Agreed, Collecting, Inviting, NotOpened, forward, invite, server_step
+from cloister.protocol.masked.receiver_opened.terms import PROTOCOL, RECEIVER_KEY, Opening, OpeningPolicy, most_bits
 from cloister.protocol.masked.server import Summed
-from cloister.protocol.masked.sum import Members, Plan, Policy
+from cloister.protocol.masked.sum import Plan, Policy, parties_of
+from cloister.protocol.messages import decode
 from cloister.protocol.parts.leverage import largest
-from cloister.protocol.receiver_opened.client import RECEIVER_KEY, blinded_input, member_step
-from cloister.protocol.receiver_opened.messages import OpenedTotal, OpeningOffer, ReceiverKey, ReceiverOpenedMessage, SenderKey
-from cloister.protocol.receiver_opened.run import Cast, members_of, receiver_opened
-from cloister.protocol.receiver_opened.server import Agreed, Collecting, Inviting, NotOpened, forward, invite, server_step
-from cloister.protocol.receiver_opened.terms import PROTOCOL, Opening, OpeningPolicy, most_bits
-from cloister.protocol.wire.messages import Envelope, decode, encode
+from cloister.protocol.parts.members import Members
+from cloister.protocol.wire.codec import Envelope, encode
 
 from .masked_sum_session import KINDS, MODEL, RUN, changing, charter_of, flipped
 
@@ -58,7 +66,7 @@ class Play:
         self.members = members_of(self.identities, RUN, MODEL, policy or OpeningPolicy(2), entropy)
         sums = Policy(min_cohort=2, unheld=frozenset({"opened"}))
         self.charter = charter_of(self.identities.enrolled, sums)
-        parties = self.identities.parties(self.charter, MODEL, sums, entropy)
+        parties = parties_of(self.identities, self.charter, MODEL, sums, entropy)
         self.cast = Cast(self.members, parties, self.identities.enrolled)
         self.ends = {}
         self.played = receiver_opened(openings, self.cast, self.plan, lambda i, _: (vectors(i), Nearest()), tap, record=True)

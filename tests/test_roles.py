@@ -13,8 +13,10 @@ from cloister.protocol.core.errors import ProtocolError
 from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.in_process import InProcess
 from cloister.protocol.drivers.roles import ENDS, Deadline, Learned, Party, Perform, Persist, Received, Send, Worked, mark_of
+from cloister.protocol.messages import MESSAGES
 from cloister.protocol.seeding.messages import Advertise
-from cloister.protocol.wire.messages import HEAD_BYTES, Envelope, Mean, Ready, Task, Upload
+from cloister.protocol.wire.codec import Envelope
+from cloister.protocol.wire.messages import HEAD_BYTES, Mean, Ready, Task, Upload
 from cloister.protocol.work.uploads import (
     Collected,
     Collecting,
@@ -338,7 +340,7 @@ class Run:
     """Four clients and a server over the driver. Client i uploads the vector of i's, so a mix-up shows."""
 
     def __init__(self, tap=None, record=False):
-        self.network = InProcess(tap, max_bytes=HEAD_BYTES + 4 * D, record=record)
+        self.network = InProcess(tap, kinds=MESSAGES, max_bytes=HEAD_BYTES + 4 * D, record=record)
         self.clients = {i: Party(i, idle(i), client_step) for i in ROSTER}
 
     def round(self, number=5, perform=None):

@@ -14,7 +14,8 @@ from cloister.protocol.core.errors import Refused
 from cloister.protocol.core.session import Session
 from cloister.protocol.masked.server import Failed, Summed
 from cloister.protocol.masked.slots import COUNTING, COUNTS, Slots, Weighted, integer_shares
-from cloister.protocol.masked.sum import Members, Plan, Policy, masked_sum
+from cloister.protocol.masked.sum import Plan, Policy, masked_sum, parties_of
+from cloister.protocol.parts.members import Members
 
 from .masked_sum_session import MODEL, RUN, charter_of, losing, terms
 
@@ -41,7 +42,7 @@ def summed(session, count, inputs, members, entropy, tap=None, record=False):
     policy = Policy(unheld=frozenset({"slot", "slots"}))
     charter = charter_of(members.enrolled, policy)
     plan = Plan.of(session, terms(len(session.roster), **count), charter)
-    end, network = masked_sum(plan, members.parties(charter, MODEL, policy, entropy), inputs, tap, record=record)
+    end, network = masked_sum(plan, parties_of(members, charter, MODEL, policy, entropy), inputs, tap, record=record)
     assert not network.faults
     return end, network
 

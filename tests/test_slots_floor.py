@@ -21,6 +21,7 @@ from cloister.protocol.core.session import SECOND_SERVER, SERVER
 from cloister.protocol.drivers.roles import Received
 from cloister.protocol.encrypted.holders import Holders
 from cloister.protocol.encrypted.keys import KeyName, opened_secret
+from cloister.protocol.messages import decode
 from cloister.protocol.two_servers.messages import SumQuestion
 from cloister.protocol.two_servers.questions import slot_question, sum_question
 from cloister.protocol.two_servers.slot_messages import SlotAnswer, SlotKey, SlotQuestion, SlotsAgreed, SlotShare
@@ -28,7 +29,7 @@ from cloister.protocol.two_servers.slot_terms import SharedSlots
 from cloister.protocol.view.answers import Assignment, Model, Sum
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalJob, LocalWork
-from cloister.protocol.wire.messages import Envelope, decode, encode
+from cloister.protocol.wire.codec import Envelope, encode
 
 from . import sides
 

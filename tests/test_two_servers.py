@@ -23,6 +23,7 @@ from cloister.crypto.ring_projection import RingProjection
 from cloister.protocol.core.errors import ProtocolError
 from cloister.protocol.core.session import DEALER, SECOND_SERVER, SERVER
 from cloister.protocol.drivers.roles import Party, Received
+from cloister.protocol.messages import decode
 from cloister.protocol.two_servers.asking import GramAnswered, SumAnswered, Unanswered, consistent, keep
 from cloister.protocol.two_servers.messages import KeyedTriple, KeyShare, SumQuestion, TripleRequest, TwoServerMessage
 from cloister.protocol.two_servers.questions import sum_question
@@ -31,7 +32,8 @@ from cloister.protocol.two_servers.second import Holding, restored, second_step
 from cloister.protocol.two_servers.slot_messages import SlotMessage
 from cloister.protocol.two_servers.terms import Terms, TooLarge
 from cloister.protocol.two_servers.upload import from_words, to_words
-from cloister.protocol.wire.messages import Envelope, Task, decode, encode
+from cloister.protocol.wire.codec import Envelope, encode
+from cloister.protocol.wire.messages import Task
 from cloister.protocol.work.uploads import Policy, invite
 from tests.two_server_session import LIMIT, RUN, Play, changing, flipped, losing
 

@@ -19,7 +19,9 @@ from cloister.crypto.prg import derive_key, keystream
 from cloister.crypto.samplers import discrete_gaussian
 from cloister.protocol.core.errors import ProtocolError
 from cloister.protocol.core.session import SERVER, Session
-from cloister.protocol.wire.messages import Upload, decode, encode
+from cloister.protocol.messages import decode
+from cloister.protocol.wire.codec import encode
+from cloister.protocol.wire.messages import Upload
 
 FOLDER = Path(__file__).parent / "vectors"
 MAKE = runpy.run_path(str(Path(__file__).parent / "make_vectors.py"))

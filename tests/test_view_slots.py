@@ -14,6 +14,7 @@ from cloister.fl.cost import Workload, measure
 from cloister.protocol import Encrypted, Masked, Noise, Permuted, Plain, TwoServer
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.core.link import Frame
+from cloister.protocol.messages import decode
 from cloister.protocol.two_servers.asking import Unanswered
 from cloister.protocol.two_servers.run import gram
 from cloister.protocol.two_servers.sharing import Sharing
@@ -22,7 +23,6 @@ from cloister.protocol.view.asks import ServerView
 from cloister.protocol.view.disclosure import totals
 from cloister.protocol.view.protection import Protection, Setup
 from cloister.protocol.view.work import LocalJob, LocalWork
-from cloister.protocol.wire.messages import decode
 
 from . import sides
 

@@ -15,13 +15,13 @@ from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.orthonormal import HadamardRotation, Permutation, SignedPermutation
 from cloister.protocol import Permuted, Plain
 from cloister.protocol.core.errors import Refused
+from cloister.protocol.messages import decode
 from cloister.protocol.parts.gate import Rules
 from cloister.protocol.uploaded.uploading import Uploads
 from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Weights
 from cloister.protocol.view.disclosure import totals
 from cloister.protocol.view.protection import Setup, check_composition
 from cloister.protocol.view.work import LocalWork
-from cloister.protocol.wire.messages import decode
 
 from . import sides
 

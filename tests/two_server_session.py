@@ -8,9 +8,10 @@ from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol.core.session import SECOND_SERVER, Session
 from cloister.protocol.drivers.in_process import InProcess
 from cloister.protocol.drivers.roles import Worked
+from cloister.protocol.messages import MESSAGES, decode
 from cloister.protocol.two_servers.run import client_parties, collect, forget, gram, helper_parties, max_bytes, sums
 from cloister.protocol.two_servers.terms import Terms
-from cloister.protocol.wire.messages import Envelope, decode, encode
+from cloister.protocol.wire.codec import Envelope, encode
 from cloister.protocol.work.uploads import Policy
 
 RUN = bytes(range(16))
@@ -26,7 +27,7 @@ class Play:
         self.terms = Terms(length, width, max_norm, floor)
         rng = np.random.default_rng(seed)
         self.updates = updates or {i: rng.standard_normal(length).astype(np.float32) for i in self.roster}
-        self.network = InProcess(tap, max_bytes=max_bytes(self.terms, 2 * n), record=record)
+        self.network = InProcess(tap, kinds=MESSAGES, max_bytes=max_bytes(self.terms, 2 * n), record=record)
         self.clients = client_parties(self.roster, RUN, self.terms, Policy(), self.entropy)
         self.helpers = helper_parties(RUN, self.terms, Policy(), self.entropy)
         self.collected = {}

@@ -11,6 +11,7 @@ import numpy as np
 
 from cloister.crypto.additive import GramTriple, gram_share, keyed_share, keyed_square, keyed_triple, multiply
 from cloister.protocol.core.session import DEALER, SECOND_SERVER, SERVER
+from cloister.protocol.messages import decode
 from cloister.protocol.two_servers.messages import (
     Coin,
     ExplicitShare,
@@ -24,7 +25,6 @@ from cloister.protocol.two_servers.messages import (
 from cloister.protocol.two_servers.questions import projected, projection_key, weighted
 from cloister.protocol.two_servers.terms import Terms
 from cloister.protocol.two_servers.upload import from_words
-from cloister.protocol.wire.messages import decode
 
 from .two_server_session import LIMIT, Play
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from ..wire.fields import SessionFields, integer, text, words
+from ..wire.fields import SessionFields, by_kind, integer, text, words
 
 MAX_OFFERED = 1024
 """Most models in one offer, whatever a client's policy allows."""
@@ -43,4 +43,4 @@ class Choice:
         integer(self.index, 0, MAX_OFFERED - 1, "index")
 
 
-ChoosingMessage = Offer | Choice
+MESSAGES = by_kind(Offer, Choice)

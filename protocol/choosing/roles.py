@@ -11,7 +11,7 @@ from typing import Any
 from ..core.errors import ProtocolError
 from ..core.session import SERVER, Session
 from ..drivers.roles import Deadline, Effect, Event, Judge, Judged, Persist, Received, Send
-from ..wire.messages import Envelope
+from ..wire.codec import Envelope
 from .messages import Choice, Offer
 
 PROTOCOL = "choosing"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..core.link import Frame
-from ..wire.messages import first_items
+from ..wire.codec import first_items
 
 LATEST = 8
 """A victim falls silent after fewer than so many of its messages of the round: in any stage of any protocol here."""

@@ -9,13 +9,16 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from ..core.errors import Fault, ProtocolError
 from ..core.link import Frame, Tap
 from ..core.session import SERVER
 from ..view.answers import Cost
-from ..wire.messages import Declined, Envelope, Task, decode, encode
+from ..wire.codec import Envelope, Kinds, decode, encode
+from ..wire.messages import MESSAGES as WORK
+from ..wire.messages import Declined, Task
 from .roles import (
     Awaiting,
     Compute,
@@ -52,6 +55,8 @@ def no_work(_: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
 class InProcess:
     """Carries frames between parties. Counts messages and bytes; records faults, and frames when `record` is set.
 
+    kinds: of messages that there may be, beside those of work.
+
     computers: do the jobs that clients ask for, several at once, each yielded as (client, work) when it is done. judge: which of
     the models in an offer serves its client best; None for no answer.
 
@@ -64,6 +69,7 @@ class InProcess:
         self,
         tap: Tap | None = None,
         *,
+        kinds: Kinds,
         max_bytes: int,
         record: bool = False,
         computers: Computers | None = None,
@@ -85,6 +91,7 @@ class InProcess:
         self._tap = tap
         self._computers = computers
         self._judge = judge
+        self._kinds = MappingProxyType({**WORK, **kinds})
         self._max_bytes = max_bytes
         self._record = record
 
@@ -228,7 +235,7 @@ class InProcess:
     def _deliver(self, frame: Frame, clients: Mapping[int, Role], sessions: Mapping[bytes, Role]) -> tuple[Effect, ...]:
         try:
             with self.timed(frame.receiver):
-                envelope = decode(frame.data, frame.sender, self._max_bytes)
+                envelope = decode(frame.data, frame.sender, self._max_bytes, self._kinds)
             if (envelope.sender, envelope.receiver) != (frame.sender, frame.receiver):
                 raise ProtocolError("a message that names other parties than its link", frame.sender)
             session = envelope.session

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ..wire.messages import Envelope, Task, encode
+from ..wire.codec import Envelope, encode
+from ..wire.messages import Task
 
 SESSIONS = 512
 """Of so many sessions a party knows what it took; of more it forgets the oldest."""

@@ -15,7 +15,8 @@ from ...crypto.ckks import SecretContext
 from ..core.errors import ProtocolError
 from ..core.session import SERVER, Session
 from ..drivers.roles import Deadline, Effect, Event, Perform, Received, Send, Worked
-from ..wire.messages import Envelope, Task
+from ..wire.codec import Envelope
+from ..wire.messages import Task
 from .client_opening import open_counts, open_scores, open_slots, open_sum
 from .client_phases import SKETCH, SUM, Idle, Invitation, Sketching, Summing, joined, old, weighting_of
 from .keys import PROTOCOL as KEY

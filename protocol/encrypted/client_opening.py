@@ -14,7 +14,7 @@ from ...crypto.ckks import MOST_DIGITS, InvalidCiphertext
 from ..core.errors import ProtocolError
 from ..core.session import SERVER, Session
 from ..drivers.roles import Effect, Learned, Send
-from ..wire.messages import Envelope
+from ..wire.codec import Envelope
 from .client_phases import SCORES, SUM, Idle, joined, weighting_of
 from .keys import opened_secret
 from .messages import EncryptedSum, OpenSlots, RoundedScores, ScoreRequest, SumOpened

@@ -21,7 +21,7 @@ from ...crypto.prg import derive_key
 from ..core.errors import ProtocolError
 from ..core.session import SERVER, Session
 from ..drivers.roles import Awaiting, Deadline, Effect, Event, Received, Send
-from ..wire.messages import Envelope
+from ..wire.codec import Envelope
 from .messages import KeyRequest, OfferedKey
 
 PROTOCOL = "encrypted key"

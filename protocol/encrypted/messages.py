@@ -6,7 +6,7 @@ from typing import ClassVar
 from ...crypto.ckks import MOST_DIGITS, PRODUCTS, SUMS
 from ...crypto.envelope import OVERHEAD_BYTES
 from ..core.session import MAX_ID
-from ..wire.fields import DIGEST_BYTES, MAX_VECTOR_BYTES, SessionFields, clients, each, integer, octets
+from ..wire.fields import DIGEST_BYTES, MAX_VECTOR_BYTES, SessionFields, by_kind, clients, each, integer, octets
 
 MOST_PRODUCTS = 8192
 """Inner products in one request: at 131 kB each, 1.1 GB, which is the Gram matrix of 127 clients."""
@@ -223,15 +223,15 @@ def products_of(rows: int, columns: int) -> int:
     return rows + columns + rows * columns if columns else rows * (rows + 1) // 2
 
 
-EncryptedMessage = (
-    KeyRequest
-    | OfferedKey
-    | EncryptedSumRequest
-    | EncryptedInput
-    | EncryptedSum
-    | SumOpened
-    | OpenSlots
-    | SketchRequest
-    | ScoreRequest
-    | RoundedScores
+MESSAGES = by_kind(
+    KeyRequest,
+    OfferedKey,
+    EncryptedSumRequest,
+    EncryptedInput,
+    EncryptedSum,
+    SumOpened,
+    OpenSlots,
+    SketchRequest,
+    ScoreRequest,
+    RoundedScores,
 )

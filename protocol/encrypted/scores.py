@@ -15,7 +15,7 @@ from ...crypto.ckks import Encrypted, InvalidCiphertext, inner_product
 from ..core.errors import ProtocolError
 from ..core.session import SERVER, Session
 from ..drivers.roles import Awaiting, Deadline, Effect, Event, Received, Send
-from ..wire.messages import Envelope
+from ..wire.codec import Envelope
 from .client_phases import SCORES, SKETCH
 from .keys import TRIES, Failed, RelayedKey
 from .messages import MOST_PRODUCTS, EncryptedInput, RoundedScores, ScoreRequest, SketchRequest, products_of

@@ -13,7 +13,7 @@ from ...crypto.ckks import Encrypted
 from ..core.errors import ProtocolError
 from ..core.session import SERVER, Session
 from ..drivers.roles import Awaiting, Deadline, Effect, Event, Received, Send
-from ..wire.messages import Envelope
+from ..wire.codec import Envelope
 from .gathering import Reports, added, most_said, report
 from .keys import Failed, RelayedKey
 from .messages import EncryptedInput, EncryptedSum, EncryptedSumRequest, OpenSlots, SumOpened

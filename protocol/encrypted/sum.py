@@ -14,7 +14,7 @@ from ..core.session import SERVER, Session
 from ..drivers.roles import Awaiting, Deadline, Effect, Event, Received, Send
 from ..parts.gate import ANYTHING, Rules
 from ..parts.leverage import Row
-from ..wire.messages import Envelope
+from ..wire.codec import Envelope
 from .client_phases import SUM
 from .gathering import Reports, added, most_said, report
 from .keys import Failed, RelayedKey

@@ -1,6 +1,7 @@
 """The view of encryption: which part answers what."""
 
 from ..choosing.choosing import Choosing
+from ..choosing.messages import MESSAGES as CHOOSING
 from ..parts.gate import Gate
 from ..parts.held import Held, keeping_clients
 from ..parts.held_sums import HeldSums
@@ -9,6 +10,7 @@ from ..parts.personal import Personal
 from ..parts.record import UNUSABLE, Record
 from ..parts.run import Harness, Run, network_of
 from ..seeding.group_seed import agree, session_of
+from ..seeding.messages import MESSAGES as SEEDING
 from ..view.protection import Setup
 from ..view.work import LocalWork
 from ..wire.messages import Task
@@ -18,6 +20,7 @@ from ..work.slot_work import misfit
 from ..work.uploads import usable
 from .client_phases import Policy
 from .holders import WITH_A_CLIENT, Holders, Openings
+from .messages import MESSAGES as ENCRYPTED
 from .protection import Encrypted
 from .scaling import unsketchable, unsummable
 from .similarities import EncryptedSimilarities
@@ -33,7 +36,7 @@ class EncryptedView:
         agreed = agree(session_of("encrypted", setup.run, setup.clients), setup.entropy, setup.tap, check=setup.verify)
         seed = agreed.seed
         secret = SketchSecret(seed, SketchTerms(how.keys, setup.run, d, min(how.k, max(d // 2, 1))))
-        network = network_of(setup, before=agreed.network)
+        network = network_of(setup, ENCRYPTED, SEEDING, CHOOSING, before=agreed.network)
         record = Record(network, how.rules, with_a_client=WITH_A_CLIENT)
         keeping = keeping_clients(setup, unfit_of(d), lambda task: (lambda: secret(b"")) if how.keys == "run" else None, None)
         openings = Openings()

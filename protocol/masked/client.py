@@ -17,7 +17,7 @@ from ...crypto.sealing import SealingKey
 from ..core.errors import ProtocolError
 from ..core.session import SERVER
 from ..drivers.roles import Deadline, Effect, Event, Persist, Received, Worked
-from ..wire.messages import Envelope
+from ..wire.codec import Envelope
 from .client_phases import Advertised, Checked, Idle, Masked, Secrets, Shared, Signed, Working, to_server
 from .client_shares import receive, settle, share
 from .joined import MOST_JOINED, is_name, join, kind_of, rounds_held

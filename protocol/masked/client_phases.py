@@ -12,7 +12,7 @@ from ...crypto.shamir import MaskKeyShare, SelfSeedShare
 from ..core.session import SERVER
 from ..drivers.roles import Send
 from ..parts.charter import Charter
-from ..wire.messages import Envelope
+from ..wire.codec import Envelope
 from .given import GivenUpdates
 from .terms import Plan, Policy
 from .transcript import Transcript

@@ -17,8 +17,8 @@ import numpy as np
 from ..core.session import SERVER
 from ..drivers.roles import Deadline, Effect, Event, Persist, Received, Send
 from ..parts.charter import Charter
-from ..wire.messages import Envelope, decode, encode
-from .messages import Accepted, MaskedInput, MaskKeys, Proposal, Reveal, SealedShares, SurvivorSignature
+from ..wire.codec import Envelope, decode, encode
+from .messages import MESSAGES, Accepted, MaskedInput, MaskKeys, Proposal, Reveal, SealedShares, SurvivorSignature
 from .server import propose, server_step
 from .server_phases import Accepting, Advertising, Agreeing, Failed, Sharing, Summed, Summing, Unmasking
 from .terms import Plan
@@ -133,7 +133,7 @@ def _answers(entries: Mapping[str, bytes], kind: str) -> Iterator[Envelope]:
 
 
 def _message(data: bytes, sender: int) -> Envelope:
-    return decode(data, sender, len(data))
+    return decode(data, sender, len(data), MESSAGES)
 
 
 def _total(state: Summing) -> Persist:

@@ -12,6 +12,7 @@ from ..drivers.roles import Deadline, Party
 from ..parts.charter import Charter, Numbers
 from ..parts.held import Held
 from ..parts.leverage import Row
+from ..parts.members import Members
 from ..parts.models import Models
 from ..parts.run import Ids, Run
 from ..view.answers import Remembered, Snapshot, Traffic, Updates
@@ -21,7 +22,7 @@ from .graph import Parameters, agreed
 from .joined import update_of
 from .member import Input, Member
 from .server import Advertising, Failed, Summed, propose, server_step
-from .sum import Members, max_bytes
+from .sum import max_bytes, parties_of
 from .terms import PROTOCOL, Plan, Policy, Terms, encode_weights
 
 
@@ -75,7 +76,7 @@ class MaskedSessions:
         initial = hashlib.sha256(to_bytes(setup.initial)).digest()
         self.charter = Charter(setup.run, initial, numbers, dropped, self.members.enrolled)
         check = verifying_once() if setup.checks_once else verify
-        maskers = self.members.parties(self.charter, bytes(32), Policy.of(self.charter, unheld), setup.entropy, check)
+        maskers = parties_of(self.members, self.charter, bytes(32), Policy.of(self.charter, unheld), setup.entropy, check)
         self.maskers = {i: Member(masker, run.clients.parties[i], Inputs(i, numbers)) for i, masker in maskers.items()}
 
     def plan(self, updates: Updates, shape: Shape) -> Plan:

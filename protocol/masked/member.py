@@ -7,7 +7,8 @@ from typing import Any
 from ..core.session import SERVER
 from ..drivers.roles import Compute, Computed, Deadline, Effect, Event, Party, Perform, Received, Send, Worked
 from ..view.work import LocalWork
-from ..wire.messages import MOST_REASON, Declined, Envelope
+from ..wire.codec import Envelope
+from ..wire.messages import MOST_REASON, Declined
 from ..work.participant import Participant
 from .client_inputs import Inputs
 from .client_phases import Idle

@@ -9,6 +9,7 @@ from ..wire.fields import (
     DIGEST_BYTES,
     MAX_VECTOR_BYTES,
     SessionFields,
+    by_kind,
     clients,
     each,
     integer,
@@ -207,17 +208,17 @@ class Reveal:
             raise ValueError("a neighbour is both alive and dropped")
 
 
-MaskedMessage = (
-    Proposal
-    | MaskKeys
-    | NeighbourKeys
-    | SealedShares
-    | RelayedShares
-    | Accepted
-    | MaskWith
-    | MaskedInput
-    | Survivors
-    | SurvivorSignature
-    | UnmaskRequest
-    | Reveal
+MESSAGES = by_kind(
+    Proposal,
+    MaskKeys,
+    NeighbourKeys,
+    SealedShares,
+    RelayedShares,
+    Accepted,
+    MaskWith,
+    MaskedInput,
+    Survivors,
+    SurvivorSignature,
+    UnmaskRequest,
+    Reveal,
 )

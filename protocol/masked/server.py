@@ -8,7 +8,7 @@ from typing import Any
 
 from ..core.errors import ProtocolError
 from ..drivers.roles import Deadline, Effect, Event, Received
-from ..wire.messages import Envelope
+from ..wire.codec import Envelope
 from .messages import Accepted, MaskedInput, MaskKeys, Reveal, SealedShares, SurvivorSignature
 from .server_opening import add, ask, open_sum, show_survivors, take_reveal, take_signature
 from .server_phases import Accepting, Advertising, Agreeing, Failed, Sharing, Summed, Summing, Unmasking, to_client

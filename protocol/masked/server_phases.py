@@ -11,7 +11,7 @@ from ...crypto.shamir import MaskKeyShare, SelfSeedShare
 from ..core.errors import ProtocolError
 from ..core.session import SERVER, Session
 from ..drivers.roles import Send
-from ..wire.messages import Envelope
+from ..wire.codec import Envelope
 from .messages import MaskKeys, SealedShares
 from .terms import Dealt, Plan, Ring
 

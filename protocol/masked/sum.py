@@ -9,44 +9,31 @@ Sums of one update that overlap are proposed to one roster, with weight 0 for wh
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 
 from ...crypto.entropy import Entropy
-from ...crypto.identity import Identity, Verify, verify
+from ...crypto.identity import Verify, verify
 from ..core.link import Tap
 from ..core.session import SERVER
 from ..drivers.in_process import InProcess
 from ..drivers.roles import Deadline, Learned, Party, Worked
 from ..parts.charter import Charter
+from ..parts.members import Members
 from ..wire.messages import HEAD_BYTES, Task
 from .client import Idle, client_step
-from .messages import SEALED_SHARES_BYTES
+from .messages import MESSAGES, SEALED_SHARES_BYTES
 from .server import Advertising, Failed, Summed, propose, server_step
 from .terms import Plan, Policy, Ring, Terms
 from .transcript import Transcript
 
 
-@dataclass(frozen=True, slots=True)
-class Members:
-    """Clients that a simulation plays: an identity each, enrolled with all others."""
-
-    identities: Mapping[int, Identity] = field(repr=False)
-    enrolled: Mapping[int, bytes] = field(repr=False)
-
-    @classmethod
-    def enrol(cls, clients: tuple[int, ...], entropy: Entropy, label: str = "identity") -> "Members":
-        """Fresh identities for all. label: for what they are drawn; no two enrolments of a run share one."""
-        identities = {i: Identity.from_secret(entropy.secret(f"{label} {i}", 32)) for i in clients}
-        return cls(identities, {i: identity.public for i, identity in identities.items()})
-
-    def parties(
-        self, charter: Charter, model: bytes, policy: Policy, entropy: Entropy, verify: Verify = verify
-    ) -> dict[int, Party]:
-        """All clients, idle. verify: how they check signatures."""
-        return {
-            i: Party(i, Idle(Transcript(charter, i), policy, identity, entropy, model, verify=verify), client_step)
-            for i, identity in self.identities.items()
-        }
+def parties_of(
+    members: Members, charter: Charter, model: bytes, policy: Policy, entropy: Entropy, verify: Verify = verify
+) -> dict[int, Party]:
+    """All clients, idle. verify: how they check signatures."""
+    return {
+        i: Party(i, Idle(Transcript(charter, i), policy, identity, entropy, model, verify=verify), client_step)
+        for i, identity in members.identities.items()
+    }
 
 
 def max_bytes(terms: Terms) -> int:
@@ -63,7 +50,7 @@ def masked_sum(
     parties: the clients, idle. Returns how it ended, with the network that carried it.
     """
     session = plan.session
-    network = InProcess(tap, max_bytes=max_bytes(plan.terms), record=record)
+    network = InProcess(tap, kinds=MESSAGES, max_bytes=max_bytes(plan.terms), record=record)
     server = Party(SERVER, Advertising(plan), server_step)
 
     def perform(tasks: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:

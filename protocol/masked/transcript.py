@@ -18,10 +18,11 @@ from ..core.session import MAX_ROSTER, SERVER
 from ..parts.charter import Charter
 from ..parts.gate import Rules
 from ..parts.leverage import Row, span
-from ..wire.messages import HEAD_BYTES, Envelope, decode, encode
+from ..wire.codec import Envelope, decode, encode
+from ..wire.messages import HEAD_BYTES
 from .given import GivenUpdates
 from .joined import join, joined_before, steps_before, update_of
-from .messages import Proposal, Survivors
+from .messages import MESSAGES, Proposal, Survivors
 from .terms import NO_UPDATE, Plan, decode_weights
 
 KEY = "masked sum transcript"
@@ -152,7 +153,7 @@ def verify_transcript(charter: Charter, me: int, steps: Sequence[bytes], heads: 
 
 def _proposed(charter: Charter, me: int, data: bytes, joined: Mapping[str, int]) -> tuple[Plan, dict[str, int]]:
     """The plan of a step, and the next round by name after it."""
-    envelope = decode(data, SERVER, _LONGEST)
+    envelope = decode(data, SERVER, _LONGEST, MESSAGES)
     proposal = envelope.message
     if not isinstance(proposal, Proposal):
         raise ValueError("an input to what is no proposal")

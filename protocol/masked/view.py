@@ -4,7 +4,9 @@ import math
 from collections.abc import Mapping
 
 from ..choosing.choosing import Choosing
+from ..choosing.messages import MESSAGES as CHOOSING
 from ..pairs.asking import AskingPairs
+from ..pairs.messages import MESSAGES as PAIRS
 from ..parts.charter import Numbers
 from ..parts.gate import Gate
 from ..parts.held import Held, keeping_clients
@@ -16,8 +18,8 @@ from ..parts.record import UNUSABLE, Record
 from ..parts.run import Harness, Part, Run, anything, network_of
 from ..parts.sketches import Sketches
 from ..privacy.ledger import Ledger, Unit
-from ..receiver_opened.opening import OpenedTerms, ReceiverOpened
 from ..seeding.group_seed import agree, session_of
+from ..seeding.messages import MESSAGES as SEEDING
 from ..view.protection import Setup
 from ..view.work import LocalWork
 from ..wire.messages import Task
@@ -27,8 +29,11 @@ from ..work.slot_work import misfit
 from ..work.uploads import usable
 from .input import beyond
 from .masking import MaskedSessions
+from .messages import MESSAGES as MASKED
 from .noise import Cohorts, NoisySums
 from .protection import Masked
+from .receiver_opened.messages import MESSAGES as RECEIVER_OPENED
+from .receiver_opened.opening import OpenedTerms, ReceiverOpened
 from .slot_sums import MaskedSlots
 from .sums import MaskedSums
 
@@ -46,7 +51,7 @@ class MaskedView:
         sketched = SketchTerms(how.keys, setup.run, d, min(how.sketch, max(d // 2, 1)), how.clip * math.sqrt(d))
         secret = RatchetedKeys(agreed.seed, sketched) if how.keys == "session" else SketchSecret(agreed.seed, sketched)
 
-        network = network_of(setup, 4 * d, before=agreed.network)
+        network = network_of(setup, MASKED, RECEIVER_OPENED, SEEDING, CHOOSING, PAIRS, most=4 * d, before=agreed.network)
         record = Record(network, how.rules, with_a_client=WITH_A_CLIENT)
         gate = Gate(how.rules, same_clients=True, behind_offsets=how.keys == "session")
         keeping = keeping_clients(setup, unfit_of(how, d), lambda task: lambda: secret(task.session.digest), secret)

@@ -25,16 +25,14 @@ from ..core.session import SERVER
 from ..drivers.roles import Deadline, Effect, Event, Persist, Received, Send
 from ..privacy.ledger import BudgetExceeded
 from ..view.answers import Vector
-from ..wire.messages import Envelope, encode
+from ..wire.codec import Envelope, encode
 from ..work.uploads import to_bytes, usable
 from .messages import PairClouds, PairDistance, PairEdge, PairKey, PairOffer, SealedCloud, SealedEmbedding
 from .policy import PairPolicy
 from .question import Released, Reported, Rows, Unusable
 from .sealing import CLOUD, MODEL, opened_chunks, sealed_chunks
-from .terms import ONCE, PairTerms
+from .terms import KEY, ONCE, PairTerms
 
-KEY = "pair key"
-"""What signatures are for."""
 MOST_OPEN = 64
 """Sessions of one pair, or of one release for all, that are open at once at most."""
 

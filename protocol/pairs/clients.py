@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..core.errors import Fault
 from ..drivers.roles import Deadline, Party
-from ..masked.sum import Members
+from ..parts.members import Members
 from ..privacy.ledger import BudgetExceeded, Ledger
 from ..view.answers import Vector
 from ..view.protection import Setup

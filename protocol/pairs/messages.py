@@ -6,7 +6,7 @@ Spec: specs/pairs.md; schema: messages.cddl.
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from ..wire.fields import MAX_VECTOR_BYTES, SessionFields, integer, octets, signature, text, words
+from ..wire.fields import MAX_VECTOR_BYTES, SessionFields, by_kind, integer, octets, signature, text, words
 
 MAX_CHUNKS = 1 << 12
 CHUNK_BYTES = 1 << 20
@@ -122,7 +122,7 @@ class PairDistance:
         octets(self.reference, 8, 8, "reference")
 
 
-PairMessage = PairOffer | PairKey | SealedEmbedding | PairClouds | PairEdge | SealedCloud | PairDistance
+MESSAGES = by_kind(PairOffer, PairKey, SealedEmbedding, PairClouds, PairEdge, SealedCloud, PairDistance)
 
 
 def _sealed(chunks: object) -> None:

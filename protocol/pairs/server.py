@@ -15,12 +15,11 @@ from ...crypto.identity import BadSignature, verify
 from ..core.errors import ProtocolError
 from ..core.session import SERVER
 from ..drivers.roles import Deadline, Effect, Event, Received, Send
-from ..wire.messages import Envelope
+from ..wire.codec import Envelope
 from ..work.uploads import from_bytes, usable
-from .client import KEY
 from .messages import PairClouds, PairDistance, PairEdge, PairKey, SealedCloud, SealedEmbedding
 from .question import Released, Reported
-from .terms import PairTerms
+from .terms import KEY, PairTerms
 
 Answer = Released | Reported
 

@@ -13,6 +13,8 @@ from .choices import Choice, Distances, MeanSketch, PerClient, PerPair, ServerSa
 from .messages import PairOffer
 
 PROTOCOL = "pairs"
+KEY = "pair key"
+"""What signatures are for."""
 ONCE = "pairs/once"
 """Names of the protocol between two clients, and of the one in which each client answers for itself."""
 

@@ -13,7 +13,8 @@ from ...crypto.offset_sketch import Words
 from ..core.errors import ProtocolError
 from ..core.session import Session
 from ..drivers.roles import Deadline, Effect, Event, Received
-from ..wire.messages import Envelope, OffsetSketched
+from ..wire.codec import Envelope
+from ..wire.messages import OffsetSketched
 
 
 def to_words(sketch: Words) -> bytes:

@@ -18,7 +18,8 @@ from ..drivers.in_process import no_work
 from ..drivers.roles import Effect, Party, Send
 from ..view.account import Sketched, source_of
 from ..view.answers import Functionality, Gram, Remembered, Snapshot, Traffic, Updates, Work
-from ..wire.messages import KEY, WORK, Discard, Envelope, Retain
+from ..wire.codec import Envelope
+from ..wire.messages import KEY, WORK, Discard, Retain
 from ..work.sketch_keys import SketchTerms
 from ..work.uploads import PROTOCOL, invite
 from .gram import cosines_about

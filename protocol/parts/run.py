@@ -15,6 +15,7 @@ from ..drivers.roles import Learned
 from ..view.answers import Functionality, Model, Remembered, Snapshot, Traffic, Vector
 from ..view.protection import Setup
 from ..view.work import LocalWork
+from ..wire.codec import Kinds
 from ..wire.messages import HEAD_BYTES
 from .clients import Clients
 from .gate import Gate
@@ -60,10 +61,13 @@ class Run:
         return self.clients.results(of, self.setup.workers, self.network, self.record)
 
 
-def network_of(setup: Setup, *messages: int, before: InProcess | None = None) -> InProcess:
-    """The network of a run whose largest messages have so many bytes beside their heads. before: of an exchange that is over."""
-    most = max(messages, default=0) + HEAD_BYTES
-    network = InProcess(setup.tap, max_bytes=most, computers=setup.workers, judge=setup.judge)
+def network_of(setup: Setup, *kinds: Kinds, most: int = 0, before: InProcess | None = None) -> InProcess:
+    """The network of a run. kinds: of messages, beside those of work. most: bytes of one, beside its head. before: of an exchange
+    that is over.
+    """
+    known = {kind: message for of in kinds for kind, message in of.items()}
+    computers, judge = setup.workers, setup.judge
+    network = InProcess(setup.tap, kinds=known, max_bytes=most + HEAD_BYTES, computers=computers, judge=judge)
     if before is not None:
         network.messages, network.bytes_up, network.bytes_down = before.messages, before.bytes_up, before.bytes_down
         network.add_costs(before)

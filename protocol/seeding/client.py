@@ -14,7 +14,7 @@ from ...crypto.sealing import InvalidSeal, SealingKey
 from ..core.errors import ProtocolError
 from ..core.session import SERVER, Session
 from ..drivers.roles import Effect, Event, Persist, Received, Send
-from ..wire.messages import Envelope
+from ..wire.codec import Envelope
 from . import terms
 from .messages import Advertise, Roster, SealedSeed, SeedQuorum
 

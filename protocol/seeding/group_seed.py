@@ -18,6 +18,7 @@ from ..drivers.roles import Effect, Learned, Party
 from ..view.disclosure import Disclosure
 from ..wire.messages import HEAD_BYTES
 from .client import Holding, Member, Seeded, Waiting, client_step, join
+from .messages import MESSAGES
 from .server import Room, gather, server_step
 from .terms import PROTOCOL, SECRET_BYTES, session_of
 
@@ -57,7 +58,7 @@ def agree(session: Session, entropy: Entropy, tap: Tap | None = None, *, check: 
     session's threshold, ValueError for a threshold that is no more than half of the roster.
     """
     identities = {i: _identity(entropy, session, i) for i in session.roster}
-    network = InProcess(tap, max_bytes=HEAD_BYTES + 120 * len(session.roster))
+    network = InProcess(tap, kinds=MESSAGES, max_bytes=HEAD_BYTES + 120 * len(session.roster))
     relay = Party(SERVER, gather(Room(session, _public(identities), check)), server_step)
     agreed = _play(Agreed(session, b"", (), network, identities, {}, relay), session.roster, entropy, check)
     have, faults = len(agreed.holders), network.faults

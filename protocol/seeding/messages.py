@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from ..core.session import MAX_ID
-from ..wire.fields import clients, each, integer, octets, signature
+from ..wire.fields import by_kind, clients, each, integer, octets, signature
 
 PUBLIC_BYTES = 32
 ADVERTISED_BYTES = 96
@@ -93,4 +93,4 @@ class SeedQuorum:
         each(self.signatures, len(self.members), 64, 64, "signatures")
 
 
-SeedMessage = Advertise | Roster | SealedSeed | SeedTag | SeedQuorum
+MESSAGES = by_kind(Advertise, Roster, SealedSeed, SeedTag, SeedQuorum)

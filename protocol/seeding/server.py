@@ -13,7 +13,7 @@ from ...crypto.identity import BadSignature, Verify, verify
 from ..core.errors import ProtocolError
 from ..core.session import SERVER, Session
 from ..drivers.roles import Awaiting, Deadline, Effect, Event, Received, Send
-from ..wire.messages import Envelope
+from ..wire.codec import Envelope
 from . import terms
 from .messages import Advertise, Roster, SealedSeed, SeedQuorum, SeedTag
 

@@ -18,7 +18,7 @@ from ...crypto.entropy import Entropy
 from ..core.errors import ProtocolError
 from ..core.session import DEALER, SECOND_SERVER, SERVER
 from ..drivers.roles import Deadline, Effect, Event, Received, Send
-from ..wire.messages import Envelope
+from ..wire.codec import Envelope
 from .messages import (
     Coin,
     ExplicitTriple,

@@ -12,7 +12,7 @@ from ...crypto.entropy import Entropy
 from ..core.errors import ProtocolError
 from ..core.session import DEALER, SECOND_SERVER, SERVER
 from ..drivers.roles import Deadline, Effect, Event, Persist, Received, Send
-from ..wire.messages import Envelope
+from ..wire.codec import Envelope
 from .messages import ExplicitTriple, KeyedTriple, TripleRequest
 from .terms import Terms
 from .upload import to_words

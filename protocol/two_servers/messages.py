@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from ..core.session import MAX_ID, MAX_ROSTER
-from ..wire.fields import DIGEST_BYTES, MOST_SAMPLES, clients, each, integer, octets, words
+from ..wire.fields import DIGEST_BYTES, MOST_SAMPLES, by_kind, clients, each, integer, octets, words
 
 MAX_QUESTION = 2**62
 MAX_SOURCES = 4096
@@ -240,20 +240,20 @@ class Keep:
         rows(self.sources, self.counts, self.clients, 0)
 
 
-TwoServerMessage = (
-    ExplicitShare
-    | KeyShare
-    | Withheld
-    | Held
-    | Agreed
-    | GramQuestion
-    | TripleRequest
-    | KeyedTriple
-    | ExplicitTriple
-    | Coin
-    | Opening
-    | GramAnswer
-    | SumQuestion
-    | SumAnswer
-    | Keep
+MESSAGES = by_kind(
+    ExplicitShare,
+    KeyShare,
+    Withheld,
+    Held,
+    Agreed,
+    GramQuestion,
+    TripleRequest,
+    KeyedTriple,
+    ExplicitTriple,
+    Coin,
+    Opening,
+    GramAnswer,
+    SumQuestion,
+    SumAnswer,
+    Keep,
 )

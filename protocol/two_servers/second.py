@@ -14,7 +14,8 @@ from ...crypto.entropy import Entropy
 from ..core.errors import ProtocolError
 from ..core.session import DEALER, SECOND_SERVER, SERVER, Session
 from ..drivers.roles import Deadline, Effect, Event, Persist, Received, Send
-from ..wire.messages import Envelope, Task
+from ..wire.codec import Envelope
+from ..wire.messages import Task
 from ..work.uploads import Policy
 from .messages import (
     Agreed,

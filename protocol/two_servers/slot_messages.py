@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from ...crypto.pedersen import BLINDING_BYTES, COMMITMENT_BYTES
-from ..wire.fields import DIGEST_BYTES, MAX_VECTOR_BYTES, clients, integer, octets
+from ..wire.fields import DIGEST_BYTES, MAX_VECTOR_BYTES, by_kind, clients, integer, octets
 from .messages import MAX_QUESTION, ring
 
 MOST_SLOTS = 64
@@ -101,4 +101,4 @@ class SlotAnswer:
             raise ValueError("shares are not of whole 8-byte words")
 
 
-SlotMessage = SlotShare | SlotKey | SlotsAgreed | SlotQuestion | SlotAnswer
+MESSAGES = by_kind(SlotShare, SlotKey, SlotsAgreed, SlotQuestion, SlotAnswer)

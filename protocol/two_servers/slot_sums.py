@@ -16,7 +16,7 @@ from ...crypto.pedersen import COMMITMENT_BYTES, PRIME, combined, pedersen
 from ..core.errors import ProtocolError
 from ..core.session import SECOND_SERVER, SERVER
 from ..drivers.roles import Deadline, Effect, Event, Received, Send
-from ..wire.messages import Envelope
+from ..wire.codec import Envelope
 from .asking import Unanswered
 from .questions import slot_question, weighted
 from .slot_messages import BLINDINGS_BYTES, COUNT_BYTES, SlotAnswer, SlotQuestion

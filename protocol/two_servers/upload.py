@@ -17,7 +17,8 @@ from ...crypto.pedersen import BLINDING_BYTES, COMMITMENT_BYTES, pedersen
 from ..core.errors import ProtocolError
 from ..core.session import SECOND_SERVER, SERVER, Session
 from ..drivers.roles import Awaiting, Deadline, Effect, Event, Perform, Persist, Received, Send, Worked
-from ..wire.messages import Envelope, Task
+from ..wire.codec import Envelope
+from ..wire.messages import Task
 from ..work.uploads import Policy, invite
 from .messages import Agreed, ExplicitShare, Held, KeyShare, Withheld
 from .slot_messages import SlotKey, SlotsAgreed, SlotShare

@@ -1,6 +1,7 @@
 """The view of two servers: which part answers what. Everything but work is asked of the second server."""
 
 from ..choosing.choosing import Choosing
+from ..choosing.messages import MESSAGES as CHOOSING
 from ..parts.clients import Clients
 from ..parts.gate import Gate
 from ..parts.models import Models
@@ -10,10 +11,12 @@ from ..view.protection import Setup
 from ..wire.messages import HEAD_BYTES
 from ..work.uploads import Policy
 from .helpers import Helpers
+from .messages import MESSAGES as SHARES
 from .run import client_parties, max_bytes
 from .sharing import Sharing
 from .similarities import SharedSimilarities
 from .slot_asking import TwoServerSlots, conduct_of
+from .slot_messages import MESSAGES as SLOTS
 from .sums import SharedSums
 from .terms import Terms
 
@@ -26,7 +29,7 @@ class TwoServerView:
     def __init__(self, setup: Setup, terms: Terms) -> None:
         policy = Policy(min_cohort=1)
         roles = client_parties(setup.clients, setup.run, terms, policy, setup.entropy)
-        network = network_of(setup, max_bytes(terms, len(setup.clients)) - HEAD_BYTES)
+        network = network_of(setup, SHARES, SLOTS, CHOOSING, most=max_bytes(terms, len(setup.clients)) - HEAD_BYTES)
         record = Record(network, terms.rules, with_a_client=WITH_A_CLIENT)
         run = Run(setup, network, Clients(roles.values(), conduct_of(terms)), Gate(terms.rules), record)
 

@@ -4,8 +4,10 @@ The server's side and the clients' side are two objects. What the parts hold is 
 """
 
 from ..choosing.choosing import Choosing
+from ..choosing.messages import MESSAGES as CHOOSING
 from ..drivers.in_process import InProcess
 from ..pairs.asking import AskingPairs
+from ..pairs.messages import MESSAGES as PAIRS
 from ..parts.clients import Clients
 from ..parts.gate import Gate
 from ..parts.history import History
@@ -13,6 +15,7 @@ from ..parts.models import Models
 from ..parts.personal import Personal
 from ..parts.record import Record
 from ..parts.run import Harness, Run, network_of
+from ..seeding.messages import MESSAGES as SEEDING
 from ..view.protection import Setup
 from .client import conduct_of, roles_of
 from .similarities import UploadSimilarities
@@ -30,7 +33,7 @@ class UploadView:
     """
 
     def __init__(self, setup: Setup, how: Answering, before: InProcess | None = None) -> None:
-        network, clear = network_of(setup, 4 * how.length, before=before), how.owner == "server"
+        network, clear = network_of(setup, SEEDING, CHOOSING, PAIRS, most=4 * how.length, before=before), how.owner == "server"
         shared = "" if clear else WITH_A_CLIENT
         record = Record(network, how.rules, sees_updates=clear, holds_transformed=not clear, with_a_client=shared)
         clients = Clients(roles_of(setup, how.transform), conduct_of(setup))

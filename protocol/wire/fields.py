@@ -3,8 +3,10 @@
 Each check raises ValueError that names the field.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import lt
+from types import MappingProxyType
 from typing import Any
 
 from ...crypto.identity import SIGNATURE_BYTES
@@ -14,6 +16,14 @@ DIGEST_BYTES = 32
 MAX_VECTOR_BYTES = 1 << 32
 MOST_SAMPLES = 1 << 40
 """Of one client."""
+
+
+def by_kind(*messages: type[Any]) -> Mapping[int, type[Any]]:
+    """Messages by their kind. Raises ValueError for two of one kind."""
+    found = {message.kind: message for message in messages}
+    if len(found) < len(messages):
+        raise ValueError("two messages of one kind")
+    return MappingProxyType(found)
 
 
 def integer(value: object, low: int, high: int, name: str) -> None:

@@ -18,8 +18,9 @@ from ..core.session import SERVER
 from ..drivers.roles import Compute, Computed, Deadline, Effect, Event, Party, Perform, Received, Send, Worked
 from ..view.answers import Vector
 from ..view.work import LocalJob, LocalWork
+from ..wire.codec import Envelope
 from ..wire.fields import MOST_SAMPLES
-from ..wire.messages import MOST_REASON, Declined, Discard, Envelope, Retain, Task
+from ..wire.messages import MOST_REASON, Declined, Discard, Retain, Task
 from .sketching import Sketcher
 from .uploads import from_bytes
 

@@ -17,7 +17,8 @@ from ..core.errors import ProtocolError
 from ..core.session import SERVER, Session
 from ..drivers.roles import Deadline, Effect, Event, Learned, Perform, Persist, Received, Send, Worked
 from ..view.answers import OFFSET_SKETCHES, SKETCHES, Work
-from ..wire.messages import Envelope, Mean, OffsetSketched, Ready, Task, Upload
+from ..wire.codec import Envelope
+from ..wire.messages import Mean, OffsetSketched, Ready, Task, Upload
 
 Vector = NDArray[np.float32]
 PROTOCOL = "uploads"

@@ -31,7 +31,8 @@ from cloister.protocol.encrypted.client import client_step
 from cloister.protocol.encrypted.client_phases import SCORES, SKETCH, SUM, Idle, Policy
 from cloister.protocol.encrypted.keys import KeyName
 from cloister.protocol.encrypted.scaling import Weighting
-from cloister.protocol.wire.messages import decode, encode
+from cloister.protocol.messages import decode
+from cloister.protocol.wire.codec import encode
 
 RUN, SEED, LIMIT = bytes(16), bytes(range(32)), 1 << 31
 

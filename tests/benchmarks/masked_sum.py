@@ -24,9 +24,11 @@ from cloister.protocol.drivers.roles import Deadline, Party, Perform, Received, 
 from cloister.protocol.masked.graph import solve
 from cloister.protocol.masked.journal import journalled_step
 from cloister.protocol.masked.server import Advertising, Summed, propose, server_step
-from cloister.protocol.masked.sum import Members, Plan, Policy, Terms, max_bytes
+from cloister.protocol.masked.sum import Plan, Policy, Terms, max_bytes, parties_of
+from cloister.protocol.messages import MESSAGES, decode
 from cloister.protocol.parts.charter import Charter, Numbers
-from cloister.protocol.wire.messages import decode, encode
+from cloister.protocol.parts.members import Members
+from cloister.protocol.wire.codec import encode
 
 MODEL = bytes(32)
 
@@ -104,7 +106,7 @@ class Metered:
         policy = Policy(unheld=frozenset({"update"}))
         charter = Charter(bytes(16), MODEL, Numbers(length, 32, 1.0, 1, policy.rules), None, self.members.enrolled)
         self.plan = Plan.of(session, terms, charter)
-        self.clients = self.members.parties(charter, MODEL, policy, entropy)
+        self.clients = parties_of(self.members, charter, MODEL, policy, entropy)
         self.server = Party(SERVER, Advertising(self.plan), step)
         self.silent = frozenset(roster[:: case.clients // case.dropped][: case.dropped])
         self.client_seconds = dict.fromkeys(roster, 0.0)
@@ -112,7 +114,7 @@ class Metered:
         self.up = dict.fromkeys(roster, 0)
         self.down = 0
         self.limit = max_bytes(terms)
-        self.network = InProcess(max_bytes=self.limit)
+        self.network = InProcess(kinds=MESSAGES, max_bytes=self.limit)
 
     def input_of(self, client: int) -> np.ndarray:
         return np.random.default_rng(client).integers(0, self.plan.terms.largest, self.plan.terms.length, np.uint32)

@@ -9,25 +9,25 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...crypto.fixed_point import Nearest
-from ..core.errors import Refused
-from ..core.session import SERVER, Session
-from ..drivers.in_process import no_work
-from ..drivers.roles import Deadline, Effect, Learned, Party
-from ..masked.input import beyond
-from ..masked.masking import MaskedSessions, Masking
-from ..masked.server import Summed
-from ..masked.terms import PROTOCOL as SUM_PROTOCOL
-from ..masked.terms import Plan, Ring
-from ..parts.held import Held
-from ..parts.leverage import largest
-from ..parts.models import unused
-from ..parts.personal import PersonalQuestion
-from ..parts.run import Run
-from ..view.answers import Remembered, Snapshot, Sum, Traffic, Updates, Vector
-from ..view.work import LocalWork
-from ..wire.messages import HEAD_BYTES
-from ..work.uploads import from_bytes
+from ....crypto.fixed_point import Nearest
+from ...core.errors import Refused
+from ...core.session import SERVER, Session
+from ...drivers.in_process import no_work
+from ...drivers.roles import Deadline, Effect, Learned, Party
+from ...parts.held import Held
+from ...parts.leverage import largest
+from ...parts.models import unused
+from ...parts.personal import PersonalQuestion
+from ...parts.run import Run
+from ...view.answers import Remembered, Snapshot, Sum, Traffic, Updates, Vector
+from ...view.work import LocalWork
+from ...wire.messages import HEAD_BYTES
+from ...work.uploads import from_bytes
+from ..input import beyond
+from ..masking import MaskedSessions, Masking
+from ..server import Summed
+from ..terms import PROTOCOL as SUM_PROTOCOL
+from ..terms import Plan, Ring
 from .client import blinded_input
 from .run import members_of
 from .server import Agreed, Inviting, NotOpened, forward, invite, server_step

@@ -8,16 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...crypto.agreement import UnusableKey, check_public
-from ...crypto.identity import BadSignature, verify
-from ..core.errors import ProtocolError
-from ..core.session import SERVER
-from ..drivers.roles import Awaiting, Deadline, Effect, Event, Received, Send
-from ..masked.server import Summed
-from ..wire.messages import Envelope
-from .client import RECEIVER_KEY, SENDER_KEY
+from ....crypto.agreement import UnusableKey, check_public
+from ....crypto.identity import BadSignature, verify
+from ...core.errors import ProtocolError
+from ...core.session import SERVER
+from ...drivers.roles import Awaiting, Deadline, Effect, Event, Received, Send
+from ...wire.codec import Envelope
+from ..server import Summed
 from .messages import OpenedTotal, ReceiverKey, SenderKey
-from .terms import Opening
+from .terms import RECEIVER_KEY, SENDER_KEY, Opening
 
 
 @dataclass(frozen=True, slots=True)

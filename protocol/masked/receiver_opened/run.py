@@ -11,18 +11,20 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ...crypto.entropy import Entropy
-from ...crypto.fixed_point import Floats, Rounding
-from ..core.errors import Fault
-from ..core.link import Tap
-from ..core.session import SERVER
-from ..drivers.in_process import InProcess
-from ..drivers.roles import Deadline, Effect, Learned, Party, Worked
-from ..masked.server import Summed
-from ..masked.sum import Members, masked_sum
-from ..masked.terms import Plan
-from ..wire.messages import HEAD_BYTES, Task
+from ....crypto.entropy import Entropy
+from ....crypto.fixed_point import Floats, Rounding
+from ...core.errors import Fault
+from ...core.link import Tap
+from ...core.session import SERVER
+from ...drivers.in_process import InProcess
+from ...drivers.roles import Deadline, Effect, Learned, Party, Worked
+from ...parts.members import Members
+from ...wire.messages import HEAD_BYTES, Task
+from ..server import Summed
+from ..sum import masked_sum
+from ..terms import Plan
 from .client import Member, blinded_input, member_step
+from .messages import MESSAGES
 from .server import Agreed, Inviting, forward, invite, server_step
 from .terms import Opening, OpeningPolicy
 
@@ -80,7 +82,7 @@ def receiver_opened(
     """
     most = max(len(opening.session.roster) for opening in openings)
     largest = max(4 * opening.length for opening in openings)
-    network = InProcess(tap, max_bytes=HEAD_BYTES + 120 * most + largest, record=record)
+    network = InProcess(tap, kinds=MESSAGES, max_bytes=HEAD_BYTES + 120 * most + largest, record=record)
     servers = {o.session.digest: Party(SERVER, Inviting(o, cast.enrolled), server_step) for o in openings}
     learned: dict[bytes, bytes] = {}
 

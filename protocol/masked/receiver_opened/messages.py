@@ -6,8 +6,19 @@ Spec: specs/receiver_opened.md; schema: messages.cddl.
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from ..core.session import MAX_ID
-from ..wire.fields import DIGEST_BYTES, MAX_VECTOR_BYTES, SessionFields, clients, each, integer, octets, signature, words
+from ...core.session import MAX_ID
+from ...wire.fields import (
+    DIGEST_BYTES,
+    MAX_VECTOR_BYTES,
+    SessionFields,
+    by_kind,
+    clients,
+    each,
+    integer,
+    octets,
+    signature,
+    words,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,4 +91,4 @@ class OpenedTotal:
         words(self.total, 1, "total")
 
 
-ReceiverOpenedMessage = OpeningOffer | ReceiverKey | SenderKey | OpenedTotal
+MESSAGES = by_kind(OpeningOffer, ReceiverKey, SenderKey, OpenedTotal)

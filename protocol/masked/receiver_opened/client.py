@@ -11,22 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from ...crypto.agreement import AgreementKey, UnusableKey
-from ...crypto.entropy import Entropy
-from ...crypto.fixed_point import Floats, Rounding
-from ...crypto.identity import BadSignature, Identity, verify
-from ...crypto.prg import derive_key
-from ..core.errors import ProtocolError, Refused
-from ..core.session import SERVER, Session
-from ..drivers.roles import Deadline, Effect, Event, Learned, Persist, Received, Send
-from ..masked.terms import Ring
-from ..wire.messages import Envelope
+from ....crypto.agreement import AgreementKey, UnusableKey
+from ....crypto.entropy import Entropy
+from ....crypto.fixed_point import Floats, Rounding
+from ....crypto.identity import BadSignature, Identity, verify
+from ....crypto.prg import derive_key
+from ...core.errors import ProtocolError, Refused
+from ...core.session import SERVER, Session
+from ...drivers.roles import Deadline, Effect, Event, Learned, Persist, Received, Send
+from ...wire.codec import Envelope
+from ..terms import Ring
 from .messages import OpenedTotal, OpeningOffer, ReceiverKey, SenderKey
-from .terms import PROTOCOL, Opening, OpeningPolicy
-
-RECEIVER_KEY = "receiver opened receiver key"
-SENDER_KEY = "receiver opened sender key"
-"""What signatures are for."""
+from .terms import PROTOCOL, RECEIVER_KEY, SENDER_KEY, Opening, OpeningPolicy
 
 
 @dataclass(frozen=True, slots=True)

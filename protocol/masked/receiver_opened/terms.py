@@ -14,17 +14,20 @@ import cbor2
 import numpy as np
 from numpy.typing import NDArray
 
-from ...crypto.fixed_point import FixedPoint, Floats, Rounding
-from ...crypto.masks import add_masks
-from ..core.session import Session
-from ..masked.terms import PROTOCOL as SUM_PROTOCOL
-from ..masked.terms import Ring, Terms, decode_weights, encode_weights
-from ..parts.gate import TOLERANCE, Rules
-from ..parts.leverage import Row, with_losses
-from ..view.answers import MOST_WEIGHT
+from ....crypto.fixed_point import FixedPoint, Floats, Rounding
+from ....crypto.masks import add_masks
+from ...core.session import Session
+from ...parts.gate import TOLERANCE, Rules
+from ...parts.leverage import Row, with_losses
+from ...view.answers import MOST_WEIGHT
+from ..terms import PROTOCOL as SUM_PROTOCOL
+from ..terms import Ring, Terms, decode_weights, encode_weights
 from .messages import OpeningOffer
 
 PROTOCOL = "receiver opened"
+RECEIVER_KEY = "receiver opened receiver key"
+SENDER_KEY = "receiver opened sender key"
+"""What signatures are for."""
 Words = NDArray[np.uint32]
 FLOAT32 = 2.0**-24
 """Half a step of float32, which the receiver's sum is rounded to, relative to the number."""

@@ -1,0 +1,192 @@
+"""The one encoding of messages: deterministic CBOR (RFC 8949; schema in messages.cddl).
+
+The bytes that are sent are the bytes that are counted and recorded. Decoding is handed the kinds of messages that there may be:
+each protocol says which are its own (`MESSAGES`), and whoever carries frames puts them together. It checks the size and the shape
+before it builds anything, refuses maps, tags, indefinite lengths and any encoding but the deterministic one, and checks every
+field.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+import cbor2
+
+from ..core.errors import ProtocolError
+from ..core.session import DEALER, MAX_ID, MAX_ROSTER, VERSION
+from .fields import DIGEST_BYTES, integer, octets
+
+MAX_FIELDS = 23
+MAX_ITEMS = 2 * MAX_ROSTER
+Buffer = bytes | memoryview
+Kinds = Mapping[int, type[Any]]
+"""Messages by their kind."""
+_LONG = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """A message on its way. session: the session's 32-byte digest. sender, receiver: party ids, of clients from 0 on."""
+
+    session: bytes
+    sender: int
+    receiver: int
+    message: Any
+
+    def __post_init__(self) -> None:
+        octets(self.session, DIGEST_BYTES, DIGEST_BYTES, "session")
+        integer(self.sender, DEALER, MAX_ID, "sender")
+        integer(self.receiver, DEALER, MAX_ID, "receiver")
+
+
+def _items(envelope: Envelope) -> tuple[Any, ...]:
+    message = envelope.message
+    body = (getattr(message, f.name) for f in fields(message))
+    return (VERSION, envelope.session, envelope.sender, envelope.receiver, message.kind, *body)
+
+
+def encode(envelope: Envelope) -> bytes:
+    """The envelope's one encoding: [version, session, sender, receiver, kind, field, ...]."""
+    items = _items(envelope)
+    if not any(map(_is_long, items)):
+        return cbor2.dumps(items)  # integers, strings and lists of them: its heads are the shortest
+    pieces: list[Buffer] = [_item_head(4, len(items))]
+    for item in items:
+        _put(item, pieces)
+    return b"".join(pieces)  # joined once: cbor2 would copy a vector several times
+
+
+def _is_long(item: Any) -> bool:
+    """Whether this is a long string of bytes, or a list of strings of bytes with a long one."""
+    if type(item) is tuple:
+        return any(type(inner) is bytes and len(inner) > _LONG for inner in item)
+    return type(item) is memoryview or (type(item) is bytes and len(item) > _LONG)
+
+
+def _put(item: Any, pieces: list[Buffer]) -> None:
+    if type(item) in (bytes, memoryview):
+        pieces += (_item_head(2, len(item)), item)
+    elif _is_long(item):
+        pieces.append(_item_head(4, len(item)))
+        for inner in item:
+            _put(inner, pieces)
+    else:
+        pieces.append(cbor2.dumps(item))
+
+
+def _item_head(major: int, argument: int) -> bytes:
+    """The shortest head."""
+    if argument < 24:
+        return bytes([major << 5 | argument])
+    log = 0 if argument < 1 << 8 else 1 if argument < 1 << 16 else 2 if argument < 1 << 32 else 3
+    return bytes([major << 5 | 24 + log]) + argument.to_bytes(1 << log, "big")
+
+
+def _head(data: bytes, at: int) -> tuple[int, int, int]:
+    """The CBOR item head at this offset: its major type, its argument, the offset behind it. Taken in the shortest form alone."""
+    if at >= len(data):
+        raise ValueError("it ends early")
+    major, short = data[at] >> 5, data[at] & 31
+    if short < 24:
+        return major, short, at + 1
+    if short > 27:
+        raise ValueError("indefinite lengths are not part of any message")
+    size = 1 << (short - 24)
+    argument, behind = int.from_bytes(data[at + 1 : at + 1 + size], "big"), at + 1 + size
+    if argument < (24 if size == 1 else 1 << (4 * size)):
+        raise ValueError("a number is not written in the shortest form")
+    return major, argument, behind
+
+
+class _Item(NamedTuple):
+    """An item of a frame that is not built yet: its major type, its argument, and where its content starts and ends."""
+
+    major: int
+    argument: int
+    start: int
+    end: int
+
+
+def _items_in(data: bytes, most: int = MAX_FIELDS) -> list[_Item]:
+    """Where the first `most` items of the list in `data` are.
+
+    Refuses, before anything is built, all but one short list of integers, strings and flat lists of at most MAX_ITEMS.
+    """
+    major, count, at = _head(data, 0)
+    if major != 4 or not 5 <= count <= MAX_FIELDS:
+        raise ValueError("not a message of this version")
+    listed, items = 0, []
+    for _ in range(min(count, most)):
+        start = at
+        major, argument, at = _head(data, at)
+        if major in (2, 3):
+            start, at = at, at + argument
+        elif major == 4:
+            listed += argument
+            if listed > MAX_ITEMS:
+                raise ValueError("a list is nested or too long")
+            for _ in range(argument):
+                inner, size, at = _head(data, at)
+                if inner > 3:
+                    raise ValueError("a list is nested or too long, or has in it what is not part of any message")
+                at += size if inner > 1 else 0
+        elif major > 4:
+            raise ValueError("maps, tags, floats and simple values are not part of any message")
+        if at > len(data):
+            raise ValueError("it ends early")
+        items.append(_Item(major, argument, start, at))
+    return items
+
+
+def _built(data: bytes, item: _Item, lent: bool = False) -> Any:
+    """The item, a list as a tuple. Strings of bytes are copied once or, where `lent`, are a view of the data."""
+    match item.major:
+        case 0:
+            return item.argument
+        case 1:
+            return -1 - item.argument
+        case 4 if item.end - item.start <= _LONG:
+            return tuple(cbor2.loads(data[item.start : item.end]))
+        case 4:
+            items, at = [], _head(data, item.start)[2]
+            for _ in range(item.argument):
+                major, argument, start = _head(data, at)
+                at = start + argument if major > 1 else start
+                items.append(_built(data, _Item(major, argument, start, at)))
+            return tuple(items)
+    content = memoryview(data)[item.start : item.end] if lent else data[item.start : item.end]
+    return str(content, "utf-8") if item.major == 3 else content
+
+
+def first_items(data: bytes, count: int) -> tuple[Any, ...]:
+    """The first items of an envelope that was encoded here, from its version on: for whoever looks at frames in passing."""
+    return tuple(_built(data, item) for item in _items_in(data, count))
+
+
+def decode(data: bytes, link: int, max_bytes: int, kinds: Kinds) -> Envelope:
+    """The envelope in `data`, which came over the link of party `link`, with a message of these kinds.
+
+    Allocates no more than a few times `max_bytes`.
+
+    A message whose class says that its vector is `lent` holds a view of `data` instead of a copy. Raises ProtocolError
+    blaming `link` for anything but the deterministic encoding of a well-formed message.
+    """
+    if len(data) > max_bytes:
+        raise ProtocolError(f"a message of {len(data)} bytes is over the limit of {max_bytes}", link)
+    try:
+        items = _items_in(data)
+        version, session, sender, receiver, kind = (_built(data, item) for item in items[:5])
+        if version != VERSION:
+            raise ValueError("not a message of this version")
+        if type(kind) is not int or kind not in kinds:
+            raise ValueError("unknown kind of message")
+        if items[-1].end != len(data):
+            raise ValueError("something follows it")
+        if len(items) - 5 != len(fields(kinds[kind])):
+            raise ValueError("more or fewer fields than this kind of message has")
+        lent = getattr(kinds[kind], "lent", False)
+        envelope = Envelope(session, sender, receiver, kinds[kind](*(_built(data, item, lent) for item in items[5:])))
+    except (ValueError, TypeError, OverflowError, cbor2.CBORDecodeError) as error:
+        reason = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
+        raise ProtocolError(f"a message does not decode: {reason}", link) from None
+    return envelope
