@@ -759,6 +759,8 @@ class Labels:
         self.drawn.add(label)
         return OsEntropy().secret(label, size)
 
+    lasting = secret
+
 
 def test_every_draw_says_for_whom_and_what_it_is_and_no_label_is_drawn_twice():
     entropy = Labels()

@@ -28,6 +28,7 @@ from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.codec import Envelope
 
+from . import sides
 from .masked_sum_session import KINDS, MODEL, RUN, UNHELD, Play, changing, charter_of, losing, terms
 
 ALL = (1, 3, 5, 7, 9, 11)
@@ -533,11 +534,11 @@ def test_no_honest_run_of_a_whole_view_is_refused(seed):
     own = {i: Weights({j: 2.0 if i == j else 1.0 for j in clients}) for i in (0, 5)}
     found += [*view.personal_sums(view.train(2, {"0": start})["0"], own).values()]
     found += view.slots(3, "0", replace(start, others=(Model("init"),)))
-    assert not [fault.reason for fault in view.faults if any(reason in fault.reason for reason in ADDED)]
-    transcripts = [member.state.transcript for member in view._maskers.values()]
+    assert not [fault.reason for fault in view.record.faults if any(reason in fault.reason for reason in ADDED)]
+    transcripts = [member.state.transcript for member in sides.maskers(view).values()]
     assert len({transcript.charter.digest for transcript in transcripts}) == 1
     if not seed:
-        assert not view.faults
+        assert not view.record.faults
         assert [isinstance(answer, Sum) for answer in found] == [True] * 7
         assert {transcript.sums for transcript in transcripts} == {6, 7}  # who receives a sum of its own gives nothing to it
 

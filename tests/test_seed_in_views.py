@@ -35,7 +35,7 @@ def check_a_round(view, clients):
     assert updates.clients == clients
     answer = view.sums(updates, {"m": Weights(dict.fromkeys(clients, 1.0))})["m"]
     model = view.advance(Model("init"), answer)
-    np.testing.assert_allclose(view.observe(model), np.mean([vector(i) for i in clients], axis=0), atol=1e-4)
+    np.testing.assert_allclose(view.harness.observe(model), np.mean([vector(i) for i in clients], axis=0), atol=1e-4)
 
 
 def without(*silent):
@@ -46,7 +46,7 @@ def without(*silent):
 @pytest.mark.parametrize("silent", [1, 4])
 def test_a_client_that_is_silent_stops_nobody_else(protection, silent):
     view = opened(protection, without(silent))
-    assert [(f.blame, f.reason) for f in view.faults] == [(silent, f"client {silent} lacks the group seed")]
+    assert [(f.blame, f.reason) for f in view.record.faults] == [(silent, f"client {silent} lacks the group seed")]
     check_a_round(view, tuple(i for i in MEMBERS if i != silent))
 
 
@@ -54,12 +54,12 @@ def test_a_client_that_is_silent_stops_nobody_else(protection, silent):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_first_client_silent_at_one_message_while_the_view_opens_stops_nobody_else(protection, kind):
     view = opened(protection, lambda f: [] if f.kind == kind and 1 in (f.sender, f.receiver) else [f])
-    assert {f.blame for f in view.faults} <= {1}
+    assert {f.blame for f in view.record.faults} <= {1}
 
 
 @named
 def test_a_view_opens_when_more_than_half_hold_the_seed_and_not_before(protection):
-    assert {f.blame for f in opened(protection, without(6, 7, 8)).faults} == {6, 7, 8}
+    assert {f.blame for f in opened(protection, without(6, 7, 8)).record.faults} == {6, 7, 8}
     with pytest.raises(ProtocolError, match="0 of 8 clients hold the group seed, 5 must"):
         opened(protection, without(5, 6, 7, 8))
 
@@ -68,7 +68,7 @@ def test_a_view_opens_when_more_than_half_hold_the_seed_and_not_before(protectio
 def test_under_secrets_of_the_operating_system_rounds_are_right(protection):
     view = opened(protection, entropy=OsEntropy(), run=OsEntropy().secret("run", 16))
     check_a_round(view, MEMBERS)
-    assert not view.faults
+    assert not view.record.faults
 
 
 class Labels:
@@ -80,6 +80,8 @@ class Labels:
     def secret(self, label, size):
         self.drawn.append(label)
         return OsEntropy().secret(label, size)
+
+    lasting = secret
 
 
 @named

@@ -67,6 +67,7 @@ class MaskedSessions:
         self._run = run
         self._models = models
         self._held = held
+        self._seeds: dict[bytes, bytes] = {}  # of masking graphs, by the work session
         if len(setup.clients) >= rules.least:
             try:
                 self.graph_of(len(setup.clients))
@@ -87,7 +88,9 @@ class MaskedSessions:
         except ValueError as error:
             raise Refused(f"sum {shape.label} cannot be masked: {error}") from None
         session = Session(shape.protocol, self._run.setup.run, updates.round, updates.cluster, roster, shape.threshold)
-        seed = self._run.setup.entropy.secret(f"masking graph {made.session.hex()}", 32)  # one for all sums of the same updates
+        if made.session not in self._seeds:  # one for all sums of the same updates
+            self._seeds[made.session] = self._run.setup.entropy.secret(f"masking graph {made.session.hex()}", 32)
+        seed = self._seeds[made.session]
         row = (update_of(made.session, shape.purpose), encode_weights(roster, shape.row), int(shape.times_samples))
         terms = Terms(*shape.size, graph.neighbours, graph.threshold, seed, self.model_digest(updates), *row)
         return Plan.of(session, terms, self.charter)
@@ -160,6 +163,7 @@ class MaskedSessions:
 
     def retire(self, models: set[str], remembered: Mapping[str, Remembered]) -> None:
         """See `Part`."""
+        self._seeds.clear()
 
     def save(self) -> Snapshot:
         """See `Part`."""

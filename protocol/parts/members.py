@@ -17,5 +17,5 @@ class Members:
     @classmethod
     def enrol(cls, clients: tuple[int, ...], entropy: Entropy, label: str = "identity") -> "Members":
         """Fresh identities for all. label: for what they are drawn; no two enrolments of a run share one."""
-        identities = {i: Identity.from_secret(entropy.secret(f"{label} {i}", 32)) for i in clients}
+        identities = {i: Identity.from_secret(entropy.lasting(f"{label} {i}", 32)) for i in clients}
         return cls(identities, {i: identity.public for i, identity in identities.items()})

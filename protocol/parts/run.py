@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import astuple, dataclass, field
 from typing import Protocol, TypeVar
 
+from ...crypto.entropy import KeptEntropy
 from ..core.session import SERVER
 from ..drivers.in_process import InProcess
 from ..drivers.roles import Learned
@@ -119,7 +120,9 @@ class Harness:
 
     def save(self) -> Snapshot:
         """All that the view holds between rounds, server and clients together."""
-        found = Snapshot({}, {}, {}, self.run.record.traffic)
+        entropy = self.run.setup.entropy
+        secrets = dict(entropy.kept) if isinstance(entropy, KeptEntropy) else {}
+        found = Snapshot({}, {}, {}, self.run.record.traffic, secrets=secrets)
         for part in self._parts:
             found |= part.save()
         return found

@@ -95,7 +95,7 @@ def welcome(agreed: Agreed, newcomers: Iterable[int], entropy: Entropy, *, check
 
 def _draw(entropy: Entropy, session: Session, what: str, client: int) -> bytes:
     """32 bytes for one use by one client in one session: no label is drawn twice."""
-    return entropy.secret(f"{PROTOCOL} {session.digest.hex()} {what} of client {client}", SECRET_BYTES)
+    return entropy.lasting(f"{PROTOCOL} {session.digest.hex()} {what} of client {client}", SECRET_BYTES)
 
 
 def _identity(entropy: Entropy, session: Session, client: int) -> Identity:

@@ -229,7 +229,8 @@ class Snapshot:
     """models: float32 (d,) by name. remembered: by name, float32 (clients, length), or shares and keys as uint64.
 
     next_round: per party and kind of work. ledgers: the clients' privacy ledgers, and pairs: what was spent and released to
-    compare clients, both as plain JSON values. own: of models that one client alone holds, that client.
+    compare clients, both as plain JSON values. own: of models that one client alone holds, that client. secrets: what the parties
+    of a run on `KeptEntropy` drew to last, by label.
     """
 
     models: Mapping[str, Vector]
@@ -239,6 +240,7 @@ class Snapshot:
     ledgers: Sequence[Mapping[str, Any]] = ()
     pairs: Mapping[str, Any] = field(default_factory=dict)
     own: Mapping[str, int] = field(default_factory=dict)
+    secrets: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
     def __or__(self, other: "Snapshot") -> "Snapshot":
         """Both together, of different parts of one run; the traffic is this one's."""
@@ -251,4 +253,5 @@ class Snapshot:
             (*self.ledgers, *other.ledgers),
             {**self.pairs, **other.pairs},
             {**self.own, **other.own},
+            {**self.secrets, **other.secrets},
         )
