@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from math import isfinite
 from types import MappingProxyType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Generic, Union, get_args, get_origin, get_type_hints
+
+from typing_extensions import TypeVar
 
 from ..crypto.orthonormal import HadamardRotation, SignedPermutation
 from ..protocol.core.errors import Refused
@@ -16,6 +18,7 @@ from ..protocol.masked.protection import Masked
 from ..protocol.two_servers.protection import TwoServer
 from ..protocol.uploaded.permuted import Permuted
 from ..protocol.uploaded.plain import Plain
+from ..protocol.view.asks import View
 from ..protocol.view.protection import Protection, check_composition
 from .algorithms.algorithm import Algorithm
 from .corruption import Adversary
@@ -38,8 +41,11 @@ PROTECTIONS: tuple[Protection, ...] = (
 """What an error lists when a protection does not fit an algorithm."""
 
 
+V = TypeVar("V", bound=View, default=Any)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scenario:
+class Scenario(Generic[V]):
     """What a run is made of. Two runs of one scenario on one machine give the same models.
 
     rounds: communication rounds. seed: of data, models, sampling and simulated secrets. execution: how local training is
@@ -48,8 +54,9 @@ class Scenario:
     validation: share of each client's training data held out, by which it may fall back to a more general model; 0 for none.
     evaluate_every: rounds between evaluations; the last round is always evaluated. device: "cpu" or "cuda".
 
-    Raises Refused when the protection cannot answer what the algorithm asks, or when answers without noise would void the epsilon
-    of noise beside them that does not acknowledge them, ValueError when clients arrive at an algorithm that cannot take them in.
+    That the protection's view answers what the algorithm's asks is told by a type checker too. Raises Refused when it does not,
+    or when answers without noise would void the epsilon of noise that does not acknowledge them; ValueError when clients arrive
+    at an algorithm that cannot take them in.
     """
 
     name: str
@@ -57,8 +64,8 @@ class Scenario:
     partition: Partition
     model: ModelFactory
     training: Training
-    algorithm: Algorithm
-    protection: Protection
+    algorithm: Algorithm[V]
+    protection: Protection[V]
     rounds: int
     seed: int = 0
     execution: Executor = field(default_factory=Fast)

@@ -6,9 +6,10 @@ from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import TypeVar
 
 from ...protocol.view.answers import Functionality, Model, Remembered, Sum, Weights
-from ...protocol.view.asks import ServerView
+from ...protocol.view.asks import MovesModels
 from ..bipartition import Bipartition
 from ..training import Training
 from .parameter_tree import Node
@@ -88,7 +89,11 @@ class State(Protocol):
         ...
 
 
-class Algorithm(Protocol):
+V = TypeVar("V", contravariant=True, default=Any)
+"""The type of view that an algorithm asks: the asks that it needs, and no other."""
+
+
+class Algorithm(Protocol[V]):
     """A federated algorithm. `round` asks the view and returns the next state; the state before it stays valid."""
 
     @property
@@ -102,7 +107,7 @@ class Algorithm(Protocol):
 
     def init(self, start: Start, /) -> Any: ...
 
-    def round(self, state: Any, view: ServerView, rng: np.random.Generator, /) -> Any: ...
+    def round(self, state: Any, view: V, rng: np.random.Generator, /) -> Any: ...
 
 
 Sampling = Literal["cohorts", "random"]
@@ -150,7 +155,7 @@ def mean_of(members: Sequence[int], by_samples: bool) -> Weights:
     return Weights(dict.fromkeys(members, 1.0), times_samples=by_samples)
 
 
-def advanced(view: ServerView, cluster: Cluster, answer: object) -> Cluster:
+def advanced(view: MovesModels, cluster: Cluster, answer: object) -> Cluster:
     """The cluster with its model moved by the answered mean; unchanged where nothing was published."""
     if isinstance(answer, Sum):
         return replace(cluster, model=view.advance(cluster.model, answer))

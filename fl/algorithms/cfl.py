@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...protocol.view.answers import Assignment, Functionality, Gram, Model, Remembered, Updates
-from ...protocol.view.asks import ServerView
+from ...protocol.view.asks import MovesModels, Recalls, Similarities, Sums, Trains
 from ..bipartition import Bipartition, optimal_bipartition
 from ..separation import accepts, cosine_similarity
 from ..split_gate import Looks, Thresholds, mean_of_members, recent, same_cut, together, worth_asking
@@ -39,7 +39,11 @@ from ..training import Training
 from .algorithm import Cluster, Measured, Sampling, Start, advanced, check_participation, check_sampling, invited
 from .newcomers import descended, placements
 from .parameter_tree import ROOT, Node, names_of_children
-from .sight import Sight, Similarities, Similarity, size
+from .sight import Compared, Sight, Similarity, size
+
+
+class CflView(Trains, Sums, Similarities, Recalls, MovesModels, Protocol):
+    """What CFL asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +132,7 @@ class CFL:
     thresholds: Thresholds
     gamma_max: float = 0.0
     linkage: Linkage = optimal_bipartition
-    similarities: Similarities = "when ripe"
+    similarities: Compared = "when ripe"
     similarity: Similarity = "update"
     by_samples: bool = False
     participation: float = 1.0
@@ -186,7 +190,7 @@ class CFL:
             raise ValueError("a client can only join after a split if the tree caches updates; set remember=True")
         return replace(state, waiting={**state.waiting, **dict.fromkeys(newcomers, ROOT)})
 
-    def round(self, state: State, view: ServerView, rng: np.random.Generator, /) -> State:
+    def round(self, state: State, view: CflView, rng: np.random.Generator, /) -> State:
         """One communication round of Algorithm 5 in every cluster, and one step of Algorithm 4 for whoever waits."""
         sight = self._sight
         work = {name: self._invited(state, name, rng) for name in sorted(state.clusters)}
@@ -270,7 +274,7 @@ class CFL:
         """The cut by these similarities, with its cross similarity as gamma_max bounds it."""
         return self._sight.of_cut(self.linkage(cosine_similarity(gram.matrix), gram.clients), seen, gram)
 
-    def _edge(self, view: ServerView, updates: Updates, clients: Sequence[int]) -> Remembered | None:
+    def _edge(self, view: CflView, updates: Updates, clients: Sequence[int]) -> Remembered | None:
         """What later clients are placed by: updates about the mean of the split, or, as printed, by themselves."""
         if not self.remember:
             return None

@@ -37,7 +37,7 @@ from ...protocol.pairs import choices
 from ...protocol.pairs.choices import ORTHONORMAL, Choice, Distances, MeanSketch, PerPair
 from ...protocol.pairs.question import PairQuestion
 from ...protocol.view.answers import Assignment, Functionality, Model, Remembered, Sum, Updates, Weights
-from ...protocol.view.asks import ServerView
+from ...protocol.view.asks import ComparesPairs, MovesModels, Sums, Trains
 from ..emd.clusters import JOINED, Edges, adjacency, majorities, neighbourhoods
 from ..emd.distances import COSINE, Distance, ExactEmd
 from ..emd.embedding import LAST_LINEAR, Embedding
@@ -67,6 +67,10 @@ __all__ = [
 EXACT = ExactEmd(COSINE)
 LIMIT = Size(512)
 NOISE = Replicates()
+
+
+class EmdView(Trains, Sums, ComparesPairs, MovesModels, Protocol):
+    """What EMD-CFL asks for."""
 
 
 class Grouping(Protocol):
@@ -186,7 +190,7 @@ class EMDCFL:
         alone = {_name((i,)): Cluster((i,), state.start, state.round) for i in newcomers}
         return replace(state, clusters={**state.clusters, **alone})
 
-    def round(self, state: State, view: ServerView, rng: np.random.Generator, /) -> State:
+    def round(self, state: State, view: EmdView, rng: np.random.Generator, /) -> State:
         """One pass of the loop of line 4."""
         chosen = set(self._chosen(state, rng))  # line 5
         sessions = _sessions(state, chosen)
@@ -235,7 +239,7 @@ class EMDCFL:
         """Whether every session is one cluster, so that its sum is the cluster's."""
         return self.over == "members" and all(name in state.clusters for name in work)
 
-    def _frozen_round(self, state: State, view: ServerView, work: Mapping[str, Assignment]) -> State:
+    def _frozen_round(self, state: State, view: EmdView, work: Mapping[str, Assignment]) -> State:
         """A round without anything to compare: federated averaging in every cluster, no update is kept."""
         weights = {name: Weights(dict.fromkeys(a.participants, 1.0), self.by_samples) for name, a in work.items()}
         means = view.train_and_sum(state.round, work, weights)
@@ -246,7 +250,7 @@ class EMDCFL:
         return replace(state, round=state.round + 1, clusters=clusters)
 
     def _aggregated(
-        self, state: State, view: ServerView, work: Mapping[str, Assignment], updates: Mapping[str, Updates]
+        self, state: State, view: EmdView, work: Mapping[str, Assignment], updates: Mapping[str, Updates]
     ) -> dict[str, Cluster]:
         clients = state.clients
         edges = adjacency(state.accepts, clients)
@@ -307,7 +311,7 @@ def _sessions(state: State, chosen: set[int]) -> dict[str, Cluster]:
     return found
 
 
-def _model(view: ServerView, parts: Mapping[Model, float], before: Sequence[Model]) -> Model:
+def _model(view: EmdView, parts: Mapping[Model, float], before: Sequence[Model]) -> Model:
     """Line 21: the mean of what was published, or else the model that most members had (of several, the first)."""
     if not parts:
         return max(dict.fromkeys(before), key=before.count)

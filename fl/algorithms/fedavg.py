@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
 from ...protocol.view.answers import Assignment, Functionality, Model, Remembered
-from ...protocol.view.asks import ServerView
+from ...protocol.view.asks import MovesModels, Sums, Trains
 from ..training import Training
 from .algorithm import (
     Cluster,
@@ -20,6 +21,10 @@ from .algorithm import (
     mean_of,
 )
 from .parameter_tree import Node
+
+
+class FedAvgView(Trains, Sums, MovesModels, Protocol):
+    """What averaging asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +78,7 @@ class FedAvg:
     def init(self, start: Start, /) -> State:
         return State(0, {"0": Cluster(start.clients, start.model, seed=start.seed)})
 
-    def round(self, state: State, view: ServerView, rng: np.random.Generator, /) -> State:
+    def round(self, state: State, view: FedAvgView, rng: np.random.Generator, /) -> State:
         """One round of federated averaging inside every cluster. Updates are added as they arrive, none is kept."""
         work = {}
         for name, c in sorted(state.clusters.items()):
@@ -124,6 +129,6 @@ class Local:
     def init(self, start: Start, /) -> State:
         return State(0, {f"client {i}": Cluster((i,), start.model) for i in start.clients})
 
-    def round(self, state: State, view: ServerView, rng: np.random.Generator, /) -> State:
+    def round(self, state: State, view: FedAvgView, rng: np.random.Generator, /) -> State:
         trained = view.train_alone(state.round, {c.members[0]: c.model for c in state.clusters.values()})
         return State(state.round + 1, {name: Cluster(c.members, trained[c.members[0]]) for name, c in state.clusters.items()})

@@ -27,12 +27,12 @@ Where paper and authors' code differ or are silent, this is what happens:
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 
 from ...protocol.view.answers import Assignment, BelowFloor, Functionality, Gram, Model, Remembered, Sum, Updates
-from ...protocol.view.asks import ServerView
+from ...protocol.view.asks import Choices, MovesModels, Recalls, Similarities, Sums, Trains
 from ..communities import Detector, Louvain, Similarity, check_callables, detect, one_plus_cosine, one_plus_cosine_squared
 from ..separation import cosine_similarity, norm_of_combination, norms
 from ..training import Training
@@ -61,6 +61,10 @@ COMPARED = {
     "every round": frozenset({Functionality.GRAM_ORIGIN, Functionality.GRAM_REMEMBER}),
 }
 """What each way to ask for similarities needs."""
+
+
+class FlicView(Trains, Sums, Similarities, Recalls, Choices, MovesModels, Protocol):
+    """What FLIC asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +157,11 @@ class FLIC:
             return replace(state, clusters={ALL: replace(everybody, members=tuple(sorted({*everybody.members, *newcomers})))})
         return replace(state, waiting=tuple(sorted({*state.waiting, *newcomers})))
 
-    def round(self, state: State, view: ServerView, rng: np.random.Generator, /) -> State:
+    def round(self, state: State, view: FlicView, rng: np.random.Generator, /) -> State:
         """A round before T (lines 4-12), with line 14 in the last one; or a round in every community (lines 15-23)."""
         return self._together(state, view, rng) if ALL in state.clusters else self._apart(state, view, rng)
 
-    def _together(self, state: State, view: ServerView, rng: np.random.Generator) -> State:
+    def _together(self, state: State, view: FlicView, rng: np.random.Generator) -> State:
         cluster, last = state.clusters[ALL], state.round + 1 >= self.rounds_before
         share = 1.0 if last and self.similarities == "once" else self.participation
         there = invited(cluster, state.round, share, self.sampling, rng, self.least)  # line 4
@@ -172,7 +176,7 @@ class FLIC:
         ripe = last and bool(following.memory.clients)
         return self._grouped(following, ripe, rng) if ripe or (self.trace and following.measured) else following
 
-    def _compared(self, state: State, view: ServerView, updates: Updates, mean: Sum | BelowFloor, last: bool) -> State:
+    def _compared(self, state: State, view: FlicView, updates: Updates, mean: Sum | BelowFloor, last: bool) -> State:
         """The state with what this round's updates tell, or, where they are compared later, with handles on them."""
         match self.similarities:
             case "once":
@@ -197,7 +201,7 @@ class FLIC:
         waiting = tuple(sorted(set(before.members) - set(seen.clients)))
         return replace(state, clusters=clusters, memory=EMPTY, kept=(), waiting=waiting)
 
-    def _apart(self, state: State, view: ServerView, rng: np.random.Generator) -> State:
+    def _apart(self, state: State, view: FlicView, rng: np.random.Generator) -> State:
         clusters = dict(state.clusters)
         work = {
             name: Assignment(c.model, invited(c, state.round, self.participation, self.sampling, rng, self.least), c.members)
@@ -216,7 +220,7 @@ def named(communities: Sequence[tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
     return {f"community {k}": community for k, community in enumerate(communities, 1)}
 
 
-def placed(state: State, view: ServerView) -> State:
+def placed(state: State, view: FlicView) -> State:
     """Every waiting client that answers joins the community whose model it says serves it best."""
     chosen = view.choose(state.round - 1, {name: c.model for name, c in state.clusters.items()}, state.waiting)
     clusters = {

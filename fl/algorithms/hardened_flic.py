@@ -41,7 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...protocol.view.answers import Assignment, Functionality, Gram, Updates, Weights
-from ...protocol.view.asks import ServerView
+from ...protocol.view.asks import Choices, MovesModels, Similarities, Sums, Trains
 from ..choices import quorum
 from ..evidence import Evidence
 from ..forks import by_evidence, by_round, with_session
@@ -57,6 +57,10 @@ from .hardened_state import FIRST, Anchor, State
 
 OPPOSED = "an update against those of its community"
 ALONE = "an update that goes its own way, with too few others for a community"
+
+
+class HardenedView(Trains, Sums, Similarities, Choices, MovesModels, Protocol):
+    """What the hardened FLIC asks for."""
 
 
 class InnerRule(Protocol):
@@ -120,7 +124,7 @@ class HardenedFLIC:
         everybody = tuple(sorted({*state.clusters[ALL].members, *newcomers}))
         return replace(state, clusters={ALL: replace(state.clusters[ALL], members=everybody)}, contributors={ALL: everybody})
 
-    def round(self, state: State, view: ServerView, rng: np.random.Generator, /) -> State:
+    def round(self, state: State, view: HardenedView, rng: np.random.Generator, /) -> State:
         """A round of every community, forked where its clients go different ways; then a choice where one is due."""
         work = {}
         for name, contributors in sorted(state.contributors.items()):
@@ -149,7 +153,7 @@ class HardenedFLIC:
 
     # --- one community's round ----------------------------------------------------------------------------------------
 
-    def _averaged(self, state: State, view: ServerView, name: str, updates: Updates, rng: np.random.Generator) -> State:
+    def _averaged(self, state: State, view: HardenedView, name: str, updates: Updates, rng: np.random.Generator) -> State:
         cluster, gram = state.clusters[name], view.gram(updates, origin=True)
         if not gram.clients:
             return state

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...protocol.view.answers import Gram, Remembered, Updates
-from ...protocol.view.asks import ServerView
+from ...protocol.view.asks import Recalls
 from ..separation import cosine_similarity
 
 
@@ -40,7 +40,7 @@ class Memory:
 EMPTY = Memory((), (), np.zeros((0, 0)), np.zeros((0, 0), np.bool_))
 
 
-def refreshed(memory: Memory, view: ServerView, updates: Updates, gram: Gram, clients: Sequence[int]) -> Memory:
+def refreshed(memory: Memory, view: Recalls, updates: Updates, gram: Gram, clients: Sequence[int]) -> Memory:
     """The memory with these clients' updates of the round in the place of their older ones.
 
     gram: of the round, with at least these clients in it. Asks the view for the cosines to every other stored update.
@@ -68,7 +68,7 @@ def refreshed(memory: Memory, view: ServerView, updates: Updates, gram: Gram, cl
     return Memory((*older, view.remember(updates, chosen)), ids, cosines, known)
 
 
-def newest(kept: Sequence[Remembered], view: ServerView, updates: Updates) -> tuple[Remembered, ...]:
+def newest(kept: Sequence[Remembered], view: Recalls, updates: Updates) -> tuple[Remembered, ...]:
     """Handles on the last update of every client, once these updates are the last ones of their clients."""
     older = [_without(handle, updates.clients) for handle in kept]
     return (*(handle for handle in older if handle.clients), view.keep(updates, updates.clients))

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...protocol.view.answers import Assignment, Updates
-from ...protocol.view.asks import ServerView
+from ...protocol.view.asks import Recalls
 from .algorithm import Cluster
 from .parameter_tree import Tree, closer_child
 
@@ -23,7 +23,7 @@ def placements(tree: Tree, waiting: Waiting) -> dict[str, Assignment]:
 
 
 def descended(
-    tree: Tree, clusters: Mapping[str, Cluster], waiting: Waiting, view: ServerView, updates: Mapping[str, Updates]
+    tree: Tree, clusters: Mapping[str, Cluster], waiting: Waiting, view: Recalls, updates: Mapping[str, Updates]
 ) -> tuple[dict[str, Cluster], dict[int, str]]:
     """Lines 6-12 for every waiting client that answered: one level down, into a cluster if it is a leaf."""
     clusters, waiting = dict(clusters), dict(waiting)

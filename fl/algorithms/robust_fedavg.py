@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ...protocol.view.answers import Assignment, Functionality, Gram, Model, Remembered
-from ...protocol.view.asks import ServerView
 from ..robust.clustering import ClippedClustering
 from ..robust.rule import Rule, Sight
 from ..robust.smoothing import CRFL
@@ -19,7 +18,7 @@ from ..separation import cosine_similarity, norm_of_combination, norms
 from ..training import Training
 from .algorithm import Cluster, Measured, Sampling, Start, check_participation, check_sampling, invited
 from .parameter_tree import Node
-from .robust_sum import Outcome, RobustSum, check_answerable, functionalities, robust_sum
+from .robust_sum import Outcome, RobustSum, RobustView, check_answerable, functionalities, robust_sum
 from .rule_history import Past, carries
 
 ALL = "0"
@@ -98,7 +97,7 @@ class RobustFedAvg:
             raise ValueError(f"the root data are held by client {self.root}, who is not in the run")
         return State(0, {ALL: Cluster(start.clients, start.model, seed=start.seed)})
 
-    def round(self, state: State, view: ServerView, rng: np.random.Generator, /) -> State:
+    def round(self, state: State, view: RobustView, rng: np.random.Generator, /) -> State:
         """Clients train; the view answers what the rule must see; the model moves by what the rule made of it."""
         cluster = state.clusters[ALL]
         there = invited(cluster, state.round, self.participation, self.sampling, rng)
@@ -123,7 +122,7 @@ class RobustFedAvg:
             measured=self._measured(found),
         )
 
-    def _smoothed(self, model: Model, view: ServerView, t: int, rng: np.random.Generator) -> Model:
+    def _smoothed(self, model: Model, view: RobustView, t: int, rng: np.random.Generator) -> Model:
         smoothing = self.smoothing
         return model if smoothing is None else view.revise(model, lambda vector: smoothing.after_round(vector, t, rng))
 

@@ -15,12 +15,13 @@ What a view cannot do today sets the limits:
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 
 from ...protocol.core.errors import Refused
 from ...protocol.view.answers import BelowFloor, Functionality, Gram, Model, Sum, Updates, Vector, Weights
-from ...protocol.view.asks import ServerView
+from ...protocol.view.asks import Coordinates, Histories, MovesModels, Revises, Similarities, Sums, Trains, View
 from ..robust.aggregate import aggregate
 from ..robust.mixing import Mixed, of_gram
 from ..robust.rejection import after_rejecting
@@ -28,6 +29,10 @@ from ..robust.rows import one_thread
 from ..robust.rule import Block, ExtraRowRule, GramRule, Matrix, Noisy, Rule, Sight
 from ..robust.smoothing import blurred
 from .rule_history import Past, Weighed, after_publishing, before_weighing, carries, keeps, weighed
+
+
+class RobustView(Trains, Sums, Similarities, Histories, Coordinates, MovesModels, Revises, View, Protocol):
+    """What robust rules ask for; who was rejected, they read on record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +64,7 @@ class RobustSum:
     carried: float = 0.0
     centred: bool = False
 
-    def moved(self, view: ServerView, model: Model, rng: np.random.Generator, before: Model | None = None) -> Model:
+    def moved(self, view: RobustView, model: Model, rng: np.random.Generator, before: Model | None = None) -> Model:
         """The model moved by the rule's result, with its noise; the model itself where there is none.
 
         before: the model before its last movement, where something of that is carried.
@@ -113,7 +118,7 @@ def noise_of(rule: Rule, gram: Matrix) -> float:
 
 
 def robust_sum(
-    view: ServerView,
+    view: RobustView,
     updates: Updates,
     rule: Rule,
     rng: np.random.Generator,
@@ -139,7 +144,7 @@ def robust_sum(
 
 
 def _by_gram(
-    view: ServerView,
+    view: RobustView,
     updates: Updates,
     rule: Rule,
     rng: np.random.Generator,
@@ -153,7 +158,7 @@ def _by_gram(
 
 
 def _weighed_sum(
-    view: ServerView,
+    view: RobustView,
     updates: Updates,
     rule: Rule,
     rng: np.random.Generator,
@@ -189,7 +194,7 @@ def _weighed_sum(
     return replace(published, noise=noise, past=past, carried=found.carried)
 
 
-def _asked(view: ServerView, updates: Updates, rule: Rule, of: Mapping[int, float], gram: Gram | None) -> RobustSum:
+def _asked(view: RobustView, updates: Updates, rule: Rule, of: Mapping[int, float], gram: Gram | None) -> RobustSum:
     """The sum with these weights, if it may be published."""
     asked = Weights({i: w for i, w in of.items() if w != 0})
     if not asked.of:
@@ -201,7 +206,7 @@ def _asked(view: ServerView, updates: Updates, rule: Rule, of: Mapping[int, floa
     return _published(answer, sum(of.values()), of, gram)
 
 
-def _rejected(view: ServerView, faults: int, updates: Updates, clients: tuple[int, ...]) -> int:
+def _rejected(view: RobustView, faults: int, updates: Updates, clients: tuple[int, ...]) -> int:
     """How many of the updates' members, beside these clients, had a vector rejected since there were so many faults."""
     blamed = {fault.blame for fault in view.record.faults[faults:] if fault.rejected}
     return len((blamed & set(updates.members)) - set(clients))
@@ -222,7 +227,7 @@ def _weights(rule: Rule, gram: Matrix, clients: tuple[int, ...], rng: np.random.
     return weights
 
 
-def _by_coordinates(view: ServerView, updates: Updates, rule: Rule, rng: np.random.Generator, faults: int) -> RobustSum:
+def _by_coordinates(view: RobustView, updates: Updates, rule: Rule, rng: np.random.Generator, faults: int) -> RobustSum:
     if rule.sees == Sight.UPDATES and view.owner != "server":
         raise Refused(f"{type(rule).__name__} reads the signs of coordinates, which this protection changes; use Plain()")
     lowered = after_rejecting(rule, _rejected(view, faults, updates, updates.clients), len(updates.clients))

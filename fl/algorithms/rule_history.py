@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ...protocol.view.answers import Gram, Remembered, Sum, Updates
-from ...protocol.view.asks import ServerView
+from ...protocol.view.asks import Histories
 from ..robust.rule import Matrix, Rule
 from ..robust.similarity import FoolsGold
 from ..robust.weiszfeld import CenteredClipping
@@ -96,7 +96,7 @@ def before_weighing(rule: Rule, gram: Gram, past: Past) -> Past:
     return past
 
 
-def weighed(rule: Rule, view: ServerView, these: Updates, gram: Gram, past: Past, rng: np.random.Generator) -> Weighed:
+def weighed(rule: Rule, view: Histories, these: Updates, gram: Gram, past: Past, rng: np.random.Generator) -> Weighed:
     """The weights of a rule that looks back. these: the updates of the clients of `gram`. past: what is carried by now.
 
     Raises ValueError where the rule cannot give any.
@@ -112,7 +112,7 @@ def weighed(rule: Rule, view: ServerView, these: Updates, gram: Gram, past: Past
 
 
 def after_publishing(
-    rule: Rule, view: ServerView, these: Updates, past: Past, answer: Sum, of: Mapping[int, float], carried: float
+    rule: Rule, view: Histories, these: Updates, past: Past, answer: Sum, of: Mapping[int, float], carried: float
 ) -> Past:
     """What is carried to the next round. answer: the published mean with the weights `of`; the model moves by it times their sum.
 

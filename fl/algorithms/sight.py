@@ -3,27 +3,31 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 
 from ...protocol.parts.gram import centred
 from ...protocol.view.answers import Assignment, BelowFloor, Gram, Sum, Updates, Weights
-from ...protocol.view.asks import ServerView
+from ...protocol.view.asks import Similarities, Sums, Trains
 from ..bipartition import Bipartition
 from ..separation import cosine_similarity, norm_of_combination, norms
 from ..split_gate import DOUBT, cross_about_origin, in_doubt
 from .algorithm import Measured, mean_of
 
-Similarities = Literal["when ripe", "every round"]
+Compared = Literal["when ripe", "every round"]
 Similarity = Literal["update", "gradient"]
+
+
+class SightView(Trains, Sums, Similarities, Protocol):
+    """What is asked to see norms and similarities."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
     """similarities: when they are asked for. similarity: of updates or of gradients. by_samples: how means are weighted."""
 
-    similarities: Similarities
+    similarities: Compared
     similarity: Similarity
     by_samples: bool
 
@@ -35,7 +39,7 @@ class Sight:
     def weights(self, clients: Sequence[int]) -> Weights:
         return replace(mean_of(clients, self.by_samples), energy=not self.printed)
 
-    def before_sum(self, view: ServerView, updates: Updates, gradients: Updates | None) -> Gram | None:
+    def before_sum(self, view: SightView, updates: Updates, gradients: Updates | None) -> Gram | None:
         """The Gram matrix about the origin, where it is asked for before the sum: who is rejected by it is not in the mean.
 
         As printed, of gradients where those are compared, None if there are none.
@@ -60,7 +64,7 @@ class Sight:
             return Measured(of_mean, float(norms(gram.matrix).max()), gram.clients, cosine_similarity(gram.matrix))
         return Measured(of_mean, None, gram.clients, rms=float(np.sqrt(np.square(norms(gram.matrix)).mean())))
 
-    def similarities_of(self, view: ServerView, round: int, work: Assignment, updates: Updates, gram: Gram | None) -> Gram | None:
+    def similarities_of(self, view: SightView, round: int, work: Assignment, updates: Updates, gram: Gram | None) -> Gram | None:
         """What a cluster that may be split is cut by: as printed what there is, else the Gram matrix about the mean.
 
         None where fewer than two clients can be compared.

@@ -8,6 +8,7 @@ protocol and enters every answer in the disclosure log.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -19,6 +20,7 @@ from .answers import (
     Assignment,
     BelowFloor,
     Cost,
+    Functionality,
     Gram,
     Model,
     Owner,
@@ -364,3 +366,25 @@ class ServerView(
     Protocol,
 ):
     """A view that answers everything."""
+
+
+ASKED_BY: Mapping[type, frozenset[Functionality]] = MappingProxyType(
+    {
+        Sums: frozenset({Functionality.SUMS}),
+        Similarities: frozenset({Functionality.GRAM, Functionality.GRAM_ORIGIN}),
+        Recalls: frozenset({Functionality.GRAM_EDGE, Functionality.GRAM_RECALL, Functionality.GRAM_REMEMBER}),
+        Histories: frozenset({Functionality.GRAM_HISTORY}),
+        Coordinates: frozenset({Functionality.COORDINATES}),
+        Slots: frozenset({Functionality.SLOTS}),
+        PersonalSums: frozenset({Functionality.PERSONAL_SUMS}),
+        Choices: frozenset({Functionality.CHOICE}),
+        ComparesPairs: frozenset({Functionality.PAIRS}),
+        Revises: frozenset({Functionality.REVISION}),
+    }
+)
+"""What can be asked by each protocol. Of these an algorithm needs what its numbers ask for; a protection gives what its do."""
+
+
+def functionalities(view: type) -> frozenset[Functionality]:
+    """What can be asked of a view of this type."""
+    return frozenset().union(*(asked for ask, asked in ASKED_BY.items() if ask in view.__mro__))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+from typing_extensions import TypeVar
 
 from ...crypto.entropy import Entropy
 from ...crypto.identity import Verify, verify, verifying_once
@@ -18,7 +20,11 @@ if TYPE_CHECKING:
     from ..pairs.question import Embedders
 
 
-class Protection(Protocol):
+V = TypeVar("V", covariant=True, bound=View, default=Any)
+"""The type of view that a protection opens."""
+
+
+class Protection(Protocol[V]):
     """A protocol that answers for the clients: a frozen dataclass that a scenario names."""
 
     @property
@@ -26,7 +32,7 @@ class Protection(Protocol):
         """The functionalities that its view answers."""
         ...
 
-    def open(self, setup: Setup, /) -> View: ...
+    def open(self, setup: Setup, /) -> V: ...
 
 
 @dataclass(frozen=True, slots=True)
