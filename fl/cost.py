@@ -38,7 +38,7 @@ from ..protocol.view.answers import (
 )
 from ..protocol.view.asks import ServerView
 from ..protocol.view.disclosure import Disclosure
-from ..protocol.view.protection import Protection, Setup
+from ..protocol.view.protection import Protection, Setup, check_composition
 from ..protocol.view.work import LocalJob, LocalWork
 from .algorithms.algorithm import Cluster, advanced, mean_of
 from .cost_pairs import Pair, PairLoad, RandomEmbedders, pair_load_of
@@ -157,6 +157,7 @@ def measure(protection: Protection, load: Workload, tell: Callable[[float], None
 
     Raises Refused where the protection refuses such a load, ProtocolError where its keys cannot be agreed on.
     """
+    check_composition("this load", load.needs, protection, [])
     tap = None
     if load.dropped:
         tap = Dropouts(tuple(range(load.clients)), load.dropped, load.seed, _messages_of_a_round(protection, load))

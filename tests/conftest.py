@@ -19,6 +19,7 @@ settings.register_profile("cloister", deadline=None)  # how long an example take
 settings.load_profile("cloister")
 trained = [0]
 BEFORE = pytest.StashKey[int]()
+TRAINED_BY_FIXTURE = {"test_evaluate.py": "whole"}
 
 
 def counted(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -36,6 +37,13 @@ def pytest_configure(config: pytest.Config) -> None:
     """Count what every way to train goes through: torch's backward pass, and the one that `fl.stacked` writes out."""
     torch.autograd.backward = counted(torch.autograd.backward)
     fast.train_stacked = counted(fast.train_stacked)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test that looks at what a fixture of its module trained, trains: whichever of them comes first."""
+    for item in items:
+        if TRAINED_BY_FIXTURE.get(item.path.name, "") in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.trains)
 
 
 @pytest.hookimpl(wrapper=True)

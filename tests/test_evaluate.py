@@ -320,9 +320,9 @@ def test_a_cell_says_what_memory_it_took_and_what_epsilon_its_noise_left() -> No
     empty = Spending(0, "client", "zero out", budget=100.0, delta=1e-3)
     one = empty + Release(dp_event.GaussianDpEvent(2.0), 1.0, "zero out", "client", "Gaussian", "one sum")
     ledgers = {(0, "client"): empty, (1, "client"): replace(one, client=1)}
-    shown: Any = SimpleNamespace(
-        ledgers=ledgers, log=view.record.log, costs=view.record.costs, traffic=view.record.traffic, faults=view.record.faults
-    )
+    record = view.record
+    known = {"log": record.log, "costs": record.costs, "traffic": record.traffic, "faults": record.faults}
+    shown: Any = SimpleNamespace(record=SimpleNamespace(ledgers=ledgers, **known))
     trial.simulation.view = shown
     noisy = clean_metrics(trial)
     assert noisy["epsilon"] == one.spent > empty.spent
@@ -631,6 +631,7 @@ def test_the_interval_of_the_mean_is_students(values: tuple[float, ...]) -> None
     assert spread([]) is None
 
 
+@pytest.mark.trains
 def test_the_worst_attack_is_the_one_with_the_least_mean_accuracy(whole: Path) -> None:
     grid = read_grid(whole)
     lines = timeless(whole)

@@ -252,12 +252,12 @@ def test_a_restored_view_goes_on_with_the_budget_that_is_left() -> None:
     view = open_view()
     summed(view, 0)
     again = open_view()
-    again.restore(view.harness.save(), [])
-    assert again.ledgers == view.record.ledgers
+    again.harness.restore(view.harness.save(), [])
+    assert again.record.ledgers == view.record.ledgers
     assert json.loads(json.dumps(view.harness.save().ledgers)) == list(view.harness.save().ledgers)
     for round in (1, 2):
         assert np.array_equal(*(mean_in(v, summed(v, round)) for v in (view, again)))  # type: ignore[arg-type]
-    assert again.ledgers == view.record.ledgers
+    assert again.record.ledgers == view.record.ledgers
     spent = view.harness.save()
     forged = [{**plain, "budget": 1.0} for plain in spent.ledgers]
     with pytest.raises(ValueError, match="past its budget"):

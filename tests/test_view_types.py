@@ -100,5 +100,5 @@ def test_a_scenario_whose_parts_do_not_fit_fails_the_type_checker(tmp_path: Path
         check=False,
         cwd=root,
     )
-    assert "misfit.py:15: error" in done.stdout, done.stdout
+    assert "misfit.py:14: error" in done.stdout, done.stdout
     assert "misfit.py:10" not in done.stdout
