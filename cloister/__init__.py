@@ -4,12 +4,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .fl.experiment import run
-    from .fl.scenario import Scenario
+    from .fl.runs.experiment import run
+    from .fl.runs.scenario import Scenario
 
 __version__ = "0.1.0"
 __all__ = ["Scenario", "__version__", "run"]
-_WHERE = {"Scenario": ".fl.scenario", "run": ".fl.experiment"}
+_WHERE = {"Scenario": ".fl.runs.scenario", "run": ".fl.runs.experiment"}
 """Imported when they are first asked for: a client that does not train needs neither torch nor what else they bring."""
 
 

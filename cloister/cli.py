@@ -19,13 +19,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from .errors_in_one_line import Failure, one_line_errors, say
-from .evaluate_command import breakdown, evaluate
+from .evaluating.command import breakdown, evaluate
 from .protocol.core.errors import ProtocolError, Refused
 
 if TYPE_CHECKING:
     from .cost_table import LeftOut
-    from .fl.cost import Measured, Workload
-    from .fl.scenario import Scenario
+    from .fl.cost.measure import Measured, Workload
+    from .fl.runs.scenario import Scenario
     from .protocol.view.protection import Protection
 
 REJECTED = 3
@@ -70,7 +70,7 @@ def run(
     The run folder holds summary.json, metrics.jsonl, the models, checkpoints, the disclosure log and report.html.
     A run that was stopped, even by a kill, goes on with the same command plus --out FOLDER --resume.
     """
-    from .report import write_report
+    from .reporting.report import write_report
     from .scenario_file import load, with_settings
     from .summary import summary_table
 
@@ -126,7 +126,7 @@ def cost(
     are of this machine and this implementation, all threads counted, and without drawing the vectors.
     """
     from .cost_table import brief, comparison_table, cost_json, cost_table, notes
-    from .fl.cost import workload_of
+    from .fl.cost.measure import workload_of
     from .scenario_file import load, with_settings
 
     with one_line_errors():
@@ -154,7 +154,7 @@ def cost(
 
 def _protections(scenario: Scenario, names: Sequence[str]) -> list[Protection]:
     """Those named, by class or as they print, in the order of the list that errors show; "all" for all, the scenario's first."""
-    from .fl.scenario import PROTECTIONS
+    from .fl.runs.scenario import PROTECTIONS
 
     known = [scenario.protection, *(p for p in PROTECTIONS if p != scenario.protection)]
     found: list[Protection] = []
@@ -172,7 +172,7 @@ def _protections(scenario: Scenario, names: Sequence[str]) -> list[Protection]:
 def _measure(scenario: Scenario, load: Workload, chosen: Sequence[Protection]) -> tuple[list[Measured], list[LeftOut]]:
     """Measure each protection, with a progress bar on stderr; who does not fit is left out, with the reason."""
     from .cost_table import LeftOut, brief
-    from .fl.cost import measure
+    from .fl.cost.measure import measure
     from .protocol.view.protection import check_composition
 
     measured, left_out = [], []
@@ -206,8 +206,8 @@ def report(folder: Annotated[Path, typer.Argument(help="A run folder, or that of
 
     Try:  cloister report runs/quickstart-seed0
     """
-    from .evaluate_report import write_evaluation_report
-    from .report import write_report
+    from .evaluating.report import write_evaluation_report
+    from .reporting.report import write_report
 
     with one_line_errors():
         path = write_evaluation_report(folder) if (folder / "results.jsonl").is_file() else write_report(folder)
@@ -216,7 +216,7 @@ def report(folder: Annotated[Path, typer.Argument(help="A run folder, or that of
 
 def _watch(scenario: Scenario, folder: Path, data: Path | None, resume: bool) -> None:
     """Run with a progress bar on stderr; on Ctrl-C say how to go on."""
-    from .fl.experiment import run as play
+    from .fl.runs.experiment import run as play
 
     columns = (
         TextColumn("{task.description}"),

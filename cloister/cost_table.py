@@ -8,13 +8,13 @@ from typing import Any, cast
 from rich.table import Table
 from rich.text import Text
 
-from .figures import byte_words
-from .fl.cost import Measured, Phase, Workload
-from .fl.run_folder import machine, versions
-from .fl.scenario import described
+from .fl.cost.measure import Measured, Phase, Workload
+from .fl.runs.run_folder import machine, versions
+from .fl.runs.scenario import described
 from .protocol.view.answers import Cost
 from .protocol.view.disclosure import Party, party_of, totals
 from .protocol.view.protection import Protection
+from .reporting.figures import byte_words
 
 COLUMNS = ("messages", "bytes up", "bytes down", "between", "CPU s")
 

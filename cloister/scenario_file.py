@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from .fl.scenario import NoField, Scenario, changed
+from .fl.runs.scenario import NoField, Scenario, changed
 from .threat_models.evaluation import Evaluation
 
 Value = TypeVar("Value")

@@ -5,8 +5,8 @@ from typing import Any
 
 from rich.table import Table
 
-from .account_words import account_meters, account_notes
-from .figures import byte_words
+from .reporting.account_words import account_meters, account_notes
+from .reporting.figures import byte_words
 
 
 def summary_table(summary: Mapping[str, Any]) -> Table:

@@ -27,9 +27,9 @@ from torch import Tensor
 from torch.func import grad, vmap
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from cloister.fl.bipartition import Bipartition, optimal_bipartition
-from cloister.fl.metrics import adjusted_rand_index
-from cloister.fl.separation import accepts, correct, cosine_similarity, norm_of_combination, norms, separation_gap
+from cloister.fl.clustering.bipartition import Bipartition, optimal_bipartition
+from cloister.fl.clustering.separation import accepts, correct, cosine_similarity, norm_of_combination, norms, separation_gap
+from cloister.fl.runs.metrics import adjusted_rand_index
 
 LEARNING_RATE, LOCAL_STEPS = 0.2, 5
 EPS_1, EPS_2, GAMMA_MAX, LEAST_ROUNDS = 0.01, 0.15, 0.5, 100

@@ -23,8 +23,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
-from cloister.fl.bipartition import optimal_bipartition
-from cloister.fl.separation import accepts, cosine_similarity, norm_of_combination, norms
+from cloister.fl.clustering.bipartition import optimal_bipartition
+from cloister.fl.clustering.separation import accepts, cosine_similarity, norm_of_combination, norms
 
 LEARNING_RATE, LOCAL_STEPS = 0.05, 3
 EPS_1, EPS_2, GAMMA_MAX = 0.01, 0.1, 0.7

@@ -21,8 +21,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from cloister.fl.bipartition import optimal_bipartition
-from cloister.fl.separation import correct, cosine_similarity, gamma_limit, separation_gap
+from cloister.fl.clustering.bipartition import optimal_bipartition
+from cloister.fl.clustering.separation import correct, cosine_similarity, gamma_limit, separation_gap
 
 DIMENSION = 100
 CLIENTS_PER_GROUP = 3

@@ -24,14 +24,14 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from cloister.fl.algorithms.cfl import CFL, Absolute
-from cloister.fl.bipartition import optimal_bipartition
-from cloister.fl.data import Cifar10, Digits, Mnist
-from cloister.fl.models import CflCnn, Mlp
-from cloister.fl.partition import LabelSwap
-from cloister.fl.scenario import Scenario
-from cloister.fl.separation import correct, cosine_similarity, norm_of_combination, norms, separation_gap
-from cloister.fl.simulation import Simulation
-from cloister.fl.training import Training
+from cloister.fl.clients.training import Training
+from cloister.fl.clustering.bipartition import optimal_bipartition
+from cloister.fl.clustering.separation import correct, cosine_similarity, norm_of_combination, norms, separation_gap
+from cloister.fl.data.partition import LabelSwap
+from cloister.fl.data.source import Cifar10, Digits, Mnist
+from cloister.fl.models.papers import CflCnn, Mlp
+from cloister.fl.runs.scenario import Scenario
+from cloister.fl.runs.simulation import Simulation
 from cloister.protocol.uploaded.plain import Plain
 from cloister.protocol.view.answers import Assignment, Work
 

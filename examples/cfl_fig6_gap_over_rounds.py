@@ -25,13 +25,13 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from cloister.fl.algorithms.cfl import CFL, Absolute
-from cloister.fl.data import Cifar10, Digits, Mnist
-from cloister.fl.models import CflCnn, Mlp
-from cloister.fl.partition import LabelSwap
-from cloister.fl.scenario import Scenario
-from cloister.fl.separation import cosine_similarity, separation_gap
-from cloister.fl.simulation import Simulation
-from cloister.fl.training import Training
+from cloister.fl.clients.training import Training
+from cloister.fl.clustering.separation import cosine_similarity, separation_gap
+from cloister.fl.data.partition import LabelSwap
+from cloister.fl.data.source import Cifar10, Digits, Mnist
+from cloister.fl.models.papers import CflCnn, Mlp
+from cloister.fl.runs.scenario import Scenario
+from cloister.fl.runs.simulation import Simulation
 from cloister.protocol.uploaded.plain import Plain
 from cloister.protocol.view.answers import Assignment
 

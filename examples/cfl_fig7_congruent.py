@@ -32,12 +32,12 @@ from numpy.typing import NDArray
 from torch import nn
 
 from cloister.fl.algorithms.cfl import CFL, Absolute
-from cloister.fl.data import Digits, Mnist
-from cloister.fl.experiment import run
-from cloister.fl.models import CflCnn, EmbeddingAndHead, Mlp
-from cloister.fl.partition import CongruentHalves, LabelSwap
-from cloister.fl.scenario import Scenario
-from cloister.fl.training import Training
+from cloister.fl.clients.training import Training
+from cloister.fl.data.partition import CongruentHalves, LabelSwap
+from cloister.fl.data.source import Digits, Mnist
+from cloister.fl.models.papers import CflCnn, EmbeddingAndHead, Mlp
+from cloister.fl.runs.experiment import run
+from cloister.fl.runs.scenario import Scenario
 from cloister.protocol.uploaded.plain import Plain
 
 INK, BLUE, ORANGE = "#1f2933", "#2f6fad", "#d9822b"

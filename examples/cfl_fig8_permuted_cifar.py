@@ -27,12 +27,12 @@ from numpy.typing import NDArray
 
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
 from cloister.fl.algorithms.fedavg import FedAvg
-from cloister.fl.data import Cifar10, Digits
-from cloister.fl.experiment import run
-from cloister.fl.models import Cifar5Cnn, Mlp
-from cloister.fl.partition import LabelPermutation
-from cloister.fl.scenario import Scenario
-from cloister.fl.training import Training
+from cloister.fl.clients.training import Training
+from cloister.fl.data.partition import LabelPermutation
+from cloister.fl.data.source import Cifar10, Digits
+from cloister.fl.models.papers import Cifar5Cnn, Mlp
+from cloister.fl.runs.experiment import run
+from cloister.fl.runs.scenario import Scenario
 from cloister.protocol.uploaded.plain import Plain
 
 INK, HUES = "#1f2933", ("#7b4fa6", "#d9822b", "#2f8f6b", "#2f6fad")

@@ -30,12 +30,12 @@ from numpy.typing import NDArray
 
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
 from cloister.fl.algorithms.fedavg import FedAvg
-from cloister.fl.data import AgNews
-from cloister.fl.experiment import run
-from cloister.fl.models import Lstm
-from cloister.fl.partition import TopicPerClient
-from cloister.fl.scenario import Scenario
-from cloister.fl.training import Training
+from cloister.fl.clients.training import Training
+from cloister.fl.data.partition import TopicPerClient
+from cloister.fl.data.source import AgNews
+from cloister.fl.models.papers import Lstm
+from cloister.fl.runs.experiment import run
+from cloister.fl.runs.scenario import Scenario
 from cloister.protocol.uploaded.plain import Plain
 
 INK, HUES = "#1f2933", ("#2f6fad", "#d9822b", "#2f8f6b", "#7b4fa6")

@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 from torch import Tensor, nn
 
 from cloister.fl.algorithms.emd_cfl import EMDCFL, PRINTED, Gap
-from cloister.fl.data import Cifar10
-from cloister.fl.models import IMAGENET, CflCnn, Cifar5Cnn, Mlp, ModelFactory, Normalised, split
-from cloister.fl.partition import Rotation
-from cloister.fl.pretrained import Pretrained
-from cloister.fl.scenario import Scenario
-from cloister.fl.training import Training
+from cloister.fl.clients.training import Training
+from cloister.fl.data.partition import Rotation
+from cloister.fl.data.source import Cifar10
+from cloister.fl.models.papers import IMAGENET, CflCnn, Cifar5Cnn, Mlp, ModelFactory, Normalised, split
+from cloister.fl.models.pretrained import Pretrained
+from cloister.fl.runs.scenario import Scenario
 from cloister.protocol import Plain
 from cloister.protocol.pairs.choices import PER_PAIR
 

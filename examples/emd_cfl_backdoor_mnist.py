@@ -11,10 +11,10 @@ round of so few images, and what a model has not learned cannot tell clients apa
 from dataclasses import replace
 
 from cloister.fl.algorithms.emd_cfl import AS_PUBLISHED, EMDCFL, PRINTED, Gap
-from cloister.fl.data import Mnist
-from cloister.fl.models import IMAGENET, EmdCflCnn, Mlp, Normalised
-from cloister.fl.scenario import Scenario
-from cloister.fl.training import Training
+from cloister.fl.clients.training import Training
+from cloister.fl.data.source import Mnist
+from cloister.fl.models.papers import IMAGENET, EmdCflCnn, Mlp, Normalised
+from cloister.fl.runs.scenario import Scenario
 from cloister.protocol import Plain
 from cloister.protocol.pairs.choices import PER_PAIR
 from cloister.threat_models.semantic import GreenDigits

@@ -24,12 +24,12 @@ from matplotlib.figure import Figure
 
 from cloister.fl.algorithms.algorithm import Algorithm
 from cloister.fl.algorithms.fedavg import FedAvg, Oracle
-from cloister.fl.evaluation import Evaluation, accuracies
-from cloister.fl.metrics import adjusted_rand_index
-from cloister.fl.population import Examples, Population, Source
-from cloister.fl.pretrained import Embedded
-from cloister.fl.scenario import Scenario
-from cloister.fl.simulation import Simulation, seed_of
+from cloister.fl.data.population import Examples, Population, Source
+from cloister.fl.models.pretrained import Embedded
+from cloister.fl.runs.evaluation import Evaluation, accuracies
+from cloister.fl.runs.metrics import adjusted_rand_index
+from cloister.fl.runs.scenario import Scenario
+from cloister.fl.runs.simulation import Simulation, seed_of
 from cloister.scenario_file import load, with_settings
 from cloister.threat_models.semantic import CornerPatches, GreenDigits
 

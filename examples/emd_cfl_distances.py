@@ -26,13 +26,13 @@ from numpy.typing import NDArray
 from torch import nn
 
 from cloister.fl.algorithms.emd_cfl import EMDCFL, Share
+from cloister.fl.clients.training import Executor, Job, Training
 from cloister.fl.emd import adjacency, neighbourhoods
-from cloister.fl.metrics import adjusted_rand_index
-from cloister.fl.models import EmbeddingAndHead
-from cloister.fl.scenario import Scenario
-from cloister.fl.simulation import Simulation
-from cloister.fl.training import Executor, Job, Training
-from cloister.fl.vector import dimension
+from cloister.fl.models.papers import EmbeddingAndHead
+from cloister.fl.models.vector import dimension
+from cloister.fl.runs.metrics import adjusted_rand_index
+from cloister.fl.runs.scenario import Scenario
+from cloister.fl.runs.simulation import Simulation
 from cloister.scenario_file import load, with_fitting_settings
 
 INK = "#1f2933"

@@ -31,17 +31,17 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from cloister.fl.algorithms.emd_cfl import EMDCFL, EXACT, Gap, Share
-from cloister.fl.data import Mnist
+from cloister.fl.clients.training import Training
+from cloister.fl.data.partition import Rotation
+from cloister.fl.data.population import Population
+from cloister.fl.data.source import Mnist
 from cloister.fl.emd import Euclidean, MeanDistance, Size, adjacency, neighbourhoods
-from cloister.fl.metrics import adjusted_rand_index
-from cloister.fl.mobilenet import MobileNet
-from cloister.fl.models import CflCnn, EmbeddingAndHead, Mlp, initial
-from cloister.fl.partition import Rotation
-from cloister.fl.population import Population
-from cloister.fl.pretrained import Pretrained
-from cloister.fl.scenario import Scenario
-from cloister.fl.simulation import Simulation, seed_of
-from cloister.fl.training import Training
+from cloister.fl.models.mobilenet import MobileNet
+from cloister.fl.models.papers import CflCnn, EmbeddingAndHead, Mlp, initial
+from cloister.fl.models.pretrained import Pretrained
+from cloister.fl.runs.metrics import adjusted_rand_index
+from cloister.fl.runs.scenario import Scenario
+from cloister.fl.runs.simulation import Simulation, seed_of
 from cloister.protocol import Plain
 from cloister.protocol.pairs.asking import AskingPairs
 from cloister.protocol.pairs.choices import MeanSketch, PerClient

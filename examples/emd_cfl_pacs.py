@@ -11,12 +11,12 @@ on 64 x 64 images, and trains a perceptron on its vectors; its file is `partitio
 from dataclasses import replace
 
 from cloister.fl.algorithms.emd_cfl import AS_PUBLISHED, EMDCFL, PRINTED, Gap
-from cloister.fl.data import Pacs
-from cloister.fl.models import Mlp
-from cloister.fl.partition import TopicPerClient
-from cloister.fl.pretrained import Embedded, Pretrained
-from cloister.fl.scenario import Scenario
-from cloister.fl.training import Training
+from cloister.fl.clients.training import Training
+from cloister.fl.data.partition import TopicPerClient
+from cloister.fl.data.source import Pacs
+from cloister.fl.models.papers import Mlp
+from cloister.fl.models.pretrained import Embedded, Pretrained
+from cloister.fl.runs.scenario import Scenario
 from cloister.protocol import Plain
 from cloister.protocol.pairs.choices import PER_PAIR
 

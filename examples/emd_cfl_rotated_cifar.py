@@ -12,12 +12,12 @@ degrees: images turned by one are mirror images of those turned by the other, an
 from dataclasses import replace
 
 from cloister.fl.algorithms.emd_cfl import AS_PUBLISHED, EMDCFL, PRINTED, Gap
-from cloister.fl.data import Cifar10
-from cloister.fl.models import IMAGENET, Cifar5Cnn, Mlp, Normalised
-from cloister.fl.partition import Rotation
-from cloister.fl.pretrained import Embedded, Pretrained
-from cloister.fl.scenario import Scenario
-from cloister.fl.training import Training
+from cloister.fl.clients.training import Training
+from cloister.fl.data.partition import Rotation
+from cloister.fl.data.source import Cifar10
+from cloister.fl.models.papers import IMAGENET, Cifar5Cnn, Mlp, Normalised
+from cloister.fl.models.pretrained import Embedded, Pretrained
+from cloister.fl.runs.scenario import Scenario
 from cloister.protocol import Plain
 from cloister.protocol.pairs.choices import PER_PAIR
 

@@ -10,12 +10,12 @@ from dataclasses import replace
 
 from cloister.fl.algorithms.emd_cfl import AS_PUBLISHED, EMDCFL, PRINTED
 from cloister.fl.algorithms.fedavg import Oracle
-from cloister.fl.data import Mnist
+from cloister.fl.clients.training import Training
+from cloister.fl.data.partition import Iid, Rotation
+from cloister.fl.data.source import Mnist
 from cloister.fl.emd import neighbourhoods
-from cloister.fl.models import MNIST_GREYS, CflCnn, EmdCflCnn, Normalised
-from cloister.fl.partition import Iid, Rotation
-from cloister.fl.scenario import Scenario
-from cloister.fl.training import Training
+from cloister.fl.models.papers import MNIST_GREYS, CflCnn, EmdCflCnn, Normalised
+from cloister.fl.runs.scenario import Scenario
 from cloister.protocol import Plain
 from cloister.protocol.pairs.choices import PER_PAIR
 

@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 from torch import nn
 
 from cloister.fl.algorithms.emd_cfl import EMDCFL, Share
+from cloister.fl.clients.training import Executor, Job, Training
 from cloister.fl.emd import ExactEmd, Sinkhorn, adjacency, neighbourhoods
-from cloister.fl.metrics import adjusted_rand_index
-from cloister.fl.scenario import Scenario
-from cloister.fl.simulation import Simulation, seed_of
-from cloister.fl.training import Executor, Job, Training
+from cloister.fl.runs.metrics import adjusted_rand_index
+from cloister.fl.runs.scenario import Scenario
+from cloister.fl.runs.simulation import Simulation, seed_of
 from cloister.protocol.pairs.choices import PER_PAIR
 from cloister.scenario_file import load, with_fitting_settings
 

@@ -11,9 +11,10 @@ from dataclasses import replace
 
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
-from cloister.fl.data import Digits
-from cloister.fl.models import Mlp
-from cloister.fl.partition import Iid
+from cloister.fl.clients.training import Training
+from cloister.fl.data.partition import Iid
+from cloister.fl.data.source import Digits
+from cloister.fl.models.papers import Mlp
 from cloister.fl.robust.clustering import ClippedClustering
 from cloister.fl.robust.coordinates import Median, TrimmedMean
 from cloister.fl.robust.krum import MultiKrum
@@ -21,8 +22,7 @@ from cloister.fl.robust.mixing import ARC, NNM, Mixed
 from cloister.fl.robust.similarity import FoolsGold
 from cloister.fl.robust.spectral import CAF
 from cloister.fl.robust.weiszfeld import CenteredClipping, GeometricMedian
-from cloister.fl.scenario import Scenario
-from cloister.fl.training import Training
+from cloister.fl.runs.scenario import Scenario
 from cloister.protocol import Masked, Plain
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.attack import UploadAttack

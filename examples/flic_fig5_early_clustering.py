@@ -26,14 +26,14 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from cloister.fl.algorithms.flic import FLIC
-from cloister.fl.communities import Louvain
-from cloister.fl.data import Digits, Mnist
-from cloister.fl.metrics import adjusted_rand_index, purity
-from cloister.fl.models import FlicCnn, Mlp
-from cloister.fl.partition import LabelSwap
-from cloister.fl.scenario import Scenario
-from cloister.fl.simulation import Simulation
-from cloister.fl.training import Training
+from cloister.fl.clients.training import Training
+from cloister.fl.clustering.communities import Louvain
+from cloister.fl.data.partition import LabelSwap
+from cloister.fl.data.source import Digits, Mnist
+from cloister.fl.models.papers import FlicCnn, Mlp
+from cloister.fl.runs.metrics import adjusted_rand_index, purity
+from cloister.fl.runs.scenario import Scenario
+from cloister.fl.runs.simulation import Simulation
 from cloister.protocol.uploaded.plain import Plain
 
 INK, VIOLET, GREEN, BLUE = "#1f2933", "#7a4fa3", "#2a8c6b", "#2f6fad"

@@ -28,13 +28,13 @@ from matplotlib.figure import Figure
 from cloister.fl.algorithms.algorithm import Algorithm
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.algorithms.flic import ALL, FLIC
-from cloister.fl.data import Digits, Mnist
-from cloister.fl.metrics import adjusted_rand_index, purity
-from cloister.fl.models import FlicCnn, Mlp
-from cloister.fl.partition import Iid, LabelSwap, Partition, Rotation
-from cloister.fl.scenario import Scenario
-from cloister.fl.simulation import Simulation
-from cloister.fl.training import Training
+from cloister.fl.clients.training import Training
+from cloister.fl.data.partition import Iid, LabelSwap, Partition, Rotation
+from cloister.fl.data.source import Digits, Mnist
+from cloister.fl.models.papers import FlicCnn, Mlp
+from cloister.fl.runs.metrics import adjusted_rand_index, purity
+from cloister.fl.runs.scenario import Scenario
+from cloister.fl.runs.simulation import Simulation
 from cloister.protocol.uploaded.plain import Plain
 
 INK = "#1f2933"

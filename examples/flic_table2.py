@@ -32,15 +32,15 @@ from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.algorithms.flic import FLIC
 from cloister.fl.algorithms.hardened_flic import HardenedFLIC
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
-from cloister.fl.communities import Louvain
-from cloister.fl.data import Digits, Mnist
-from cloister.fl.metrics import purity
-from cloister.fl.models import FlicCnn, Mlp
-from cloister.fl.partition import Iid
+from cloister.fl.clients.training import Training
+from cloister.fl.clustering.communities import Louvain
+from cloister.fl.data.partition import Iid
+from cloister.fl.data.source import Digits, Mnist
+from cloister.fl.models.papers import FlicCnn, Mlp
 from cloister.fl.robust.coordinates import Median
-from cloister.fl.scenario import Scenario
-from cloister.fl.simulation import NothingLearned, Simulation
-from cloister.fl.training import Training
+from cloister.fl.runs.metrics import purity
+from cloister.fl.runs.scenario import Scenario
+from cloister.fl.runs.simulation import NothingLearned, Simulation
 from cloister.protocol.uploaded.plain import Plain
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.membership import Pool

@@ -23,11 +23,11 @@ import numpy as np
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.algorithms.flic import FLIC
 from cloister.fl.algorithms.hardened_flic import HardenedFLIC
-from cloister.fl.data import Digits, Mnist
-from cloister.fl.models import Mlp
-from cloister.fl.partition import Iid, LabelSwap
-from cloister.fl.scenario import Scenario
-from cloister.fl.training import Training
+from cloister.fl.clients.training import Training
+from cloister.fl.data.partition import Iid, LabelSwap
+from cloister.fl.data.source import Digits, Mnist
+from cloister.fl.models.papers import Mlp
+from cloister.fl.runs.scenario import Scenario
 from cloister.protocol import Plain
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.attack import UploadAttack

@@ -27,13 +27,13 @@ import torch
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.algorithms.flic import FLIC
 from cloister.fl.algorithms.hardened_flic import HardenedFLIC
-from cloister.fl.data import Digits, FashionMnist
-from cloister.fl.models import Mlp
-from cloister.fl.partition import Iid
-from cloister.fl.partition_skew import Dirichlet
-from cloister.fl.scenario import Scenario
-from cloister.fl.simulation import NothingLearned, Simulation
-from cloister.fl.training import Training
+from cloister.fl.clients.training import Training
+from cloister.fl.data.partition import Iid
+from cloister.fl.data.skew import Dirichlet
+from cloister.fl.data.source import Digits, FashionMnist
+from cloister.fl.models.papers import Mlp
+from cloister.fl.runs.scenario import Scenario
+from cloister.fl.runs.simulation import NothingLearned, Simulation
 from cloister.protocol import Plain
 from cloister.protocol.view.answers import Vector
 from cloister.threat_models.adversary import Adversary

@@ -20,12 +20,12 @@ import numpy as np
 from scipy.stats import binomtest
 
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
-from cloister.fl.data import Digits
-from cloister.fl.models import Mlp
-from cloister.fl.partition import Dirichlet
-from cloister.fl.scenario import Scenario
-from cloister.fl.simulation import Simulation
-from cloister.fl.training import Training
+from cloister.fl.clients.training import Training
+from cloister.fl.data.partition import Dirichlet
+from cloister.fl.data.source import Digits
+from cloister.fl.models.papers import Mlp
+from cloister.fl.runs.scenario import Scenario
+from cloister.fl.runs.simulation import Simulation
 from cloister.protocol import Masked, Plain
 from cloister.protocol.view.answers import Sum
 from cloister.protocol.view.work import LocalJob, LocalWork

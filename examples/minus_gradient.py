@@ -23,15 +23,15 @@ from cloister.fl.algorithms.algorithm import Algorithm
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.algorithms.hardened_flic import HardenedFLIC
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
-from cloister.fl.data import Digits
-from cloister.fl.metrics import purity
-from cloister.fl.models import Mlp
-from cloister.fl.partition import Iid
+from cloister.fl.clients.training import Training
+from cloister.fl.data.partition import Iid
+from cloister.fl.data.source import Digits
+from cloister.fl.models.papers import Mlp
 from cloister.fl.robust.coordinates import Median
 from cloister.fl.robust.weiszfeld import GeometricMedian
-from cloister.fl.scenario import Scenario
-from cloister.fl.simulation import NothingLearned, Simulation
-from cloister.fl.training import Training
+from cloister.fl.runs.metrics import purity
+from cloister.fl.runs.scenario import Scenario
+from cloister.fl.runs.simulation import NothingLearned, Simulation
 from cloister.protocol import Masked, Plain
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.view.protection import Protection

@@ -10,11 +10,11 @@ Run it:  cloister run examples/private_fedavg.py
 """
 
 from cloister.fl.algorithms.fedavg import FedAvg
-from cloister.fl.data import Digits
-from cloister.fl.models import Mlp
-from cloister.fl.partition import Iid
-from cloister.fl.scenario import Scenario
-from cloister.fl.training import Training
+from cloister.fl.clients.training import Training
+from cloister.fl.data.partition import Iid
+from cloister.fl.data.source import Digits
+from cloister.fl.models.papers import Mlp
+from cloister.fl.runs.scenario import Scenario
 from cloister.protocol import Masked, Noise
 
 scenario = Scenario(

@@ -5,11 +5,11 @@ sums, by secure aggregation, and noisy similarities, from secret sketches. Run i
 """
 
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
-from cloister.fl.data import Digits
-from cloister.fl.models import Mlp
-from cloister.fl.partition import LabelSwap
-from cloister.fl.scenario import Scenario
-from cloister.fl.training import Training
+from cloister.fl.clients.training import Training
+from cloister.fl.data.partition import LabelSwap
+from cloister.fl.data.source import Digits
+from cloister.fl.models.papers import Mlp
+from cloister.fl.runs.scenario import Scenario
 from cloister.protocol import Masked
 
 scenario = Scenario(

@@ -7,12 +7,12 @@ import numpy as np
 import torch
 
 from cloister.fl.algorithms.fedavg import FedAvg
-from cloister.fl.data import Digits
-from cloister.fl.models import Mlp, initial
-from cloister.fl.partition import Iid
-from cloister.fl.population import Examples
-from cloister.fl.scenario import Scenario
-from cloister.fl.training import Training
+from cloister.fl.clients.training import Training
+from cloister.fl.data.partition import Iid
+from cloister.fl.data.population import Examples
+from cloister.fl.data.source import Digits
+from cloister.fl.models.papers import Mlp, initial
+from cloister.fl.runs.scenario import Scenario
 from cloister.protocol import Plain
 from cloister.protocol.view.work import LocalWork
 from cloister.threat_models.knowledge import Colluding, Level, Own, Situation, colluding

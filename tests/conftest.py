@@ -12,7 +12,7 @@ import pytest
 import torch
 from hypothesis import settings
 
-from cloister.fl import fast
+from cloister.fl.clients import fast
 
 ABOUT = "this test trains a model: mark it `@pytest.mark.trains`, and let it assert what holds however a processor rounds"
 settings.register_profile("cloister", deadline=None)  # how long an example takes is the machine's affair

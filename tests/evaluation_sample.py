@@ -2,13 +2,13 @@
 
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
-from cloister.fl.data import Digits
-from cloister.fl.models import Mlp
-from cloister.fl.partition import Iid
+from cloister.fl.clients.training import Training
+from cloister.fl.data.partition import Iid
+from cloister.fl.data.source import Digits
+from cloister.fl.models.papers import Mlp
 from cloister.fl.robust.coordinates import Median
 from cloister.fl.robust.krum import Krum, MultiKrum
-from cloister.fl.scenario import Scenario
-from cloister.fl.training import Training
+from cloister.fl.runs.scenario import Scenario
 from cloister.protocol import Masked, Plain
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.backdoors import Backdoor

@@ -17,12 +17,12 @@ from scipy import stats
 from torch import nn
 
 from cloister.crypto.entropy import SimulatedEntropy
-from cloister.fl.embedders import SimulatedEmbedders
+from cloister.fl.clients.embedders import SimulatedEmbedders
+from cloister.fl.data.population import Client, Examples
 from cloister.fl.emd.embedding import LAST_LINEAR
 from cloister.fl.emd.subsample import Size
-from cloister.fl.models import EmbeddingAndHead
-from cloister.fl.population import Client, Examples
-from cloister.fl.simulation import held_out
+from cloister.fl.models.papers import EmbeddingAndHead
+from cloister.fl.runs.simulation import held_out
 from cloister.protocol import Masked
 from cloister.protocol.core.session import Session
 from cloister.protocol.pairs.choices import Choice, Distances, PerPair

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch.nn import functional
 
-from cloister.fl.models import Mlp
-from cloister.fl.simulation import seed_of
-from cloister.fl.training import Job, Training, train_one
-from cloister.fl.vector import load_vector
+from cloister.fl.clients.training import Job, Training, train_one
+from cloister.fl.models.papers import Mlp
+from cloister.fl.models.vector import load_vector
+from cloister.fl.runs.simulation import seed_of
 from cloister.threat_models.a3fl import A3FL, PIXELS, cosine, fixed
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.backdoors import Backdoor

@@ -11,23 +11,22 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cloister.account_words import account_meters, account_notes
 from cloister.fl.algorithms.algorithm import Algorithm, advanced, mean_of
 from cloister.fl.algorithms.cfl import CFL, Absolute
 from cloister.fl.algorithms.fedavg import FedAvg, State
-from cloister.fl.checkpoint import Checkpoint
-from cloister.fl.checkpoint import read as read_checkpoint
-from cloister.fl.checkpoint import write as write_checkpoint
-from cloister.fl.data import Digits
-from cloister.fl.experiment import run
+from cloister.fl.clients.training import Training
+from cloister.fl.data.partition import LabelSwap
+from cloister.fl.data.source import Digits
 from cloister.fl.meters.record import lines, read
 from cloister.fl.meters.span import span
 from cloister.fl.meters.watch import LIMIT, SAMPLED, Watch
-from cloister.fl.models import Mlp
-from cloister.fl.partition import LabelSwap
-from cloister.fl.scenario import Scenario
-from cloister.fl.simulation import Simulation
-from cloister.fl.training import Training
+from cloister.fl.models.papers import Mlp
+from cloister.fl.runs.checkpoint import Checkpoint
+from cloister.fl.runs.checkpoint import read as read_checkpoint
+from cloister.fl.runs.checkpoint import write as write_checkpoint
+from cloister.fl.runs.experiment import run
+from cloister.fl.runs.scenario import Scenario
+from cloister.fl.runs.simulation import Simulation
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.drivers.dropouts import Dropouts
 from cloister.protocol.view.account import Opened, Sketched
@@ -35,7 +34,8 @@ from cloister.protocol.view.answers import Assignment, Functionality, Snapshot, 
 from cloister.protocol.view.asks import ServerView
 from cloister.protocol.view.protection import Protection
 from cloister.protocol.view.work import LocalJob, LocalWork
-from cloister.report import write_report
+from cloister.reporting.account_words import account_meters, account_notes
+from cloister.reporting.report import write_report
 from cloister.summary import summary_table
 
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
-from cloister.fl.corruption import Computers
-from cloister.fl.experiment import run
-from cloister.fl.population import Client, Examples
-from cloister.fl.scenario import changed, described
-from cloister.fl.simulation import Simulation
+from cloister.fl.clients.corruption import Computers
+from cloister.fl.data.population import Client, Examples
+from cloister.fl.runs.experiment import run
+from cloister.fl.runs.scenario import changed, described
+from cloister.fl.runs.simulation import Simulation
 from cloister.protocol import Masked, Permuted
 from cloister.protocol.view.work import LocalJob, LocalWork
 from cloister.threat_models.adversary import Adversary

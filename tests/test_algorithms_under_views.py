@@ -16,14 +16,14 @@ from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.algorithms.flic import FLIC
 from cloister.fl.algorithms.hardened_flic import HardenedFLIC
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
-from cloister.fl.data import Digits
-from cloister.fl.experiment import run
-from cloister.fl.models import Mlp
-from cloister.fl.partition import LabelSwap
+from cloister.fl.clients.training import Training
+from cloister.fl.data.partition import LabelSwap
+from cloister.fl.data.source import Digits
+from cloister.fl.models.papers import Mlp
 from cloister.fl.robust.krum import MultiKrum
-from cloister.fl.scenario import Scenario
-from cloister.fl.simulation import Simulation
-from cloister.fl.training import Training
+from cloister.fl.runs.experiment import run
+from cloister.fl.runs.scenario import Scenario
+from cloister.fl.runs.simulation import Simulation
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.core.link import Frame

@@ -8,10 +8,10 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
-from cloister.fl.evaluation import Evaluation, accuracies
-from cloister.fl.models import Mlp, initial
-from cloister.fl.population import Examples
-from cloister.fl.vector import to_vector
+from cloister.fl.data.population import Examples
+from cloister.fl.models.papers import Mlp, initial
+from cloister.fl.models.vector import to_vector
+from cloister.fl.runs.evaluation import Evaluation, accuracies
 from cloister.threat_models.attack_metrics import (
     Course,
     area_under_curve,

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from cloister.fl.evaluation import Evaluation, accuracies
-from cloister.fl.models import Mlp
-from cloister.fl.population import Examples, Source
-from cloister.fl.simulation import Simulation
-from cloister.fl.training import Job, Training, mean_loss, train_one
-from cloister.fl.vector import load_vector
+from cloister.fl.clients.training import Job, Training, mean_loss, train_one
+from cloister.fl.data.population import Examples, Source
+from cloister.fl.models.papers import Mlp
+from cloister.fl.models.vector import load_vector
+from cloister.fl.runs.evaluation import Evaluation, accuracies
+from cloister.fl.runs.simulation import Simulation
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.attack_metrics import attack_success
 from cloister.threat_models.backdoors import Backdoor, DistributedBackdoor, EdgeCase, thinnest

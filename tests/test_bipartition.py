@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cloister.fl.bipartition import Bipartition, complete_linkage_bipartition, optimal_bipartition
+from cloister.fl.clustering.bipartition import Bipartition, complete_linkage_bipartition, optimal_bipartition
 
 
 def algorithm_1(alpha):

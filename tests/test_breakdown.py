@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from cloister.evaluate_play import breakdown_json, steps_of
-from cloister.evaluate_run import Ledger, Searched, play_searches
-from cloister.evaluate_workers import Crew, Task
+from cloister.evaluating.play import breakdown_json, steps_of
+from cloister.evaluating.run import Ledger, Searched, play_searches
+from cloister.evaluating.workers import Crew, Task
 from cloister.threat_models.breakdown import Steps, median_interval, searched
 from cloister.threat_models.evaluation import Evaluation, description
 from cloister.threat_models.evaluation_folder import EvaluationFolder, Row

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cloister.fl.algorithms.flic import FLIC
-from cloister.fl.simulation import Simulation
+from cloister.fl.runs.simulation import Simulation
 from cloister.threat_models.cell_detection import detected
 from cloister.threat_models.trial import Trial
 

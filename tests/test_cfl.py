@@ -15,7 +15,7 @@ from cloister.crypto.entropy import SimulatedEntropy
 from cloister.fl.algorithms.algorithm import Algorithm, Start
 from cloister.fl.algorithms.cfl import CFL, Absolute, ScaleFree, State
 from cloister.fl.algorithms.fedavg import FedAvg
-from cloister.fl.bipartition import complete_linkage_bipartition
+from cloister.fl.clustering.bipartition import complete_linkage_bipartition
 from cloister.protocol import Permuted, Plain
 from cloister.protocol.core.link import Frame
 from cloister.protocol.view.answers import Model

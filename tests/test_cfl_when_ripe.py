@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 
 from cloister.fl.algorithms.algorithm import Cluster, Measured, cohorts
 from cloister.fl.algorithms.cfl import CFL, Absolute, ScaleFree
-from cloister.fl.metrics import adjusted_rand_index
-from cloister.fl.partition import LabelSwap
-from cloister.fl.simulation import Simulation
+from cloister.fl.data.partition import LabelSwap
+from cloister.fl.runs.metrics import adjusted_rand_index
+from cloister.fl.runs.simulation import Simulation
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.link import Frame
 from cloister.protocol.view.answers import Functionality, Gram, Model

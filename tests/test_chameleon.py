@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import nn
 
-from cloister.fl.models import EmbeddingAndHead, Mlp
-from cloister.fl.simulation import Simulation, seed_of
-from cloister.fl.training import Training
-from cloister.fl.vector import dimension, load_vector, to_vector
+from cloister.fl.clients.training import Training
+from cloister.fl.models.papers import EmbeddingAndHead, Mlp
+from cloister.fl.models.vector import dimension, load_vector, to_vector
+from cloister.fl.runs.simulation import Simulation, seed_of
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.attack_metrics import attack_success
 from cloister.threat_models.backdoors import Backdoor

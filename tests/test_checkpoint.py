@@ -8,8 +8,8 @@ import pytest
 from cloister.fl.algorithms.algorithm import Cluster
 from cloister.fl.algorithms.cfl import State
 from cloister.fl.algorithms.parameter_tree import Node
-from cloister.fl.checkpoint import KEPT, Checkpoint, DamagedCheckpoint, latest, read, write
-from cloister.fl.codec import from_plain, to_plain
+from cloister.fl.runs.checkpoint import KEPT, Checkpoint, DamagedCheckpoint, latest, read, write
+from cloister.fl.runs.codec import from_plain, to_plain
 from cloister.protocol.view.answers import Model, Remembered, Snapshot, Traffic
 
 RNG = np.random.default_rng(0)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from cloister.fl.choices import blocks, going_on, likeness_to, quorum
-from cloister.fl.evidence import Evidence, seen
+from cloister.fl.algorithms.hardened.choices import blocks, going_on, likeness_to, quorum
+from cloister.fl.algorithms.hardened.evidence import Evidence, seen
 
 
 @pytest.mark.parametrize(("clients", "share", "least"), [(20, 0.2, 4), (100, 0.2, 20), (7, 0.2, 2), (3, 0.2, 2), (21, 0.2, 5)])

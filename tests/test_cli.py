@@ -14,8 +14,8 @@ import pytest
 import torch
 
 from cloister import cli
-from cloister.fl import experiment
-from cloister.fl.run_folder import RunFolder
+from cloister.fl.runs import experiment
+from cloister.fl.runs.run_folder import RunFolder
 from cloister.scenario_file import load
 
 ROOT = Path(__file__).parents[1]
@@ -26,12 +26,12 @@ import numpy as np
 from dataclasses import replace
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
 from cloister.fl.algorithms.fedavg import FedAvg
-from cloister.fl.data import Digits, Mnist
-from cloister.fl.fast import Fast
-from cloister.fl.models import Mlp
-from cloister.fl.partition import Iid, LabelSwap
-from cloister.fl.scenario import Scenario
-from cloister.fl.training import Training
+from cloister.fl.data.source import Digits, Mnist
+from cloister.fl.clients.fast import Fast
+from cloister.fl.models.papers import Mlp
+from cloister.fl.data.partition import Iid, LabelSwap
+from cloister.fl.runs.scenario import Scenario
+from cloister.fl.clients.training import Training
 from cloister.protocol import Permuted, Plain
 
 scenario = Scenario(

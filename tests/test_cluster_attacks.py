@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from cloister.fl.simulation import Simulation
-from cloister.fl.vector import load_vector
+from cloister.fl.models.vector import load_vector
+from cloister.fl.runs.simulation import Simulation
 from cloister.protocol import Masked, Permuted, Plain
 from cloister.protocol.view.work import LocalJob
 from cloister.threat_models.adversary import Adversary

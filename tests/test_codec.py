@@ -15,9 +15,9 @@ from cloister.fl.algorithms.algorithm import Cluster, Measured
 from cloister.fl.algorithms.cfl import State
 from cloister.fl.algorithms.fedavg import State as Flat
 from cloister.fl.algorithms.parameter_tree import Node
-from cloister.fl.bipartition import Bipartition
-from cloister.fl.codec import from_plain, to_plain
-from cloister.fl.split_gate import Looks
+from cloister.fl.clustering.bipartition import Bipartition
+from cloister.fl.clustering.split_gate import Looks
+from cloister.fl.runs.codec import from_plain, to_plain
 from cloister.protocol.view.answers import Gram, Model, Remembered, Traffic
 
 ids = st.lists(st.integers(0, 2**31 - 1), max_size=6, unique=True).map(lambda i: tuple(sorted(i)))

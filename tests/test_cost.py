@@ -16,15 +16,15 @@ import pytest
 from cloister import cli
 from cloister.cost_table import brief, notes
 from cloister.crypto.orthonormal import HadamardRotation
-from cloister.fl import cost
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
 from cloister.fl.algorithms.emd_cfl import EMDCFL
 from cloister.fl.algorithms.fedavg import FedAvg, Local
-from cloister.fl.cost import Measured, Phase, Workload, measure, workload_of
-from cloister.fl.cost_pairs import PairLoad
+from cloister.fl.cost import measure as cost
+from cloister.fl.cost.measure import Measured, Phase, Workload, measure, workload_of
+from cloister.fl.cost.pairs import PairLoad
 from cloister.fl.emd.subsample import Size
-from cloister.fl.scenario import PROTECTIONS, Scenario
-from cloister.fl.simulation import Simulation
+from cloister.fl.runs.scenario import PROTECTIONS, Scenario
+from cloister.fl.runs.simulation import Simulation
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.core.link import Frame

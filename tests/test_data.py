@@ -21,11 +21,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from cloister.fl.data import AgNews, Cifar10, DataMissing, Digits, FashionMnist, Loader, Mnist, Pacs, data_folder
-from cloister.fl.data_formats import read_cifar_batch, read_idx
-from cloister.fl.data_images import CIFAR_BATCHES, IDX_FILES, PACS_CLASSES, PACS_DOMAINS, stratified
-from cloister.fl.data_text import tokens
-from cloister.fl.population import Examples
+from cloister.fl.data.formats import read_cifar_batch, read_idx
+from cloister.fl.data.images import CIFAR_BATCHES, IDX_FILES, PACS_CLASSES, PACS_DOMAINS, stratified
+from cloister.fl.data.population import Examples
+from cloister.fl.data.source import AgNews, Cifar10, DataMissing, Digits, FashionMnist, Loader, Mnist, Pacs, data_folder
+from cloister.fl.data.text import tokens
 
 
 @pytest.fixture(autouse=True)

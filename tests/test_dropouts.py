@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cloister.crypto.entropy import SimulatedEntropy
-from cloister.fl.scenario import described
+from cloister.fl.runs.scenario import described
 from cloister.protocol import Masked
 from cloister.protocol.drivers.dropouts import Dropouts
 from cloister.protocol.view.answers import Assignment, Model, Sum, Weights

@@ -12,20 +12,20 @@ import pytest
 from cloister.fl.algorithms.algorithm import Start
 from cloister.fl.algorithms.emd_cfl import AS_PUBLISHED, EMDCFL, PRINTED, Gap, Replicates, Share, State
 from cloister.fl.algorithms.fedavg import Oracle
-from cloister.fl.codec import from_plain, to_plain
-from cloister.fl.data import Digits
-from cloister.fl.embedders import parted
+from cloister.fl.clients.embedders import parted
+from cloister.fl.clients.training import Training
+from cloister.fl.data.partition import Iid, Rotation
+from cloister.fl.data.source import Digits
 from cloister.fl.emd.clusters import components, majorities, neighbourhoods
 from cloister.fl.emd.distances import Euclidean, ExactEmd, MeanDistance, Sinkhorn
 from cloister.fl.emd.figure import distance_figure
 from cloister.fl.emd.subsample import Size
-from cloister.fl.experiment import run
-from cloister.fl.metrics import adjusted_rand_index
-from cloister.fl.models import Mlp
-from cloister.fl.partition import Iid, Rotation
-from cloister.fl.scenario import Scenario
-from cloister.fl.simulation import Simulation
-from cloister.fl.training import Training
+from cloister.fl.models.papers import Mlp
+from cloister.fl.runs.codec import from_plain, to_plain
+from cloister.fl.runs.experiment import run
+from cloister.fl.runs.metrics import adjusted_rand_index
+from cloister.fl.runs.scenario import Scenario
+from cloister.fl.runs.simulation import Simulation
 from cloister.protocol import Encrypted, Masked, Permuted, Plain
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.pairs.choices import PER_PAIR, PUBLIC, Distances, MeanSketch, PerClient, PerPair

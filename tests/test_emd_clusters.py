@@ -13,7 +13,7 @@ from PIL import Image
 from cloister.fl.emd.calibration import excess, from_distances, from_references, from_replicates
 from cloister.fl.emd.clusters import adjacency, components, majorities, neighbourhoods
 from cloister.fl.emd.figure import distance_figure
-from cloister.fl.metrics import adjusted_rand_index
+from cloister.fl.runs.metrics import adjusted_rand_index
 
 Array = NDArray[np.float64]
 

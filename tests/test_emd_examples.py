@@ -9,13 +9,13 @@ import torch
 
 from cloister import scenario_file
 from cloister.fl.algorithms.emd_cfl import AS_PUBLISHED, EMDCFL, PRINTED
-from cloister.fl.data import Digits
+from cloister.fl.clients.training import Job, PlainLoop, Training
+from cloister.fl.data.partition import Rotation, TopicPerClient
+from cloister.fl.data.population import Examples, Source
+from cloister.fl.data.source import Digits
 from cloister.fl.emd import Size
-from cloister.fl.models import Mlp, Normalised
-from cloister.fl.partition import Rotation, TopicPerClient
-from cloister.fl.population import Examples, Source
-from cloister.fl.scenario import Scenario
-from cloister.fl.training import Job, PlainLoop, Training
+from cloister.fl.models.papers import Mlp, Normalised
+from cloister.fl.runs.scenario import Scenario
 from cloister.protocol.pairs.choices import PER_PAIR, PerPair
 from cloister.protocol.pairs.noise import Noise, opened, release
 from cloister.scenario_file import with_fitting_settings

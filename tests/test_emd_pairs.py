@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from cloister.fl.data.population import Examples
 from cloister.fl.emd import (
     Cores,
     Cosine,
@@ -31,8 +32,7 @@ from cloister.fl.emd import (
     subsample,
 )
 from cloister.fl.emd.distances import Sample
-from cloister.fl.models import EmbeddingAndHead, Lstm, Mlp, initial
-from cloister.fl.population import Examples
+from cloister.fl.models.papers import EmbeddingAndHead, Lstm, Mlp, initial
 
 
 def batch_norm_model() -> nn.Module:

@@ -13,7 +13,7 @@ from cloister.fl.algorithms.algorithm import Start
 from cloister.fl.algorithms.emd_cfl import EMDCFL, State
 from cloister.fl.emd.clusters import adjacency, components, majorities, neighbourhoods
 from cloister.fl.emd.record import undecided
-from cloister.fl.metrics import adjusted_rand_index
+from cloister.fl.runs.metrics import adjusted_rand_index
 from cloister.protocol.view.answers import Model
 
 from .scripted_pairs import Scripted, never

@@ -8,12 +8,12 @@ import pytest
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
 from cloister.fl.algorithms.fedavg import FedAvg
-from cloister.fl.data import Digits
-from cloister.fl.models import Mlp
-from cloister.fl.partition import LabelSwap
-from cloister.fl.scenario import Scenario
-from cloister.fl.simulation import Simulation
-from cloister.fl.training import Training
+from cloister.fl.clients.training import Training
+from cloister.fl.data.partition import LabelSwap
+from cloister.fl.data.source import Digits
+from cloister.fl.models.papers import Mlp
+from cloister.fl.runs.scenario import Scenario
+from cloister.fl.runs.simulation import Simulation
 from cloister.protocol import Encrypted, Plain
 from cloister.protocol.core.errors import ProtocolError, Refused
 from cloister.protocol.drivers.dropouts import Dropouts

@@ -22,33 +22,34 @@ from dp_accounting import dp_event
 from markupsafe import Markup
 from scipy import stats
 
-from cloister import cli, figures
-from cloister.evaluate_cells import MORE, details, lasting
-from cloister.evaluate_data import Grid, read_grid, spread
-from cloister.evaluate_panels import curves, from_zero
-from cloister.evaluate_play import seeds_of
-from cloister.evaluate_report import render
-from cloister.evaluate_run import Ledger, play_grid
-from cloister.evaluate_workers import Bench, Crew, Origin, Task, crew
-from cloister.figures import Chart
+from cloister import cli
+from cloister.evaluating.cells import MORE, details, lasting
+from cloister.evaluating.data import Grid, read_grid, spread
+from cloister.evaluating.panels import curves, from_zero
+from cloister.evaluating.play import seeds_of
+from cloister.evaluating.report import render
+from cloister.evaluating.run import Ledger, play_grid
+from cloister.evaluating.workers import Bench, Crew, Origin, Task, crew
 from cloister.fl.algorithms.algorithm import Cluster
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
-from cloister.fl.evaluation import Evaluation as Scored
-from cloister.fl.evaluation import accuracies
 from cloister.fl.robust.averages import Mean
 from cloister.fl.robust.coordinates import Median, TrimmedMean
 from cloister.fl.robust.krum import Krum, MultiKrum
 from cloister.fl.robust.signs import SignGuard
 from cloister.fl.robust.spectral import DnC
-from cloister.fl.scenario import Scenario, described
-from cloister.fl.simulation import Simulation
+from cloister.fl.runs.evaluation import Evaluation as Scored
+from cloister.fl.runs.evaluation import accuracies
+from cloister.fl.runs.scenario import Scenario, described
+from cloister.fl.runs.simulation import Simulation
 from cloister.protocol import Masked, Plain
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.privacy.ledger import Ledger as Spending
 from cloister.protocol.privacy.ledger import Release
 from cloister.protocol.view.answers import Model
-from cloister.run_data import DASH
+from cloister.reporting import figures
+from cloister.reporting.figures import Chart
+from cloister.reporting.run_data import DASH
 from cloister.scenario_file import load, load_evaluation, with_settings
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.alternating import AlternatingMinimisation

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from cloister.fl.codec import from_plain, to_plain
-from cloister.fl.evidence import KEPT, Evidence, about_their_mean, likened, seen
+from cloister.fl.algorithms.hardened.evidence import KEPT, Evidence, about_their_mean, likened, seen
+from cloister.fl.runs.codec import from_plain, to_plain
 
 
 def pair(cosine: float) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:

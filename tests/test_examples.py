@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from cloister.fl.algorithms.fedavg import FedAvg
-from cloister.fl.experiment import run
-from cloister.fl.partition import CongruentHalves, LabelPermutation, LabelSwap, TopicPerClient
-from cloister.fl.scenario import Scenario
-from cloister.fl.simulation import Simulation
+from cloister.fl.data.partition import CongruentHalves, LabelPermutation, LabelSwap, TopicPerClient
+from cloister.fl.runs.experiment import run
+from cloister.fl.runs.scenario import Scenario
+from cloister.fl.runs.simulation import Simulation
 from cloister.protocol import Masked
 from cloister.protocol.masked.noise import Cohorts
 

@@ -11,13 +11,13 @@ from cloister.crypto.entropy import SimulatedEntropy
 from cloister.fl.algorithms.algorithm import Algorithm, Start, sample
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
 from cloister.fl.algorithms.fedavg import FedAvg, FedProx, Local, Oracle, State
-from cloister.fl.data import Digits
-from cloister.fl.models import Mlp
-from cloister.fl.partition import LabelSwap
-from cloister.fl.scenario import Scenario
-from cloister.fl.simulation import Simulation, seed_of
-from cloister.fl.training import Job, PlainLoop, Training, train_one
-from cloister.fl.vector import to_vector
+from cloister.fl.clients.training import Job, PlainLoop, Training, train_one
+from cloister.fl.data.partition import LabelSwap
+from cloister.fl.data.source import Digits
+from cloister.fl.models.papers import Mlp
+from cloister.fl.models.vector import to_vector
+from cloister.fl.runs.scenario import Scenario
+from cloister.fl.runs.simulation import Simulation, seed_of
 from cloister.protocol import Permuted, Plain
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.view.answers import Model

@@ -16,16 +16,16 @@ from cloister.fl.algorithms.algorithm import Algorithm, Start
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.algorithms.flic import ALL, FLIC, State
 from cloister.fl.algorithms.incremental_similarity import EMPTY, Memory, forgotten
-from cloister.fl.codec import from_plain, to_plain
-from cloister.fl.communities import Components, Louvain, detect, one_plus_cosine
-from cloister.fl.data import Digits
-from cloister.fl.experiment import run
-from cloister.fl.metrics import purity
-from cloister.fl.models import Mlp
-from cloister.fl.partition import LabelSwap
-from cloister.fl.run_folder import RunFolder
-from cloister.fl.scenario import Scenario
-from cloister.fl.training import Training
+from cloister.fl.clients.training import Training
+from cloister.fl.clustering.communities import Components, Louvain, detect, one_plus_cosine
+from cloister.fl.data.partition import LabelSwap
+from cloister.fl.data.source import Digits
+from cloister.fl.models.papers import Mlp
+from cloister.fl.runs.codec import from_plain, to_plain
+from cloister.fl.runs.experiment import run
+from cloister.fl.runs.metrics import purity
+from cloister.fl.runs.run_folder import RunFolder
+from cloister.fl.runs.scenario import Scenario
 from cloister.protocol import Masked, Permuted, Plain
 from cloister.protocol.core.link import Frame
 from cloister.protocol.parts.history import History

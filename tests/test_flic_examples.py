@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cloister.fl.communities import Louvain, detect, one_plus_cosine
-from cloister.fl.experiment import run
+from cloister.fl.clustering.communities import Louvain, detect, one_plus_cosine
+from cloister.fl.runs.experiment import run
 from cloister.protocol.core.errors import Refused
 
 from .example_files import EXAMPLES, load

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from cloister.fl.algorithms.flic import ALL, FLIC, State
-from cloister.fl.codec import from_plain, to_plain
-from cloister.fl.communities import one_plus_cosine, one_plus_cosine_squared
-from cloister.fl.experiment import run
-from cloister.fl.metrics import purity
-from cloister.fl.run_folder import RunFolder
-from cloister.fl.separation import cosine_similarity
+from cloister.fl.clustering.communities import one_plus_cosine, one_plus_cosine_squared
+from cloister.fl.clustering.separation import cosine_similarity
+from cloister.fl.runs.codec import from_plain, to_plain
+from cloister.fl.runs.experiment import run
+from cloister.fl.runs.metrics import purity
+from cloister.fl.runs.run_folder import RunFolder
 from cloister.protocol import Masked, Permuted, Plain
 from cloister.protocol.parts.history import History
 from cloister.protocol.view.answers import Functionality

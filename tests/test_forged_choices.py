@@ -10,10 +10,10 @@ import torch
 
 from cloister.fl.algorithms.flic import FLIC
 from cloister.fl.algorithms.hardened_flic import HardenedFLIC
-from cloister.fl.partition import LabelSwap
-from cloister.fl.simulation import Simulation
-from cloister.fl.training import Training
-from cloister.fl.vector import to_vector
+from cloister.fl.clients.training import Training
+from cloister.fl.data.partition import LabelSwap
+from cloister.fl.models.vector import to_vector
+from cloister.fl.runs.simulation import Simulation
 from cloister.protocol import Masked, Permuted, Plain
 from cloister.protocol.view.work import LocalOffer
 from cloister.threat_models.adversary import Adversary

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from cloister.fl.algorithms.emd_cfl import EMDCFL, Gap, Share
-from cloister.fl.data import Digits
+from cloister.fl.clients.training import Training
+from cloister.fl.data.partition import Rotation
+from cloister.fl.data.source import Digits
 from cloister.fl.emd.clusters import components, majorities, neighbourhoods
 from cloister.fl.emd.distances import Euclidean, MeanDistance
 from cloister.fl.emd.subsample import Size
-from cloister.fl.models import Mlp
-from cloister.fl.partition import Rotation
-from cloister.fl.scenario import Scenario
-from cloister.fl.training import Training
+from cloister.fl.models.papers import Mlp
+from cloister.fl.runs.scenario import Scenario
 from cloister.protocol import Masked, Permuted, Plain
 from cloister.protocol.pairs.choices import DISTANCES, ONE_RELEASE, PER_PAIR, PUBLIC, Choice, MeanSketch, ServerSamples
 from cloister.protocol.pairs.noise import Noise

@@ -8,8 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from cloister.fl.evidence import Evidence, about_their_mean
-from cloister.fl.forks import FAR, FEW, by_evidence, by_round, circles, lengths, opposed, parted, settled, tight, with_session
+from cloister.fl.algorithms.hardened.evidence import Evidence, about_their_mean
+from cloister.fl.algorithms.hardened.forks import (
+    FAR,
+    FEW,
+    by_evidence,
+    by_round,
+    circles,
+    lengths,
+    opposed,
+    parted,
+    settled,
+    tight,
+    with_session,
+)
 
 Matrix = NDArray[np.float64]
 D = 400

@@ -11,8 +11,8 @@ from cloister.fl.algorithms.algorithm import Cluster
 from cloister.fl.algorithms.cfl import State
 from cloister.fl.algorithms.fedavg import State as Flat
 from cloister.fl.algorithms.parameter_tree import Node
-from cloister.fl.generality import ensemble_accuracy, fall_back, models_of_clients
-from cloister.fl.population import Client, Examples
+from cloister.fl.data.population import Client, Examples
+from cloister.fl.runs.generality import ensemble_accuracy, fall_back, models_of_clients
 from cloister.protocol.view.answers import Model
 
 

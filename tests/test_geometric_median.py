@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
-from cloister.fl.partition import Iid
+from cloister.fl.data.partition import Iid
 from cloister.fl.robust.aggregate import aggregate
 from cloister.fl.robust.rule import Matrix
 from cloister.fl.robust.weiszfeld import RFA, GeometricMedian, distances_from
-from cloister.fl.simulation import Simulation
+from cloister.fl.runs.simulation import Simulation
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.membership import Fixed
 from cloister.threat_models.simple_attacks import MinusGradient

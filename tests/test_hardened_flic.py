@@ -13,10 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from cloister.fl.algorithms.algorithm import Cluster
 from cloister.fl.algorithms.flic import ALL
+from cloister.fl.algorithms.hardened.serving import moved, offers, regrouped
+from cloister.fl.algorithms.hardened.state import FIRST, Anchor, State
 from cloister.fl.algorithms.hardened_flic import ALONE, OPPOSED, HardenedFLIC
-from cloister.fl.algorithms.hardened_serving import moved, offers, regrouped
-from cloister.fl.algorithms.hardened_state import FIRST, Anchor, State
-from cloister.fl.codec import from_plain, to_plain
 from cloister.fl.robust.averages import Mean, NormBound
 from cloister.fl.robust.clustering import FLAME, ClippedClustering
 from cloister.fl.robust.coordinates import Bulyan, Median
@@ -25,6 +24,7 @@ from cloister.fl.robust.mixing import ARC, NNM, Bucketing, Mixed
 from cloister.fl.robust.similarity import FLTrust
 from cloister.fl.robust.spectral import CAF
 from cloister.fl.robust.weiszfeld import CenteredClipping, GeometricMedian
+from cloister.fl.runs.codec import from_plain, to_plain
 from cloister.protocol import Masked, Permuted
 from cloister.protocol.view.answers import Functionality, Model
 from cloister.protocol.view.work import LocalJob

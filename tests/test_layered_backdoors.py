@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from cloister.fl.training import Job, Training, mean_loss, train_one
-from cloister.fl.vector import load_vector, names_and_shapes
+from cloister.fl.clients.training import Job, Training, mean_loss, train_one
+from cloister.fl.models.vector import load_vector, names_and_shapes
 from cloister.threat_models.alternating import AlternatingMinimisation, poisoned_part
 from cloister.threat_models.backdoors import Backdoor
 from cloister.threat_models.critical_layers import CriticalLayers, critical, layers_of, success_on

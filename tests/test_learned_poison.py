@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from cloister.fl.checkpoint import latest, read
-from cloister.fl.experiment import run
-from cloister.fl.population import Examples
-from cloister.fl.simulation import Simulation
+from cloister.fl.data.population import Examples
+from cloister.fl.runs.checkpoint import latest, read
+from cloister.fl.runs.experiment import run
+from cloister.fl.runs.simulation import Simulation
 from cloister.protocol.view.work import LocalJob
 from cloister.threat_models.a3fl import A3FL, PIXELS
 from cloister.threat_models.adversary import Adversary

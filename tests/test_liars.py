@@ -11,10 +11,10 @@ from cloister.crypto.projection import Dense, Gaussian, Hadamard, TwoStage
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
-from cloister.fl.partition import Iid
+from cloister.fl.data.partition import Iid
 from cloister.fl.robust.krum import MultiKrum
 from cloister.fl.robust.similarity import FoolsGold
-from cloister.fl.simulation import Simulation
+from cloister.fl.runs.simulation import Simulation
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.knowledge import Level

@@ -8,9 +8,9 @@ import pytest
 
 from cloister.crypto.projection import Dense, TwoStage
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
-from cloister.fl.partition import Iid
+from cloister.fl.data.partition import Iid
 from cloister.fl.robust.krum import MultiKrum
-from cloister.fl.simulation import Simulation
+from cloister.fl.runs.simulation import Simulation
 from cloister.protocol import Encrypted, Masked, Plain, TwoServer
 from cloister.protocol.core.link import Frame
 from cloister.protocol.messages import decode

@@ -12,12 +12,12 @@ import pytest
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.fl.algorithms.fedavg import FedAvg
-from cloister.fl.data import Digits
-from cloister.fl.experiment import run
-from cloister.fl.models import Mlp
-from cloister.fl.partition import Iid
-from cloister.fl.scenario import Scenario, changed, described
-from cloister.fl.training import Training
+from cloister.fl.clients.training import Training
+from cloister.fl.data.partition import Iid
+from cloister.fl.data.source import Digits
+from cloister.fl.models.papers import Mlp
+from cloister.fl.runs.experiment import run
+from cloister.fl.runs.scenario import Scenario, changed, described
 from cloister.protocol import Masked
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.core.link import Frame
@@ -29,7 +29,7 @@ from cloister.protocol.privacy.ledger import Ledger
 from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Sum, Weights
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
-from cloister.report import write_report
+from cloister.reporting.report import write_report
 
 D = 90
 RUN = bytes(range(16))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloister.fl.metrics import adjusted_rand_index, membership, purity
+from cloister.fl.runs.metrics import adjusted_rand_index, membership, purity
 
 partitions = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=12)
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from cloister.fl.models import CflCnn, Cifar5Cnn, EmdCflCnn, FlicCnn, Lstm, Mlp, ModelFactory, initial, split
-from cloister.fl.vector import dimension, load_vector, names_and_shapes, to_vector
+from cloister.fl.models.papers import CflCnn, Cifar5Cnn, EmdCflCnn, FlicCnn, Lstm, Mlp, ModelFactory, initial, split
+from cloister.fl.models.vector import dimension, load_vector, names_and_shapes, to_vector
 
 IMAGE_MODELS = [Mlp((20, 30)), Mlp(()), CflCnn(), FlicCnn(), EmdCflCnn(), Cifar5Cnn()]
 

@@ -10,17 +10,17 @@ import pytest
 from rich.console import Console
 
 from cloister.crypto.entropy import SimulatedEntropy
-from cloister.evaluate_cells import details
+from cloister.evaluating.cells import details
 from cloister.fl.algorithms.cfl import CFL, Absolute
 from cloister.fl.algorithms.emd_cfl import EMDCFL
 from cloister.fl.algorithms.fedavg import FedAvg
-from cloister.fl.data import Digits
+from cloister.fl.clients.training import Training
+from cloister.fl.data.partition import Iid
+from cloister.fl.data.source import Digits
 from cloister.fl.emd import Euclidean, MeanDistance, Size
-from cloister.fl.experiment import run
-from cloister.fl.models import Mlp
-from cloister.fl.partition import Iid
-from cloister.fl.scenario import PROTECTIONS, Scenario, changed
-from cloister.fl.training import Training
+from cloister.fl.models.papers import Mlp
+from cloister.fl.runs.experiment import run
+from cloister.fl.runs.scenario import PROTECTIONS, Scenario, changed
 from cloister.protocol import Masked, Noise, Plain
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.pairs import noise as pairs_noise
@@ -29,7 +29,7 @@ from cloister.protocol.privacy.ledger import Ledger
 from cloister.protocol.view.answers import Assignment, Functionality, Model, Remembered
 from cloister.protocol.view.noise_free import NOISE_FREE, check_acknowledged, left_out
 from cloister.protocol.view.protection import Setup
-from cloister.report import write_report
+from cloister.reporting.report import write_report
 from cloister.summary import summary_table
 
 from .pairs_sample import CLIENTS, INITIAL, RUN, Small, ask, workers

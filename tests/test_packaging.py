@@ -68,7 +68,7 @@ def test_the_sdist_holds_every_source(built: Path) -> None:
 def test_an_installed_wheel_runs_without_the_source_tree(built: Path, tmp_path: Path) -> None:
     (wheel,) = built.glob("*.whl")
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
-    code = "import cloister, cloister.cli, cloister.report; print(cloister.__file__)"
+    code = "import cloister, cloister.cli, cloister.reporting.report; print(cloister.__file__)"
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=tmp_path,

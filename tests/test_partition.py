@@ -8,8 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cloister.fl.dealing import blocks
-from cloister.fl.partition import (
+from cloister.fl.data.dealing import blocks
+from cloister.fl.data.partition import (
     EQUAL,
     FLIC_PAIRS,
     CongruentHalves,
@@ -23,8 +23,8 @@ from cloister.fl.partition import (
     Rotation,
     TopicPerClient,
 )
-from cloister.fl.population import Examples, Population, Source
-from cloister.fl.rotation import rotate
+from cloister.fl.data.population import Examples, Population, Source
+from cloister.fl.data.rotation import rotate
 
 CLASSES = 10
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from cloister.fl.simulation import Simulation
-from cloister.fl.training import Training
+from cloister.fl.clients.training import Training
+from cloister.fl.runs.simulation import Simulation
 from cloister.protocol.view.work import LocalJob
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.attack_metrics import attack_success, course

@@ -11,8 +11,8 @@ import pytest
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.orthonormal import HadamardRotation, Permutation
-from cloister.fl.checkpoint import Checkpoint, read, write
-from cloister.fl.cost import Workload, measure
+from cloister.fl.cost.measure import Workload, measure
+from cloister.fl.runs.checkpoint import Checkpoint, read, write
 from cloister.protocol import Encrypted, Masked, Noise, Permuted, Plain, TwoServer
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.drivers.roles import Received

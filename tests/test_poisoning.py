@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from cloister.fl.simulation import Simulation
+from cloister.fl.runs.simulation import Simulation
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.collusion import ALIE, IPM, FangKrum, FangTrim, MinMax, MinSum, largest_hidden_z
 from cloister.threat_models.geometry import PERTURBATIONS, geometry

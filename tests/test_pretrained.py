@@ -10,12 +10,12 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from cloister.fl.mobilenet import Convolution, MobileNet, MobileNetV2, folded
-from cloister.fl.models import IMAGENET, EmbeddingAndHead, Mlp, Normalised, initial
-from cloister.fl.partition import Iid
-from cloister.fl.population import Examples, Source
-from cloister.fl.pretrained import Embedded, Pretrained
-from cloister.fl.vector import dimension
+from cloister.fl.data.partition import Iid
+from cloister.fl.data.population import Examples, Source
+from cloister.fl.models.mobilenet import Convolution, MobileNet, MobileNetV2, folded
+from cloister.fl.models.papers import IMAGENET, EmbeddingAndHead, Mlp, Normalised, initial
+from cloister.fl.models.pretrained import Embedded, Pretrained
+from cloister.fl.models.vector import dimension
 
 
 @dataclass(frozen=True)

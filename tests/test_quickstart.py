@@ -12,9 +12,9 @@ from cloister.crypto.orthonormal import HadamardRotation, SignedPermutation
 from cloister.fl.algorithms.algorithm import Algorithm
 from cloister.fl.algorithms.cfl import CFL
 from cloister.fl.algorithms.fedavg import FedAvg, Oracle
-from cloister.fl.metrics import adjusted_rand_index
-from cloister.fl.scenario import Scenario
-from cloister.fl.simulation import Simulation
+from cloister.fl.runs.metrics import adjusted_rand_index
+from cloister.fl.runs.scenario import Scenario
+from cloister.fl.runs.simulation import Simulation
 from cloister.protocol import Masked, Permuted, Plain
 from cloister.protocol.core.link import Tap
 from cloister.protocol.drivers.dropouts import Dropouts

@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cloister import figures
-from cloister.report import read_run, tiles, write_report
+from cloister.reporting import figures
+from cloister.reporting.report import read_run, tiles, write_report
 
 from .run_folder_sample import SAMPLES, USUAL, Sample, write_sample
 

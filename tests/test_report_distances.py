@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cloister.report import write_report
-from cloister.report_distances import TINT, distances_panel
-from cloister.run_data import hue_of_groups, read_run
+from cloister.reporting.distances import TINT, distances_panel
+from cloister.reporting.report import write_report
+from cloister.reporting.run_data import hue_of_groups, read_run
 
 CLIENTS = [0, 1, 2, 3, 4]
 CLUSTERS = {"0000": [0, 2], "0001": [1, 3], "0004": [4]}

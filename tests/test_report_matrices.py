@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cloister import figures
-from cloister.report import verdict, write_report
-from cloister.report_matrices import filling_panels
-from cloister.report_panels import accuracy_chart
-from cloister.run_data import evaluated, final_clusters, hue_of_groups, read_run
+from cloister.reporting import figures
+from cloister.reporting.matrices import filling_panels
+from cloister.reporting.panels import accuracy_chart
+from cloister.reporting.report import verdict, write_report
+from cloister.reporting.run_data import evaluated, final_clusters, hue_of_groups, read_run
 
 CLIENTS, CORRUPT = 6, [1, 4]
 COMMUNITIES = [[0, 2, 3, 5], [1, 4]]

@@ -24,18 +24,18 @@ from cloister.fl.algorithms.algorithm import Algorithm
 from cloister.fl.algorithms.cfl import CFL, Absolute, ScaleFree
 from cloister.fl.algorithms.fedavg import FedAvg, Local, Oracle
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
-from cloister.fl.checkpoint import latest
-from cloister.fl.codec import from_plain, to_plain
-from cloister.fl.data import Digits
-from cloister.fl.experiment import run
-from cloister.fl.fast import Fast
-from cloister.fl.models import Mlp
-from cloister.fl.partition import LabelSwap
+from cloister.fl.clients.fast import Fast
+from cloister.fl.clients.training import Job, Training
+from cloister.fl.data.partition import LabelSwap
+from cloister.fl.data.source import Digits
+from cloister.fl.models.papers import Mlp
 from cloister.fl.robust.similarity import FoolsGold
 from cloister.fl.robust.weiszfeld import CenteredClipping
-from cloister.fl.scenario import Scenario
-from cloister.fl.simulation import NothingLearned, Simulation
-from cloister.fl.training import Job, Training
+from cloister.fl.runs.checkpoint import latest
+from cloister.fl.runs.codec import from_plain, to_plain
+from cloister.fl.runs.experiment import run
+from cloister.fl.runs.scenario import Scenario
+from cloister.fl.runs.simulation import NothingLearned, Simulation
 from cloister.protocol import Permuted, Plain
 from cloister.protocol.core.link import Frame
 

@@ -10,7 +10,9 @@ from torch import nn
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.orthonormal import SignedPermutation
-from cloister.fl.population import Examples
+from cloister.fl.clients.training import Job, Training, train_one
+from cloister.fl.data.population import Examples
+from cloister.fl.models.vector import to_vector
 from cloister.fl.robust.aggregate import Aggregate, aggregate
 from cloister.fl.robust.averages import Mean, NormBound
 from cloister.fl.robust.clustering import FLAME, CFLDefence, ClippedClustering
@@ -26,8 +28,6 @@ from cloister.fl.robust.similarity import FLTrust, FoolsGold
 from cloister.fl.robust.smoothing import CRFL
 from cloister.fl.robust.spectral import CAF, DnC
 from cloister.fl.robust.weiszfeld import RFA, CenteredClipping, GeometricMedian
-from cloister.fl.training import Job, Training, train_one
-from cloister.fl.vector import to_vector
 from cloister.protocol import Permuted, Plain
 from cloister.protocol.parts.gram import gram_matrix, rounding
 from cloister.protocol.view.answers import Assignment, Model

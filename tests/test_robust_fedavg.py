@@ -15,10 +15,10 @@ from cloister.fl.algorithms.algorithm import Start
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.algorithms.robust_fedavg import ALL, RobustFedAvg, State
 from cloister.fl.algorithms.robust_sum import noise_of
-from cloister.fl.codec import from_plain, to_plain
-from cloister.fl.data import Digits
-from cloister.fl.models import Mlp
-from cloister.fl.partition import LabelSwap
+from cloister.fl.clients.training import Training
+from cloister.fl.data.partition import LabelSwap
+from cloister.fl.data.source import Digits
+from cloister.fl.models.papers import Mlp
 from cloister.fl.robust.aggregate import aggregate
 from cloister.fl.robust.averages import Mean, NormBound
 from cloister.fl.robust.clustering import FLAME, CFLDefence, ClippedClustering
@@ -32,9 +32,9 @@ from cloister.fl.robust.similarity import FLTrust, FoolsGold
 from cloister.fl.robust.smoothing import CRFL
 from cloister.fl.robust.spectral import CAF, DnC
 from cloister.fl.robust.weiszfeld import CenteredClipping, GeometricMedian
-from cloister.fl.scenario import Scenario, changed, described
-from cloister.fl.simulation import Simulation
-from cloister.fl.training import Training
+from cloister.fl.runs.codec import from_plain, to_plain
+from cloister.fl.runs.scenario import Scenario, changed, described
+from cloister.fl.runs.simulation import Simulation
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.parts.history import History

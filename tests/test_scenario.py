@@ -14,14 +14,14 @@ from torch import nn
 from cloister.fl.algorithms.cfl import CFL, Absolute, ScaleFree
 from cloister.fl.algorithms.emd_cfl import AS_PUBLISHED
 from cloister.fl.algorithms.fedavg import FedAvg, Local, Oracle
-from cloister.fl.data import Digits
-from cloister.fl.fast import Fast
-from cloister.fl.models import Mlp
-from cloister.fl.partition import LabelSwap, LogNormal
-from cloister.fl.population import Client, Population, Source
-from cloister.fl.scenario import Scenario, changed, described
-from cloister.fl.simulation import NothingLearned, Simulation, held_out, seed_of
-from cloister.fl.training import Job, PlainLoop, Training
+from cloister.fl.clients.fast import Fast
+from cloister.fl.clients.training import Job, PlainLoop, Training
+from cloister.fl.data.partition import LabelSwap, LogNormal
+from cloister.fl.data.population import Client, Population, Source
+from cloister.fl.data.source import Digits
+from cloister.fl.models.papers import Mlp
+from cloister.fl.runs.scenario import Scenario, changed, described
+from cloister.fl.runs.simulation import NothingLearned, Simulation, held_out, seed_of
 from cloister.protocol import Masked, Permuted, Plain
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.core.link import Frame
@@ -152,11 +152,11 @@ def test_the_description_is_json_and_tells_scenarios_apart() -> None:
 
 TWO = """
 from cloister.fl.algorithms.fedavg import FedAvg
-from cloister.fl.data import Digits
-from cloister.fl.models import Mlp
-from cloister.fl.partition import Iid
-from cloister.fl.scenario import Scenario
-from cloister.fl.training import Training
+from cloister.fl.data.source import Digits
+from cloister.fl.models.papers import Mlp
+from cloister.fl.data.partition import Iid
+from cloister.fl.runs.scenario import Scenario
+from cloister.fl.clients.training import Training
 from cloister.protocol import Plain
 def make(name):
     return Scenario(name=name, data=Digits(), partition=Iid(clients=2), model=Mlp(), algorithm=FedAvg(),

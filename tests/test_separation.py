@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cloister.fl.bipartition import Bipartition, optimal_bipartition
-from cloister.fl.separation import (
+from cloister.fl.clustering.bipartition import Bipartition, optimal_bipartition
+from cloister.fl.clustering.separation import (
     H,
     accepts,
     correct,

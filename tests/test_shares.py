@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cloister.fl.shares import GROWTH, USUAL, against, counted, of_their_own, shortened
+from cloister.fl.algorithms.hardened.shares import GROWTH, USUAL, against, counted, of_their_own, shortened
 
 
 @settings(max_examples=50)

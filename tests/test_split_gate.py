@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from cloister.fl.algorithms.cfl import Absolute, ScaleFree
-from cloister.fl.bipartition import Bipartition, optimal_bipartition
-from cloister.fl.separation import cosine_similarity
-from cloister.fl.split_gate import cross_about_origin, in_doubt, mean_of_members, same_cut, worth_asking
+from cloister.fl.clustering.bipartition import Bipartition, optimal_bipartition
+from cloister.fl.clustering.separation import cosine_similarity
+from cloister.fl.clustering.split_gate import cross_about_origin, in_doubt, mean_of_members, same_cut, worth_asking
 from cloister.protocol.parts.gram import centred
 
 

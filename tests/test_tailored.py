@@ -11,7 +11,7 @@ from cloister.fl.robust.coordinates import Bulyan, Median, TrimmedMean
 from cloister.fl.robust.krum import Krum, KrumPicks, MultiKrum
 from cloister.fl.robust.mixing import NNM, Mixed
 from cloister.fl.robust.weiszfeld import CenteredClipping
-from cloister.fl.simulation import Simulation
+from cloister.fl.runs.simulation import Simulation
 from cloister.protocol.view.work import LocalJob
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.alternating import AlternatingMinimisation

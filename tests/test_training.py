@@ -16,13 +16,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from cloister.fl.evaluation import Evaluation, Score, accuracies
-from cloister.fl.fast import Fast
-from cloister.fl.models import CflCnn, EmbeddingAndHead, Lstm, Mlp, ModelFactory, initial
-from cloister.fl.population import Examples
-from cloister.fl.stacked import linear_layers
-from cloister.fl.training import Job, PlainLoop, Training, full_gradient, minibatches, train_one
-from cloister.fl.vector import dimension, to_vector
+from cloister.fl.clients.fast import Fast
+from cloister.fl.clients.stacked import linear_layers
+from cloister.fl.clients.training import Job, PlainLoop, Training, full_gradient, minibatches, train_one
+from cloister.fl.data.population import Examples
+from cloister.fl.models.papers import CflCnn, EmbeddingAndHead, Lstm, Mlp, ModelFactory, initial
+from cloister.fl.models.vector import dimension, to_vector
+from cloister.fl.runs.evaluation import Evaluation, Score, accuracies
 
 BENCHMARK = Path(__file__).parent / "benchmarks" / "local_training.py"
 PLAIN = Training(epochs=2, batch=8, lr=0.1)
@@ -199,8 +199,8 @@ def test_fast_is_the_plain_loop(
 def test_fast_does_not_depend_on_workers(
     case: tuple[ModelFactory, tuple[int, ...], int, Callable[[int, int], Examples]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cloister.fl.fast.TILE", 0)  # one client a tile, so that tiles are spread too
-    monkeypatch.setattr("cloister.fl.fast.WORTH_A_THREAD", 0.0)
+    monkeypatch.setattr("cloister.fl.clients.fast.TILE", 0)  # one client a tile, so that tiles are spread too
+    monkeypatch.setattr("cloister.fl.clients.fast.WORTH_A_THREAD", 0.0)
     factory, shape, classes, data = case
     module = initial(factory, shape, classes, 1)
     jobs = jobs_for(module, SIZES, data)

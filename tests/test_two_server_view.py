@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloister.crypto.entropy import SimulatedEntropy
-from cloister.fl import checkpoint
+from cloister.fl.runs import checkpoint
 from cloister.protocol import Plain, TwoServer
 from cloister.protocol.core.errors import ProtocolError, Refused
 from cloister.protocol.core.session import DEALER, SECOND_SERVER

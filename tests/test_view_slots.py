@@ -10,7 +10,7 @@ import pytest
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.orthonormal import HadamardRotation
-from cloister.fl.cost import Workload, measure
+from cloister.fl.cost.measure import Workload, measure
 from cloister.protocol import Encrypted, Masked, Noise, Permuted, Plain, TwoServer
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.core.link import Frame

@@ -17,7 +17,7 @@ from cloister.fl.algorithms.flic import FLIC
 from cloister.fl.algorithms.hardened_flic import HardenedFLIC
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
 from cloister.fl.robust.weiszfeld import GeometricMedian
-from cloister.fl.scenario import PROTECTIONS
+from cloister.fl.runs.scenario import PROTECTIONS
 from cloister.protocol.view import asks
 from cloister.protocol.view.answers import Functionality
 from cloister.protocol.view.asks import functionalities

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..fl.population import Examples
-from ..fl.simulation import seed_of
-from ..fl.training import Job, mean_loss, minibatches
-from ..fl.vector import load_vector
+from ..fl.clients.training import Job, mean_loss, minibatches
+from ..fl.data.population import Examples
+from ..fl.models.vector import load_vector
+from ..fl.runs.simulation import seed_of
 from ..protocol.view.answers import Vector
 from .backdoors import Backdoor
 from .knowledge import Situation

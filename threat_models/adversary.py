@@ -8,7 +8,7 @@ run's seed, the round and what `save` returns, so a resumed run goes on as an un
 from dataclasses import dataclass
 from math import isfinite
 
-from ..fl.corruption import Computers
+from ..fl.clients.corruption import Computers
 from .attack import ChoiceAttack, DataAttack, LearnedPoison, LoneAttack, TrainingAttack, UploadAttack
 from .coalition import Coalition
 from .knowledge import Level, Randomness

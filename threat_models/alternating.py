@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..fl.population import Examples
-from ..fl.simulation import seed_of
+from ..fl.data.population import Examples
+from ..fl.runs.simulation import seed_of
 from ..protocol.view.answers import Vector
 from .attack import DataAttack
 from .knowledge import Situation

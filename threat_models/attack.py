@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from ..fl.population import Examples
+from ..fl.data.population import Examples
 from ..protocol.view.answers import Vector
 from .knowledge import Colluding, Level, Own, Situation
 from .offers import Offered

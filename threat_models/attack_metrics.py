@@ -7,8 +7,8 @@ import numpy as np
 from scipy.stats import rankdata
 from torch import nn
 
-from ..fl.evaluation import Evaluation, accuracies
-from ..fl.population import Examples
+from ..fl.data.population import Examples
+from ..fl.runs.evaluation import Evaluation, accuracies
 from ..protocol.view.answers import Vector
 from .backdoors import Target
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..fl.population import Examples
+from ..fl.data.population import Examples
 from ..protocol.view.answers import Vector
 from .knowledge import Situation
 from .label_attacks import check_rate, labels_alone

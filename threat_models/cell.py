@@ -4,7 +4,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ..fl.simulation import NothingLearned
+from ..fl.runs.simulation import NothingLearned
 from ..protocol.core.errors import Refused
 from .cell_metrics import attacked_metrics, clean_metrics
 from .evaluation import Cell, Evaluation, key_of, resolved, target_of

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..fl.metrics import adjusted_rand_index, purity
-from ..fl.privacy import headline, spent
+from ..fl.runs.metrics import adjusted_rand_index, purity
+from ..fl.runs.privacy import headline, spent
 from ..protocol.view.disclosure import party_of, totals
 from .attack_metrics import course, durability, loyal_clusters
 from .backdoors import LearnedTarget, Target

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ..fl.emd.embedding import LAST_LINEAR
-from ..fl.simulation import seed_of
-from ..fl.vector import trainable
+from ..fl.models.vector import trainable
+from ..fl.runs.simulation import seed_of
 from ..protocol.view.answers import Vector
 from .knowledge import Situation
 from .label_attacks import labels_alone

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..fl.training import mean_loss
-from ..fl.vector import load_vector, to_vector, trainable
+from ..fl.clients.training import mean_loss
+from ..fl.models.vector import load_vector, to_vector, trainable
 from ..protocol.view.answers import Vector
 from .adversary import Adversary
 from .attack import ChoiceAttack, LoneAttack

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..fl.corruption import Computers
-from ..fl.population import Examples
-from ..fl.simulation import seed_of
+from ..fl.clients.corruption import Computers
+from ..fl.data.population import Examples
+from ..fl.runs.simulation import seed_of
 from ..protocol.view.answers import Vector, Work
 from ..protocol.view.work import LocalJob, LocalOffer, LocalWork
 from .attack import ChoiceAttack, DataAttack, LearnedPoison, LoneAttack, TrainingAttack, UploadAttack, looks_back

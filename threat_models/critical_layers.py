@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..fl.population import Examples
-from ..fl.training import EVALUATION_BATCH
-from ..fl.vector import load_vector, names_and_shapes
+from ..fl.clients.training import EVALUATION_BATCH
+from ..fl.data.population import Examples
+from ..fl.models.vector import load_vector, names_and_shapes
 from ..protocol.view.answers import Vector
 from .alternating import poisoned_part
 from .attack import DataAttack

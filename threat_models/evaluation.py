@@ -14,8 +14,8 @@ from types import MappingProxyType
 from typing import Any
 
 from ..fl.algorithms.algorithm import Algorithm
-from ..fl.corruption import Adversary
-from ..fl.scenario import Scenario, described
+from ..fl.clients.corruption import Adversary
+from ..fl.runs.scenario import Scenario, described
 from ..protocol.uploaded.plain import Plain
 from ..protocol.view.protection import Protection
 from .backdoors import LearnedTarget, Target

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..fl.evaluation import Evaluation, scores_of
-from ..fl.population import Examples
-from ..fl.vector import load_vector
+from ..fl.data.population import Examples
+from ..fl.models.vector import load_vector
+from ..fl.runs.evaluation import Evaluation, scores_of
 from .attack import DataAttack
 from .knowledge import Level
 from .offers import Offered, OfferedTogether

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..fl.algorithms.emd_cfl import State
-from ..fl.corruption import Adversary, Computers, Corrupted, embedders_of
+from ..fl.clients.corruption import Adversary, Computers, Corrupted, embedders_of
 from ..protocol.pairs.question import Answered, Embedders, Occasion, Released, Reported, Rows, held_out_for
 from ..protocol.pairs.terms import PROTOCOL
 from ..protocol.view.answers import Vector

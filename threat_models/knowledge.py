@@ -13,8 +13,8 @@ import numpy as np
 from torch import nn
 
 from ..crypto.projection import TwoStage
-from ..fl.population import Examples
-from ..fl.training import Training
+from ..fl.clients.training import Training
+from ..fl.data.population import Examples
 from ..protocol.view.answers import Vector, Work
 from ..protocol.view.work import LocalWork
 

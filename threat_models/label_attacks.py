@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from ..fl.population import Examples
-from ..fl.training import EVALUATION_BATCH, IGNORED
-from ..fl.vector import load_vector
+from ..fl.clients.training import EVALUATION_BATCH, IGNORED
+from ..fl.data.population import Examples
+from ..fl.models.vector import load_vector
 from .knowledge import Situation
 
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ..fl.simulation import seed_of
+from ..fl.runs.simulation import seed_of
 
 
 class Members(Protocol):

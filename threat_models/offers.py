@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from torch import nn
 
-from ..fl.population import Examples
+from ..fl.data.population import Examples
 from ..protocol.view.answers import Vector
 from .knowledge import Level
 

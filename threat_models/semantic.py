@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..fl.dealing import Dealing, Pool, blocks, deal, require_labels, whole, whole_each
-from ..fl.population import Examples, Population, Source
+from ..fl.data.dealing import Dealing, Pool, blocks, deal, require_labels, whole, whole_each
+from ..fl.data.population import Examples, Population, Source
 from .knowledge import Situation
 from .label_attacks import labels_alone
 

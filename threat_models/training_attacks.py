@@ -1,6 +1,6 @@
 """Attacks on a member's training: ascent, constrain-and-scale, projected descent, Neurotoxin, and fragmentation.
 
-The loop is that of `fl.training.train_one` (same minibatches, optimizer and order of parameters) with an objective, a change of
+The loop is that of `fl.clients.training.train_one` (same minibatches, optimizer and order of parameters) with an objective, a change of
 the gradient and a projection after each step.
 """
 
@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..fl.training import Job, check, mean_loss, minibatches
-from ..fl.vector import load_vector, names_and_shapes, pieces_of, to_vector, trainable
+from ..fl.clients.training import Job, check, mean_loss, minibatches
+from ..fl.models.vector import load_vector, names_and_shapes, pieces_of, to_vector, trainable
 from ..protocol.view.answers import Vector
 from .knowledge import Situation
 

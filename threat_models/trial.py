@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..fl.algorithms.algorithm import State
-from ..fl.scenario import Scenario
-from ..fl.simulation import NothingLearned, Simulation
+from ..fl.runs.scenario import Scenario
+from ..fl.runs.simulation import NothingLearned, Simulation
 from ..protocol.view.answers import Vector
 from .attack_metrics import Success, attack_success
 from .backdoors import LearnedTarget, Target, as_learned

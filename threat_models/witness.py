@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..fl.corruption import Adversary, Computers, Corrupted, embedders_of
+from ..fl.clients.corruption import Adversary, Computers, Corrupted, embedders_of
 from ..protocol.pairs.question import Embedders
 from ..protocol.view.answers import Vector
 from ..protocol.view.work import LocalJob, LocalOffer, LocalWork

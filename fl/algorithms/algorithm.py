@@ -10,8 +10,8 @@ from typing_extensions import TypeVar
 
 from ...protocol.view.answers import Functionality, Model, Remembered, Sum, Weights
 from ...protocol.view.asks import MovesModels
-from ..bipartition import Bipartition
-from ..training import Training
+from ..clients.training import Training
+from ..clustering.bipartition import Bipartition
 from .parameter_tree import Node
 
 

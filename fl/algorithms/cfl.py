@@ -32,10 +32,10 @@ from numpy.typing import NDArray
 
 from ...protocol.view.answers import Assignment, Functionality, Gram, Model, Remembered, Updates
 from ...protocol.view.asks import MovesModels, Recalls, Similarities, Sums, Trains
-from ..bipartition import Bipartition, optimal_bipartition
-from ..separation import accepts, cosine_similarity
-from ..split_gate import Looks, Thresholds, mean_of_members, recent, same_cut, together, worth_asking
-from ..training import Training
+from ..clients.training import Training
+from ..clustering.bipartition import Bipartition, optimal_bipartition
+from ..clustering.separation import accepts, cosine_similarity
+from ..clustering.split_gate import Looks, Thresholds, mean_of_members, recent, same_cut, together, worth_asking
 from .algorithm import Cluster, Measured, Sampling, Start, advanced, check_participation, check_sampling, invited
 from .newcomers import descended, placements
 from .parameter_tree import ROOT, Node, names_of_children

@@ -38,13 +38,13 @@ from ...protocol.pairs.choices import ORTHONORMAL, Choice, Distances, MeanSketch
 from ...protocol.pairs.question import PairQuestion
 from ...protocol.view.answers import Assignment, Functionality, Model, Remembered, Sum, Updates, Weights
 from ...protocol.view.asks import ComparesPairs, MovesModels, Sums, Trains
+from ..clients.training import Training
 from ..emd.clusters import JOINED, Edges, adjacency, majorities, neighbourhoods
 from ..emd.distances import COSINE, Distance, ExactEmd
 from ..emd.embedding import LAST_LINEAR, Embedding
 from ..emd.judging import Gap, Judging, Pair, Replicates, Share, Tau, Tolerance, in_euclidean_units, tau_of
 from ..emd.pairs import Cores
 from ..emd.subsample import Size
-from ..training import Training
 from .algorithm import Cluster, Measured, Sampling, Start, check_participation, check_sampling, cohorts, sample
 from .parameter_tree import Node
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...protocol.view.answers import Assignment, Functionality, Model, Remembered
 from ...protocol.view.asks import MovesModels, Sums, Trains
-from ..training import Training
+from ..clients.training import Training
 from .algorithm import (
     Cluster,
     Measured,

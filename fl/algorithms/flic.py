@@ -33,9 +33,17 @@ import numpy as np
 
 from ...protocol.view.answers import Assignment, BelowFloor, Functionality, Gram, Model, Remembered, Sum, Updates
 from ...protocol.view.asks import Choices, MovesModels, Recalls, Similarities, Sums, Trains
-from ..communities import Detector, Louvain, Similarity, check_callables, detect, one_plus_cosine, one_plus_cosine_squared
-from ..separation import cosine_similarity, norm_of_combination, norms
-from ..training import Training
+from ..clients.training import Training
+from ..clustering.communities import (
+    Detector,
+    Louvain,
+    Similarity,
+    check_callables,
+    detect,
+    one_plus_cosine,
+    one_plus_cosine_squared,
+)
+from ..clustering.separation import cosine_similarity, norm_of_combination, norms
 from .algorithm import (
     Cluster,
     Measured,

@@ -3,16 +3,17 @@
 What it does, in the order of a round, and what each part is against:
 - **The deck.** Everybody is drawn once before anybody is twice, dealt anew each time: all clients come to meet, and are compared.
 - **Evidence.** Of every session the cosines go into running averages, plain numbers: a client that is honest when it is looked
-  at was looked at in all other rounds too (`fl/evidence.py`).
-- **Forks.** Before anything is summed, the clients of a session are parted where they go different ways, by the evidence and by
-  the round itself (`fl/forks.py`). Every part of at least a quorum gets a sum and a model of its own; smaller ones sit the round
-  out. Nobody asks which part is loyal, so a majority gains nothing by being one. There is no schedule: an attack of a single
-  round meets a fork in that round.
-- **Shortening, likeness, agreement** inside a part (`fl/shares.py`), and any robust rule of the Gram matrix instead of the mean.
-- **Choice** (`fl/choices.py`), right after a fork, and in rounds that the server draws at random, one in `every` from T on: each
-  client tries all current models and some earlier ones on its own data. It is served by the one that it chose, and trains there
-  with those who chose it too, parted again by the evidence. So a ruined model is left behind, and votes for the worst one
-  isolate the voters. Who sits a round out chooses in that round too.
+  at was looked at in all other rounds too (`hardened/evidence.py`).
+- **Forks.** Before anything is summed, the clients of a session are parted where they go different ways, by the evidence and
+  by the round itself (`hardened/forks.py`). Every part of at least a quorum gets a sum and a model of its own; smaller ones
+  sit the round out. Nobody asks which part is loyal, so a majority gains nothing by being one. There is no schedule: an
+  attack of a single round meets a fork in that round.
+- **Shortening, likeness, agreement** inside a part (`hardened/shares.py`), and any robust rule of the Gram matrix instead of
+  the mean.
+- **Choice** (`hardened/choices.py`), right after a fork, and in rounds that the server draws at random, one in `every` from T
+  on: each client tries all current models and some earlier ones on its own data. It is served by the one that it chose, and
+  trains there with those who chose it too, parted again by the evidence. So a ruined model is left behind, and votes for the
+  worst one isolate the voters. Who sits a round out chooses in that round too.
 
 It asks for sums, choices and one Gram matrix about the origin a session: whether updates are against each other is not seen in
 their differences. All that it keeps is ids, numbers and models.
@@ -42,18 +43,18 @@ from numpy.typing import NDArray
 
 from ...protocol.view.answers import Assignment, Functionality, Gram, Updates, Weights
 from ...protocol.view.asks import Choices, MovesModels, Similarities, Sums, Trains
-from ..choices import quorum
-from ..evidence import Evidence
-from ..forks import by_evidence, by_round, with_session
+from ..clients.training import Training
+from ..clustering.separation import cosine_similarity, norm_of_combination, norms
 from ..robust.mixing import of_gram
 from ..robust.rule import GramRule
-from ..separation import cosine_similarity, norm_of_combination, norms
-from ..shares import against, counted, of_their_own, shortened
-from ..training import Training
 from .algorithm import Cluster, Measured, Start, advanced, check_counts, check_participation
 from .flic import ALL
-from .hardened_serving import moved, offers, regrouped
-from .hardened_state import FIRST, Anchor, State
+from .hardened.choices import quorum
+from .hardened.evidence import Evidence
+from .hardened.forks import by_evidence, by_round, with_session
+from .hardened.serving import moved, offers, regrouped
+from .hardened.shares import against, counted, of_their_own, shortened
+from .hardened.state import FIRST, Anchor, State
 
 OPPOSED = "an update against those of its community"
 ALONE = "an update that goes its own way, with too few others for a community"

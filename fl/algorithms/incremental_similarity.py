@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ...protocol.view.answers import Gram, Remembered, Updates
 from ...protocol.view.asks import Recalls
-from ..separation import cosine_similarity
+from ..clustering.separation import cosine_similarity
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ...protocol.view.answers import Assignment, Functionality, Gram, Model, Remembered
+from ..clients.training import Training
+from ..clustering.separation import cosine_similarity, norm_of_combination, norms
 from ..robust.clustering import ClippedClustering
 from ..robust.rule import Rule, Sight
 from ..robust.smoothing import CRFL
 from ..robust.weiszfeld import CenteredClipping
-from ..separation import cosine_similarity, norm_of_combination, norms
-from ..training import Training
 from .algorithm import Cluster, Measured, Sampling, Start, check_participation, check_sampling, invited
 from .parameter_tree import Node
 from .robust_sum import Outcome, RobustSum, RobustView, check_answerable, functionalities, robust_sum

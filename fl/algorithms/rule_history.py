@@ -21,10 +21,10 @@ import numpy as np
 
 from ...protocol.view.answers import Gram, Remembered, Sum, Updates
 from ...protocol.view.asks import Histories
+from ..clustering.separation import cosine_similarity
 from ..robust.rule import Matrix, Rule
 from ..robust.similarity import FoolsGold
 from ..robust.weiszfeld import CenteredClipping
-from ..separation import cosine_similarity
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,9 +10,9 @@ import numpy as np
 from ...protocol.parts.gram import centred
 from ...protocol.view.answers import Assignment, BelowFloor, Gram, Sum, Updates, Weights
 from ...protocol.view.asks import Similarities, Sums, Trains
-from ..bipartition import Bipartition
-from ..separation import cosine_similarity, norm_of_combination, norms
-from ..split_gate import DOUBT, cross_about_origin, in_doubt
+from ..clustering.bipartition import Bipartition
+from ..clustering.separation import cosine_similarity, norm_of_combination, norms
+from ..clustering.split_gate import DOUBT, cross_about_origin, in_doubt
 from .algorithm import Measured, mean_of
 
 Compared = Literal["when ripe", "every round"]

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ..models import EmbeddingAndHead, split
+from ..models.papers import EmbeddingAndHead, split
 
 BATCH = 256
 

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from ...protocol.core.errors import Refused
-from ..population import Examples
+from ..data.population import Examples
 
 
 @dataclass(frozen=True, slots=True)

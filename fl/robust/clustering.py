@@ -10,8 +10,8 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 from sklearn.cluster import HDBSCAN
 
-from ..bipartition import Bipartition, complete_linkage_bipartition
-from ..separation import accepts, cosine_similarity, norm_of_combination, norms
+from ..clustering.bipartition import Bipartition, complete_linkage_bipartition
+from ..clustering.separation import accepts, cosine_similarity, norm_of_combination, norms
 from .averages import clip_factors
 from .rule import Matrix, Sight, check_count, check_positive, uniform_on
 

@@ -10,7 +10,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
-from ..separation import norms
+from ..clustering.separation import norms
 from .averages import clip_factors
 from .rule import (
     CoordinateRule,

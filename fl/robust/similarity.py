@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..separation import cosine_similarity, norms
+from ..clustering.separation import cosine_similarity, norms
 from .rule import Matrix, Sight, check_count, check_positive
 
 

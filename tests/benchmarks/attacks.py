@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from cloister.fl.models import Mlp, initial
-from cloister.fl.population import Examples
+from cloister.fl.clients.training import Training
+from cloister.fl.data.population import Examples
+from cloister.fl.models.papers import Mlp, initial
 from cloister.fl.robust.coordinates import TrimmedMean
 from cloister.fl.robust.krum import MultiKrum
-from cloister.fl.run_folder import machine, versions
-from cloister.fl.training import Training
+from cloister.fl.runs.run_folder import machine, versions
 from cloister.protocol.view.work import LocalWork
 from cloister.threat_models.collusion import ALIE, IPM, FangKrum, FangTrim, MinMax, MinSum
 from cloister.threat_models.knowledge import Insider, Own

@@ -11,9 +11,9 @@ import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
-from cloister.fl.bipartition import complete_linkage_bipartition, optimal_bipartition
-from cloister.fl.run_folder import machine, versions
-from cloister.fl.separation import cosine_similarity
+from cloister.fl.clustering.bipartition import complete_linkage_bipartition, optimal_bipartition
+from cloister.fl.clustering.separation import cosine_similarity
+from cloister.fl.runs.run_folder import machine, versions
 
 
 def main() -> None:

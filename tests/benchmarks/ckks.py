@@ -21,7 +21,7 @@ import tenseal
 from cloister.crypto.ckks import PRODUCTS, SUMS, Parameters
 from cloister.crypto.prg import derive_key
 from cloister.crypto.projection import TwoStage
-from cloister.fl.run_folder import machine, versions
+from cloister.fl.runs.run_folder import machine, versions
 from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.roles import Deadline, Effect, Event, Party, Received, Send, Worked
 from cloister.protocol.encrypted import keys as encrypted_keys

@@ -23,7 +23,10 @@ from threadpoolctl import threadpool_limits
 from torch import nn
 
 from cloister.crypto.projection import Orthonormal
-from cloister.fl.data import Mnist
+from cloister.fl.clients.training import Job, Training, train_one
+from cloister.fl.data.population import Examples, Source
+from cloister.fl.data.rotation import rotate
+from cloister.fl.data.source import Mnist
 from cloister.fl.emd import (
     Cosine,
     Decision,
@@ -44,13 +47,10 @@ from cloister.fl.emd import (
     neighbourhoods,
     subsample,
 )
-from cloister.fl.metrics import adjusted_rand_index
-from cloister.fl.models import initial, with_linear_head
-from cloister.fl.population import Examples, Source
-from cloister.fl.rotation import rotate
-from cloister.fl.run_folder import machine, versions
-from cloister.fl.training import Job, Training, train_one
-from cloister.fl.vector import load_vector, to_vector
+from cloister.fl.models.papers import initial, with_linear_head
+from cloister.fl.models.vector import load_vector, to_vector
+from cloister.fl.runs.metrics import adjusted_rand_index
+from cloister.fl.runs.run_folder import machine, versions
 
 T = TypeVar("T")
 

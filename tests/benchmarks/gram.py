@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from two_servers import measure
 
 from cloister.crypto.projection import TwoStage
-from cloister.fl.run_folder import machine, versions
+from cloister.fl.runs.run_folder import machine, versions
 from cloister.protocol.parts.gram import gram_matrix
 from cloister.protocol.work.uploads import from_bytes, to_bytes
 

@@ -12,7 +12,7 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from cloister.fl.run_folder import machine, versions
+from cloister.fl.runs.run_folder import machine, versions
 from cloister.protocol.parts.leverage import MOST_ROWS, largest
 
 

@@ -21,11 +21,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from cloister.fl.fast import Fast
-from cloister.fl.models import CflCnn, FlicCnn, Mlp, ModelFactory, initial
-from cloister.fl.population import Examples
-from cloister.fl.training import Job, PlainLoop, Training
-from cloister.fl.vector import dimension, to_vector
+from cloister.fl.clients.fast import Fast
+from cloister.fl.clients.training import Job, PlainLoop, Training
+from cloister.fl.data.population import Examples
+from cloister.fl.models.papers import CflCnn, FlicCnn, Mlp, ModelFactory, initial
+from cloister.fl.models.vector import dimension, to_vector
 from cloister.threat_models.peak_memory import peak_mb
 
 

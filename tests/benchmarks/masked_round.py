@@ -14,7 +14,7 @@ from time import perf_counter
 import numpy as np
 
 from cloister.crypto.entropy import SimulatedEntropy
-from cloister.fl.run_folder import machine, versions
+from cloister.fl.runs.run_folder import machine, versions
 from cloister.protocol import Masked
 from cloister.protocol.core.link import Frame
 from cloister.protocol.core.session import SERVER

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.prg import keystream
-from cloister.fl.run_folder import machine, versions
+from cloister.fl.runs.run_folder import machine, versions
 from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.in_process import InProcess
 from cloister.protocol.drivers.roles import Deadline, Party, Perform, Received, Send, Step, Worked

@@ -15,13 +15,13 @@ import numpy as np
 import torch
 
 from cloister.fl.algorithms.fedavg import FedAvg
-from cloister.fl.models import FlicCnn
-from cloister.fl.partition import Iid
-from cloister.fl.population import Examples, Source
-from cloister.fl.run_folder import machine, versions
-from cloister.fl.scenario import Scenario
-from cloister.fl.simulation import Simulation
-from cloister.fl.training import Training
+from cloister.fl.clients.training import Training
+from cloister.fl.data.partition import Iid
+from cloister.fl.data.population import Examples, Source
+from cloister.fl.models.papers import FlicCnn
+from cloister.fl.runs.run_folder import machine, versions
+from cloister.fl.runs.scenario import Scenario
+from cloister.fl.runs.simulation import Simulation
 from cloister.protocol import Permuted, Plain
 from cloister.threat_models.peak_memory import peak_mb
 

@@ -31,7 +31,7 @@ from cloister.fl.robust.signs import SignGuard
 from cloister.fl.robust.similarity import FoolsGold
 from cloister.fl.robust.spectral import CAF, DnC
 from cloister.fl.robust.weiszfeld import RFA, CenteredClipping, GeometricMedian
-from cloister.fl.run_folder import machine, versions
+from cloister.fl.runs.run_folder import machine, versions
 
 Call = Callable[[np.ndarray], Any]
 

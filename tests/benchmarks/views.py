@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.orthonormal import HadamardRotation, SignedPermutation
-from cloister.fl.run_folder import machine, versions
+from cloister.fl.runs.run_folder import machine, versions
 from cloister.protocol import Permuted, Plain
 from cloister.protocol.view.answers import Assignment, Model, Weights
 from cloister.protocol.view.protection import Protection, Setup

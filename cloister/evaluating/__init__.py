@@ -1,0 +1,1 @@
+"""The report of an evaluation, and playing one."""

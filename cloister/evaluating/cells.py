@@ -1,0 +1,93 @@
+"""The tables of every cell in an evaluation's report: means over seeds of all that a line records."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..reporting.figures import byte_words
+from ..reporting.run_data import DASH
+from ..threat_models.evaluation_folder import Row
+from .data import Grid, metric, spread
+
+METRICS: tuple[tuple[str, tuple[str, ...], bool], ...] = (
+    ("final", ("accuracy", "final"), True),
+    ("last 10", ("accuracy", "mean_last_10"), True),
+    ("best of 50", ("accuracy", "best_of_last_50"), True),
+    ("worst client", ("accuracy", "worst"), True),
+    ("lost", ("impact", "mean_last_10"), True),
+    ("ASR", ("success", "mean"), True),
+    ("ASR, worst client", ("success", "worst"), True),
+    ("ASR, clean", ("success", "clean_mean"), True),
+    ("TPR", ("detection", "tpr"), True),
+    ("FPR", ("detection", "fpr"), True),
+    ("AUC", ("detection", "auc"), False),
+    ("purity", ("clusters", "purity"), False),
+    ("ARI", ("clusters", "ari"), False),
+    ("loyal clusters", ("clusters", "loyal"), False),
+    ("mean size", ("clusters", "loyal_mean_size"), False),
+    ("loyal lost", ("clusters", "loyal_lost"), False),
+)
+"""Column, path in a line, and whether it is shown in per cent."""
+
+MORE: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("durability", ("success", "durability")),
+    ("kappa", ("kappa", "mean")),
+    ("kappa, largest", ("kappa", "max")),
+    ("bound", ("kappa", "bound")),
+    ("least", ("kappa", "least")),
+    ("up", ("bytes_up",)),
+    ("down", ("bytes_down",)),
+    ("server ms", ("cost", "server_ms")),
+    ("peak MB", ("cost", "peak_mb")),
+    ("epsilon", ("epsilon",)),
+)
+"""Column of the second table, and path in a line."""
+
+
+def details(grid: Grid) -> list[dict[str, Any]]:
+    """Every spot under attack: its metrics, mean over seeds, for the first table and for the second."""
+    rows = []
+    for protection in grid.protections:
+        for defence in grid.defences:
+            for strength in grid.strengths:
+                for attack in grid.attacks:
+                    cells = grid.rows(attack, defence, strength, protection)
+                    if not cells:
+                        continue
+                    names = {"protection": protection, "defence": defence, "attack": attack, "strength": f"{strength:g}"}
+                    values = [_value(cells, path, share) for _, path, share in METRICS]
+                    rows.append(names | {"values": values, "more": [_more(cells, name, path) for name, path in MORE]})
+    return rows
+
+
+def _more(cells: Sequence[Row], name: str, path: tuple[str, ...]) -> str:
+    if name == "durability":
+        return lasting(cells)
+    if name in ("up", "down"):
+        spot = spread(metric(row, *path) for row in cells)
+        return DASH if spot is None else byte_words(spot.mean)
+    if name == "epsilon" and (beside := sorted({each for row in cells for each in row.get("epsilon_leaves_out") or ()})):
+        return f"{_value(cells, path, False)} without {', '.join(beside)}"
+    return _value(cells, path, False)
+
+
+def lasting(cells: Sequence[Row]) -> str:
+    """Rounds until the backdoor's success was under half, mean over the seeds in which it fell, and in how many it never did."""
+    measured = [row["success"] for row in cells if row.get("success") and row["success"].get("measured_after")]
+    if not measured:
+        return DASH
+    fell = [of["durability"] for of in measured if of["durability"] is not None]
+    never = f"never in {len(measured) - len(fell)} of {len(measured)}"
+    if not fell:
+        return "never fell"
+    return f"{sum(fell) / len(fell):.3g}" + (f", {never}" if len(fell) < len(measured) else "")
+
+
+def _value(cells: Sequence[Row], path: tuple[str, ...], share: bool) -> str:
+    """The mean over seeds, infinite where one is."""
+    values = [metric(row, *path) for row in cells]
+    if any(v == float("inf") for v in values):
+        return "∞"
+    spot = spread(values)
+    if spot is None:
+        return DASH
+    return f"{100 * spot.mean:.1f}" if share else f"{spot.mean:.3g}"

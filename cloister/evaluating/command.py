@@ -1,0 +1,81 @@
+"""The commands `evaluate` and `breakdown`: what they take and what they say of themselves. What they do is in evaluate_play.py,
+which brings all that training needs, and is imported when it is asked for."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+File = Annotated[str, typer.Argument(metavar="FILE[:NAME]", help="A Python file with an Evaluation; NAME picks one of several.")]
+Out = Annotated[Path | None, typer.Option(help="Folder to write. Default: a new one under runs/.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on: cells that are in the folder are not played again.")]
+Workers = Annotated[int | None, typer.Option(help="Worker processes. Default: as many as there are cores.", min=1, max=1024)]
+Seeds = Annotated[str | None, typer.Option(metavar="LIST", help="Seeds, e.g. 0,1,5 or 0-4. Default: the evaluation's.")]
+Data = Annotated[Path | None, typer.Option(help="Folder of the data sets. Default: CLOISTER_DATA, else a cache folder.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="PATH=VALUE", help="Set a field of the scenario, e.g. rounds=5. Repeatable."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print the results alone to stdout, as JSON.")]
+
+
+def evaluate(
+    file: File,
+    out: Out = None,
+    resume: Resume = False,
+    workers: Workers = None,
+    seeds: Seeds = None,
+    data: Data = None,
+    set_: Set = None,
+    as_json: Json = False,
+) -> None:
+    """Play a grid of attacks and defences: every strength, protection and seed, each beside its run without attack.
+
+    Try:  cloister evaluate examples/evaluate_digits.py
+
+    The folder holds results.jsonl, one line a cell with all its metrics, evaluation.json and report.html. What a protection
+    refuses and what fails is there too, with the reason. An evaluation that was stopped, even by a kill, goes on with the same
+    command plus --out FOLDER --resume; so does one that has grown.
+    """
+    from .play import play_evaluation
+
+    play_evaluation(file, out, resume, workers, seeds, data, set_ or (), as_json)
+
+
+def breakdown(
+    file: File,
+    attack: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Repeatable. Default: all.")] = None,
+    defence: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Repeatable. Default: all.")] = None,
+    protection: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Repeatable. Default: all.")] = None,
+    least: Annotated[float | None, typer.Option(help="The smallest strength to try. Default: the evaluation's, else 1.")] = None,
+    most: Annotated[float | None, typer.Option(help="The greatest strength to try. Default: the evaluation's.")] = None,
+    step: Annotated[float | None, typer.Option(help="Between two strengths. Default: the evaluation's, else 1.")] = None,
+    drop: Annotated[
+        float | None,
+        typer.Option(help="Accuracy lost by loyal clients that counts as broken. Default: the evaluation's, else 0.1."),
+    ] = None,
+    out: Out = None,
+    resume: Resume = False,
+    workers: Workers = None,
+    seeds: Seeds = None,
+    data: Data = None,
+    set_: Set = None,
+    as_json: Json = False,
+) -> None:
+    """Search the smallest strength of each attack that breaks each defence, by bisection, for every seed.
+
+    Try:  cloister breakdown examples/evaluate_digits.py --defence median --attack "minus gradient"
+
+    A defence is broken when its loyal clients lose more than --drop of accuracy against the run of the same seed without attack,
+    mean of the last ten evaluations. Harm need not grow with strength, so bisection finds a crossing: a strength that breaks next
+    to one that does not. Its neighbours are tried too, and the search goes on below whatever breaks; where the strengths tried
+    fit no single crossing, the result says so. Over seeds: the median with a distribution-free interval.
+
+    It is a command of its own because it plays other strengths than the grid. Both may use one folder (--out, --resume), and
+    cells in it are never played twice.
+    """
+    from .play import play_breakdown
+
+    names = {"attack": attack, "defence": defence, "protection": protection}
+    steps = {"least": least, "most": most, "step": step, "drop": drop}
+    play_breakdown(file, names, steps, out, resume, workers, seeds, data, set_ or (), as_json)

@@ -1,0 +1,338 @@
+"""The panels of an evaluation's report: each turns the grid into what its part of the page shows."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite, nan
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from ..reporting import figures
+from ..reporting.figures import NARROW, WIDE, Band, Chart, Line
+from ..reporting.run_data import DASH, time_words
+from ..threat_models.evaluation_folder import Row
+from .cells import METRICS
+from .data import Grid, Spread, metric
+from .tables import breakdown_words, clean_words, percent, without_result
+
+WORDS = {"unmoved": "the rule had no result", "lost": "nothing was learned"}
+BROKE = "\u00d7"
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One number of the headline."""
+
+    label: str
+    value: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HeatCell:
+    """One cell of a heat map: the worst seed above, the mean over seeds below. shade: of either, from 0 to 1; NaN for none."""
+
+    worst: str
+    mean: str
+    worst_shade: float
+    mean_shade: float
+    tip: str = ""
+    marked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HeatMap:
+    """A heat map: rows by name, each with a cell for every defence."""
+
+    title: str
+    rows: Sequence[tuple[str, Sequence[HeatCell]]]
+
+
+def tiles(grid: Grid) -> list[Tile]:
+    """The numbers of the headline."""
+    counts = {
+        status: sum(r["status"] == status for rows in grid.cells.values() for r in rows)
+        for status in ("done", "refused", "failed")
+    }
+    seconds = sum(metric(r, "cost", "seconds") for rows in grid.cells.values() for r in rows if r["status"] == "done")
+    seeds = len(grid.about["seeds"])
+    others = {"refused": counts["refused"], "failed": counts["failed"], "not played yet": grid.expected - sum(counts.values())}
+    return [
+        Tile("attacks", f"{len(grid.attacks)}", f"at {len(grid.strengths)} strength{'s' * (len(grid.strengths) != 1)}"),
+        Tile(
+            "defences", f"{len(grid.defences)}", f"under {len(grid.protections)} protection{'s' * (len(grid.protections) != 1)}"
+        ),
+        Tile("seeds", f"{seeds}", "each paired with its run without attack"),
+        Tile(
+            "cells",
+            f"{counts['done']} of {grid.expected}",
+            ", ".join(f"{n} {word}" for word, n in others.items() if n or word != "not played yet"),
+        ),
+        Tile("time", time_words(seconds), "of one core, evaluation of models left out"),
+    ]
+
+
+def defences(grid: Grid, protection: str) -> list[dict[str, Any]]:
+    """Each defence: its accuracy without attack, and the attack that is worst for it, named, with what it does."""
+    rows = []
+    for defence in grid.defences:
+        worst = grid.worst_of_all(defence, protection)
+        missing, known = grid.missing(defence, protection), without_result(grid, defence, protection)[0]
+        row: dict[str, Any] = {
+            "defence": defence,
+            "clean": clean_words(grid, defence, protection),
+            "attack": None,
+            "instead": known + ("" if known == "not played yet" else "; see below"),
+            "missing": f"so far: {missing} cells not played yet" if missing else "",
+        }
+        if worst is not None:
+            attack, strength = worst
+            cells = grid.rows(attack, defence, strength, protection)
+            of = {name: grid.over_seeds(cells, *path) for name, path, _ in METRICS}
+            backdoor = _worst_backdoor(grid, defence, protection)
+            row |= {
+                "attack": attack,
+                "strength": f"{strength:g}",
+                "under": percent(of["last 10"]),
+                "worst_seed": _worst_seed(of["last 10"]),
+                "final": percent(of["final"]),
+                "best": percent(of["best of 50"]),
+                "lost": percent(of["lost"]),
+                "backdoor": backdoor,
+            }
+        rows.append(row)
+    return rows
+
+
+def _worst_seed(spot: Spread | None) -> str:
+    return DASH if spot is None else f"{100 * spot.least:.1f}"
+
+
+def _worst_backdoor(grid: Grid, defence: str, protection: str) -> str:
+    found = []
+    for strength in grid.strengths:
+        for attack in grid.attacks:
+            cells = grid.rows(attack, defence, strength, protection)
+            rate, clean = grid.over_seeds(cells, "success", "mean"), grid.over_seeds(cells, "success", "clean_mean")
+            if rate is not None:
+                before = f" (clean model {100 * clean.mean:.1f})" if clean else ""
+                found.append((rate.mean, f"{100 * rate.mean:.1f}{before}, {attack}"))
+    return max(found)[1] if found else DASH
+
+
+def heat_maps(grid: Grid) -> list[HeatMap]:
+    """Accuracy of the loyal clients, attack by defence, for each protection and strength; above all the run without attack."""
+    maps = []
+    for protection in grid.protections:
+        clean = [_heat(grid.clean(d, protection), f"{d} without attack") for d in grid.defences]
+        for strength in grid.strengths:
+            worst = {d: grid.worst_attack(d, strength, protection) for d in grid.defences}
+            rows: list[tuple[str, Sequence[HeatCell]]] = [("no attack", clean)]
+            for attack in grid.attacks:
+                spots = {d: grid.attacked(attack, d, strength, protection) for d in grid.defences}
+                rows.append((attack, [_heat(s, f"{attack} on {d}", worst[d] == attack) for d, s in spots.items()]))
+            maps.append(HeatMap(_title(grid, protection, strength), rows))
+    return maps
+
+
+def backdoors(grid: Grid) -> list[HeatMap]:
+    """Success of backdoors without the target class, worst seed and mean, each beside the clean models'."""
+    maps = []
+    for protection in grid.protections:
+        for strength in grid.strengths:
+            rows: list[tuple[str, Sequence[HeatCell]]] = []
+            for attack in grid.attacks:
+                cells = {d: grid.rows(attack, d, strength, protection) for d in grid.defences}
+                rates = {d: grid.over_seeds(found, "success", "mean") for d, found in cells.items()}
+                if not any(rates.values()):
+                    continue
+                before = {d: grid.over_seeds(found, "success", "clean_mean") for d, found in cells.items()}
+                rows.append((attack, [_rate(rates[d], before[d], f"{attack} on {d}") for d in grid.defences]))
+            if rows:
+                maps.append(HeatMap(_title(grid, protection, strength), rows))
+    return maps
+
+
+def _title(grid: Grid, protection: str, strength: float) -> str:
+    return f"{protection}, {grid.about['strength']} {strength:g}"
+
+
+def _heat(spot: Spread | None, tip: str, marked: bool = False) -> HeatCell:
+    if spot is None:
+        return HeatCell("", DASH, nan, nan, f"{tip}: no result")
+    low, high = max(0.0, spot.low), min(1.0, spot.high)
+    interval = f", mean {100 * low:.1f} to {100 * high:.1f} with 95 % confidence" if spot.count > 1 else ""
+    words = f"{tip}: worst of {spot.count} seeds {100 * spot.least:.1f} %{interval}"
+    return HeatCell(f"{100 * spot.least:.0f}", f"{100 * spot.mean:.0f}", spot.least, spot.mean, words, marked)
+
+
+def _rate(spot: Spread | None, clean: Spread | None, tip: str) -> HeatCell:
+    """Shaded the other way round: a backdoor that works is dark."""
+    if spot is None:
+        return HeatCell("", DASH, nan, nan, f"{tip}: no result")
+    before = f"{100 * clean.mean:.0f}" if clean else DASH
+    words = f"{tip}: mean {100 * spot.mean:.1f} %, worst of {spot.count} seeds {100 * spot.most:.1f} %, clean models {before} %"
+    return HeatCell(f"{100 * spot.most:.0f}", f"{100 * spot.mean:.0f} / {before}", 1 - spot.most, 1 - spot.mean, words)
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A chart in two widths, with its title and its legend of (name, hue, whether dashed)."""
+
+    title: str
+    chart: tuple[Markup, ...]
+    legend: Sequence[tuple[str, int, bool]]
+
+
+def curves(grid: Grid) -> list[Panel]:
+    """Accuracy over strength, with the interval of the mean: for each protection all defences against their worst attack, then
+    each defence against every attack. Nothing where there is one strength.
+    """
+    if len(grid.strengths) < 2:
+        return []
+    strengths = sorted(grid.strengths)
+    panels = []
+    for number, protection in enumerate(grid.protections):
+        under = f" under {protection}" if len(grid.protections) > 1 else ""
+        clean = {d: [grid.clean(d, protection)] if from_zero(grid) else [] for d in grid.defences}
+        of = {d: clean[d] + [_of_worst(grid, d, s, protection) for s in strengths] for d in grid.defences}
+        panels.append(_panel(grid, f"Each defence{under} against the worst attack at each strength", f"worst{number}", of))
+        for k, defence in enumerate(grid.defences):
+            each = {a: clean[defence] + [grid.attacked(a, defence, s, protection) for s in strengths] for a in grid.attacks}
+            panels.append(_panel(grid, f"{defence}{under} against each attack", f"attacks{number}-{k}", each))
+    return [panel for panel in panels if panel.legend]
+
+
+def from_zero(grid: Grid) -> bool:
+    """Whether strength 0 is no attack, so that curves begin with the run without: where strengths count attackers."""
+    return "attacker" in str(grid.about["strength"]) and min(grid.strengths) > 0
+
+
+def _of_worst(grid: Grid, defence: str, strength: float, protection: str) -> Spread | None:
+    attack = grid.worst_attack(defence, strength, protection)
+    return None if attack is None else grid.attacked(attack, defence, strength, protection)
+
+
+def _panel(grid: Grid, title: str, name: str, of: Mapping[str, Sequence[Spread | None]]) -> Panel:
+    x = np.array([*([0.0] if from_zero(grid) else []), *sorted(grid.strengths)], dtype=np.float64)
+    lines: list[Line] = []
+    whiskers, legend = [], []
+    gap = 0.006 * float(x[-1] - x[0])
+    for hue, (label, spots) in enumerate(of.items()):
+        if not any(spots[from_zero(grid) :]):
+            continue
+        mean = np.array([nan if s is None else s.mean for s in spots])
+        half = np.array([nan if s is None or not isfinite(s.half) else s.half for s in spots])
+        lines.append(Line(label, x, mean, hue))
+        legend.append((label, hue % figures.HUES, hue >= figures.HUES))
+        aside = x + gap * (hue - (len(of) - 1) / 2)  # so that no interval hides another
+        whiskers.append(Band(label, aside, np.clip(mean - half, 0, 1), np.clip(mean + half, 0, 1), hue))
+    first, later = [ln for ln in lines if (ln.hue or 0) < figures.HUES], [ln for ln in lines if (ln.hue or 0) >= figures.HUES]
+    axis, ticks = str(grid.about["strength"]), [float(v) for v in x]
+    chart = Chart(name=name, thin=first, dashed=later, whiskers=whiskers, unit="percent", axis=axis, ticks=ticks)
+    return Panel(title, tuple(figures.curves(chart, width) for width in (WIDE, NARROW)), legend)
+
+
+def breakdowns(grid: Grid) -> dict[str, Any]:
+    """What breakdown searches found, if there were any."""
+    if not grid.breakdown:
+        return {}
+    steps = grid.breakdown["steps"]
+    rows = []
+    for one in grid.breakdown["results"]:
+        median, interval, remarks = breakdown_words(one, steps["most"])
+        names = {key: one[key] for key in ("attack", "defence", "protection")}
+        rows.append(names | {"median": median, "interval": interval, "remarks": remarks, "tried": _tried(one)})
+    return {"steps": steps, "rows": rows, "strength": grid.breakdown["strength"], "left_aside": grid.breakdown["left_aside"]}
+
+
+def _tried(one: Row) -> str:
+    """Every strength that was tried, by seed, with a cross where it broke."""
+    seeds = []
+    for seed in one["seeds"]:
+        tried = " ".join(f"{strength:g}{BROKE if broke else ''}" for strength, broke in seed["tried"])
+        if tried:
+            seeds.append(f"seed {seed['seed']}: {tried}")
+    return "; ".join(seeds)
+
+
+def refusals(grid: Grid) -> list[dict[str, Any]]:
+    """Cells without a result, and those with rounds that came to nothing, by reason."""
+    found: dict[tuple[str, str, str, str], list[Row]] = {}
+    for spot, rows in grid.cells.items():
+        for row in rows:
+            if row["status"] != "done":
+                found.setdefault((row["status"], row["reason"], spot.defence, spot.protection), []).append(row)
+                continue
+            if row.get("unmoved"):
+                found.setdefault(("unmoved", row["unmoved"]["reason"], spot.defence, spot.protection), []).append(row)
+            if row.get("lost"):
+                found.setdefault(("lost", row["lost"]["reason"], spot.defence, spot.protection), []).append(row)
+    rows_ = []
+    for (what, reason, defence, protection), rows in found.items():
+        attacks = list(dict.fromkeys("no attack" if r["attack"] is None else r["attack"] for r in rows))
+        rounds = sum((r.get(what) or {}).get("rounds", 0) for r in rows)
+        rows_.append(
+            {
+                "what": WORDS.get(what, what) + (f" in {rounds} rounds" if rounds else ""),
+                "defence": defence,
+                "protection": protection,
+                "attacks": "all" if len(attacks) > len(grid.attacks) else ", ".join(attacks),
+                "cells": len(rows),
+                "reason": reason,
+            }
+        )
+    return sorted(rows_, key=lambda row: (row["what"], row["defence"], row["protection"]))
+
+
+def few_evaluations(grid: Grid) -> int:
+    """Evaluations of a run where they are fewer than the ten that are averaged, else 0."""
+    counts = [len(r["rounds"]) for rows in grid.cells.values() for r in rows if r["status"] == "done" and r.get("rounds")]
+    return min(counts) if counts and min(counts) < 10 else 0
+
+
+def command(grid: Grid) -> str:
+    """The command line that plays the evaluation again."""
+    origin = grid.about.get("origin") or {"file": "FILE.py", "settings": []}
+    settings = [word for setting in origin["settings"] for word in ("--set", setting)]
+    seeds = ",".join(map(str, grid.about["seeds"]))
+    return shlex.join(["cloister", "evaluate", origin["file"], *settings, "--seeds", seeds])
+
+
+def nobody_loyal(grid: Grid) -> list[str]:
+    """Attacks with which, in some cell, no client is loyal throughout: their accuracies are those of all clients."""
+    found = {row["attack"] for rows in grid.cells.values() for row in rows if row["status"] == "done" and row.get("loyal") == 0}
+    return [attack for attack in grid.attacks if attack in found]
+
+
+def learned(grid: Grid) -> list[dict[str, Any]]:
+    """What each party but the clients learned in a run without attack, and what it cost, by defence and protection."""
+    rows = []
+    for protection in grid.protections:
+        for defence in grid.defences:
+            cells = grid.rows(None, defence, None, protection)
+            if not cells:
+                continue
+            words = [
+                f"{party}: {'; '.join(_said(row) for row in rows_) or 'nothing'}"
+                for party, rows_ in cells[0]["learned"].items()
+                if party != "clients"
+            ]
+            up, down, server = (grid.over_seeds(cells, *p) for p in (("bytes_up",), ("bytes_down",), ("cost", "server_ms")))
+            rows.append(
+                {
+                    "defence": defence,
+                    "protection": protection,
+                    "words": words,
+                    "up": up.mean if up else nan,
+                    "down": down.mean if down else nan,
+                    "server": server.mean if server else nan,
+                }
+            )
+    return rows
+
+
+def _said(row: Row) -> str:
+    return f"{row['words']} ({row['scalars']:,} numbers in {row['times']} answers)"

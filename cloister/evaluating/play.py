@@ -1,0 +1,252 @@
+"""What `cloister evaluate` and `cloister breakdown` do: play, show how far they are, write the folder, say what was found."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from ..errors_in_one_line import one_line_errors, say
+from ..fl.runs.run_folder import machine, versions
+from ..threat_models.breakdown import Steps, median_interval
+from ..threat_models.evaluation import Evaluation, all_cells, description, search_key
+from ..threat_models.evaluation_folder import EvaluationFolder
+from .data import read_grid
+from .report import write_evaluation_report
+from .run import Ledger, Searched, play_grid, play_searches
+from .tables import breakdown_table, grid_json, grid_table, reasons
+from .workers import Origin, crew
+
+FAILED = 3
+
+
+def play_evaluation(
+    file: str,
+    out: Path | None,
+    resume: bool,
+    workers: int | None,
+    seeds: str | None,
+    data: Path | None,
+    settings: Sequence[str],
+    as_json: bool,
+) -> None:
+    """The arguments are those of the command, one by one. Raises Failure."""
+    with one_line_errors():
+        origin = Origin(file, tuple(settings), seeds_of(seeds), data)
+        evaluation = origin.load()
+        folder, ledger = _open(origin, evaluation, out, resume)
+        with crew(origin, evaluation, ledger.folder, workers or cores()) as hands, _stoppable(folder):
+            _watch_grid(ledger, play_grid(ledger, hands))
+        report = write_evaluation_report(folder)
+        grid = read_grid(folder)
+    failed = [row for rows in grid.cells.values() for row in rows if row["status"] == "failed"]
+    if as_json:
+        sys.stdout.write(json.dumps(grid_json(grid)) + "\n")
+    else:
+        console = Console()
+        for protection in grid.protections:
+            console.print(grid_table(grid, protection))
+            for line in reasons(grid, protection):
+                console.print(line, highlight=False, markup=False, soft_wrap=True)
+        if grid.earlier:
+            console.print(f"left aside  {grid.earlier} cells that were played with other attacks, defences or settings")
+        console.print(f"folder      {folder}\nreport      {report}", highlight=False, soft_wrap=True)
+    if failed:
+        say(f"{len(failed)} cells failed, first {_place(failed[0])}: {failed[0]['reason']}")
+        raise typer.Exit(FAILED)
+
+
+def play_breakdown(
+    file: str,
+    names: Mapping[str, Sequence[str] | None],
+    strengths: Mapping[str, float | None],
+    out: Path | None,
+    resume: bool,
+    workers: int | None,
+    seeds: str | None,
+    data: Path | None,
+    settings: Sequence[str],
+    as_json: bool,
+) -> None:
+    """names: the attacks, defences and protections that were named. strengths: what bounds the search. Raises Failure."""
+    with one_line_errors():
+        origin = Origin(file, tuple(settings), seeds_of(seeds), data)
+        evaluation = origin.load()
+        steps = steps_of(evaluation, strengths)
+        chosen = [
+            _chosen("attack", names["attack"], evaluation.attacks),
+            _chosen("defence", names["defence"], evaluation.defences),
+            _chosen("protection", names["protection"], evaluation.named_protections),
+        ]
+        folder, ledger = _open(origin, evaluation, out, resume)
+        total = len(evaluation.seeds) * len(chosen[0]) * len(chosen[1]) * len(chosen[2])
+        with crew(origin, evaluation, ledger.folder, workers or cores()) as hands, _stoppable(folder):
+            searched = _watch_searches(play_searches(ledger, hands, steps, *chosen), total)
+        found = breakdown_json(evaluation, steps, searched)
+        ledger.folder.write_json("breakdown.json", found)
+        report = write_evaluation_report(folder)
+    if as_json:
+        sys.stdout.write(json.dumps(found) + "\n")
+        return
+    Console().print(breakdown_table(found))
+    Console().print(f"folder      {folder}\nreport      {report}", highlight=False, soft_wrap=True)
+
+
+def seeds_of(text: str | None) -> tuple[int, ...]:
+    """ "0,1,5" or "0-4" as numbers; nothing as none. Raises ValueError."""
+    if text is None:
+        return ()
+    found: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise ValueError(f"--seeds takes numbers and ranges, for example 0,1,5 or 0-4, not {text!r}")
+        if dash and not int(first) <= int(last) < int(first) + 10_000:
+            raise ValueError(f"--seeds {part.strip()} is no range of at most 10000 seeds")
+        found += range(int(first), int(last) + 1) if dash else [int(first)]
+    return tuple(dict.fromkeys(found))
+
+
+def steps_of(evaluation: Evaluation, given: Mapping[str, float | None]) -> Steps:
+    """The strengths to search: the evaluation's, changed by what the command line gives. Raises ValueError."""
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if evaluation.breakdown is None and "most" not in changes:
+        raise ValueError("give --most, the greatest strength to try; the evaluation names none")
+    return replace(evaluation.breakdown, **changes) if evaluation.breakdown is not None else Steps(**changes)
+
+
+def breakdown_json(evaluation: Evaluation, steps: Steps, searched: Sequence[Searched]) -> dict[str, Any]:
+    """What searches found as plain values: each, and the median over the seeds with its interval.
+
+    of: its search key, by which a report knows that it is about what the folder's evaluation is about.
+    """
+    by: dict[tuple[str, str, str], list[Searched]] = {}
+    order = {seed: k for k, seed in enumerate(evaluation.seeds)}
+    for one in sorted(searched, key=lambda one: order[one.seed]):
+        by.setdefault((one.attack, one.defence, one.protection), []).append(one)
+    results = []
+    for protection in evaluation.named_protections:
+        for defence in evaluation.defences:
+            for attack in evaluation.attacks:
+                if (attack, defence, protection) in by:
+                    of = search_key(evaluation, attack, defence, protection)
+                    results.append({"of": of, **_over_seeds(by[attack, defence, protection])})
+    return {
+        "name": evaluation.name,
+        "strength": evaluation.strength,
+        "steps": asdict(steps),
+        "results": results,
+        "versions": versions(),
+        "machine": machine(),
+    }
+
+
+def _over_seeds(searches: Sequence[Searched]) -> dict[str, Any]:
+    done = [one.found for one in searches if one.found is not None]
+    points = [inf if found.breaks is None else found.breaks for found in done]
+    interval = asdict(median_interval(points)) if points else None
+    return {
+        "attack": searches[0].attack,
+        "defence": searches[0].defence,
+        "protection": searches[0].protection,
+        "median": None if interval is None else {k: _or_none(v) for k, v in interval.items()},
+        "single": all(found.single for found in done),
+        "seeds": [
+            {
+                "seed": one.seed,
+                "reason": one.reason,
+                "breaks": None if one.found is None else one.found.breaks,
+                "holds": None if one.found is None else one.found.holds,
+                "single": None if one.found is None else one.found.single,
+                "tried": [] if one.found is None else [list(pair) for pair in one.found.tried],
+            }
+            for one in searches
+        ],
+    }
+
+
+def _or_none(value: float) -> float | None:
+    """None for what lies above the greatest strength."""
+    return None if value == inf else value
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _open(origin: Origin, evaluation: Evaluation, out: Path | None, resume: bool) -> tuple[Path, Ledger]:
+    """The folder and what it holds. The data are loaded first: bad input leaves nothing behind, and workers fetch nothing."""
+    evaluation.scenario.data(origin.data)
+    folder = out or _default_folder(evaluation.name, resume)
+    files = EvaluationFolder(folder)
+    where = {"file": origin.where, "settings": list(origin.settings)}
+    about = description(evaluation) | {"origin": where, "versions": versions(), "machine": machine()}
+    return folder, Ledger(evaluation, files, files.open(about, resume))
+
+
+def _default_folder(name: str, resume: bool) -> Path:
+    """runs/NAME-evaluation, with a number if that is taken; when resuming, the newest that exists."""
+    stem = Path("runs") / f"{name.replace(' ', '-').replace('/', '-')}-evaluation"
+    taken = [stem.with_name(f"{stem.name}-{k}") if k > 1 else stem for k in range(1, 10_000)]
+    existing = [path for path in taken if path.exists()]
+    if resume and not existing:
+        raise ValueError(f"there is no folder {stem} to resume; name it with --out")
+    return existing[-1] if resume else next(path for path in taken if not path.exists())
+
+
+@contextmanager
+def _stoppable(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        say(f"stopped; the same command with --out {folder} --resume goes on")
+        raise typer.Exit(130) from None
+
+
+def _bar(what: str, total: int, done: int) -> tuple[Progress, TaskID]:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[note]}"))
+    bar = Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=Console(stderr=True))
+    return bar, bar.add_task(what, total=total, completed=done, note="")
+
+
+def _watch_grid(ledger: Ledger, rows: Iterator[Any]) -> None:
+    cells = all_cells(ledger.evaluation)
+    known = sum(ledger.known(cell) is not None for cell in cells)
+    bar, task = _bar(ledger.evaluation.name, len(cells), known)
+    counts = {"refused": 0, "failed": 0}
+    with bar:
+        for row in rows:
+            if row["status"] in counts:
+                counts[row["status"]] += 1
+            note = "  ".join(f"{count} {status}" for status, count in counts.items() if count)
+            bar.update(task, advance=1, note=note)
+
+
+def _watch_searches(searches: Iterator[Searched], total: int) -> list[Searched]:
+    bar, task = _bar("searches", total, 0)
+    found = []
+    with bar:
+        for one in searches:
+            found.append(one)
+            bar.update(task, advance=1)
+    return found
+
+
+def _chosen(what: str, names: Sequence[str] | None, known: Mapping[str, object]) -> list[str]:
+    if unknown := [name for name in names or () if name not in known]:
+        raise ValueError(f"there is no {what} {unknown[0]!r}; there are: {', '.join(known)}")
+    return [name for name in known if not names or name in names]
+
+
+def _place(row: Mapping[str, Any]) -> str:
+    attack = "without attack" if row["attack"] is None else f"{row['attack']} at {row['strength']:g}"
+    return f"({attack}, {row['defence']}, {row['protection']}, seed {row['seed']})"

@@ -1,0 +1,1 @@
+"""The report of a run: its folder read, and its panels and figures."""

@@ -1,0 +1,204 @@
+"""The report of a run: one HTML page, made from the run's folder alone, that needs nothing from anywhere else."""
+
+import base64
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import numpy as np
+
+from .. import figures
+from .account_words import account_meters, account_notes
+from .distances import distances_panel
+from .figures import byte_words
+from .matrices import filling_panels, matrix_panel
+from .panels import (
+    THIN_LINES,
+    accuracy_chart,
+    both_widths,
+    cluster_lines,
+    epsilons,
+    grouping,
+    has_norms,
+    norms_chart,
+    parties,
+    traffic_charts,
+    tree_panel,
+    why_no_split,
+)
+from .run_data import (
+    DASH,
+    Run,
+    average,
+    client_ids,
+    evaluated,
+    final_clusters,
+    flat,
+    hue_of_groups,
+    number,
+    read_run,
+    round_before,
+    round_of,
+    score_words,
+    scores,
+    sorted_ids,
+    time_words,
+    total,
+    worst,
+)
+
+TABLE_ROUNDS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One number of the headline: what it is, its value and a line of detail."""
+
+    label: str
+    value: str
+    detail: str = ""
+
+
+def write_report(folder: Path) -> Path:
+    """Writes `folder`/report.html from the run folder and returns its path.
+
+    An interrupted run, which has no summary.json, gets the report of the rounds that it finished. Raises ValueError when the
+    folder holds no run, or a file in it cannot be read.
+    """
+    run = read_run(folder)
+    page = folder / "report.html"
+    unfinished = folder / "report.html.part"
+    unfinished.write_text(render(run), encoding="utf-8")
+    unfinished.replace(page)
+    return page
+
+
+def render(run: Run) -> str:
+    """The page as text. Everything that comes from the run is escaped by the template."""
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters.update(
+        bytes=lambda v: byte_words(v) if math.isfinite(v := number(v)) else DASH,
+        count=lambda v: f"{v:,.0f}".replace(",", " ") if math.isfinite(v := number(v)) else DASH,
+        number=lambda v: f"{v:.3g}" if math.isfinite(v := number(v)) else DASH,
+        score=lambda v: score_words(v, run.perplexity),
+        time=time_words,
+        sha256=lambda text: base64.b64encode(hashlib.sha256(str(text).encode()).digest()).decode(),
+    )
+    template = environment.from_string(resources.files(__package__).joinpath("report.html.j2").read_text(encoding="utf-8"))
+    hues = hue_of_groups(run)
+    lines = cluster_lines(run, scores, hues)
+    marks = sorted({number(s.get("round")) for s in run.splits} - {math.nan})
+    final = final_clusters(run)
+    return template.render(
+        run=run,
+        summary=run.summary,
+        title=str(run.summary.get("name") or run.scenario.get("name") or run.folder),
+        facts=[str(run.summary[k]) for k in ("algorithm", "protection", "data") if run.summary.get(k)],
+        verdict=verdict(run, final),
+        tiles=tiles(run, final),
+        legend=[(g, h % figures.HUES, sum(v == g for v in run.kin.values())) for g, h in hues.items()],
+        many_groups=len(hues) > figures.HUES,
+        accuracy=both_widths(accuracy_chart(run, lines, marks, hues)) if run.rounds else (),
+        bands=len(client_ids(run)) > THIN_LINES,
+        norms=both_widths(norms_chart(run, marks, hues)) if has_norms(run) else (),
+        matrices=[matrix_panel(run, split, hues) for split in run.splits],
+        fillings=filling_panels(run, hues),
+        distances=distances_panel(run, hues),
+        averaged=figures.MATRIX_PIXELS if any(len(s.get("clients") or []) > figures.MATRIX_PIXELS for s in run.splits) else 0,
+        no_split=why_no_split(run),
+        tree=tree_panel(run, hues),
+        grouping=grouping(run, final, hues),
+        meters=account_meters(run.summary.get("account") or {}),
+        account_notes=account_notes(run.summary["account"]) if run.summary.get("account") else [],
+        parties=parties(run),
+        privacy=epsilons(run),
+        traffic=traffic_charts(run),
+        table=table(run),
+        rejected=run.summary.get("rejected") or [],
+        below_floor=run.summary.get("below_floor") or [],
+        fell_back=sorted_ids(run.summary.get("fell_back") or []),
+        scenario=[*flat(run.scenario)] if run.scenario else [],
+        **{key: [*flat(run.summary[key])] if run.summary.get(key) else [] for key in ("versions", "machine")},
+    )
+
+
+def tiles(run: Run, final: Mapping[str, Sequence[str]]) -> list[Tile]:
+    """The numbers of the headline."""
+    last = scores(run, run.rounds[-1]) if run.rounds else {}
+    before = scores(run, run.rounds[k]) if (k := round_before(run)) is not None else {}
+    recorded = {key: number(run.summary.get(key)) for key in ("accuracy_mean", "accuracy_before_clustering", "accuracy_worst")}
+    mean, mean_before = average(run, last.values()), average(run, before.values())
+    worst_id, low = worst(run, last)
+    if not run.perplexity:
+        mean = recorded["accuracy_mean"] if math.isfinite(recorded["accuracy_mean"]) else mean
+        low = recorded["accuracy_worst"] if math.isfinite(recorded["accuracy_worst"]) else low
+        if run.splits and math.isfinite(recorded["accuracy_before_clustering"]):
+            mean_before = recorded["accuracy_before_clustering"]
+
+    def say(value: float) -> str:
+        return score_words(value, run.perplexity)
+
+    was = f"{say(mean_before)} before clustering" if math.isfinite(mean_before) else "never split"
+    low_before = worst(run, before)[1]
+    was_low = f"; {say(low_before)} before" if math.isfinite(low_before) else ""
+    planted = len(set(run.groups.values()))
+    agree = [f"{key.upper() if key == 'ari' else key} {number(run.summary.get(key)):.2f}" for key in ("ari", "purity")]
+    agree = [text for text in agree if "nan" not in text and not run.summary.get("corrupt")]  # of groups that attackers are in
+    up, down = (total(run, key) for key in ("bytes_up", "bytes_down"))
+    seconds = total(run, "seconds")
+    done = f"{len(run.rounds)} round{'s' * (len(run.rounds) != 1)}"
+    each = f"{done}, {time_words(seconds / len(run.rounds))} each" if run.rounds and math.isfinite(seconds) else done
+    return [
+        Tile(f"mean {run.scale}", say(mean), was),
+        Tile("worst client", say(low), f"client {worst_id}{was_low}" if worst_id else ""),
+        Tile("groups found", f"{len(final)}" + (f" of {planted}" if planted else ""), ", ".join(agree)),
+        Tile(
+            "sent by clients",
+            byte_words(up) if math.isfinite(up) else DASH,
+            f"{byte_words(down)} received" if math.isfinite(down) else "",
+        ),
+        Tile("time", time_words(seconds), each),
+    ]
+
+
+def verdict(run: Run, final: Mapping[str, Sequence[str]]) -> str:
+    """The run in a sentence or two."""
+    clients, splits = len(client_ids(run)), len(run.splits)
+    if not run.rounds:
+        return (
+            "The run was interrupted before its first round was finished." if run.interrupted else "The run recorded no rounds."
+        )
+    after = f" after {splits} split{'s' * (splits != 1)}" if splits or len(final) == 1 else ""
+    start = f"{clients} clients ended in {len(final)} cluster{'s' * (len(final) != 1)}{after}."
+    if run.interrupted:
+        return f"Interrupted after round {round_of(run.rounds[-1], len(run.rounds) - 1):.0f}. Until then {start}"
+    if not splits and len(final) == 1:
+        return f"{clients} clients shared one model to the end; nothing was split."
+    if not run.groups or not final:
+        return start
+    mixed = [name for name, members in final.items() if len({run.groups.get(i) for i in members}) > 1]
+    torn = len(final) - len(set(run.groups.values()))
+    if not mixed and not torn:
+        return f"{start} They are exactly the planted groups."
+    if not mixed:
+        return f"{start} No cluster mixes planted groups, but some groups are spread over several clusters."
+    return f"{start} {len(mixed)} of the clusters still mix{'es' * (len(mixed) == 1)} planted groups."
+
+
+def table(run: Run) -> list[dict[str, Any]]:
+    """The curves as numbers: at most 40 rounds, evenly spaced, the last one among them."""
+    rounds = evaluated(run)
+    picked = sorted({round(k) for k in np.linspace(0, len(rounds) - 1, min(TABLE_ROUNDS, len(rounds)))})
+    rows = []
+    for t, line in (rounds[k] for k in picked):
+        measured = scores(run, line)
+        client, low = worst(run, measured)
+        mean = average(run, measured.values())
+        clusters = len(line.get("clusters") or {})
+        rows.append({"round": f"{t:.0f}", "mean": mean, "worst": low, "client": client, "clusters": clusters})
+    return rows

@@ -1,0 +1,1 @@
+"""What the hardened FLIC is made of: evidence, forks, choices, shares, serving."""

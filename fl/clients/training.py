@@ -1,0 +1,164 @@
+"""Local training of one client, by the plain loop that the fast path is held equal to.
+
+Minibatch SGD on the mean cross entropy, as in FedAvg (McMahan et al. 2017, algorithm 1, ClientUpdate), with FedProx's proximal
+term (Li et al. 2020, eq. 2). The order of minibatches comes from the job's seed alone.
+"""
+
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ..data.population import Examples
+from ..models.vector import load_vector, to_vector, trainable
+
+IGNORED = -1  # the target that no loss counts: padding of token data
+EVALUATION_BATCH = 512
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """How every client trains in one round.
+
+    epochs: passes over the client's data, E. batch: examples a step, B; the last batch of an epoch may be smaller.
+    lr: learning rate of round 0; round t uses lr * lr_decay**t. momentum, weight_decay: as in `torch.optim.SGD`; the optimizer is
+    fresh in each round. prox: FedProx' mu, which adds mu (w - w_t) to the gradient; 0 is FedAvg.
+    """
+
+    epochs: int
+    batch: int
+    lr: float
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    lr_decay: float = 1.0
+    prox: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1 or self.batch < 1:
+            raise ValueError(f"epochs and batch must be at least 1, not {self.epochs} and {self.batch}")
+        if not self.lr > 0 or not 0 < self.lr_decay <= 1:
+            raise ValueError(f"lr must be above 0 and lr_decay in (0, 1], not {self.lr} and {self.lr_decay}")
+        if not 0 <= self.momentum < 1:
+            raise ValueError(f"momentum must be in [0, 1), not {self.momentum}")
+        if not (self.weight_decay >= 0 and self.prox >= 0):
+            raise ValueError(f"weight_decay and prox must not be negative, not {self.weight_decay} and {self.prox}")
+
+    def lr_in(self, round: int) -> float:
+        """The learning rate of a round, counted from 0."""
+        return self.lr * self.lr_decay**round
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Job:
+    """One client's work in one round. start: float32, shape (d,); jobs may share it, nobody writes to it."""
+
+    client: int
+    start: NDArray[np.float32]
+    examples: Examples
+    seed: int
+
+
+class Executor(Protocol):
+    """Runs jobs: yields (client id, update) lazily, in the order of the jobs. update: float32, shape (d,)."""
+
+    def __call__(
+        self, module: nn.Module, jobs: Sequence[Job], training: Training, round: int, /
+    ) -> Iterator[tuple[int, NDArray[np.float32]]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PlainLoop:
+    """One client after the other, by `train_one`."""
+
+    def __call__(
+        self, module: nn.Module, jobs: Sequence[Job], training: Training, round: int
+    ) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        for job in jobs:
+            yield job.client, train_one(module, job, training, round)
+
+
+def train_one(module: nn.Module, job: Job, training: Training, round: int) -> NDArray[np.float32]:
+    """The client's update, local model - start: float32, shape (d,).
+
+    The module gives the architecture, the device and the buffers to start from; it is not changed. Layers that draw random
+    numbers (dropout) draw them from the job's seed.
+    """
+    check(job)
+    local = deepcopy(module).train()
+    load_vector(local, job.start)
+    parameters = list(trainable(local).values())
+    anchor = [parameter.detach().clone() for parameter in parameters]
+    device = parameters[0].device
+    optimizer = torch.optim.SGD(
+        parameters, lr=training.lr_in(round), momentum=training.momentum, weight_decay=training.weight_decay
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(job.seed)
+        for index in minibatches(job, training):
+            batch = job.examples.take(index)
+            optimizer.zero_grad()
+            torch.autograd.backward(mean_loss(local(batch.x.to(device)), batch.y.to(device)))
+            if training.prox > 0:
+                for parameter, start in zip(parameters, anchor, strict=True):
+                    if parameter.grad is not None:
+                        parameter.grad.add_(parameter.detach() - start, alpha=training.prox)
+            optimizer.step()
+    return to_vector(local) - job.start
+
+
+def full_gradient(module: nn.Module, job: Job) -> NDArray[np.float32]:
+    """Gradient at the job's start of the mean loss over all of the client's examples (the "Gradient" of CFL 2020, section VI):
+    float32, shape (d,).
+
+    Taken in evaluation mode: it has no randomness and does not depend on the order of the examples.
+    """
+    check(job)
+    local = deepcopy(module).eval()
+    load_vector(local, job.start)
+    parameters = list(trainable(local).values())
+    device = parameters[0].device
+    for parameter in parameters:
+        parameter.grad = torch.zeros_like(parameter)
+    count = counted(job.examples.y)
+    for index in torch.split(torch.arange(len(job.examples)), EVALUATION_BATCH):
+        batch = job.examples.take(index)
+        torch.autograd.backward(summed_loss(local(batch.x.to(device)), batch.y.to(device)) / count)
+    return np.concatenate([parameter.grad.cpu().numpy().ravel() for parameter in parameters if parameter.grad is not None])
+
+
+def minibatches(job: Job, training: Training) -> Iterator[Tensor]:
+    """Positions of every minibatch of the round, int64: one fresh permutation an epoch, the last partial batch kept."""
+    rng = np.random.default_rng(job.seed)
+    for _ in range(training.epochs):
+        yield from torch.split(torch.from_numpy(rng.permutation(len(job.examples))), training.batch)
+
+
+def summed_loss(logits: Tensor, y: Tensor) -> Tensor:
+    """Cross entropy summed over all targets that are not `IGNORED`. logits: (..., classes), y: int64 (...)."""
+    return functional.cross_entropy(logits.flatten(0, -2), y.flatten(), ignore_index=IGNORED, reduction="sum")
+
+
+def counted(y: Tensor) -> int:
+    """How many targets the loss counts, and at least 1, so that a batch of nothing but padding has loss 0."""
+    return max(1, int((y != IGNORED).sum()))
+
+
+def mean_loss(logits: Tensor, y: Tensor) -> Tensor:
+    """`summed_loss` a counted target."""
+    return summed_loss(logits, y) / counted(y)
+
+
+def check(job: Job) -> None:
+    """Raises ValueError if there is nothing to train on, or the start is not a vector of float32."""
+    if len(job.examples) == 0:
+        raise ValueError(f"client {job.client} has no training examples; leave it out of the round")
+    if job.start.dtype != np.float32 or job.start.ndim != 1:
+        raise ValueError(
+            f"client {job.client} starts from {job.start.dtype} of shape {job.start.shape}; give it float32, shape (d,)"
+        )

@@ -1,0 +1,1 @@
+"""Finding groups among clients from what the server saw of their updates."""

@@ -1,0 +1,1 @@
+"""What a protection costs, measured without training."""

@@ -1,0 +1,24 @@
+"""Data sets: every loader turns a data folder into a `Source`.
+
+`Digits` needs no file. The others are read from the data folder in their standard file formats; MNIST, Fashion-MNIST,
+CIFAR-10 and AG-News are fetched there, with checksums, when they are missing and the network allows.
+"""
+
+from pathlib import Path
+from typing import Protocol
+
+from .folder import DataMissing, data_folder
+from .images import Cifar10, Digits, FashionMnist, Mnist, Pacs
+from .population import Source
+from .text import AgNews
+
+__all__ = ["AgNews", "Cifar10", "DataMissing", "Digits", "FashionMnist", "Loader", "Mnist", "Pacs", "data_folder"]
+
+
+class Loader(Protocol):
+    """Reads a whole data set from `folder`, or, when that is None, from where `data_folder` points.
+
+    Raises DataMissing when a file is neither there nor to be fetched, and ValueError of one line when a file is damaged.
+    """
+
+    def __call__(self, folder: Path | None, /) -> Source: ...

@@ -1,0 +1,173 @@
+"""A scenario: everything that makes a run, as one Python value of callables and frozen dataclasses."""
+
+import ast
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from math import isfinite
+from types import MappingProxyType
+from typing import Any, Generic, Union, get_args, get_origin, get_type_hints
+
+from typing_extensions import TypeVar
+
+from ...crypto.orthonormal import HadamardRotation, SignedPermutation
+from ...protocol.core.errors import Refused
+from ...protocol.core.link import Tap
+from ...protocol.encrypted.protection import Encrypted
+from ...protocol.masked.protection import Masked
+from ...protocol.two_servers.protection import TwoServer
+from ...protocol.uploaded.permuted import Permuted
+from ...protocol.uploaded.plain import Plain
+from ...protocol.view.asks import View
+from ...protocol.view.protection import Protection, check_composition
+from ..algorithms.algorithm import Algorithm
+from ..clients.corruption import Adversary
+from ..data.source import Loader
+from ..clients.fast import Fast
+from ..models.papers import ModelFactory
+from .noise_check import check_noise
+from ..data.partition import Partition
+from ..clients.training import Executor, Training
+
+PROTECTIONS: tuple[Protection, ...] = (
+    Plain(),
+    Permuted(),
+    Permuted(SignedPermutation),
+    Permuted(HadamardRotation),
+    Masked(),
+    Encrypted(),
+    TwoServer(),
+)
+"""What an error lists when a protection does not fit an algorithm."""
+
+
+V = TypeVar("V", bound=View, default=Any)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario(Generic[V]):
+    """What a run is made of. Two runs of one scenario on one machine give the same models.
+
+    rounds: communication rounds. seed: of data, models, sampling and simulated secrets. execution: how local training is
+    run. faults: what the network does to messages, or None. arrivals: clients that join later, with their round.
+    adversary: who is corrupt and what they do, or None (`threat_models.adversary`).
+    validation: share of each client's training data held out, by which it may fall back to a more general model; 0 for none.
+    evaluate_every: rounds between evaluations; the last round is always evaluated. device: "cpu" or "cuda".
+
+    That the protection's view answers what the algorithm's asks is told by a type checker too. Raises Refused when it does not,
+    or when answers without noise would void the epsilon of noise that does not acknowledge them; ValueError when clients arrive
+    at an algorithm that cannot take them in.
+    """
+
+    name: str
+    data: Loader
+    partition: Partition
+    model: ModelFactory
+    training: Training
+    algorithm: Algorithm[V]
+    protection: Protection[V]
+    rounds: int
+    seed: int = 0
+    execution: Executor = field(default_factory=Fast)
+    faults: Tap | None = None
+    arrivals: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
+    validation: float = 0.0
+    evaluate_every: int = 1
+    device: str = "cpu"
+    adversary: Adversary | None = None
+
+    def __post_init__(self) -> None:
+        if self.rounds < 1 or self.evaluate_every < 1:
+            raise ValueError(f"rounds and evaluate_every are at least 1, not {self.rounds} and {self.evaluate_every}")
+        if not 0 <= self.validation < 1:
+            raise ValueError(f"validation is a share from 0 to below 1, not {self.validation}")
+        if any(round > 0 for round in self.arrivals.values()) and not hasattr(self.algorithm, "join"):
+            raise ValueError(f"{type(self.algorithm).__name__} cannot take clients in later; leave arrivals empty")
+        if isinstance(self.protection, Encrypted) and getattr(self.algorithm, "by_samples", False):
+            raise Refused(
+                f"{type(self.algorithm).__name__} weighs clients by their samples, which Encrypted cannot hold against its floor;"
+                " set algorithm.by_samples=False, or use Masked or TwoServer"
+            )
+        overlap = getattr(self.algorithm, "over", "members") == "neighbourhood" and getattr(self.algorithm, "by_samples", False)
+        if isinstance(self.protection, Masked) and overlap:
+            raise Refused(
+                "means over neighbourhoods overlap, and Masked tells one sum of an update that counts samples;"
+                ' set algorithm.by_samples=False or algorithm.over="members"'
+            )
+        check_composition(type(self.algorithm).__name__, self.algorithm.needs, self.protection, PROTECTIONS)
+        check_noise(self.algorithm, self.protection)
+
+
+class NoField(ValueError):
+    """The path of a setting leads nowhere in this scenario."""
+
+
+def changed(value: Any, path: str, text: str) -> Any:
+    """The dataclass with the field at `path` ("training.lr") set from text, read as the field's type.
+
+    Raises ValueError of one line that lists what there is when the path does not exist or the text does not fit.
+    """
+    name, _, rest = path.partition(".")
+    known = {f.name: f for f in fields(value)} if is_dataclass(value) else {}
+    if name not in known:
+        raise NoField(f"no field {name!r} in {type(value).__name__}; it has: {', '.join(known) or 'none'}")
+    old = getattr(value, name)
+    if rest:
+        return replace(value, **{name: changed(old, rest, text)})
+    kind = get_type_hints(type(value))[name]
+    return replace(value, **{name: _read(kind, old, text, f"{type(value).__name__}.{name}")})
+
+
+def _read(kind: Any, old: Any, text: str, where: str) -> Any:
+    kinds = list(get_args(kind)) if get_origin(kind) in (Union, types.UnionType) else [kind]
+    if type(None) in kinds and text.lower() == "none":
+        return None
+    for k in kinds:
+        try:
+            if k is bool and text.lower() in ("true", "false"):
+                return text.lower() == "true"
+            if k in (int, float, str):
+                return k(text)
+            if get_origin(k) is tuple:
+                value = ast.literal_eval(text)
+                return _tuple(k, value if isinstance(value, tuple | list) else (value,))
+            if isinstance(old, str):
+                return text
+        except (ValueError, SyntaxError):
+            continue
+    if is_dataclass(old):
+        raise ValueError(f"{where} is a {type(old).__name__}; set one of its fields: {', '.join(f.name for f in fields(old))}")
+    raise ValueError(f"{where} cannot be set to {text!r}; it is {old!r}")
+
+
+def _tuple(kind: Any, value: Any) -> Any:
+    """A literal as the declared tuple type. Raises ValueError where it does not fit."""
+    inner = get_args(kind)
+    if get_origin(kind) is not tuple:
+        if kind is float and type(value) is int:
+            return float(value)
+        if type(value) is not kind:
+            raise ValueError
+        return value
+    if not isinstance(value, tuple | list):
+        raise ValueError
+    kinds = [inner[0]] * len(value) if inner[1:] == (Ellipsis,) else inner
+    return tuple(_tuple(k, v) for k, v in zip(kinds, value, strict=True))
+
+
+def described(value: Any) -> Any:
+    """The scenario as plain JSON values, type names included: what a run folder records and a resumed run compares.
+
+    Fields that do not count when values are compared are left out.
+    """
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)  # JSON has no word for it
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if is_dataclass(value) and not isinstance(value, type):
+        return {"type": type(value).__name__, **{f.name: described(getattr(value, f.name)) for f in fields(value) if f.compare}}
+    if isinstance(value, Mapping):
+        return {str(k): described(v) for k, v in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [described(v) for v in value]
+    return getattr(value, "__qualname__", None) or type(value).__qualname__

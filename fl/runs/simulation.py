@@ -1,0 +1,226 @@
+"""A simulation: the population, the view and the algorithm's state of one run, advanced round by round."""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+
+from ...crypto.entropy import SimulatedEntropy
+from ...protocol.core.errors import Fault
+from ...protocol.pairs.question import Embedders
+from ...protocol.view.answers import BelowFloor, Functionality, Model, Vector
+from ...protocol.view.asks import ServerView
+from ...protocol.view.protection import Setup
+from ...protocol.view.work import Judgement, LocalJob, LocalOffer, LocalWork, Workers
+from ..algorithms.algorithm import Start
+from ..clients.corruption import Computers, Corrupted, embedders_of
+from ..clients.embedders import SimulatedEmbedders, parted
+from ..emd.judging import tau_of
+from .evaluation import Evaluation, Score, accuracies, scores_of
+from ..clients.fast import Fast
+from ..meters.record import lines
+from ..meters.watch import Watch
+from ..models.papers import initial
+from ..data.population import Client, Examples, Population
+from .scenario import Scenario
+from ..clients.training import Job, full_gradient
+from ..models.vector import load_vector, to_vector
+
+INITIAL = Model("init")
+
+
+IN_VAIN = 10
+"""So many lost rounds in a row, and a run ends. Fewer may be chance: who is sampled differs from round to round."""
+
+
+class NothingLearned(ValueError):
+    """No client's update can be used, or no sum can be published: going on would be in vain."""
+
+
+def seed_of(seed: int, *names: int | str) -> int:
+    """A 63-bit seed for one purpose: a hash of the run's seed and the purpose's names. Seeds of simulations, not secrets."""
+    digest = hashlib.sha256(repr((seed, names)).encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
+
+
+def held_out(client: Client, share: float, seed: int) -> tuple[Client, Client]:
+    """The client without the share of its training data held out for validation, and a client with only that share.
+
+    Drawn by position, whatever the records are.
+    """
+    count = round(share * len(client.train))
+    if not 0 < count < len(client.train):
+        raise ValueError(f"client {client.id} has {len(client.train)} examples: too few to hold out a share of {share}")
+    order = np.random.default_rng(seed).permutation(len(client.train))
+    index = torch.from_numpy(order)
+    return replace(client, train=client.train.take(index[count:])), replace(client, train=client.train.take(index[:count]))
+
+
+class Simulation:
+    """One run in progress. Clients, server and network are all here; only `view` knows which of them may see what."""
+
+    def __init__(self, scenario: Scenario, folder: Path | None) -> None:
+        seed = scenario.seed
+        self.scenario = scenario
+        source = scenario.data(folder)
+        population = scenario.partition(source, np.random.default_rng(seed_of(seed, "partition")))
+        self.validation: Mapping[int, Client] = {}
+        if scenario.validation > 0:
+            parts = {i: held_out(c, scenario.validation, seed_of(seed, "validation", i)) for i, c in population.clients.items()}
+            population = replace(population, clients={i: kept for i, (kept, _) in parts.items()})
+            self.validation = {i: out for i, (_, out) in parts.items()}
+        self.population: Population = population
+        unknown = sorted(scenario.arrivals.keys() - population.clients.keys())
+        if unknown:
+            raise ValueError(f"arrivals names clients that the partition does not make: {unknown}")
+        self.module = initial(scenario.model, population.shape, population.classes, seed_of(seed, "model"))
+        self.module.to(scenario.device)
+        self._scratch = deepcopy(self.module).eval()  # what clients load models into that they judge
+        self._training = scenario.algorithm.local(scenario.training)
+        self.corrupted: Corrupted | None = None
+        workers: Workers = self._work
+        judge: Judgement = self._judge
+        if scenario.adversary is not None:
+            found = Computers(population.clients, population.classes, self.module, self._training, seed, self._train, self._judge)
+            workers = self.corrupted = scenario.adversary.corrupt(found)
+            judge = self.corrupted.judge
+        embedders: Embedders | None = self._embedders() if Functionality.PAIRS in scenario.algorithm.needs else None
+        if embedders is not None and self.corrupted is not None:
+            embedders = embedders_of(self.corrupted, embedders)
+        entropy = SimulatedEntropy(seed)
+        start = to_vector(self.module)
+        self.watch = Watch(workers, len(start), tuple(population.clients))
+        clients = tuple(sorted(population.clients))
+        run = entropy.secret("run", 16)
+        setup = Setup(run, start, clients, self.watch, entropy, scenario.faults, judge, embedders)
+        self.view = cast(ServerView, scenario.protection.open(setup))  # the scenario has checked that it gives what is needed
+        self.watch.on = not self.view.record.sees_updates
+        self.accounted: list[dict[str, Any]] = []  # what the last round added to the account, for the record
+        self._execution = scenario.execution
+        if isinstance(self._execution, Fast) and self._execution.device == "cpu":
+            self._execution = replace(self._execution, device=scenario.device)
+        present = tuple(i for i in clients if scenario.arrivals.get(i, 0) <= 0)
+        self.state: Any = scenario.algorithm.init(Start(present, population.groups, INITIAL, seed_of(seed, "cohorts")))
+        self.lost = ""  # why nothing was learned in the last round; empty if something was
+        self.in_vain = 0  # lost rounds in a row
+
+    def step(self) -> None:
+        """One communication round. Raises NothingLearned after `IN_VAIN` lost ones, or where no later one can be better."""
+        t = self.state.round
+        arriving = sorted(i for i, round in self.scenario.arrivals.items() if round == t and round > 0)
+        if arriving:
+            algorithm: Any = self.scenario.algorithm  # that it can was checked when the scenario was built
+            self.state = algorithm.join(self.state, arriving)
+        known, refused = len(self.view.record.faults), len(self.view.record.below_floor)
+        sketched, opened = len(self.view.record.sketched), len(self.view.record.opened)
+        rng = np.random.default_rng(seed_of(self.scenario.seed, "round", t))
+        before = {c.model for c in self.state.clusters.values()}
+        self.state = self.scenario.algorithm.round(self.state, self.view, rng)
+        self.view.harness.retire(self.state.models, self.state.remembered)
+        self.accounted = lines(*self.watch.close(self.view.record.sketched[sketched:], self.view.record.opened[opened:]))
+        self._check_lost(t, before, self.view.record.faults[known:], self.view.record.below_floor[refused:])
+
+    def _check_lost(self, t: int, before: set[Model], faults: Sequence[Fault], refused: Sequence[BelowFloor]) -> None:
+        """Why the round was lost, if it was. Raises NothingLearned."""
+        clusters = list(self.state.clusters.values())
+        models, first = {c.model for c in clusters}, {c.model for c in clusters} == before == {INITIAL}
+        below = [sum_ for sum_ in refused if sum_.clients]
+        self.lost, hopeless = "", False
+        if first and below:
+            floor = below[-1].floor
+            self.lost = f"{below[-1].words}, and there is no other:"
+            equal = ", algorithm.by_samples=False" if len(below[-1].clients) >= floor else ""
+            self.lost += f" more clients{equal} or a lower protection.floor are needed"
+            hopeless = max(len(c.members) for c in clusters) < floor
+        elif faults and models <= before and not self.state.measured:
+            self.lost = f"no update of round {t} could be used ({faults[-1].reason}); a smaller training.lr may help"
+            hopeless = {i for c in clusters for i in c.members} <= {f.blame for f in faults}
+        self.in_vain = self.in_vain + 1 if self.lost else 0
+        hopeless = hopeless and all(round <= t for round in self.scenario.arrivals.values())
+        ended = self.in_vain >= IN_VAIN or self.in_vain == self.scenario.rounds
+        if self.lost and (hopeless or ended):
+            raise NothingLearned(self.lost)
+
+    def vectors(self) -> dict[int, np.ndarray[Any, np.dtype[np.float32]]]:
+        """The current model of every client that is in a cluster: float32 (d,), shared between members."""
+        return {i: self.view.harness.observe(c.model) for c in self.state.clusters.values() for i in c.members}
+
+    def evaluate(self) -> dict[int, Score]:
+        """Score of every client's current model on its own test examples; what clients share is scored once."""
+        vectors = self.vectors()
+        alike: dict[tuple[int, int], list[int]] = {}
+        for i in sorted(vectors):
+            alike.setdefault((id(vectors[i]), id(self.population.clients[i].test)), []).append(i)
+        first = [Evaluation(same[0], vectors[same[0]], self.population.clients[same[0]].test) for same in alike.values()]
+        found = accuracies(self.module, first)
+        return {i: found[same[0]] for same in alike.values() for i in same}
+
+    def _judge(self, offer: LocalOffer, /) -> int:
+        """The model of the least loss on what the client holds out for validation, or else on its training examples.
+
+        The authors of FLIC let clients judge by their test images, which would tune to what the result is measured on.
+        """
+        own = self.validation.get(offer.client, self.population.clients[offer.client])
+        losses = [self._loss(offer.client, model, own.train) for model in offer.models]
+        return int(np.argmin(losses))
+
+    def _loss(self, client: int, model: Vector, examples: Examples) -> float:
+        """The model's mean loss on these examples; infinite where it is not a number."""
+        load_vector(self._scratch, model)
+        loss = scores_of(self._scratch, [Evaluation(client, model, examples)])[client].loss
+        return loss if np.isfinite(loss) else np.inf
+
+    def _embedders(self) -> SimulatedEmbedders:
+        """The clients' computers for embeddings. Raises ValueError where clients hold out nothing to measure themselves by."""
+        algorithm: Any = self.scenario.algorithm
+        if not self.validation:
+            raise ValueError("clients measure a reference distance on what they hold out; set validation, to 0.1 for the paper's")
+        samples = tau_of(algorithm.distance, algorithm.eps).samples
+        noisy = getattr(algorithm.choice, "noise", None) is not None
+
+        def seed(client: int, part: str) -> int:
+            return seed_of(self.scenario.seed, "subsample", part, client)
+
+        parts = {"train": self.population.clients, **parted(self.validation, samples, seed, noisy)}
+        public = None if algorithm.public is None else algorithm.public(self.population.shape)
+        return SimulatedEmbedders(
+            self.module,
+            algorithm.embedding,
+            parts,
+            algorithm.size,
+            seed,
+            public,
+            getattr(algorithm.choice, "noise", None) is not None,
+        )
+
+    def _work(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:
+        """The clients' computers."""
+        return self._train(jobs, {})
+
+    def _train(self, jobs: Sequence[LocalJob], instead: Mapping[int, Examples], /) -> Iterator[tuple[int, LocalWork]]:
+        """Local training through the scenario's executor, or full gradients, on the examples `instead` where they are given."""
+        clients = self.population.clients
+        for kind in ("update", "gradient"):
+            chosen = [
+                Job(
+                    j.client,
+                    j.start,
+                    instead.get(j.client, clients[j.client].train),
+                    seed_of(self.scenario.seed, "local", j.round, j.client),
+                )
+                for j in jobs
+                if j.work == kind
+            ]
+            if not chosen:
+                continue
+            if kind == "gradient":
+                results = ((job.client, full_gradient(self.module, job)) for job in chosen)
+            else:
+                results = ((c, v) for c, v in self._execution(self.module, chosen, self._training, jobs[0].round))
+            for client, vector in results:
+                yield client, LocalWork(vector, len(clients[client].train))
