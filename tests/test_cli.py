@@ -154,7 +154,7 @@ def test_data_names_the_data_folder(cloister: Command, monkeypatch: pytest.Monke
         asked.append(folder)
         raise ValueError("asked")
 
-    monkeypatch.setattr("cloister.fl.data_images.Mnist.__call__", remember)
+    monkeypatch.setattr("cloister.fl.data.images.Mnist.__call__", remember)
     assert cloister("run", "scenario.py:mnist", "--data", "my-data").code == 1
     assert asked == [Path("my-data")]
 

@@ -1,7 +1,7 @@
 """Attacks on a member's training: ascent, constrain-and-scale, projected descent, Neurotoxin, and fragmentation.
 
-The loop is that of `fl.clients.training.train_one` (same minibatches, optimizer and order of parameters) with an objective, a change
-of the gradient and a projection after each step.
+The loop is that of `fl.clients.training.train_one` (same minibatches, optimizer and order of parameters) with an objective, a
+change of the gradient and a projection after each step.
 """
 
 from collections.abc import Callable

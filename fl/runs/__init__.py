@@ -1,0 +1,1 @@
+"""Runs: scenarios, simulations, their folders, checkpoints and figures of merit."""
