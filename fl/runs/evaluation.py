@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..data.population import Examples
 from ..clients.training import EVALUATION_BATCH, IGNORED
+from ..data.population import Examples
 from ..models.vector import load_vector
 
 

@@ -10,18 +10,18 @@ import numpy as np
 
 from ...protocol.view.disclosure import Disclosure, party_of, totals
 from ..algorithms.algorithm import Measured, State
-from .checkpoint import Checkpoint, latest, read, write
-from .codec import from_plain, to_plain
+from ..clustering.separation import separation_gap
 from ..emd.record import newly_compared, undecided
-from .evaluation import Evaluation, Score, accuracies
-from .generality import ensemble_accuracy, fall_back, models_of_clients
 from ..meters.record import read as read_account
 from ..meters.record import said
+from .checkpoint import Checkpoint, latest, read, write
+from .codec import from_plain, to_plain
+from .evaluation import Evaluation, Score, accuracies
+from .generality import ensemble_accuracy, fall_back, models_of_clients
 from .metrics import adjusted_rand_index, purity
 from .privacy import headline, spent
 from .run_folder import RunFolder, machine, versions
 from .scenario import Scenario, described
-from ..clustering.separation import separation_gap
 from .simulation import Simulation
 
 

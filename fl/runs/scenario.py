@@ -22,12 +22,12 @@ from ...protocol.view.asks import View
 from ...protocol.view.protection import Protection, check_composition
 from ..algorithms.algorithm import Algorithm
 from ..clients.corruption import Adversary
-from ..data.source import Loader
 from ..clients.fast import Fast
+from ..clients.training import Executor, Training
+from ..data.partition import Partition
+from ..data.source import Loader
 from ..models.papers import ModelFactory
 from .noise_check import check_noise
-from ..data.partition import Partition
-from ..clients.training import Executor, Training
 
 PROTECTIONS: tuple[Protection, ...] = (
     Plain(),

@@ -20,16 +20,16 @@ from ...protocol.view.work import Judgement, LocalJob, LocalOffer, LocalWork, Wo
 from ..algorithms.algorithm import Start
 from ..clients.corruption import Computers, Corrupted, embedders_of
 from ..clients.embedders import SimulatedEmbedders, parted
-from ..emd.judging import tau_of
-from .evaluation import Evaluation, Score, accuracies, scores_of
 from ..clients.fast import Fast
+from ..clients.training import Job, full_gradient
+from ..data.population import Client, Examples, Population
+from ..emd.judging import tau_of
 from ..meters.record import lines
 from ..meters.watch import Watch
 from ..models.papers import initial
-from ..data.population import Client, Examples, Population
-from .scenario import Scenario
-from ..clients.training import Job, full_gradient
 from ..models.vector import load_vector, to_vector
+from .evaluation import Evaluation, Score, accuracies, scores_of
+from .scenario import Scenario
 
 INITIAL = Model("init")
 
