@@ -448,7 +448,7 @@ ENCRYPTED = {
     "key request": KeyRequest("encrypted key/sums", bytes(range(16)), 3, "root", (1, 5, 900), 1),
     "offered key": OfferedKey(b"public key", b"", bytes(range(32)), b"sealed key and its tag"),
     "sum request": EncryptedSumRequest(
-        *session_fields(SESSION).values(), floats([0.0] * 6), 1, 10, 1, b"public key", bytes(range(32))
+        *session_fields(SESSION).values(), floats([0.0] * 6), 1, 10, 1, b"public key", bytes(range(32)), bytes(range(32, 64))
     ),
     "encrypted input": EncryptedInput(b"ciphertexts"),
     "encrypted sum": EncryptedSum(
@@ -466,7 +466,9 @@ ENCRYPTED = {
     "slots to open": OpenSlots(
         *session_fields(SESSION).values(), (1, 900), (0, 2), 5, bytes(32), b"sealed key and its tag", b"ciphertexts"
     ),
-    "sketch request": SketchRequest(*session_fields(SESSION).values(), 16, 5, b"public key", bytes(range(32))),
+    "sketch request": SketchRequest(
+        *session_fields(SESSION).values(), 16, 5, b"public key", bytes(range(32)), bytes(range(32, 64))
+    ),
     "score request": ScoreRequest(
         *session_fields(SESSION).values(), 2, 0, 3, 5, bytes(32), b"sealed key and its tag", (b"(0, 0)", b"(0, 1)", b"(1, 1)")
     ),

@@ -6,7 +6,6 @@ import runpy
 import struct
 from dataclasses import fields
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 import pytest
@@ -17,7 +16,7 @@ from cloister.crypto.envelope import open_sealed
 from cloister.crypto.prg import derive_key
 from cloister.protocol.core.session import SERVER
 from cloister.protocol.messages import decode
-from cloister.protocol.pairs.messages import PairMessage
+from cloister.protocol.pairs.messages import MESSAGES
 from cloister.protocol.pairs.projection import drawn
 from cloister.protocol.pairs.terms import PairTerms
 from cloister.protocol.wire.codec import encode
@@ -85,4 +84,4 @@ def test_every_message_has_one_encoding_and_its_schema() -> None:
     schema = (Path(cloister.protocol.__file__).parent / "wire" / "messages.cddl").read_text()
     rules = re.findall(r"^[a-z-]+ = \[\n  version: 1, [^\n]*, kind: (9\d),\n(.*?)^\]", schema, re.M | re.S)
     found = {int(kind): re.findall(r"^  (\w+):", body, re.M) for kind, body in rules}
-    assert found == {m.kind: [f.name for f in fields(m)] for m in get_args(PairMessage)}
+    assert found == {m.kind: [f.name for f in fields(m)] for m in MESSAGES.values()}

@@ -1,32 +1,28 @@
 """The clients of encryption in a view, which share a seed that every key follows from, and the keys that the server relays."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ...crypto.ckks import PRODUCTS, SUMS
 from ..core.errors import ProtocolError
 from ..core.session import SERVER
-from ..drivers.roles import Effect, Learned, Party, Worked
+from ..drivers.in_process import no_work
+from ..drivers.roles import Effect, Learned, Party
 from ..parts.run import Ids, Run
 from ..view.answers import Remembered, Snapshot, Vector
-from ..wire.messages import HEAD_BYTES, Task
+from ..wire.messages import HEAD_BYTES
 from ..work.sketch_keys import SketchSecret
 from ..work.uploads import from_bytes
 from . import keys as encrypted_keys
 from .client import client_step
 from .client_phases import Idle, Policy
+from .holder import KeyHolder
 from .keys import Failed, KeyName, RelayedKey
 from .messages import SEALED_BYTES
 from .slots import EncryptedSlots
 
-Perform = Callable[[list[tuple[int, Task]]], Iterator[tuple[int, Worked]]]
 OF_ALL = "nothing without the seed that every client holds; with it, all of it"
 WITH_A_CLIENT = "every update in full: any one client holds the key that all updates are encrypted under"
-
-
-def no_input(tasks: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
-    """Of sessions that ask for no input."""
-    return iter(())
 
 
 class Openings:
@@ -50,7 +46,8 @@ class Holders:
         self.policy = policy
         self.openings = openings
         self.keys: dict[KeyName, RelayedKey] = {}
-        self.parties = {i: Party(i, Idle(i, setup.run, policy, seed, sketch, d), client_step) for i in self.everybody}
+        roles = {i: Party(i, Idle(i, setup.run, policy, seed, sketch, d), client_step) for i in self.everybody}
+        self.parties = {i: KeyHolder(role, run.clients.parties[i]) for i, role in roles.items()}
         self._run = run
         run.network.allow(PRODUCTS.context_bytes + PRODUCTS.encrypting_bytes + SEALED_BYTES + HEAD_BYTES)
         run.network.allow(-(-(d + 2) // SUMS.slots) * (SUMS.ciphertext_bytes + 4) + SEALED_BYTES + HEAD_BYTES)
@@ -60,10 +57,10 @@ class Holders:
         """Means that clients opened, by session digest."""
         return self.openings.found
 
-    def play(self, parties: Mapping[bytes, Party], opening: Iterable[Effect], perform: Perform = no_input) -> None:
+    def play(self, parties: Mapping[bytes, Party], opening: Iterable[Effect]) -> None:
         """Play these sessions of the server among the clients that hold keys."""
         sent: Iterator[tuple[int, Effect]] = ((SERVER, effect) for effect in opening)
-        self._run.network.run(self.parties, parties, sent, perform, self._run.learn)
+        self._run.network.run(self.parties, parties, sent, no_work, self._run.learn)
 
     def agree(self, slots: EncryptedSlots) -> None:
         """All clients know, as the server does, what the slots of this session are."""

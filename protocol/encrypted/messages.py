@@ -47,6 +47,7 @@ class EncryptedSumRequest(SessionFields):
     """Server to client: encrypt your vector times your weight. weights: a binary64 for each client of the roster, big-endian.
 
     times_samples: 1 where the weight counts once per sample, else 0. length: of the vector. holder: who made the key.
+    work: digest of the session that the vector was made in.
     """
 
     kind: ClassVar[int] = 62
@@ -56,9 +57,11 @@ class EncryptedSumRequest(SessionFields):
     holder: int
     encrypting: bytes = field(repr=False)
     tag: bytes
+    work: bytes
 
     def __post_init__(self) -> None:
         SessionFields.__post_init__(self)
+        octets(self.work, DIGEST_BYTES, DIGEST_BYTES, "work")
         octets(self.weights, 8 * len(self.roster), 8 * len(self.roster), "weights")
         integer(self.times_samples, 0, 1, "times samples")
         integer(self.length, 1, MAX_VECTOR_BYTES // 64, "length")
@@ -154,16 +157,18 @@ class OpenSlots(SessionFields):
 
 @dataclass(frozen=True, slots=True)
 class SketchRequest(SessionFields):
-    """Server to client: encrypt the sketch of your vector. length: of the sketch. holder: who made the key."""
+    """Server to client: encrypt the sketch of your vector. length: of the sketch. holder: who made the key. work: as in a sum."""
 
     kind: ClassVar[int] = 66
     length: int
     holder: int
     encrypting: bytes = field(repr=False)
     tag: bytes
+    work: bytes
 
     def __post_init__(self) -> None:
         SessionFields.__post_init__(self)
+        octets(self.work, DIGEST_BYTES, DIGEST_BYTES, "work")
         integer(self.length, 1, 2**20, "length")
         integer(self.holder, 0, MAX_ID, "holder")
         octets(self.encrypting, 1, ENCRYPTING_BYTES, "public key")

@@ -38,11 +38,12 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Collecting:
-    """The server while encrypted sketches arrive. length: of a sketch."""
+    """The server while encrypted sketches arrive. length: of a sketch. work: digest of the session that they are of."""
 
     session: Session
     key: RelayedKey
     length: int
+    work: bytes = bytes(32)
     received: Mapping[int, Encrypted] = field(default_factory=dict, repr=False)
 
 
@@ -81,7 +82,7 @@ class Compared:
 def invite(state: Collecting) -> tuple[Effect, ...]:
     """The server's first move: every client of the roster is asked for its sketch."""
     s, key = state.session, state.key
-    request = SketchRequest(*s.fields, state.length, key.holder, key.encrypting, key.tag)
+    request = SketchRequest(*s.fields, state.length, key.holder, key.encrypting, key.tag, state.work)
     return tuple(Send(Envelope(s.digest, SERVER, client, request)) for client in s.roster)
 
 

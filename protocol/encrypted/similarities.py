@@ -1,7 +1,7 @@
 """Inner products in the view of encryption: of encrypted secret sketches, which one client opens and says rounded."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from ...crypto.ckks import PRODUCTS
 from ...crypto.ckks import Encrypted as Ciphertexts
 from ..core.errors import ProtocolError, Refused
 from ..core.session import SERVER, Session
-from ..drivers.roles import Party, Worked
+from ..drivers.roles import Party
 from ..parts.gram import centred, cosines_about
 from ..parts.held import Held
 from ..parts.history import EDGE, KEPT, of_split, parted
@@ -21,7 +21,7 @@ from ..parts.run import Ids, Run
 from ..parts.sketches import DEVIATIONS
 from ..view.account import Sketched
 from ..view.answers import Functionality, Gram, Remembered, Snapshot, Traffic, Updates
-from ..wire.messages import HEAD_BYTES, Task
+from ..wire.messages import HEAD_BYTES
 from ..work.sketch_keys import SketchSecret
 from . import scores as encrypted_scores
 from .client import sketch_of
@@ -116,14 +116,9 @@ class EncryptedSimilarities:
         session = self._sketch_session(updates)
         with self._run.timed(*updates.clients):  # each draws it for itself; here one draws it for all
             self._sketch(session.digest)
-        state = encrypted_scores.Collecting(session, key, self._sketch(session.digest).k)
+        state = encrypted_scores.Collecting(session, key, self._sketch(session.digest).k, made.session)
         server = Party(SERVER, state, encrypted_scores.server_step)
-
-        def perform(tasks: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
-            for client, work in self._run.results({client: updates.name for client, _ in tasks}):
-                yield client, Worked(work.sketched, 1)
-
-        self._holders.play({session.digest: server}, encrypted_scores.invite(state), perform)
+        self._holders.play({session.digest: server}, encrypted_scores.invite(state))
         received: Mapping[int, Ciphertexts] = server.state.received
         self._run.record.disclose(updates.round, "server", f"ciphertexts of {made.kind} sketches", tuple(received), 0, OF_ALL)
         self.sketches[updates.name] = received

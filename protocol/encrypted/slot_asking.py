@@ -1,17 +1,17 @@
 """Sums into K slots with the choice hidden, in the view of the encrypted sum: one input, whose open slots members open."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ...crypto.ckks import SUMS as SUM_PARAMETERS
 from ..core.errors import Refused
 from ..core.session import SERVER, Session
-from ..drivers.roles import Party, Worked
+from ..drivers.roles import Party
 from ..parts.held import Held
 from ..parts.models import unused
 from ..parts.run import Ids, Run
 from ..view.answers import Assignment, BelowFloor, Functionality, Sum, Updates, Vector
-from ..wire.messages import HEAD_BYTES, Task
+from ..wire.messages import HEAD_BYTES
 from ..work.slot_work import check
 from . import slot_server
 from .holders import Holders
@@ -75,16 +75,10 @@ class EncryptedSlotSums:
         name = KeyName(run.setup.run, "sums", updates.round, label)
         if (key := self._holders.new_keys({name: roster}).get(name)) is None:
             raise Refused(f"no client made the key of {label}")
-        plan = slot_server.SlotPlan(session, key, how, members)
-
-        def perform(tasks: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
-            for client, work in run.results({i: updates.name for i, _ in tasks}):
-                with run.timed(client):
-                    values = how.values(work)
-                yield client, Worked(values, 1)
+        plan = slot_server.SlotPlan(session, key, how, members, self._held.known(updates).session)
 
         server = Party(SERVER, slot_server.Adding(plan), slot_server.server_step)
-        self._holders.play({session.digest: server}, slot_server.invite(plan), perform)
+        self._holders.play({session.digest: server}, slot_server.invite(plan))
         held = self._holders.opened.pop(session.digest, None)
         self._disclose_slots(how, updates, plan, server.state, held)
         ended = server.state

@@ -22,12 +22,13 @@ from .slots import EncryptedSlots
 
 @dataclass(frozen=True, slots=True)
 class SlotPlan:
-    """What is summed: its session, key, slots, and the members that open it."""
+    """What is summed: its session, key, slots, and the members that open it. work: digest of the session that it was made in."""
 
     session: Session
     key: RelayedKey
     slots: EncryptedSlots
     members: tuple[int, ...]
+    work: bytes = bytes(32)
 
     @property
     def weights(self) -> bytes:
@@ -82,7 +83,8 @@ class SlotsSummed:
 def invite(plan: SlotPlan) -> tuple[Effect, ...]:
     """The server's first move: every client of the roster is asked for its input."""
     key = plan.key
-    request = EncryptedSumRequest(*plan.session.fields, plan.weights, 0, plan.slots.length, key.holder, key.encrypting, key.tag)
+    terms = plan.weights, 0, plan.slots.length
+    request = EncryptedSumRequest(*plan.session.fields, *terms, key.holder, key.encrypting, key.tag, plan.work)
     return tuple(Send(Envelope(plan.session.digest, SERVER, client, request)) for client in plan.session.roster)
 
 

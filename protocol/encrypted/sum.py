@@ -28,6 +28,7 @@ __all__ = ["SUM", "Adding", "Failed", "Opening", "SumPlan", "Summed", "invite", 
 class SumPlan:
     """What a sum is: its session, key, weights over the roster, coordinates, and the members that are sent it.
 
+    work: digest of the session that the vectors are the work of.
     shown: the rows of the sums that members already have of the same inputs; one that would show too much with
     them, by the rules, is not sent. receiver: the one client that it is for, whose own update it knows.
     """
@@ -37,6 +38,7 @@ class SumPlan:
     weighting: Weighting
     length: int
     members: tuple[int, ...]
+    work: bytes = bytes(32)
     shown: tuple[Row, ...] = ()
     rules: Rules = ANYTHING
     receiver: int | None = None
@@ -84,7 +86,7 @@ def invite(plan: SumPlan) -> tuple[Effect, ...]:
     """The server's first move: every client of the roster is asked for its input."""
     s, key = plan.session, plan.key
     terms = (plan.weights, int(plan.weighting.times_samples), plan.length)
-    request = EncryptedSumRequest(*s.fields, *terms, key.holder, key.encrypting, key.tag)
+    request = EncryptedSumRequest(*s.fields, *terms, key.holder, key.encrypting, key.tag, plan.work)
     return tuple(Send(Envelope(s.digest, SERVER, client, request)) for client in s.roster)
 
 

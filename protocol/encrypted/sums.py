@@ -1,10 +1,10 @@
 """Sums in the view of encryption: one key and one encrypted sum for each question, opened by members or by one receiver."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ..core.errors import Refused
 from ..core.session import SERVER, Session
-from ..drivers.roles import Party, Worked
+from ..drivers.roles import Party
 from ..parts.held import Held
 from ..parts.held_sums import Question
 from ..parts.leverage import Row
@@ -12,12 +12,11 @@ from ..parts.models import unused
 from ..parts.personal import PersonalQuestion
 from ..parts.run import Run, nothing
 from ..view.answers import Owner, Remembered, Snapshot, Sum, Updates
-from ..wire.messages import Task
 from . import sum as encrypted_sum
 from .client_phases import SUM
 from .holders import OF_ALL, Holders
 from .keys import Failed, KeyName
-from .scaling import MOST_SAMPLES, Weighting, mean_error, sum_tolerance, unsummable
+from .scaling import MOST_SAMPLES, Weighting, mean_error, sum_tolerance
 
 OF_MEMBERS = "the mean update of their own cluster and its total weight"
 OF_ONE = "its own weighted mean of these updates; others' too, if it kept what is not for it"
@@ -63,7 +62,7 @@ class EncryptedSums:
 
     def _at_once(self, questions: Sequence[Question]) -> Mapping[str, Sum]:
         """One key and one encrypted sum for each question, all in one pass."""
-        run, setup, rules, d = self._run, self._run.setup, self._run.gate.rules, len(self._run.setup.initial)
+        setup, rules, d = self._run.setup, self._run.gate.rules, len(self._run.setup.initial)
         named = {q.label: f"{q.label}/{self._held.known(q.updates).kind}/{q.number}" for q in questions}
         names = {q.label: KeyName(setup.run, "sums", q.updates.round, named[q.label]) for q in questions}
         keys = self._holders.new_keys({names[q.label]: tuple(sorted(q.row)) for q in questions})
@@ -73,21 +72,12 @@ class EncryptedSums:
             session = Session(SUM, setup.run, q.updates.round, named[q.label], tuple(sorted(q.row)), least)
             weighting = Weighting(q.row, q.times_samples)
             shown = () if q.alone is not None else tuple(self.shown.get(q.updates.name, ()))
+            work = self._held.known(q.updates).session
             common = session, keys[names[q.label]], weighting, d, q.receivers
-            plans[q.label] = q, encrypted_sum.SumPlan(*common, shown=shown, rules=rules, receiver=q.alone)
-        question_of = {client: q for q, _ in plans.values() for client in q.row}
-
-        def perform(tasks: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
-            for client, work in run.results({i: question_of[i].updates.name for i, _ in tasks}):
-                counted = work.samples if question_of[client].times_samples else 1
-                if (reason := unsummable(work.vector, counted)) is not None:
-                    run.record.reject([client], reason)
-                    continue
-                yield client, Worked(work.vector, counted)
-
+            plans[q.label] = q, encrypted_sum.SumPlan(*common, work, shown, rules, q.alone)
         servers = {label: Party(SERVER, encrypted_sum.Adding(p), encrypted_sum.server_step) for label, (_, p) in plans.items()}
         opening = (effect for _, plan in plans.values() for effect in encrypted_sum.invite(plan))
-        self._holders.play({plan.session.digest: servers[label] for label, (_, plan) in plans.items()}, opening, perform)
+        self._holders.play({plan.session.digest: servers[label] for label, (_, plan) in plans.items()}, opening)
         found = {label: self._read(q, plan, servers[label].state) for label, (q, plan) in plans.items()}
         self._holders.opened.clear()
         return {label: answer for label, answer in found.items() if answer is not None}

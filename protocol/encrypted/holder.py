@@ -1,0 +1,86 @@
+"""One client under encryption: its role, and the work that it encrypts, which is its own."""
+
+from typing import Any
+
+from ..core.session import SERVER
+from ..drivers.roles import Compute, Computed, Deadline, Effect, Event, Party, Perform, Received, Send, Worked
+from ..view.work import LocalWork
+from ..wire.codec import Envelope
+from ..wire.messages import MOST_REASON, Declined
+from ..work.participant import Participant
+from .messages import EncryptedSumRequest, SketchRequest
+from .scaling import unsummable
+from .slots import PROTOCOL as SLOTS
+
+Request = EncryptedSumRequest | SketchRequest
+
+
+class KeyHolder:
+    """A client. role: of encryption. client: who it is and what it holds."""
+
+    def __init__(self, role: Party, client: Participant) -> None:
+        self.id = role.id
+        self.role = role
+        self._client = client
+        self._doing: tuple[str, bytes, Request] | None = None
+
+    @property
+    def state(self) -> Any:
+        """Of its role."""
+        return self.role.state
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        self.role.state = state
+
+    def restart(self, state: Any) -> None:
+        """Go on from an earlier state of its role."""
+        self.role.restart(state)
+
+    def handle(self, event: Event) -> tuple[Effect, ...]:
+        """Advance by one event and return the effects. Raises ProtocolError."""
+        match event:
+            case Computed(work=work):
+                return self._computed(work)
+            case Deadline():
+                self._doing = None
+        found: list[Effect] = []
+        for effect in self.role.handle(event):
+            if isinstance(effect, Perform) and isinstance(event, Received):
+                found += self._begun(event.envelope.session, event.envelope.message)
+            else:
+                found.append(effect)
+        return tuple(found)
+
+    def _begun(self, session: bytes, asked: Request) -> tuple[Effect, ...]:
+        """Give the work that is asked for, or do it now where that was promised."""
+        client = self._client
+        name = next((name for name, taken in client.taken.items() if taken.session == asked.work), "")
+        if name in client.promised:
+            self._doing = name, session, asked
+            return (Compute(client.job(client.promised[name])),)
+        if name not in client.held:
+            return self._declined(session, "no work that this would be of")
+        return self._given(session, asked, client.held[name])
+
+    def _computed(self, work: LocalWork) -> tuple[Effect, ...]:
+        doing, self._doing = self._doing, None
+        if doing is None:
+            return ()  # the session was over before
+        name, session, asked = doing
+        found = self._client.checked(self._client.promised[name], work)
+        return self._declined(session, found) if isinstance(found, str) else self._given(session, asked, found)
+
+    def _given(self, session: bytes, asked: Request, work: LocalWork) -> tuple[Effect, ...]:
+        if isinstance(asked, SketchRequest):
+            return self.role.handle(Worked(work.sketched, 1))
+        if asked.protocol == SLOTS:
+            return self.role.handle(Worked(self.state.idle.slots.values(work), 1))
+        counted = work.samples if asked.times_samples else 1
+        if (reason := unsummable(work.vector, counted)) is not None:
+            return self._declined(session, reason)
+        return self.role.handle(Worked(work.vector, counted))
+
+    def _declined(self, session: bytes, reason: str) -> tuple[Effect, ...]:
+        word = Envelope(session, self.id, SERVER, Declined(reason[:MOST_REASON]))
+        return (*self.role.handle(Deadline()), Send(word))
