@@ -163,7 +163,7 @@ def broken_messages():
         "an integer in more bytes than needed": good[:1] + b"\x18\x01" + good[2:],
         "a tag before the message": b"\xd9\xd9\xf7" + good,
         "a map": cbor2.dumps({0: 1}),
-        "another version": with_item(0, 2),
+        "another version": with_item(0, 1),
         "true for the version": with_item(0, True),
         "a float for the sender": with_item(2, 5.0),
         "a session of 31 bytes": with_item(1, bytes(31)),

@@ -1,5 +1,6 @@
 """Checkpoints: what is read is what was written, damage is noticed and named, and the one before stays good."""
 
+import hashlib
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from cloister.fl.algorithms.algorithm import Cluster
 from cloister.fl.algorithms.cfl import State
 from cloister.fl.algorithms.parameter_tree import Node
-from cloister.fl.runs.checkpoint import KEPT, Checkpoint, DamagedCheckpoint, latest, read, write
+from cloister.fl.runs.checkpoint import KEPT, Checkpoint, DamagedCheckpoint, OtherFormat, latest, read, write
 from cloister.fl.runs.codec import from_plain, to_plain
 from cloister.protocol.view.answers import Model, Remembered, Snapshot, Traffic
 
@@ -121,3 +122,14 @@ def assert_damaged(path: Path) -> None:
     assert str(path) in message
     assert "delete that folder" in message
     assert "\n" not in message
+
+
+def test_a_checkpoint_of_another_format_says_what_to_do(tmp_path):
+    path = write(tmp_path, Checkpoint(3, {}, Snapshot({}, {}, {}, Traffic()), {}, {}))
+    text = (path / "state.json").read_bytes().replace(b'{"format": 2, ', b"{")
+    older = path.with_name(f"000003-{hashlib.sha256(text).hexdigest()[:16]}")
+    path.rename(older)
+    (older / "state.json").write_bytes(text)
+    with pytest.raises(OtherFormat, match=r"is of format 1, and this release goes on from format 2") as said:
+        read(older)
+    assert "\n" not in str(said.value)

@@ -63,7 +63,7 @@ def check_signed(client, signature, purpose, content):
 
 def test_the_binding_is_of_session_terms_and_charter():
     s, t = FILE["session"], FILE["terms"]
-    session = [1, s["protocol"], octets(s["run"]), s["round"], s["cluster"], s["roster"], s["threshold"]]
+    session = [2, s["protocol"], octets(s["run"]), s["round"], s["cluster"], s["roster"], s["threshold"]]
     assert hashlib.sha256(cbor2.dumps(session, canonical=True)).hexdigest() == s["digest"]
     size = [
         t["ring_bits"],

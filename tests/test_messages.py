@@ -20,7 +20,7 @@ from cloister.protocol.messages import decode
 from cloister.protocol.seeding.messages import Advertise, Roster, SealedSeed, SeedQuorum, SeedTag
 from cloister.protocol.wire import messages as messages_module
 from cloister.protocol.wire.codec import Envelope, encode
-from cloister.protocol.wire.messages import MOST_SHARES, Declined, Mean, Ready, Task, Upload
+from cloister.protocol.wire.messages import MOST_SHARES, Declined, Discard, Mean, OffsetSketched, Ready, Retain, Task, Upload
 
 LINK = 7
 LIMIT = 1 << 20
@@ -85,10 +85,14 @@ messages = {
     Declined: st.builds(Declined, text(200)),
     Offer: offers,
     Choice: st.builds(Choice, st.integers(0, 1023)),
+    OffsetSketched: st.integers(1, 6).flatmap(lambda n: st.binary(min_size=8 * n, max_size=8 * n)).map(OffsetSketched),
+    Retain: st.builds(Retain, st.integers(0, 1), octets[32], text(256)),
+    Discard: st.builds(Discard, st.lists(text(256), min_size=1, max_size=5).map(tuple)),
 }
 envelopes = st.builds(Envelope, octets[32], parties, parties, st.one_of(*messages.values()))
 
 TASK = Task("uploads/update", bytes(16), 3, "root", (1, 5, 9), 2, "update", ("init",), bytes(8))
+RETAIN, DISCARD = Retain(1, bytes(32), "root@3/update/kept"), Discard(("root@3/update/kept",))
 EXAMPLES = [
     TASK,
     Upload(bytes(12), 7),
@@ -100,6 +104,9 @@ EXAMPLES = [
     Offer("choosing", bytes(16), 3, "choice", (1, 5, 9), 1, ("root@3", "init"), (bytes(8), bytes(8))),
     Choice(1),
     Declined("the vector is not finite"),
+    OffsetSketched(bytes(16)),
+    RETAIN,
+    DISCARD,
     SeedTag(bytes(32), bytes(64)),
     SeedQuorum(bytes(32), (1, 5), (bytes(64),) * 2),
 ]
@@ -139,14 +146,14 @@ def test_different_envelopes_have_different_bytes(one, other):
 def test_the_encoding_is_the_list_of_version_session_parties_kind_and_fields():
     for message in EXAMPLES:
         body = [list(v) if isinstance(v, tuple) else v for v in (getattr(message, f.name) for f in fields(message))]
-        assert items_of(message) == [1, bytes(32), SERVER, LINK, message.kind, *body]
-    assert sorted(m.kind for m in EXAMPLES) == [1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13]
+        assert items_of(message) == [2, bytes(32), SERVER, LINK, message.kind, *body]
+    assert sorted(m.kind for m in EXAMPLES) == [*range(1, 16)]
 
 
 def test_known_bytes_of_an_upload():
     one = struct.pack("<f", 1.0)
     sent = encode(Envelope(bytes(32), 5, SERVER, Upload(one, 300)))
-    assert sent.hex() == "87015820" + "00" * 32 + "052002440000803f19012c"
+    assert sent.hex() == "87025820" + "00" * 32 + "052002440000803f19012c"
 
 
 def test_vectors_do_not_print():
@@ -162,7 +169,7 @@ def test_vectors_do_not_print():
 
 def test_the_schema_names_the_same_kinds_and_fields():
     schema = (Path(messages_module.__file__).parent / "messages.cddl").read_text()
-    rules = re.findall(r"^[a-z-]+ = \[\n  version: 1, [^\n]*, kind: (\d+),\n(.*?)^\]", schema, re.M | re.S)
+    rules = re.findall(r"^[a-z-]+ = \[\n  version: 2, [^\n]*, kind: (\d+),\n(.*?)^\]", schema, re.M | re.S)
     found = {int(kind): re.findall(r"^  (\w+):", body, re.M) for kind, body in rules}
     found = {kind: names for kind, names in found.items() if kind in {m.kind for m in EXAMPLES}}
     assert found == {m.kind: [f.name for f in fields(m)] for m in EXAMPLES}
@@ -205,7 +212,7 @@ def wider(data, at):
 
 
 def test_longer_heads_than_needed_are_refused():
-    items = [1, bytes(32), 5, SERVER, 2, bytes(4), 300]
+    items = [2, bytes(32), 5, SERVER, 2, bytes(4), 300]
     sent = cbor2.dumps(items, canonical=True)
     assert decode(sent, LINK, LIMIT).message == Upload(bytes(4), 300)
     heads, at = [0], 1
@@ -314,7 +321,7 @@ def test_unknown_kinds_are_refused(kind):
     refused(cbor2.dumps(items, canonical=True))
 
 
-@pytest.mark.parametrize("version", [0, 2, -1, 2**40, "1", b"1", None])
+@pytest.mark.parametrize("version", [0, 1, 3, -1, 2**40, "1", b"1", None])
 def test_other_versions_are_refused(version):
     items = items_of(TASK)
     items[0] = version
@@ -322,6 +329,10 @@ def test_other_versions_are_refused(version):
 
 
 OUT_OF_RANGE = [
+    *[(RETAIN, 5, v) for v in (-1, 2)],
+    *[(RETAIN, 6, v) for v in (b"", bytes(31))],
+    *[(RETAIN, 7, v) for v in ("", "a" * 257)],
+    *[(DISCARD, 5, v) for v in ([], ["a"] * 1025, [""], [1])],
     *[(EXAMPLES[1], 1, v) for v in (b"", bytes(31), bytes(33))],
     *[(EXAMPLES[1], at, v) for at in (2, 3) for v in (-4, MAX_ID + 1, 2**63, -(2**63))],
     *[(TASK, 5, v) for v in ("", "a" * 65)],
@@ -525,3 +536,11 @@ def test_a_message_gives_the_session_that_its_fields_name():
     assert Task(*TASK.session.fields, "update", ("init",), bytes(8)) == TASK
     with pytest.raises(ValueError, match="threshold 4 does not fit"):
         _ = replace(TASK, threshold=4).session
+
+
+def test_a_message_of_another_version_is_refused_in_words():
+    items = items_of(TASK)
+    refused(
+        cbor2.dumps([1, *items[1:]]), match=r"a message of version 1 where this is version 2: all parties need the same release"
+    )
+    refused(cbor2.dumps(["2", *items[1:]]), match="a message of version no")

@@ -55,7 +55,7 @@ def test_session_digests_are_sha256_of_the_canonical_list():
     for case in read("messages/v1/sessions.json"):
         digest = octets(case.pop("digest"))
         case["run"] = octets(case["run"])
-        assert hashlib.sha256(cbor2.dumps([1, *case.values()], canonical=True)).digest() == digest
+        assert hashlib.sha256(cbor2.dumps([2, *case.values()], canonical=True)).digest() == digest
         assert Session(**{**case, "roster": tuple(case["roster"])}).digest == digest
 
 
@@ -84,7 +84,7 @@ def test_valid_messages_decode_and_encode_back(case):
     assert type(envelope.message).__name__ == case["kind"]
     assert envelope.sender == case["sender"]
     assert encode(envelope) == data
-    assert list(cbor2.loads(data))[:5] == [1, envelope.session, envelope.sender, envelope.receiver, envelope.message.kind]
+    assert list(cbor2.loads(data))[:5] == [2, envelope.session, envelope.sender, envelope.receiver, envelope.message.kind]
 
 
 @pytest.mark.parametrize("case", cases("messages/v1/broken.json"))

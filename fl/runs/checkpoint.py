@@ -21,10 +21,16 @@ from ...protocol.view.answers import Snapshot, Traffic
 from .codec import from_plain, to_plain
 
 KEPT = 2
+FORMAT = 2
+"""Of checkpoints. A run goes on in the format that it was begun in."""
 
 
 class DamagedCheckpoint(ValueError):
     """A checkpoint that is not what was written."""
+
+
+class OtherFormat(ValueError):
+    """A checkpoint of another release, whose run cannot go on here. The message is one line that says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,7 @@ def write(folder: Path, checkpoint: Checkpoint) -> Path:
     packed = save(vectors)
     text = json.dumps(
         {
+            "format": FORMAT,
             "round": checkpoint.round,
             "state": checkpoint.state,
             "next_round": to_plain(snapshot.next_round),
@@ -95,10 +102,16 @@ def read(path: Path) -> Checkpoint:
         text = (path / "state.json").read_bytes()
         packed = (path / "vectors.safetensors").read_bytes()
         plain = json.loads(text)
+        found = plain.get("format", 1)
         if hashlib.sha256(text).hexdigest()[:16] != path.name.split("-")[1]:
             raise ValueError("state.json was changed")
         if hashlib.sha256(packed).hexdigest() != plain["vectors"]:
             raise ValueError("vectors.safetensors was changed")
+        if found != FORMAT:
+            raise OtherFormat(
+                f"checkpoint {path} is of format {found}, and this release goes on from format {FORMAT}, where clients draw other"
+                " secrets; finish the run with the release that began it, or run the scenario anew in another folder"
+            )
         vectors = load(packed)
         snapshot = Snapshot(
             {n.removeprefix("model "): v for n, v in vectors.items() if n.startswith("model ")},
@@ -112,6 +125,8 @@ def read(path: Path) -> Checkpoint:
         memory = {n.removeprefix("adversary "): v for n, v in vectors.items() if n.startswith("adversary ")}
         account = {n.removeprefix("account "): v for n, v in vectors.items() if n.startswith("account ")}
         return Checkpoint(plain["round"], plain["state"], snapshot, plain["lines"], plain["extra"], memory, account)
+    except OtherFormat:
+        raise
     except (OSError, ValueError, KeyError, IndexError) as error:
         raise DamagedCheckpoint(
             f"checkpoint {path} is damaged ({str(error).splitlines()[0]}); delete that folder to resume from the one before"

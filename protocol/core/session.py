@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import cbor2
 
-VERSION = 1
+VERSION = 2
 RUN_BYTES = 16
 MAX_ROSTER = 100_000
 MAX_ID = 2**31 - 1

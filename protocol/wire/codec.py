@@ -114,7 +114,7 @@ def _items_in(data: bytes, most: int = MAX_FIELDS) -> list[_Item]:
     """
     major, count, at = _head(data, 0)
     if major != 4 or not 5 <= count <= MAX_FIELDS:
-        raise ValueError("not a message of this version")
+        raise ValueError("not a message")
     listed, items = 0, []
     for _ in range(min(count, most)):
         start = at
@@ -177,7 +177,8 @@ def decode(data: bytes, link: int, max_bytes: int, kinds: Kinds) -> Envelope:
         items = _items_in(data)
         version, session, sender, receiver, kind = (_built(data, item) for item in items[:5])
         if version != VERSION:
-            raise ValueError("not a message of this version")
+            other = version if type(version) is int else "no"
+            raise ValueError(f"a message of version {other} where this is version {VERSION}: all parties need the same release")
         if type(kind) is not int or kind not in kinds:
             raise ValueError("unknown kind of message")
         if items[-1].end != len(data):
