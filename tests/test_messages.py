@@ -104,11 +104,11 @@ EXAMPLES = [
     Offer("choosing", bytes(16), 3, "choice", (1, 5, 9), 1, ("root@3", "init"), (bytes(8), bytes(8))),
     Choice(1),
     Declined("the vector is not finite"),
+    SeedTag(bytes(32), bytes(64)),
+    SeedQuorum(bytes(32), (1, 5), (bytes(64),) * 2),
     OffsetSketched(bytes(16)),
     RETAIN,
     DISCARD,
-    SeedTag(bytes(32), bytes(64)),
-    SeedQuorum(bytes(32), (1, 5), (bytes(64),) * 2),
 ]
 
 
@@ -280,8 +280,8 @@ def test_no_field_takes_another_type(message):
         for stranger in strangers:
             if type(stranger) is type(items[at]) and stranger in (1, "a", b"a"):
                 continue  # ranges have their own test
-            if type(message) is Task and items[at] == ["init"] and stranger == ["a"]:
-                continue  # the name of a model
+            if type(message) in (Task, Discard) and items[at] in (["init"], [*DISCARD.handles]) and stranger == ["a"]:
+                continue  # the name of a model, or a handle
             if type(message) is Offer and at == len(items) - 1 and stranger == []:
                 continue  # where clients own the models, none comes with the offer
             refused(cbor2.dumps([*items[:at], stranger, *items[at + 1 :]], canonical=True))
