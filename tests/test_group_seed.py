@@ -742,7 +742,7 @@ def test_illegal_messages_raise_and_change_nothing():
     assert server_step(opened, Deadline()) == (opened, ())
     failed = Failed("seal", 1, 3)
     assert server_step(failed, event(said, 2)) == server_step(failed, Deadline()) == (failed, ())
-    assert Awaiting("seal") in server_step(replace(gathering, heard=dict.fromkeys(IDS, said)), Deadline())[1]
+    assert Awaiting("seal", IDS) in server_step(replace(gathering, heard=dict.fromkeys(IDS, said)), Deadline())[1]
 
 
 # --- labels ---------------------------------------------------------------------------------------------------------------

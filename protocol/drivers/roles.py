@@ -124,9 +124,12 @@ class Learned:
 
 @dataclass(frozen=True, slots=True)
 class Awaiting:
-    """Effect at the server: another stage is open, and a Deadline is due when its time is up. stage: its name."""
+    """Effect at the server: another stage is open, and a Deadline is due when its time is up, or when all that it waits for have
+    answered. stage: its name. of: whom it waits for, ascending.
+    """
 
     stage: str
+    of: tuple[int, ...] = ()
 
 
 Event = Received | Worked | Computed | Judged | Deadline

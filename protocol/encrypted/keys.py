@@ -171,7 +171,7 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             if following == min(TRIES, len(state.session.roster)):
                 return Failed(state.session, "key", 0, 1), ()
             state = replace(state, asked=following)
-            return state, (Awaiting("key"), *ask(state))
+            return state, (Awaiting("key", (state.session.roster[following],)), *ask(state))
         case ((Keyed() | Failed()), Deadline()):
             return state, ()
         case _, Received(envelope):

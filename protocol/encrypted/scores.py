@@ -124,7 +124,7 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             if following == min(TRIES, len(state.session.roster)):
                 return Failed(state.session, "scores", 0, 1), ()
             state = replace(state, asked=following)
-            return state, (Awaiting("scores"), *ask(state))
+            return state, (Awaiting("scores", (state.session.roster[following],)), *ask(state))
         case ((Collected() | Compared() | Failed()), Deadline()):
             return state, ()
         case _, Received(envelope):

@@ -129,7 +129,7 @@ def _send_counts(state: Adding) -> tuple[Counting | Failed, tuple[Effect, ...]]:
         *plan.session.fields, plan.weights, 0, plan.slots.count, alive, key.holder, key.hash, key.sealed, counts
     )
     sends = (Send(Envelope(plan.session.digest, SERVER, client, message)) for client in plan.members)
-    return Counting(plan, state.total, alive), (Awaiting("count"), *sends)
+    return Counting(plan, state.total, alive), (Awaiting("count", tuple(sorted(plan.members))), *sends)
 
 
 def _send_slots(state: Counting) -> tuple[Opening | SlotsSummed | Failed, tuple[Effect, ...]]:
@@ -149,7 +149,7 @@ def _send_slots(state: Counting) -> tuple[Opening | SlotsSummed | Failed, tuple[
     message = OpenSlots(*plan.session.fields, state.alive, opened, key.holder, key.hash, key.sealed, rows)
     asked = tuple(sorted(state.reports))
     sends = (Send(Envelope(plan.session.digest, SERVER, client, message)) for client in asked)
-    return Opening(plan, state.alive, counts, opened, asked, blame), (Awaiting("open"), *sends)
+    return Opening(plan, state.alive, counts, opened, asked, blame), (Awaiting("open", asked), *sends)
 
 
 def _summed(state: Opening) -> SlotsSummed:

@@ -122,7 +122,7 @@ def _send_sum(state: Adding) -> tuple[Opening | Failed, tuple[Effect, ...]]:
     terms = (plan.weights, int(plan.weighting.times_samples), plan.length, alive)
     message = EncryptedSum(*s.fields, *terms, key.holder, key.hash, key.sealed, state.total.to_bytes())
     sends = (Send(Envelope(s.digest, SERVER, client, message)) for client in plan.members)
-    return Opening(plan, alive), (Awaiting("open"), *sends)
+    return Opening(plan, alive), (Awaiting("open", tuple(sorted(plan.members))), *sends)
 
 
 def _agreed(state: Opening) -> Summed | Failed:

@@ -44,7 +44,7 @@ def show_survivors(state: Summing) -> tuple[Agreeing | Failed, tuple[Effect, ...
     if failed := too_few(plan, "mask", alive) or _unrecoverable(plan, "mask", state.masks, alive, set(alive)):
         return failed, ()
     sends = (to_client(plan, client, Survivors(alive)) for client in alive)
-    return Agreeing(plan, state.masks, state.added().total, alive), (Awaiting("agree"), *sends)
+    return Agreeing(plan, state.masks, state.added().total, alive), (Awaiting("agree", alive), *sends)
 
 
 def _needed(plan: Plan, masks: Masks, alive: tuple[int, ...]) -> tuple[int, ...]:
@@ -81,7 +81,7 @@ def ask(state: Agreeing) -> tuple[Unmasking | Failed, tuple[Effect, ...]]:
         for client, near in sorted(asked.items())
     )
     unmasking = Unmasking(plan, state.masks, state.total, state.alive, frozenset(asked))
-    return unmasking, (Awaiting("unmask"), *sends)
+    return unmasking, (Awaiting("unmask", tuple(sorted(asked))), *sends)
 
 
 def take_reveal(state: Unmasking, client: int, reveal: Reveal) -> Unmasking:

@@ -40,7 +40,7 @@ def show_keys(state: Advertising) -> tuple[Sharing | Failed, tuple[Effect, ...]]
     holders = _core(plan, dict.fromkeys(state.keys, state.keys))
     if failed := too_few(plan, "advertise", holders):
         return failed, ()
-    effects: list[Effect] = [Awaiting("share")]
+    effects: list[Effect] = [Awaiting("share", tuple(sorted(holders)))]
     for client, near in holders.items():
         keys = [state.keys[i] for i in near]
         shown = (tuple(k.mask_public for k in keys), tuple(k.seal_public for k in keys), tuple(k.signature for k in keys))
@@ -68,7 +68,7 @@ def relay(state: Sharing) -> tuple[Accepting | Failed, tuple[Effect, ...]]:
     if failed := too_few(plan, "share", core):
         return failed, ()
     places = {dealer: {holder: at for at, holder in enumerate(state.holders[dealer])} for dealer in core}
-    effects: list[Effect] = [Awaiting("accept")]
+    effects: list[Effect] = [Awaiting("accept", tuple(sorted(core)))]
     for client, dealers in core.items():
         dealings = tuple(state.shares[dealer].dealing for dealer in dealers)
         sealed = tuple(state.shares[dealer].sealed[places[dealer][client]] for dealer in dealers)
@@ -94,7 +94,7 @@ def settle(state: Accepting) -> tuple[Summing | Failed, tuple[Effect, ...]]:
     holders = {client: tuple(i for i in near if client in accepted[i]) for client, near in core.items()}
     masks = Masks({i: state.keys[i] for i in core}, {i: state.dealt[i] for i in core}, holders)
     sends = (to_client(plan, client, MaskWith(near)) for client, near in core.items())
-    return Summing(plan, masks, plan.terms.zeros()), (Awaiting("mask"), *sends)
+    return Summing(plan, masks, plan.terms.zeros()), (Awaiting("mask", tuple(sorted(core))), *sends)
 
 
 def _core(plan: Plan, vouching: Mapping[int, Collection[int]]) -> dict[int, tuple[int, ...]]:

@@ -172,7 +172,7 @@ def _name(state: Gathering) -> tuple[Any, tuple[Effect, ...]]:
     if len(there) < session.threshold:
         return Failed("advertise", len(there), session.threshold), ()
     request = _request(state.room, there[0], state.heard, state.heard)
-    return Sealing(state.room, state.heard, (there[0],)), (request, Awaiting("seal"))
+    return Sealing(state.room, state.heard, (there[0],)), (request, Awaiting("seal", tuple(sorted(state.heard))))
 
 
 def _count(state: Sealing, client: int, tag: SeedTag) -> tuple[Any, tuple[Effect, ...]]:
@@ -209,7 +209,10 @@ def _next(state: Sealing) -> tuple[Any, tuple[Effect, ...]]:
         return Failed("seal", have, session.threshold), ()
     sealer = min(holders if rescued else others)
     request = _request(state.room, sealer, heard, heard.keys() - (most if rescued else {sealer}))
-    return replace(state, asked=(*state.asked, sealer)), (request, Awaiting("seal"))
+    return replace(state, asked=(*state.asked, sealer)), (
+        request,
+        Awaiting("seal", tuple(sorted(heard.keys() - state.tags.keys()))),
+    )
 
 
 def _open(state: Sealing, supporters: frozenset[int]) -> tuple[Open, tuple[Effect, ...]]:
@@ -240,4 +243,7 @@ def _ask(state: Open, newcomers: Iterable[int]) -> tuple[Open, tuple[Effect, ...
         of[min(helpers)].append(newcomer)
         asked[newcomer] = (*before, min(helpers))
     requests = tuple(_request(state.room, helper, waiting, of[helper]) for helper in sorted(of))
-    return replace(state, waiting=waiting, asked=asked), (*requests, *([Awaiting("welcome")] if requests else []))
+    return replace(state, waiting=waiting, asked=asked), (
+        *requests,
+        *([Awaiting("welcome", tuple(sorted(of)))] if requests else []),
+    )

@@ -220,7 +220,7 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
         case Collecting(), Deadline():
             held = Send(Envelope(state.session.digest, SERVER, SECOND_SERVER, Held(tuple(sorted(state.received)))))
             agreeing = Agreeing(state.session, state.terms, state.received, state.withheld, blindings=state.blindings)
-            return replace(agreeing, slots=state.slots is not None), (Awaiting("agree"), held)
+            return replace(agreeing, slots=state.slots is not None), (Awaiting("agree", (SECOND_SERVER,)), held)
         case Agreeing(agreed=None), Received(Envelope(message=Agreed() | SlotsAgreed() as agreed, sender=sender)):
             if sender != SECOND_SERVER or not set(agreed.clients) <= set(state.received):
                 raise ProtocolError("survivors that are not the second server's, or whose shares are not here", sender)

@@ -88,7 +88,7 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             return NotOpened(state.opening, "receiver", 0, 1), ()
         case Inviting(key=key), Deadline():
             sends = (_send(state.opening, client, key) for client in state.opening.session.roster)
-            return Collecting(state.opening, state.enrolled), (Awaiting("senders"), *sends)
+            return Collecting(state.opening, state.enrolled), (Awaiting("senders", state.opening.session.roster), *sends)
         case Collecting(), Received(Envelope(message=SenderKey() as key, sender=client)):
             if client not in state.opening.session.roster or client in state.keys:
                 raise ProtocolError("a sender's key from a stranger, or a second one", client)
