@@ -8,7 +8,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from .. import figures
+from . import figures
 from .figures import NARROW, WIDE, Chart, Line
 from .matrices import VALUES_SHOWN
 from .run_data import Run, client_ids, final_clusters, number, sorted_ids

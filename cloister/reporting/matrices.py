@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import figures
+from . import figures
 from .run_data import Row, Run, client_ids, final_clusters, number, sorted_ids
 
 VALUES_SHOWN = 60

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from .. import figures
 from ..protocol.view.disclosure import PARTIES
+from . import figures
 from .figures import NARROW, WIDE, Band, Chart, Line
 from .run_data import (
     Row,

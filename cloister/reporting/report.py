@@ -12,7 +12,7 @@ from typing import Any
 import jinja2
 import numpy as np
 
-from .. import figures
+from . import figures
 from .account_words import account_meters, account_notes
 from .distances import distances_panel
 from .figures import byte_words
