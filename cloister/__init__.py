@@ -13,7 +13,9 @@ _WHERE = {"Scenario": ".fl.runs.scenario", "run": ".fl.runs.experiment"}
 """Imported when they are first asked for: a client that does not train needs neither torch nor what else they bring."""
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_WHERE[name], __name__), name)
+if not TYPE_CHECKING:  # a type checker sees the names above, and no others
+
+    def __getattr__(name: str) -> Any:
+        if name not in _WHERE:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(_WHERE[name], __name__), name)
