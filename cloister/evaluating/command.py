@@ -1,4 +1,4 @@
-"""The commands `evaluate` and `breakdown`: what they take and what they say of themselves. What they do is in evaluate_play.py,
+"""The commands `evaluate` and `breakdown`: what they take and what they say of themselves. What they do is in play.py,
 which brings all that training needs, and is imported when it is asked for."""
 
 from pathlib import Path
