@@ -1,1 +1,1 @@
-"""What every protocol is made of: sessions and errors."""
+"""What every protocol is made of: sessions, errors, and what a link carries."""

@@ -40,9 +40,9 @@ from .roles import (
 )
 
 Computers = Callable[[Sequence[Any]], Iterator[tuple[int, Any]]]
-"""The clients' own computers: a `Workers` of view.py."""
+"""The clients' own computers: a `Workers` of view/work.py."""
 Judging = Callable[[Any], int | None]
-"""The clients' own opinions: a `Judgement` of view.py."""
+"""The clients' own opinions: a `Judgement` of view/work.py."""
 MOST_OVER = 4096
 """Of so many sessions that are over it is known that they were: what arrives for them is old, not from nowhere."""
 

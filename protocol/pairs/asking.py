@@ -7,8 +7,8 @@ from ..parts.models import Models
 from ..parts.run import Run, nothing
 from ..privacy.ledger import Ledger, Unit
 from ..view.answers import Assignment, Functionality, Remembered, Snapshot, Traffic, Updates, Vector
+from .comparison import Pairs
 from .question import PairAnswers, PairQuestion
-from .view import Pairs
 
 
 class AskingPairs:

@@ -1,4 +1,4 @@
-"""What clients do that upload their updates."""
+"""Clients that upload their updates: their roles, and how they treat their work."""
 
 from ..drivers.roles import Party
 from ..view.answers import Vector

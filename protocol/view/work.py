@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from ...crypto.projection import TwoStage
-from .answers import (
-    Vector,
-    Work,
-)
-
-if TYPE_CHECKING:
-    pass
+from .answers import Vector, Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +15,7 @@ class LocalWork:
     """What a client computed: a float32 vector, shape (d,), from `samples` examples.
 
     For K slots the vector has shape (K, d), and shares are its K weights, whole numbers: 0 where the client did not choose, so
-    all but one are 0 for a hard choice. Soft ones are rounded by the client (`slots.integer_shares`).
+    all but one are 0 for a hard choice. Soft ones are rounded by the client (`masked.slots.integer_shares`).
     """
 
     vector: Vector = field(repr=False)

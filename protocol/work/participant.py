@@ -1,7 +1,8 @@
-"""One client of a run: its role in the upload protocol, its own computer, and what it holds. It is reached by events alone.
+"""One client of a run: its role in the upload protocol, its own computer, and what it holds.
 
 What a client works on is what came to it: the models in its own task, opened from the bytes that it received. Clients of one
-process that received equal bytes open them once, and have nothing else in common.
+process that received equal bytes open them once. A driver reaches it by events; what parts of a view still do for clients in a
+simulation, and a network could not, is listed in drivers/__init__.py.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Pairs in one process: what a view asks of them, and what both sides must not forget. Spec: specs/pairs.md.
+"""The pairs of a run: how a question about them is played, and what both sides must not forget. Spec: specs/pairs.md.
 
 Clients: `clients`. Sessions are played by `by_pair` or `once`, one after another, as the server's decision takes them, so that
 models and clouds of one pair at a time are in memory.
