@@ -1,7 +1,7 @@
 """Every message of the protocols here, for whoever looks at any frame: recorders, auditors, tests.
 
-Kinds: work 1-3, 7, 10, 11, 14, 15; choosing 8, 9; seeding 4-6, 12, 13; masked sums 20-31, opened by one receiver 80-83; two servers
-40-59; encryption 60-69; pairs 90-96. Ours are below 1,000; what is written elsewhere takes kinds from there on.
+Kinds: work 1-3, 7, 10, 11, 14, 15; choosing 8, 9; seeding 4-6, 12, 13; masked sums 20-31, opened by one receiver 80-83; two
+servers 40-59; encryption 60-69; pairs 90-96. Ours are below 1,000; what is written elsewhere takes kinds from there on.
 """
 
 from types import MappingProxyType
