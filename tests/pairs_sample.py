@@ -75,7 +75,7 @@ class Small:
 
 
 def by_distance(eps=0.2, seen=None, distance=TAU):
-    """A judge that solves every direction exactly; `seen` collects them. eps: of 18 draws .08 at most are alike, .29 at least not."""
+    """A judge that solves every direction exactly; `seen` collects them. eps: in 18 draws those alike had .08, others .29."""
 
     def judge(directions):
         found = {}
