@@ -42,8 +42,7 @@ class Sums:
 
     def plan(self, roster=ALL, weights=None, round=0, **changes):
         self.count += 1
-        name = f"by {0:016x} {self.count:032x}" if changes.get("times_samples") else f"update/{self.count}"
-        session = Session(f"masked sum/{name}", RUN, round, "root", roster, FLOOR)
+        session = Session(f"masked sum/update/{self.count}", RUN, round, "root", roster, FLOOR)
         encoded = b"" if weights is None else encode_weights(roster, weights)
         what = terms(len(roster), **{"update": HELD, "weights": encoded} | changes)
         return Plan.of(session, what, self.play.charter)

@@ -20,7 +20,7 @@ from ..drivers.roles import Deadline, Effect, Event, Persist, Received, Worked
 from ..wire.codec import Envelope
 from .client_phases import Advertised, Checked, Idle, Masked, Secrets, Shared, Signed, Working, to_server
 from .client_shares import receive, settle, share
-from .joined import COUNTED, MOST_JOINED, is_name, join, kind_of, rounds_held
+from .joined import MOST_JOINED, is_name, join, kind_of, rounds_held
 from .messages import (
     MaskedInput,
     MaskKeys,
@@ -100,8 +100,6 @@ def _join(state: Idle, digest: bytes, proposal: Proposal) -> tuple[Advertised, t
         "a proposal of a sum of no update": update == NO_UPDATE and kind_of(session.protocol) not in state.policy.unheld,
         "a proposal about an update that this client does not hold": update != NO_UPDATE and update not in held,
         "a proposal about an update of another round": held.get(update, session.round) != session.round,
-        "a sum that counts samples, or does not, against its name": plan.terms.times_samples
-        != (kind_of(session.protocol) in COUNTED),
         "a roster with a client that is not enrolled": any(i not in plan.enrolled for i in session.roster),
     }
     for reason in (*(r for r, found in problems.items() if found), *state.policy.problems(session, plan.terms)):

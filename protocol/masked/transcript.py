@@ -21,7 +21,7 @@ from ..parts.leverage import Row, span
 from ..wire.codec import Envelope, decode, encode
 from ..wire.messages import HEAD_BYTES
 from .given import GivenUpdates
-from .joined import COUNTED, join, joined_before, kind_of, steps_before, update_of
+from .joined import join, joined_before, steps_before, update_of
 from .messages import MESSAGES, Proposal, Survivors
 from .terms import NO_UPDATE, Plan, decode_weights
 
@@ -165,8 +165,6 @@ def _proposed(charter: Charter, me: int, data: bytes, joined: Mapping[str, int])
         or not charter.enrolled.keys() >= set(plan.session.roster)
     ):
         raise ValueError("a sum of another run or of others")
-    if plan.terms.times_samples != (kind_of(name) in COUNTED):
-        raise ValueError("a sum that counts samples, or does not, against its name")
     if round < max([joined.get(name, 0), *(after - 1 for after in joined.values())]):
         raise ValueError("a sum of a round gone by, or a second one of its name")
     return plan, join(joined, name, round, 0)[0]
