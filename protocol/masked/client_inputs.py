@@ -35,6 +35,8 @@ class Inputs:
         protocol = plan.session.protocol
         if not _row(plan).get(self.me):
             return "a sum in which it does not count"
+        if bool(work.shares) != (protocol == COUNTING or protocol.startswith(SLOT_SUMS)):
+            return "a sum of another kind of work than this is"
         self.before = {digest: p for digest, p in self.before.items() if p.session.round == plan.session.round}
         if protocol.startswith(f"{WEIGHTS}/"):
             self.before[plan.session.digest] = plan
@@ -54,6 +56,8 @@ class Inputs:
         row, terms, numbers = _row(plan), plan.terms, self.numbers
         counted = numbers.max_samples if terms.times_samples else 0
         energy = terms.length == numbers.d + (2 if counted else 1) + LIMBS
+        if energy and min(row.values()) < 0:
+            return "a sum of squared norms with a weight below 0, which counts there as if it were above"
         inputs = InputTerms(terms.ring_bits, numbers.clip, len(row), max(map(abs, row.values())), counted, energy)
         expected = inputs.length(numbers.d), inputs.fixed.bits, numbers.clip
         if (terms.length, terms.bits, terms.clip) != expected:
@@ -82,6 +86,8 @@ class Inputs:
             row = _row(first)
             weight = abs(row[self.me]) / max(map(abs, row.values())) * work.samples / self.numbers.max_samples
             there = {i: row[i] for i in alive}
+            if _row(plan) != there:
+                return "a sum by other weights than those that were summed before it"
             if self._weighing(there, first).holds(weight, sums, len(plan.session.roster), plan.session.threshold):
                 return None
             return "its weight, times its samples, would be too much of the sum for the floor"

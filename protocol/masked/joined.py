@@ -14,6 +14,8 @@ from ..drivers.roles import Persist
 from .terms import PROTOCOL
 
 _PURPOSES = {"weights": b"weights", "slot": b"counts", "slots": b"sums"}
+COUNTED = frozenset({"weights", "by"})
+"""The kinds of sums that count samples: of weights, and by weights that were summed before. No others do."""
 MOST_JOINED = 4096
 """Sums of one client in one round."""
 _WORK = "(?:update|gradient)"

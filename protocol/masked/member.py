@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from ..core.errors import ProtocolError
 from ..core.session import SERVER
 from ..drivers.roles import Compute, Computed, Deadline, Effect, Event, Party, Perform, Received, Send, Worked
 from ..view.work import LocalWork
@@ -12,7 +13,7 @@ from ..wire.messages import MOST_REASON, Declined
 from ..work.participant import Participant
 from .client_inputs import Inputs
 from .client_phases import Idle
-from .joined import is_name, rounds_held
+from .joined import COUNTED, is_name, kind_of, rounds_held
 from .messages import Proposal
 from .terms import Ring
 from .weighing import WEIGHTS
@@ -53,6 +54,8 @@ class Member:
             case Computed(work=work):
                 return self._computed(work)
             case Received(Envelope(message=Proposal() as proposal, session=session)) if isinstance(self.state, Idle):
+                if against_its_name(proposal):
+                    raise ProtocolError("a sum that counts samples, or does not, against its name", SERVER)
                 name = self._name(session, proposal.protocol, proposal.update)
                 model = self._client.taken[name].model if name in self._client.taken else b""
                 self.state = replace(self.state, model=model, updates=self._held())
@@ -109,3 +112,8 @@ class Member:
     def _declined(self, reason: str) -> tuple[Effect, ...]:
         word = Send(Envelope(self.state.plan.session.digest, self.id, SERVER, Declined(reason[:MOST_REASON])))
         return (*self.masker.handle(Deadline()), word)
+
+
+def against_its_name(proposal: Proposal) -> bool:
+    """Whether a sum counts samples under a name of sums that do not, which nobody weighs before, or the other way about."""
+    return bool(proposal.times_samples) != (kind_of(proposal.protocol) in COUNTED)
