@@ -22,6 +22,8 @@ from cloister.protocol import Masked
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.core.link import Frame
 from cloister.protocol.masked.gaussian_solver import Target, solve
+from cloister.protocol.masked.input import InputTerms
+from cloister.protocol.masked.masking import MaskedSessions, Masking, Shape
 from cloister.protocol.masked.noise import Noise
 from cloister.protocol.masked.view import MaskedView
 from cloister.protocol.privacy.gaussian import gaussian_epsilon
@@ -30,6 +32,8 @@ from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
 from cloister.reporting.report import write_report
+
+from . import sides
 
 D = 90
 RUN = bytes(range(16))
@@ -246,6 +250,20 @@ def test_noise_that_cannot_be_is_refused_when_the_view_is_opened() -> None:
 
 
 # --- keeping --------------------------------------------------------------------------------------------------------------------
+
+
+def test_clients_give_nothing_to_a_sum_without_the_noise_that_was_agreed_on() -> None:
+    """A server that asks under a plain name what its noise would cover."""
+    view = open_view()
+    updates = view.train(0, root())["root"]
+    sessions = sides.part(view, MaskedSessions)
+    inputs = InputTerms(64, 4.0, len(MEMBERS), 1.0, 0, False)
+    d = len(view.harness.run.setup.initial)
+    size = (64, inputs.length(d), inputs.fixed.bits, 4.0, 1)
+    shape = Shape("plain", "masked sum/update/0", len(MEMBERS), size, dict.fromkeys(MEMBERS, 1.0))
+    assert sessions.mask({"plain": Masking(sessions.plan(updates, shape), updates)}) == {"plain": None}
+    told = [fault for fault in view.record.faults if fault.reason == "a sum without the noise that was agreed on"]
+    assert {fault.blame for fault in told} == set(MEMBERS)
 
 
 def test_a_restored_view_goes_on_with_the_budget_that_is_left() -> None:

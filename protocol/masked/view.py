@@ -60,7 +60,7 @@ class MaskedView:
 
         models = Models(run, "server")
         held = Held(run, models)
-        numbers = Numbers(d, how.ring_bits, how.clip, how.max_samples, how.rules)
+        numbers = Numbers(d, how.ring_bits, how.clip, how.max_samples, how.rules, noisy is not None)
         sessions = MaskedSessions(run, models, held, numbers, how.dropped)
         masked = MaskedSums(run, models, held, sessions, numbers, noisy)
         sums = HeldSums(run, held, masked.answer, noisy is None, masked.check)

@@ -20,13 +20,14 @@ from .leverage import MOST_ROWS
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Of masked sums. d: coordinates of an update. The others as in `Masked`."""
+    """Of masked sums. d: coordinates of an update. noisy: whether nothing is summed without noise. The others as in `Masked`."""
 
     d: int
     ring_bits: int
     clip: float
     max_samples: int
     rules: Rules
+    noisy: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Charter:
     def encoded(self) -> bytes:
         """Deterministic CBOR: numbers in the order below, floats as 8 bytes, clients ascending, each with its identity."""
         n = self.numbers
-        of_sums = [n.d, n.ring_bits, struct.pack(">d", n.clip), n.max_samples, n.rules.floor, n.rules.corrupt]
+        of_sums = [n.d, n.ring_bits, struct.pack(">d", n.clip), n.max_samples, n.rules.floor, n.rules.corrupt, int(n.noisy)]
         limits = [None if self.dropped is None else struct.pack(">d", self.dropped), self.span, self.sums]
         who = [item for client in sorted(self.enrolled) for item in (client, self.enrolled[client])]
         return cbor2.dumps([self.run, self.initial, *of_sums, *limits, who], canonical=True)
