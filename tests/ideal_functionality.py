@@ -353,7 +353,7 @@ class Drive:
             answered = self.view.sums(asked.updates, weights)
         except Refused as error:
             excused = self.case.may_refuse(asked, weights) or (asked.personal and any(w.times_samples for w in weights.values()))
-            excused |= self._countless(weights)
+            excused |= self._countless(weights) or self._would_show(asked, weights)
             if not (refused or excused or self._silent(asked.updates.clients, faults)):
                 raise NotIdeal(f"{error}: nothing demands this, with {asked.rows} published and {dict(weights)} asked") from None
             if len(self.view.record.log) != logged:
@@ -373,6 +373,12 @@ class Drive:
         if self.case.shows(asked.rows, counting) or (refused and self.case.exact):
             raise NotIdeal(f"sums {set(answered)} were published, which with {asked.rows} show fewer than {least} clients")
         return {name: answer for name, answer in answered.items() if isinstance(answer, Sum)}
+
+    def _would_show(self, asked: Asked, weights: Mapping[str, Weights]) -> bool:
+        """Whether these sums show too much with those that were published, which need not be all that the reference answered."""
+        rows = [self._counting(w, asked.updates.clients) for w in weights.values()]
+        counted = any(w.times_samples for w in (*asked.weights, *weights.values()))
+        return self.case.shows([*asked.rows, *(row for row in rows if self.case.rules.fit(row))], counted)
 
     def _weighed(self, asked: Asked) -> bool:
         """Whether a sum that counts samples was asked for which the weights in public allow. Who lacks the counts takes its
