@@ -1,5 +1,6 @@
 """What each side of a view holds, for tests that look: the server's parts, and the clients."""
 
+import hashlib
 from typing import Any
 
 from cloister.protocol.encrypted.holders import Holders
@@ -18,6 +19,7 @@ from cloister.protocol.parts.sketches import Sketches
 from cloister.protocol.two_servers.sharing import Sharing
 from cloister.protocol.two_servers.similarities import SharedSimilarities
 from cloister.protocol.uploaded.uploading import Uploads
+from cloister.protocol.work.owned import Kept
 
 SERVERS = {
     Models: ("held", "means", "started"),
@@ -36,6 +38,54 @@ SERVERS = {
 """What the server holds of each part."""
 
 
+def put_model(view: Any, name: str, vector: Any) -> None:
+    """A public model of this name, at its owner."""
+    of = models(view)
+    if of.owner == "server":
+        of.held[name] = vector
+        return
+    for party in clients(view).parties.values():
+        party.owned.hold(name, vector)
+    of.handles.known[name] = set(clients(view).parties)
+
+
+def public_models(view: Any) -> list[str]:
+    """Their names."""
+    of = models(view)
+    return list(of.held if of.owner == "server" else of.handles.known)
+
+
+def client_models(view: Any) -> list[Any]:
+    """The models that clients hold."""
+    return [model.vector for party in clients(view).parties.values() for model in party.owned.models.values()]
+
+
+def client_means(view: Any) -> list[Any]:
+    """The means that clients hold."""
+    return [mean.vector for party in clients(view).parties.values() for mean in party.owned.means.values()]
+
+
+def mean_of(view: Any, name: str) -> Any:
+    """The mean that was published under this name, at whoever was sent it."""
+    of = models(view)
+    if name in of.means:
+        return of.means[name]
+    lesson = of.handles.means[name]
+    return clients(view).parties[min(lesson.clients)].owned.means[lesson.key].vector
+
+
+def change_mean(view: Any, name: str, vector: Any) -> None:
+    """Put another vector in its place, wherever it is."""
+    of = models(view)
+    if name in of.means:
+        of.means[name] = vector
+        return
+    lesson = of.handles.means[name]
+    for client in lesson.clients:
+        means = clients(view).parties[client].owned.means
+        means[lesson.key] = Kept(vector, hashlib.sha256(vector.tobytes()).digest())
+
+
 def part(view: Any, kind: type[Any]) -> Any:
     """The view's part of this kind."""
     return view.harness.part(kind)
@@ -50,7 +100,8 @@ def server(view: Any) -> list[Any]:
         except LookupError:
             continue
         found += [getattr(of, name) for name in names]
-    return [*found, gate(view).told]
+    handles = models(view).handles
+    return [*found, handles.known, handles.owners, handles.means, gate(view).told]
 
 
 def clients(view: Any) -> Clients:

@@ -107,7 +107,7 @@ def test_where_clients_own_the_models_names_come_alone_and_must_be_known():
     refused(client_step, owner, received(OFFER), "where clients own them")
     state, _ = client_step(owner, changed(vectors=()))
     assert isinstance(state, Judging)
-    refused(client_step, owner, changed(names=("a", "stranger"), vectors=()), "do not hold")
+    refused(client_step, owner, changed(names=("a", "stranger"), vectors=()), "not held here")
 
 
 def test_a_judgement_outside_of_the_offer_is_our_mistake():

@@ -247,8 +247,8 @@ def test_memory_compares_rounds_under_one_key_and_goes_on_in_a_restored_view():
     assert np.abs(found - cosines).max() <= 1e-3  # a rounding apart, at most
     assert np.allclose(same, model, atol=1e-6)
     assert again.record.traffic.messages == view.record.traffic.messages
-    kept = view.remember(view.train(2, root(model=next(iter(sides.models(view).public))))["root"], (1,))
-    updates = view.train(3, root(model=next(iter(sides.models(view).public))))["root"]
+    kept = view.remember(view.train(2, root(model=sides.public_models(view)[0]))["root"], (1,))
+    updates = view.train(3, root(model=sides.public_models(view)[0]))["root"]
     view.cosines(updates, kept)
     sides.part(view, EncryptedSimilarities).kept.clear()
     with pytest.raises(Refused, match="are gone"):
@@ -290,8 +290,8 @@ def test_the_server_holds_no_update_no_model_no_seed_and_no_secret_key():
         return [frame]
 
     view, _, model = two_rounds(open_view(tap=tap))
-    view.gram(view.train(2, root(model=next(iter(sides.models(view).public))))["root"], origin=True)
-    secret = [*(update_of(i, r) for i in MEMBERS for r in (0, 1)), model, *sides.clients(view).means.values()]
+    view.gram(view.train(2, root(model=sides.public_models(view)[0]))["root"], origin=True)
+    secret = [*(update_of(i, r) for i in MEMBERS for r in (0, 1)), model, *sides.client_means(view)]
     assert any(correlated(a, c) for a in arrays_in(sides.clients(view)) for c in secret), "the search would find one"
     assert not any(correlated(a, c) for a in arrays_in(sides.server(view)) for c in secret)
     assert not sides.models(view).held

@@ -14,7 +14,6 @@ import pytest
 from cloister.crypto.orthonormal import HadamardRotation, Permutation, SignedPermutation
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.errors import Fault, ProtocolError, Refused
-from cloister.protocol.encrypted.holders import Holders
 from cloister.protocol.encrypted.keys import TRIES
 from cloister.protocol.masked.graph import solve
 from cloister.protocol.masked.masking import MaskedSessions
@@ -508,10 +507,10 @@ def compares_in_secret(view, right, updates, remembered):
 def moves_the_other_way(view, right, model, mean, *step):
     if model.name == "init":
         return right(model, mean, *step)
-    means = sides.models(view).public_means
-    means[mean.name] = -means[mean.name]
+    given = sides.mean_of(view, mean.name)
+    sides.change_mean(view, mean.name, -given)
     moved = right(model, mean, *step)
-    means[mean.name] = -means[mean.name]
+    sides.change_mean(view, mean.name, given)
     return moved
 
 
@@ -552,8 +551,8 @@ def withheld(view, answer, weights, updates):
 
 def noisy(view, answer, weights, updates):
     if isinstance(answer, Sum):
-        means, noise = sides.models(view).public_means, np.random.default_rng(0)
-        means[answer.name] = means[answer.name] + np.float32(1e-4) * noise.standard_normal(len(means[answer.name]), np.float32)
+        mean, noise = sides.mean_of(view, answer.name), np.random.default_rng(0)
+        sides.change_mean(view, answer.name, mean + np.float32(1e-4) * noise.standard_normal(len(mean), np.float32))
     return answer
 
 
@@ -714,11 +713,12 @@ def test_a_view_over_two_servers_that_is_wrong_is_caught(breaking, reason, monke
 
 
 def opens_anothers_sum(view):
-    class Turned(dict):
-        def __getitem__(self, session):
-            return np.roll(super().__getitem__(session), -1)
+    for client in sides.clients(view).parties.values():
+        client.owned.learn = turned(client.owned.learn)
 
-    sides.part(view, Holders).openings.found = Turned()
+
+def turned(learn):
+    return lambda name, session, vector: learn(name, session, np.roll(np.frombuffer(vector, "<f4"), -1).tobytes())
 
 
 @breaks("sums")
@@ -761,10 +761,10 @@ def test_an_absolute_error_that_an_answer_states_is_allowed_and_no_more():
         def change(view, answer, weights, updates):
             if not isinstance(answer, Sum):
                 return answer
-            means = sides.models(view).public_means
-            means[answer.name] = np.float32(step) * np.rint(means[answer.name] / np.float32(step))
-            error = stated * 0.5 * step * np.sqrt(len(means[answer.name]))
-            norm = float(np.linalg.norm(means[answer.name]))
+            mean = np.float32(step) * np.rint(sides.mean_of(view, answer.name) / np.float32(step))
+            sides.change_mean(view, answer.name, mean)
+            error = stated * 0.5 * step * np.sqrt(len(mean))
+            norm = float(np.linalg.norm(mean))
             return replace(answer, norm=norm, error=error)
 
         return Case(Broken(on_sums(change)), draw=lambda rng: float(rng.integers(1, 4)))

@@ -133,8 +133,9 @@ def handed_to_another(view, answers, updates, weights):
     sums = [r for r, a in answers.items() if isinstance(a, Sum)][:2]
     if len(sums) == 2:
         a, b = sums
-        means = sides.clients(view).means
-        means[answers[a].name], means[answers[b].name] = means[answers[b].name], means[answers[a].name]
+        one, other = (sides.mean_of(view, answers[i].name) for i in (a, b))
+        sides.change_mean(view, answers[a].name, other)
+        sides.change_mean(view, answers[b].name, one)
     return answers
 
 

@@ -3,6 +3,7 @@
 The ideal functionality is computed here from the clear updates; `Plain` is held to it as well.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import chain, combinations
 
@@ -73,7 +74,7 @@ def subsets(clients):
 def opened(view, answer):
     """The published mean times its weight, as its owner reads it through the model that it moves."""
     zero = Model("zero")
-    sides.models(view).public[zero.name] = np.zeros_like(view.harness.observe(Model("init")))
+    sides.put_model(view, zero.name, np.zeros_like(view.harness.observe(Model("init"))))
     return view.harness.observe(view.advance(zero, answer)).astype(np.float64) * answer.weight
 
 
@@ -491,7 +492,7 @@ def two_rounds(protection, tap=None, seed=1, work=workers):
 
 def secret_vectors(view, model):
     """All that the server must not hold: models, clear updates, clear means, and the initial model moved by any of them."""
-    secret = [view.harness.observe(model), *sides.clients(view).models.values(), *sides.clients(view).means.values()]
+    secret = [view.harness.observe(model), *sides.client_models(view), *sides.client_means(view)]
     secret += [update_of(i, round) for i in MEMBERS for round in (0, 1)]
     return [v for v in secret if not np.array_equal(v, INITIAL)] + [INITIAL + v for v in secret]
 
@@ -729,5 +730,6 @@ def test_whatever_the_network_does_an_answer_is_right_or_refused(protection, fat
             answer = view.sums(updates, {"m": Weights(dict.fromkeys(MEMBERS, 1.0))})["m"]
             if isinstance(answer, BelowFloor):
                 assert len(updates.clients) < 2
-            else:
+                continue
+            with suppress(Refused):  # where all that clients said of the model was lost
                 check_sum(view, answer, dict.fromkeys(updates.clients, 1.0), round)

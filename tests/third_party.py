@@ -14,7 +14,7 @@ from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.roles import Deadline, Effect, Event, Party, Perform, Received, Send, Worked
 from cloister.protocol.parts.clients import Clients
 from cloister.protocol.parts.gate import Gate, Rules
-from cloister.protocol.parts.models import Models, unused
+from cloister.protocol.parts.models import Models
 from cloister.protocol.parts.record import Record
 from cloister.protocol.parts.run import Harness, Run, network_of, nothing
 from cloister.protocol.parts.tasks import give, session_of
@@ -152,7 +152,7 @@ class Collected:
                 answered[name] = run.record.unsummed(f"{name}@{updates.round}", tuple(row))
                 continue
             mean = sum(a * received[i][0] for i, a in row.items()) / sum(row.values())
-            label = unused(f"{name}@{updates.round}", self._models.means)
+            label = self._models.mean_name(f"{name}@{updates.round}")
             self._models.means[label] = np.asarray(mean, np.float32)
             run.record.disclose(updates.round, "clients", "sums", tuple(row), len(mean), "the mean update")
             answered[name] = Sum(label, "server", tuple(row), sum(row.values()), 1 / 127, float(np.linalg.norm(mean)))
@@ -190,7 +190,7 @@ class EightBitView:
         self.record = Record(network, rules, sees_updates=True)
         conduct = Conduct(unfit, lambda task, work: work.vector, lambda task: False, lambda task: None)
         roles = [Party(i, Idle(i, setup.run), client_step) for i in setup.clients]
-        run = Run(setup, network, Clients(roles, conduct), Gate(rules), self.record)
+        run = Run(setup, network, Clients(setup, roles, conduct), Gate(rules), self.record)
         models = Models(run, "server")
         collected = Collected(run, models)
         self.harness = Harness(run, models.observe, (models, collected))

@@ -21,7 +21,7 @@ from ...protocol.view.answers import Snapshot, Traffic
 from .codec import from_plain, to_plain
 
 KEPT = 2
-FORMAT = 2
+FORMAT = 3
 """Of checkpoints. A run goes on in the format that it was begun in."""
 
 
@@ -67,6 +67,8 @@ def write(folder: Path, checkpoint: Checkpoint) -> Path:
             "ledgers": list(snapshot.ledgers),
             "pairs": dict(snapshot.pairs),
             "own": dict(snapshot.own),
+            "known": to_plain(snapshot.known),
+            "holders": to_plain(snapshot.holders),
             "lines": dict(checkpoint.lines),
             "extra": dict(checkpoint.extra),
             "vectors": hashlib.sha256(packed).hexdigest(),
@@ -109,8 +111,8 @@ def read(path: Path) -> Checkpoint:
             raise ValueError("vectors.safetensors was changed")
         if found != FORMAT:
             raise OtherFormat(
-                f"checkpoint {path} is of format {found}, and this release goes on from format {FORMAT}, where clients draw other"
-                " secrets; finish the run with the release that began it, or run the scenario anew in another folder"
+                f"checkpoint {path} is of format {found}, and this release goes on from format {FORMAT}, where each client"
+                " has its own models; finish the run with the release that began it, or run the scenario anew in another folder"
             )
         vectors = load(packed)
         snapshot = Snapshot(
@@ -121,6 +123,8 @@ def read(path: Path) -> Checkpoint:
             plain.get("ledgers", ()),
             plain.get("pairs", {}),
             plain.get("own", {}),
+            from_plain(Mapping[str, tuple[int, ...]], plain["known"]),
+            from_plain(Mapping[str, Mapping[str, tuple[int, ...]]], plain["holders"]),
         )
         memory = {n.removeprefix("adversary "): v for n, v in vectors.items() if n.startswith("adversary ")}
         account = {n.removeprefix("account "): v for n, v in vectors.items() if n.startswith("account ")}

@@ -22,11 +22,11 @@ class Choosing:
     def __init__(self, run: Run, models: Models) -> None:
         self._run = run
         self._models = models
-        setup, own = run.setup, run.clients.models
-        holds = None if models.owner == "server" else (lambda name: name in own)
-        policy, d = roles.ChoosingPolicy(), len(setup.initial)
-        idle = {i: roles.Idle(i, setup.run, policy, d, holds) for i in setup.clients}
-        self.choosers = {i: Chooser(Party(i, s, roles.client_step), run.clients.parties[i]) for i, s in idle.items()}
+        setup, policy, served = run.setup, roles.ChoosingPolicy(), models.owner == "server"
+        self.choosers: dict[int, Chooser] = {}
+        for i, client in run.clients.parties.items():
+            idle = roles.Idle(i, setup.run, policy, len(setup.initial), None if served else client.owned.holds)
+            self.choosers[i] = Chooser(Party(i, idle, roles.client_step), client)
 
     def choose(self, round: int, models: Mapping[str, Model], clients: Sequence[int], /) -> Mapping[int, str]:
         """See `Choices`."""
@@ -36,7 +36,12 @@ class Choosing:
             raise Refused("clients have been given no way to judge models; open the view with Setup(judge=...)")
         labels, names = list(models), [model.name for model in models.values()]
         session = Session(roles.PROTOCOL, run.setup.run, round, roles.KIND, tuple(sorted(clients)), 1)
+        for model in models.values():
+            self._models.check(model)
         vectors = [to_bytes(held[name]) for name in names] if self._models.owner == "server" else []
+        if not vectors:
+            self._models.handles.begin(round)
+            self._models.handles.hand_out(dict.fromkeys(names, session.roster))
         server = Party(SERVER, roles.Asking(session, len(names)), roles.server_step)
 
         run.network.allow(sum(map(len, vectors)) + 300 * len(names) + HEAD_BYTES)

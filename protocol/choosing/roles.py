@@ -30,7 +30,7 @@ class ChoosingPolicy:
 class Idle:
     """A client between offers. next_round: the earliest round in which it still chooses; never twice in a round.
 
-    length: coordinates of a model. holds: whether the clients hold a model of this name; None where models come with the offer.
+    length: coordinates of a model. holds: whether it holds a model of this name; None where models come with the offer.
     """
 
     me: int
@@ -97,7 +97,7 @@ def _checked(state: Idle, envelope: Envelope, offer: Offer) -> Session:
         "an offer without its models": holds is None and not offer.vectors,
         "an offer of a model of another length": holds is None and any(len(v) != 4 * state.length for v in offer.vectors),
         "an offer of the server's models where clients own them": holds is not None and bool(offer.vectors),
-        "an offer of a model that clients do not hold": holds is not None and not all(map(holds, offer.names)),
+        "an offer of a model that is not held here": holds is not None and not all(map(holds, offer.names)),
     }
     for reason, found in problems.items():
         if found:

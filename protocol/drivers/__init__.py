@@ -1,10 +1,9 @@
 """Roles, and what drives them: how parties are carried forward by events.
 
 What a simulation still does for clients outside of events, where a driver over a network will need words or a client's own code:
-- models and means that clients own are one store for all of them, moved without messages (parts/clients.py, parts/models.py);
 - noise and receiver-opened sums are put in by closures (masked/member.py `instead`); ledgers of noisy sums are kept beside the
   server's (masked/noise.py); the layout of encrypted slots is agreed on by a call (encrypted/holders.py `agree`);
-- a transform is drawn, and a mean inverted, once for all (uploaded/uploading.py);
+- a transform is drawn once for all (uploaded/uploading.py), and equal models and means are made and held once (work/owned.py);
 - that a round or a promise is over, clients are told by a call (parts/held.py, parts/held_sums.py, masked/masking.py);
 - the clients of pairs share one object for their computers (pairs/clients.py);
 - one snapshot holds both sides (parts/run.py `Harness`).

@@ -39,7 +39,7 @@ def open_sum(state: Idle, digest: bytes, total: EncryptedSum) -> tuple[Idle, tup
         found = opened(values, weighting, total.alive)
     except ValueError as error:
         raise ProtocolError(f"an encrypted sum that cannot be used: {error}", SERVER) from None
-    learned = Learned(session.cluster, digest, found.mean.astype("<f4", copy=False).tobytes())
+    learned = Learned(digest.hex(), digest, found.mean.astype("<f4", copy=False).tobytes())
     return idle, (spent, learned, _told(state, digest, [found.weight]))
 
 
@@ -89,9 +89,9 @@ def open_slots(state: Idle, digest: bytes, sums: OpenSlots) -> tuple[Idle, tuple
         weights, means = slots.means(key, sums.ciphertexts, {k: counted.counts[k] for k in sums.slots})
     except ValueError as error:
         raise ProtocolError(f"encrypted sums of slots that cannot be used: {error}", SERVER) from None
-    learned = Learned(session.cluster, digest, means.astype("<f4").tobytes())
+    learned = [Learned(f"{digest.hex()}/{k}", digest, means[k].astype("<f4").tobytes()) for k in sums.slots]
     left = {other: found for other, found in state.counted.items() if other != digest}
-    return replace(idle, counted=left), (spent, learned, _told(state, digest, weights))
+    return replace(idle, counted=left), (spent, *learned, _told(state, digest, weights))
 
 
 def open_scores(state: Idle, digest: bytes, request: ScoreRequest) -> tuple[Idle, tuple[Effect, ...]]:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ..core.session import SERVER
-from ..drivers.roles import Compute, Computed, Deadline, Effect, Event, Party, Perform, Received, Send, Worked
+from ..drivers.roles import Compute, Computed, Deadline, Effect, Event, Learned, Party, Perform, Received, Send, Worked
 from ..view.work import LocalWork
 from ..wire.codec import Envelope
 from ..wire.messages import MOST_REASON, Declined
@@ -48,8 +48,10 @@ class KeyHolder:
         for effect in self.role.handle(event):
             if isinstance(effect, Perform) and isinstance(event, Received):
                 found += self._begun(event.envelope.session, event.envelope.message)
-            else:
-                found.append(effect)
+                continue
+            if isinstance(effect, Learned):
+                self._client.owned.learn(effect.name, effect.session, effect.vector)
+            found.append(effect)
         return tuple(found)
 
     def _begun(self, session: bytes, asked: Request) -> tuple[Effect, ...]:

@@ -9,10 +9,9 @@ from ..core.session import SERVER
 from ..drivers.in_process import no_work
 from ..drivers.roles import Effect, Learned, Party
 from ..parts.run import Ids, Run
-from ..view.answers import Remembered, Snapshot, Vector
+from ..view.answers import Remembered, Snapshot
 from ..wire.messages import HEAD_BYTES
 from ..work.sketch_keys import SketchSecret
-from ..work.uploads import from_bytes
 from . import keys as encrypted_keys
 from .client import client_step
 from .client_phases import Idle, Policy
@@ -26,15 +25,14 @@ WITH_A_CLIENT = "every update in full: any one client holds the key that all upd
 
 
 class Openings:
-    """What clients opened: means by session digest, the same at each."""
+    """Of whoever plays a run: the sessions whose sums a client opened, which the server may not have heard of."""
 
     def __init__(self) -> None:
-        self.found: dict[bytes, Vector] = {}
+        self.found: set[bytes] = set()
 
     def learn(self, client: int, effect: Learned) -> None:
         """A client opened a sum."""
-        if effect.session not in self.found:
-            self.found[effect.session] = from_bytes(effect.vector)
+        self.found.add(effect.session)
 
 
 class Holders:
@@ -53,8 +51,8 @@ class Holders:
         run.network.allow(-(-(d + 2) // SUMS.slots) * (SUMS.ciphertext_bytes + 4) + SEALED_BYTES + HEAD_BYTES)
 
     @property
-    def opened(self) -> dict[bytes, Vector]:
-        """Means that clients opened, by session digest."""
+    def opened(self) -> set[bytes]:
+        """Sessions whose sums a client opened, by digest."""
         return self.openings.found
 
     def play(self, parties: Mapping[bytes, Party], opening: Iterable[Effect]) -> None:

@@ -8,9 +8,9 @@ from ..core.errors import Refused
 from ..core.session import SERVER, Session
 from ..drivers.roles import Party
 from ..parts.held import Held
-from ..parts.models import unused
+from ..parts.models import Models
 from ..parts.run import Ids, Run
-from ..view.answers import Assignment, BelowFloor, Functionality, Sum, Updates, Vector
+from ..view.answers import Assignment, BelowFloor, Functionality, Sum, Updates
 from ..wire.messages import HEAD_BYTES
 from ..work.slot_work import check
 from . import slot_server
@@ -27,8 +27,9 @@ OF_SUMS = "the mean and the weight of every open slot; they hold the key to ever
 class EncryptedSlotSums:
     """Answers sums into slots."""
 
-    def __init__(self, run: Run, held: Held, holders: Holders) -> None:
+    def __init__(self, run: Run, models: Models, held: Held, holders: Holders) -> None:
         self._run = run
+        self._models = models
         self._held = held
         self._holders = holders
 
@@ -47,7 +48,7 @@ class EncryptedSlotSums:
         self._holders.agree(how)
         updates = self._held.hear(round, {name: work}, "slots", most=most)[name]
         try:
-            ended, means = self._summed(how, updates, members)
+            ended, session = self._summed(how, updates, members)
         except Refused as error:
             run.record.fault(SERVER, f"slots of {name}@{round}: {error}")
             return tuple(run.record.unsummed(label, ()) for label in labels)
@@ -56,15 +57,14 @@ class EncryptedSlotSums:
             if k not in ended.weights:
                 answered.append(run.record.unsummed(slot, ()))
                 continue
-            mean_name = unused(slot, run.clients.means)
-            run.clients.means[mean_name] = means[k]
+            mean_name = self._models.taught(slot, members, f"{session.hex()}/{k}")
             weight = ended.weights[k]
             error_bound = how.error(len(ended.clients), weight)  # whose inputs are in it, zeros too
             answered.append(Sum(mean_name, "clients", ended.clients, weight, 2.0**-24, None, error_bound))
         return answered
 
-    def _summed(self, how: EncryptedSlots, updates: Updates, members: Ids) -> tuple[slot_server.SlotsSummed, Vector]:
-        """The session, and the means that members hold after it, float32 (K, d). Raises Refused where there are none."""
+    def _summed(self, how: EncryptedSlots, updates: Updates, members: Ids) -> tuple[slot_server.SlotsSummed, bytes]:
+        """How the session ended, and its digest. Raises Refused where there are none."""
         run = self._run
         label, roster = updates.name.replace("/slots", " slots"), updates.clients
         if len(roster) < how.floor:
@@ -79,7 +79,7 @@ class EncryptedSlotSums:
 
         server = Party(SERVER, slot_server.Adding(plan), slot_server.server_step)
         self._holders.play({session.digest: server}, slot_server.invite(plan))
-        held = self._holders.opened.pop(session.digest, None)
+        held = session.digest in self._holders.opened
         self._disclose_slots(how, updates, plan, server.state, held)
         ended = server.state
         if not isinstance(ended, slot_server.SlotsSummed):
@@ -88,13 +88,11 @@ class EncryptedSlotSums:
             run.record.fault(i, "other counts or weights of slots than most members found")
         if not ended.opened:
             raise Refused(f"no slot was chosen by {how.floor} clients: {list(ended.counts)}")
-        if held is None or not ended.weights:
+        if not held or not ended.weights:
             raise Refused(f"the open slots of {label} were not opened")
-        return ended, held.reshape(-1, how.d)
+        return ended, session.digest
 
-    def _disclose_slots(
-        self, how: EncryptedSlots, updates: Updates, plan: slot_server.SlotPlan, ended: Any, held: Vector | None
-    ) -> None:
+    def _disclose_slots(self, how: EncryptedSlots, updates: Updates, plan: slot_server.SlotPlan, ended: Any, held: bool) -> None:
         """Enter what was learned, also where the session has no end."""
         counted = {i for i, party in self._holders.parties.items() if ("EncryptedSum", plan.session.digest) in party.state.spent}
         about: Ids = ended.clients if isinstance(ended, slot_server.SlotsSummed) else updates.clients
@@ -104,7 +102,7 @@ class EncryptedSlotSums:
         if not isinstance(ended, slot_server.SlotsSummed):
             return
         self._run.record.disclose(updates.round, "server", "slots", about, how.count, OF_COUNTS)
-        if held is not None:  # though the server may not have heard of it
+        if held:  # though the server may not have heard of it
             self._run.record.disclose(updates.round, "clients", "slots", about, len(ended.opened) * (how.d + 1), OF_SUMS)
         if ended.weights:
             self._run.record.disclose(

@@ -8,7 +8,7 @@ from ..drivers.roles import Party
 from ..parts.held import Held
 from ..parts.held_sums import Question
 from ..parts.leverage import Row
-from ..parts.models import unused
+from ..parts.models import Models
 from ..parts.personal import PersonalQuestion
 from ..parts.run import Run, nothing
 from ..view.answers import Owner, Remembered, Snapshot, Sum, Updates
@@ -25,9 +25,10 @@ OF_ONE = "its own weighted mean of these updates; others' too, if it kept what i
 class EncryptedSums:
     """Answers questions for sums of what clients hold. shown: rows of the sums that members were sent, by the updates' handle."""
 
-    def __init__(self, run: Run, held: Held, holders: Holders) -> None:
+    def __init__(self, run: Run, models: Models, held: Held, holders: Holders) -> None:
         self.shown: dict[str, list[Row]] = {}
         self._run = run
+        self._models = models
         self._held = held
         self._holders = holders
 
@@ -103,8 +104,7 @@ class EncryptedSums:
             words = "the sum of the weights times sample counts, rounded"
             run.record.disclose(round, "server", "total weight", about, 1, words)
         run.record.disclose(round, "clients", told[0], about, d + 1, told[1], question.alone)
-        name = unused(question.label, run.clients.means)
-        run.clients.means[name] = opened[digest]
+        name = self._models.taught(question.label, plan.members, digest.hex())
         unit, of = plan.weighting.unit, [plan.weighting.of[i] for i in about]
         most = sum(map(abs, of)) * MOST_SAMPLES if question.times_samples else sum(map(abs, of))
         weights = abs(ended.weight) if min(of) > 0 or max(of) < 0 else most

@@ -14,6 +14,7 @@ from ..seeding.messages import MESSAGES as SEEDING
 from ..view.protection import Setup
 from ..view.work import LocalWork
 from ..wire.messages import Task
+from ..work.owned import lending_of
 from ..work.participant import Unfit
 from ..work.sketch_keys import SketchSecret, SketchTerms
 from ..work.slot_work import misfit
@@ -38,7 +39,9 @@ class EncryptedView:
         secret = SketchSecret(seed, SketchTerms(how.keys, setup.run, d, min(how.k, max(d // 2, 1))))
         network = network_of(setup, ENCRYPTED, SEEDING, CHOOSING, before=agreed.network)
         record = Record(network, how.rules, with_a_client=WITH_A_CLIENT)
-        keeping = keeping_clients(setup, unfit_of(d), lambda task: (lambda: secret(b"")) if how.keys == "run" else None, None)
+        keeping = keeping_clients(
+            setup, unfit_of(d), lambda task: (lambda: secret(b"")) if how.keys == "run" else None, None, lending_of(seed, setup)
+        )
         openings = Openings()
         run = Run(setup, network, keeping, Gate(how.rules), record, learn=openings.learn)
 
@@ -46,7 +49,7 @@ class EncryptedView:
         holders = Holders(run, policy, seed, secret, openings)
         models = Models(run, "clients")
         held = Held(run, models)
-        encrypted = EncryptedSums(run, held, holders)
+        encrypted = EncryptedSums(run, models, held, holders)
         sums = HeldSums(run, held, encrypted.answer, False, encrypted.check)
         similar = EncryptedSimilarities(run, held, holders, secret)
         personal = Personal(run, models, held.survivors, encrypted.personal)
@@ -59,7 +62,7 @@ class EncryptedView:
         self.train, self.train_alone = held.train, models.train_alone
         self.tells_energy, self.sums, self.train_and_sum = sums.tells_energy, sums.sums, sums.train_and_sum
         self.personal_sums, self.own_models = personal.personal_sums, personal.own_models
-        self.slots = EncryptedSlotSums(run, held, holders).slots
+        self.slots = EncryptedSlotSums(run, models, held, holders).slots
         self.gram, self.cosines, self.recall = similar.gram, similar.cosines, similar.recall
         self.remember, self.keep, self.edge = similar.remember, similar.keep, similar.edge
         self.choose = choosing.choose

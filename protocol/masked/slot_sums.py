@@ -10,7 +10,7 @@ from ..core.errors import Refused
 from ..core.session import SERVER
 from ..parts.charter import Numbers
 from ..parts.held import Held
-from ..parts.models import Models, unused
+from ..parts.models import Models
 from ..parts.run import Run
 from ..view.answers import Assignment, BelowFloor, Functionality, Sum, Updates
 from ..work.slot_work import check
@@ -94,7 +94,7 @@ class MaskedSlots:
         record = self._run.record
         record.disclose(updates.round, "server", "slots", summed.clients, d + 1, words)
         record.disclose(updates.round, "clients", "slots", summed.clients, d, "the mean update of a slot")
-        name = unused(label, self._models.means)
+        name = self._models.mean_name(label)
         self._models.means[name] = mean.mean
         norm = float(np.linalg.norm(mean.mean.astype(np.float64)))
         error = math.sqrt(d) * grid.error(Nearest())

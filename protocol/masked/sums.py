@@ -10,7 +10,7 @@ from ..parts.charter import Numbers
 from ..parts.held import Held
 from ..parts.held_sums import Question
 from ..parts.leverage import Row
-from ..parts.models import Models, unused
+from ..parts.models import Models
 from ..parts.run import Run
 from ..view.answers import Remembered, Snapshot, Sum, Traffic
 from .input import InputTerms, Total
@@ -120,7 +120,7 @@ class MaskedSums:
         if total is None:
             return None
         record.disclose(round, "clients", "sums", ended.clients, len(total.mean), "the mean update of their own cluster")
-        name = unused(question.label, self._models.means)
+        name = self._models.mean_name(question.label)
         self._models.means[name] = total.mean
         norm = float(np.linalg.norm(total.mean.astype(np.float64)))
         return Sum(name, "server", ended.clients, total.weight, total.relative, norm, total.error, total.noise, total.energy)

@@ -65,10 +65,12 @@ class MaskedView:
         masked = MaskedSums(run, models, held, sessions, numbers, noisy)
         sums = HeldSums(run, held, masked.answer, noisy is None, masked.check)
         raw = Sketches(run, held, sketched, secret)
-        opened = ReceiverOpened(run, held, sessions, OpenedTerms(how.ring_bits, how.clip, how.colluding), noisy is not None)
+        opened = ReceiverOpened(
+            run, models, held, sessions, OpenedTerms(how.ring_bits, how.clip, how.colluding), noisy is not None
+        )
         personal = Personal(run, models, held.survivors, opened.answer, opened.allies, opened.check_together)
         choosing = Choosing(run, models)
-        pairs = AskingPairs(run, models)
+        pairs = AskingPairs(run)
         parts: tuple[Part, ...] = (models, held, masked, sessions, raw, opened, personal, choosing, pairs)
 
         self.record = record

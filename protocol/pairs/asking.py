@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 from ..core.errors import Refused
-from ..parts.models import Models
 from ..parts.run import Run, nothing
 from ..privacy.ledger import Ledger, Unit
 from ..view.answers import Assignment, Functionality, Remembered, Snapshot, Traffic, Updates, Vector
@@ -14,9 +13,8 @@ from .question import PairAnswers, PairQuestion
 class AskingPairs:
     """Answers pairs. found: the comparison, once something was asked."""
 
-    def __init__(self, run: Run, models: Models) -> None:
+    def __init__(self, run: Run) -> None:
         self._run = run
-        self._models = models
         self.found: Pairs | None = None
 
     def pairs(
@@ -28,7 +26,7 @@ class AskingPairs:
 
         def trained(client: int) -> Vector:
             of, model = held[client]
-            return self._models.observe(model) + self._run.clients.parties[client].held[of.name].vector
+            return self._run.clients.parties[client].trained(of.name, model.name)
 
         if missing := sorted({i for pair in question.pairs for i in pair} - held.keys()):
             raise Refused(f"client {missing[0]} did not answer in round {round}; compare the clients that did")

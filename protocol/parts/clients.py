@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from ..drivers.in_process import InProcess
 from ..drivers.roles import Party
 from ..view.answers import Remembered, Snapshot, Traffic, Vector, Work
+from ..view.protection import Setup
 from ..view.work import LocalWork, Workers
+from ..work.owned import Lending, Making, Owned
 from ..work.participant import Conduct, Opening, Participant
 from ..work.sketch_keys import SketchKeys
 from ..work.sketching import Sketcher
@@ -18,17 +20,25 @@ from .record import Record
 
 
 class Clients:
-    """The clients of a run, each an object of its own, and what they have in common: models and means that are theirs, in one
-    copy for all. owners: of models that are one client's own.
-    """
+    """The clients of a run, each an object of its own."""
 
-    def __init__(self, roles: Iterable[Party], conduct: Conduct, secret: SketchKeys | None = None) -> None:
-        self.models: dict[str, Vector] = {}
-        self.means: dict[str, Vector] = {}
-        self.owners: dict[str, int] = {}
-        opening = Opening()
+    def __init__(
+        self,
+        setup: Setup,
+        roles: Iterable[Party],
+        conduct: Conduct,
+        secret: SketchKeys | None = None,
+        lending: Lending | None = None,
+    ) -> None:
+        opening, making = Opening(), Making()
         self.parties = {
-            role.id: Participant(role, conduct, opening, self.models, None if secret is None else Sketcher(secret))
+            role.id: Participant(
+                role,
+                conduct,
+                opening,
+                Owned(role.id, setup.initial, making, conduct.opened, lending),
+                None if secret is None else Sketcher(secret),
+            )
             for role in roles
         }
 
@@ -70,7 +80,26 @@ class Clients:
             if (sketcher := party.sketcher) is not None:
                 retained |= {f"{handle} of {i}": vector for handle, vector in sketcher.kept.items()}
                 retained |= {f"{handle} key of {i}": np.frombuffer(key, np.uint8) for handle, key in sketcher.keys.items()}
-        return Snapshot({}, retained, {i: dict(p.role.state.next_round) for i, p in self.parties.items()}, Traffic())
+        models, holders = self._models()
+        rounds = {i: dict(p.role.state.next_round) for i, p in self.parties.items()}
+        return Snapshot(models, retained, rounds, Traffic(), holders=holders)
+
+    def _models(self) -> tuple[dict[str, Vector], dict[str, dict[str, tuple[int, ...]]]]:
+        """What clients hold, each once: by the name that it is kept by, and of every model, who holds what is kept so."""
+        found: dict[str, dict[bytes, list[int]]] = {}
+        kept: dict[bytes, Vector] = {}
+        for i, party in sorted(self.parties.items()):
+            for name, model in party.owned.models.items():
+                found.setdefault(name, {}).setdefault(model.digest, []).append(i)
+                kept[model.digest] = model.vector
+        models: dict[str, Vector] = {}
+        holders: dict[str, dict[str, tuple[int, ...]]] = {}
+        for name, versions in found.items():
+            for n, (digest, clients) in enumerate(versions.items()):
+                key = name if n == 0 else f"{name} at {clients[0]}"
+                models[key] = kept[digest]
+                holders.setdefault(name, {})[key] = tuple(clients)
+        return models, holders
 
     def restore(self, snapshot: Snapshot, remembered: Iterable[Remembered]) -> None:
         """See `Part`."""
@@ -78,6 +107,8 @@ class Clients:
         for i, party in self.parties.items():
             rounds = {kind: round for kind, round in snapshot.next_round.get(i, {}).items() if kind in get_args(Work)}
             party.role.restart(replace(party.role.state, next_round=rounds))
+            held = {n: snapshot.models[key] for n, keys in snapshot.holders.items() for key, who in keys.items() if i in who}
+            party.owned.restore(held, (name for name, owner in snapshot.own.items() if owner == i))
             if (sketcher := party.sketcher) is not None:
                 of = {h.name: snapshot.remembered.get(f"{h.name} of {i}") for h in remembered}
                 keys = {h.name: snapshot.remembered.get(f"{h.name} key of {i}") for h in remembered}

@@ -15,6 +15,7 @@ from ..view.answers import Assignment, Model, Remembered, Snapshot, Updates, Vec
 from ..view.protection import Setup
 from ..view.work import LocalWork
 from ..wire.messages import Task
+from ..work.owned import Lending
 from ..work.participant import Conduct, Sketching, Unfit
 from ..work.sketch_keys import SketchKeys
 from ..work.uploads import Hearing, Idle, Policy, client_step, server_step
@@ -119,12 +120,14 @@ class Held:
         self._asked.clear()
 
 
-def keeping_clients(setup: Setup, unfit: Unfit, sketch: Sketching, secret: SketchKeys | None) -> Clients:
+def keeping_clients(
+    setup: Setup, unfit: Unfit, sketch: Sketching, secret: SketchKeys | None, lending: Lending | None = None
+) -> Clients:
     """Clients that keep their work, and send nothing of it until it is asked for. sketch: as in `Conduct`. secret: what they
-    sketch with.
+    sketch with. lending: how they hand each other models, where they own them.
     """
     roles = [Party(i, Idle(i, setup.run, Policy(), None), client_step) for i in setup.clients]
-    return Clients(roles, Conduct(unfit, _nothing_sent, lambda task: True, sketch), secret)
+    return Clients(setup, roles, Conduct(unfit, _nothing_sent, lambda task: True, sketch), secret, lending)
 
 
 def _nothing_sent(task: Task, work: LocalWork) -> Vector:

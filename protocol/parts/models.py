@@ -7,69 +7,78 @@ from itertools import chain, count
 import numpy as np
 
 from ..core.errors import Refused
-from ..core.session import SERVER
 from ..view.answers import Assignment, Model, Owner, Remembered, Snapshot, Sum, Traffic, Updates, Vector
 from ..view.work import LocalJob
+from ..wire.recipes import Recipe
+from ..work.owned import combined, weights_of
 from ..work.uploads import usable
-from .run import Run
+from .handles import Handles
+from .run import Ids, Run
 
 
 class Models:
-    """The models of a run. What the server holds is what a curious server holds.
+    """The models of a run, as the server has them: its own, or handles on what clients hold (`Handles`).
 
     Models that a client moved by itself, or by a sum that it alone received, are its own, whoever owns the others.
-    owner: of public models. held: the server's models. means: of the round, at the server. started: by the updates' handle, the
-    public model, and who started from its own instead.
+    owner: of public models. held: the server's models; what it holds is what a curious server holds. means: of the round, at the
+    server. started: by the updates' handle, the public model, and who started from its own instead.
     """
 
     def __init__(self, run: Run, owner: Owner) -> None:
         self.owner: Owner = owner
-        self.held: dict[str, Vector] = {}
+        self.held: dict[str, Vector] = {"init": run.setup.initial} if owner == "server" else {}
         self.means: dict[str, Vector] = {}
         self.started: dict[str, tuple[Model, frozenset[int]]] = {}
+        self.handles = Handles(run, self.held if owner == "server" else None)
         self._run = run
-        self.public["init"] = run.setup.initial
 
-    @property
-    def public(self) -> dict[str, Vector]:
-        """Public models, by name, at their owner."""
-        return self.held if self.owner == "server" else self._run.clients.models
-
-    @property
-    def public_means(self) -> dict[str, Vector]:
-        """Means of public sums, by name, at the owner of public models."""
-        return self.means if self.owner == "server" else self._run.clients.means
-
-    def of(self, model: Model) -> Vector:
-        """A public model. Raises Refused if it is gone."""
-        if model.name not in self.public:
+    def check(self, model: Model) -> None:
+        """Raises Refused if a public model is gone."""
+        if model.name not in (self.held if self.owner == "server" else self.handles.known):
             raise Refused(f"the model {model.name} is gone; keep its handle when retiring")
-        return self.public[model.name]
 
     def observe(self, model: Model, /) -> Vector:
         """The model itself, whosever it is."""
-        own = self._run.clients.models
-        return own[model.name] if model.name in own else self.of(model)
+        if model.name in self.held:
+            return self.held[model.name]
+        parties = self._run.clients.parties
+        for i in sorted(self.handles.known.get(model.name, ())):
+            if model.name in parties[i].owned.models:
+                return parties[i].owned[model.name]
+        raise Refused(f"the model {model.name} is gone; keep its handle when retiring")
+
+    def taught(self, label: str, clients: Ids, key: str = "") -> str:
+        """What a mean is called that these clients were sent. key: what they hold it by, if not by that name."""
+        name = self.mean_name(label)
+        self.handles.taught(name, key or name, clients)
+        return name
+
+    def mean_name(self, label: str) -> str:
+        """What a mean can be called."""
+        return unused(label, self.means.keys() | self.handles.means.keys())
 
     # --- asked by algorithms ----------------------------------------------------------------------------------------------
 
     def advance(self, model: Model, mean: Sum, /, step: float = 1.0) -> Model:
         """See `MovesModels`."""
-        clients, receiver = self._run.clients, mean.recipient
+        handles, receiver = self.handles, mean.recipient
         personal = isinstance(receiver, int)
-        means, models = (clients.means, clients.models) if personal else (self.public_means, self.public)
-        before, owner = self.observe(model) if personal else self.of(model), clients.owners.get(model.name)
+        owner = handles.owners.get(model.name)
         if personal and owner not in (None, receiver):
             raise Refused(f"the model {model.name} is client {owner}'s own; client {receiver} moves its own or a public one")
-        if mean.name not in means:
+        if not (personal and owner is not None):
+            self.check(model)
+        if mean.name not in (self.means if receiver == "server" else handles.means):
             raise Refused(f"the mean {mean.name} is gone; move the model in the round that published it")
-        at = (receiver,) if isinstance(receiver, int) else (SERVER,) if self.owner == "server" else mean.clients
-        with self._run.timed(*at):
-            moved = before + np.float32(step) * means[mean.name]
         name = self._new(mean.name)
-        models[name] = moved
-        if (owner := receiver if isinstance(receiver, int) else owner) is not None:
-            clients.owners[name] = owner
+        if receiver == "server":
+            with self._run.timed():
+                self.held[name] = self.held[model.name] + np.float32(step) * self.means[mean.name]
+            return Model(name)
+        owner = receiver if isinstance(receiver, int) else owner
+        lesson = handles.means[mean.name]
+        recipe = Recipe(name, (model.name,), weights_of([1.0]), lesson.key, "", weights_of([step]))
+        handles.make(recipe, lesson.clients if owner is None else {owner} & lesson.clients, owner)
         return Model(name)
 
     def merge(self, models: Mapping[Model, float], /) -> Model:
@@ -87,19 +96,20 @@ class Models:
 
     def revise(self, model: Model, change: Callable[[Vector], Vector], /) -> Model:
         """See `Revises`."""
-        if self.owner != "server" or model.name in self._run.clients.owners:
+        if self.owner != "server" or model.name in self.handles.owners:
             raise Refused(f"clients own the model {model.name}, so the server cannot change it")
-        before = self.of(model)
+        self.check(model)
+        before = self.held[model.name]
         with self._run.timed():
             changed = np.asarray(change(before.copy()))
         if changed.shape != before.shape or changed.dtype != np.float32:
             raise ValueError(f"a changed model is float32 of shape {before.shape}, not {changed.dtype} of {changed.shape}")
         name = self._new(model.name)
-        self.public[name] = changed
+        self.held[name] = changed
         return Model(name)
 
     def train_alone(self, round: int, models: Mapping[int, Model], /) -> Mapping[int, Model]:
-        """See `Trains`."""
+        """See `Trains`. Nobody is told of it, so nothing is sent: each client does it by itself."""
         jobs = [LocalJob(i, round, "update", self.observe(models[i])) for i in sorted(models)]
         trained = {}
         for client, result in self._run.setup.workers(jobs):
@@ -107,7 +117,10 @@ class Models:
                 self._run.record.reject([client])
                 trained[client] = models[client]
                 continue
-            trained[client] = self._owned(client, f"client {client}@{round}", self.observe(models[client]) + result.vector)
+            name = self._new(f"client {client}@{round}")
+            self._run.clients.parties[client].owned.hold(name, self.observe(models[client]) + result.vector, alone=True)
+            self.handles.known[name], self.handles.owners[name] = {client}, client
+            trained[client] = Model(name)
         return trained
 
     def own(self, updates: Updates, /) -> Mapping[int, Model]:
@@ -117,9 +130,10 @@ class Models:
             raise Refused(f"nobody started from a model of its own in {updates.name}; see Assignment.own")
         (public, clients), found = start, {}
         for i in (i for i in updates.clients if i in clients):
-            with self._run.timed(i):
-                moved = self.observe(public) + self._run.clients.parties[i].held[updates.name].vector
-            found[i] = self._owned(i, f"client {i}@{updates.round}", moved.astype(np.float32, copy=False))
+            name = self._new(f"client {i}@{updates.round}")
+            recipe = Recipe(name, (public.name,), weights_of([1.0]), "", updates.name)
+            self.handles.make(recipe, (i,), i)
+            found[i] = Model(name)
         return found
 
     def begun(self, updates: Updates, assignment: Assignment) -> None:
@@ -131,53 +145,49 @@ class Models:
 
     def _new(self, name: str) -> str:
         """A name that is no model's yet, public or a client's own: handles are told apart by it alone."""
-        return unused(name, self.held.keys() | self._run.clients.models.keys())
-
-    def _owned(self, client: int, name: str, model: Vector) -> Model:
-        """A new model that this client alone holds."""
-        made = Model(self._new(name))
-        self._run.clients.models[made.name], self._run.clients.owners[made.name] = model, client
-        return made
+        return unused(name, self.held.keys() | self.handles.known.keys())
 
     def _combined(self, models: Mapping[Model, float]) -> Model:
         """The combination of public models with these weights."""
-        if owned := sorted(model.name for model in models if model.name in self._run.clients.owners):
+        if owned := sorted(model.name for model in models if model.name in self.handles.owners):
             raise Refused(f"the model {owned[0]} is one client's own, and nobody holds all of these; take public models")
-        total = np.zeros(len(self._run.setup.initial))
-        for model, weight in models.items():
-            total += weight * self.of(model)
-        name = self._new("+".join(sorted(model.name for model in models))[:200])
-        self.public[name] = total.astype(np.float32)
+        for model in models:
+            self.check(model)
+        names, weights = [model.name for model in models], tuple(models.values())
+        name = self._new("+".join(sorted(names))[:200])
+        if self.owner == "server":
+            with self._run.timed():
+                self.held[name] = combined([self.held[n] for n in names], weights)
+        else:
+            self.handles.make(
+                Recipe(name, tuple(names), weights_of(weights)), set().union(*(self.handles.known[n] for n in names))
+            )
         return Model(name)
 
     # --- keeping ------------------------------------------------------------------------------------------------------------
 
     def retire(self, models: set[str], remembered: Mapping[str, Remembered]) -> None:
         """See `Part`."""
-        clients = self._run.clients
-        for store in (self.held, clients.models):
-            for name in store.keys() - models:
-                del store[name]
-        clients.owners = {name: i for name, i in clients.owners.items() if name in models}
+        for name in self.held.keys() - models:
+            del self.held[name]
+        self.handles.keep(models)
         self._forget_round()
 
     def save(self) -> Snapshot:
         """See `Part`."""
-        clients = self._run.clients
-        return Snapshot({**self.held, **clients.models}, {}, {}, Traffic(), own=dict(clients.owners))
+        known = {name: tuple(sorted(clients)) for name, clients in self.handles.known.items()}
+        return Snapshot(dict(self.held), {}, {}, Traffic(), own=dict(self.handles.owners), known=known)
 
     def restore(self, snapshot: Snapshot, remembered: Sequence[Remembered]) -> None:
         """See `Part`."""
-        clients = self._run.clients
         self._forget_round()
         self.held.clear()
-        clients.models.clear()
-        clients.owners = dict(snapshot.own)
-        for name, vector in snapshot.models.items():
-            (clients.models if name in snapshot.own else self.public)[name] = vector
+        self.handles.restart(snapshot.known, snapshot.own)
+        self.held |= {name: vector for name, vector in snapshot.models.items() if name not in snapshot.holders}
 
     def _forget_round(self) -> None:
-        for store in (self.means, self._run.clients.means, self.started):
+        self.handles.means.clear()
+        for store in (self.means, self.started):
             store.clear()
 
 

@@ -30,10 +30,15 @@ def give(
     most: int = 0,
 ) -> None:
     """Invite the participants of every session, and play to the deadline. later, most: as in `Task`."""
-    clients = run.clients
+    clients, handles = run.clients, models.handles
+    for session in sessions.values():
+        handles.begin(session.round)
     for assignment in work.values():
-        models.of(assignment.model)
-        check_own(assignment, kind, clients.models, clients.owners)
+        for model in assignment.models:
+            models.check(model)
+        check_own(assignment, kind, handles.known, handles.owners)
+    if models.owner == "clients":
+        handles.hand_out(holders_of(work))
 
     def opening() -> Iterator[tuple[int, Effect]]:
         for cluster, session in sessions.items():
@@ -45,6 +50,15 @@ def give(
 
     by_digest = {session.digest: parties[c] for c, session in sessions.items()}
     run.network.run(clients.parties, by_digest, opening(), no_work, run.learn)
+
+
+def holders_of(work: Mapping[str, Assignment]) -> Mapping[str, set[int]]:
+    """Who has to hold which model, to do this work."""
+    wanted: dict[str, set[int]] = {}
+    for assignment in work.values():
+        for model in assignment.models:
+            wanted.setdefault(model.name, set()).update(assignment.participants)
+    return wanted
 
 
 def _named(effect: Effect, own: Mapping[int, Model]) -> Effect:

@@ -38,7 +38,8 @@ class Sharing:
         sessions = []
         for cluster, assignment in work.items():
             session = Session(f"{PROTOCOL}/{kind}", run.setup.run, round, cluster, assignment.participants, 1)
-            sessions.append((session, kind, (assignment.model.name,), to_bytes(self._models.of(assignment.model))))
+            self._models.check(assignment.model)
+            sessions.append((session, kind, (assignment.model.name,), to_bytes(self._models.held[assignment.model.name])))
 
         answered = {}
         for cluster, collected in zip(work, collect(run.network, self._helpers.everybody, terms, sessions), strict=True):

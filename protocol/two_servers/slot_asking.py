@@ -12,7 +12,7 @@ import numpy as np
 from ...crypto.pedersen import COMMITMENT_BYTES
 from ..core.errors import Refused
 from ..core.session import SECOND_SERVER, SERVER, Session
-from ..parts.models import Models, unused
+from ..parts.models import Models
 from ..parts.run import Run
 from ..view.answers import Assignment, BelowFloor, Functionality, Sum
 from ..view.work import LocalWork
@@ -68,7 +68,9 @@ class TwoServerSlots:
     def _shared(self, round: int, name: str, work: Assignment, how: SharedSlots) -> Collected:
         """The upload. Raises ValueError where too few clients sent."""
 
-        models = [self._models.of(model) for model in work.models]
+        for model in work.models:
+            self._models.check(model)
+        models = [self._models.held[model.name] for model in work.models]
         session = Session(f"{PROTOCOL}/{SLOTS}", self._run.setup.run, round, name, work.participants, 1)
         task = (session, SLOTS, tuple(m.name for m in work.models), b"".join(map(to_bytes, models)))
         (collected,) = collect(self._run.network, self._helpers.everybody, how.terms, [task], slots=how)
@@ -112,7 +114,7 @@ class TwoServerSlots:
             if vector is None:
                 answered.append(self._run.record.unsummed(label, ()))
                 continue
-            mean_name = unused(label, self._models.means)
+            mean_name = self._models.mean_name(label)
             self._models.means[mean_name] = (vector / weight).astype(np.float32)
             self._run.record.disclose(round, "clients", "slots", clients, how.d, "the mean update of a slot")
             norm = float(np.linalg.norm(vector)) / weight

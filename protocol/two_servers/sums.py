@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..core.session import SERVER
-from ..parts.models import Models, unused
+from ..parts.models import Models
 from ..parts.run import Run
 from ..parts.weights import asked
 from ..view.answers import Assignment, BelowFloor, Functionality, Sum, Updates, Weights
@@ -86,7 +86,7 @@ class SharedSums:
             return None
         weight = math.fsum(row.values())
         mean = (total / weight).astype(np.float32)
-        name = unused(label, self._models.means)
+        name = self._models.mean_name(label)
         self._models.means[name] = mean
         record.disclose(updates.round, "clients", "sums", clients, len(mean), "the mean update of their own cluster")
         error = terms.sum_error(row, whole, unit) / abs(weight)

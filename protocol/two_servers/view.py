@@ -31,7 +31,7 @@ class TwoServerView:
         roles = client_parties(setup.clients, setup.run, terms, policy, setup.entropy)
         network = network_of(setup, SHARES, SLOTS, CHOOSING, most=max_bytes(terms, len(setup.clients)) - HEAD_BYTES)
         record = Record(network, terms.rules, with_a_client=WITH_A_CLIENT)
-        run = Run(setup, network, Clients(roles.values(), conduct_of(terms)), Gate(terms.rules), record)
+        run = Run(setup, network, Clients(setup, roles.values(), conduct_of(terms)), Gate(terms.rules), record)
 
         self.helpers = Helpers(run, terms, policy)
         models = Models(run, "server")

@@ -7,7 +7,7 @@ from ..view.work import LocalWork
 from ..wire.messages import Task
 from ..work.participant import Conduct
 from ..work.slot_work import misfit, packed
-from ..work.uploads import Idle, Policy, SharedTransform, client_step
+from ..work.uploads import Idle, Policy, SharedTransform, client_step, from_bytes
 
 
 def roles_of(setup: Setup, transform: SharedTransform | None) -> list[Party]:
@@ -15,7 +15,7 @@ def roles_of(setup: Setup, transform: SharedTransform | None) -> list[Party]:
     return [Party(i, Idle(i, setup.run, Policy(), transform), client_step) for i in setup.clients]
 
 
-def conduct_of(setup: Setup) -> Conduct:
+def conduct_of(setup: Setup, transform: SharedTransform) -> Conduct:
     """Clients upload what they computed; they keep it where they may embed by it, or started from models of their own."""
     d = len(setup.initial)
 
@@ -25,4 +25,7 @@ def conduct_of(setup: Setup) -> Conduct:
     def put(task: Task, work: LocalWork) -> Vector:
         return packed(work) if task.work == "slots" else work.vector
 
-    return Conduct(unfit, put, lambda task: setup.embedders is not None or task.own != "", lambda task: None)
+    def opened(session: bytes, vector: bytes) -> Vector:
+        return transform(session).invert(from_bytes(vector))
+
+    return Conduct(unfit, put, lambda task: setup.embedders is not None or task.own != "", lambda task: None, opened)

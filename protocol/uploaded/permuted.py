@@ -14,6 +14,7 @@ from ..parts.gate import Rules
 from ..seeding.group_seed import agree, session_of
 from ..view.answers import Functionality
 from ..view.protection import Setup
+from ..work.owned import lending_of
 from .uploading import Answering
 from .view import UploadView
 
@@ -65,7 +66,7 @@ class Permuted:
             across_rounds=self.keys == "run",
             coordinatewise=self.transform.keeps_coordinates,
         )
-        return UploadView(setup, how, agreed.network)
+        return UploadView(setup, how, lending_of(agreed.seed, setup), agreed.network)
 
 
 class SharedSecret:

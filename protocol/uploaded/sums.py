@@ -11,7 +11,7 @@ from ..core.errors import Refused
 from ..core.session import SERVER, Session
 from ..drivers.roles import Party
 from ..parts.leverage import Row
-from ..parts.models import Models, unused
+from ..parts.models import Models
 from ..parts.personal import PersonalQuestion
 from ..parts.run import Ids, Run
 from ..parts.tasks import session_of
@@ -99,7 +99,7 @@ class UploadSums:
             weight, total = math.fsum(q.row.values()), self._total(collected, q.row)
             with run.timed():
                 mean, norm = (total / weight).astype(np.float32), float(np.linalg.norm(total / weight))
-            name, clients, d = unused(q.label, run.clients.means), tuple(sorted(q.row)), len(run.setup.initial)
+            name, clients, d = self._models.taught(q.label, (q.receiver,)), tuple(sorted(q.row)), len(run.setup.initial)
             self._uploads.tell(collected.session, name, mean, (q.receiver,))
             words = "its own weighted mean of these updates"
             run.record.disclose(updates.round, "clients", "personal sums", clients, d, words, q.receiver)
@@ -120,13 +120,14 @@ class UploadSums:
         run, counted, weight = self._run, tuple(row), sum(row.values()) if weight is None else weight
         if not run.gate.rules.fit(row) or weight == 0 or len(row) < fewest:
             return run.record.unsummed(name, counted, fewest)
-        name = unused(name, self._models.public_means)
+        name = self._models.mean_name(name)
         with run.timed():
             mean = (total / weight).astype(np.float32)
             norm = float(np.linalg.norm(total / weight))
         if self._models.owner == "server":
             self._models.means[name] = mean
         else:
+            self._models.taught(name, to)
             self._uploads.tell(session, name, mean, to)
         run.record.disclose(session.round, "clients", "sums", counted, len(mean), "the mean update of their own cluster")
         return Sum(name, self._models.owner, counted, weight, self._how.tolerance, norm)

@@ -1,19 +1,18 @@
 """Uploads in a view: what the server collected of the round, and what it makes of it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..core.errors import Refused
 from ..core.session import SERVER, Session
-from ..drivers.in_process import InProcess, no_work
-from ..drivers.roles import Learned, Party
-from ..parts.clients import Clients
+from ..drivers.in_process import no_work
+from ..drivers.roles import Party
 from ..parts.gate import Rules
 from ..parts.models import Models
 from ..parts.run import Ids, Run, nothing
 from ..parts.tasks import give, session_of
 from ..view.answers import Assignment, Owner, Remembered, Snapshot, Updates, Vector, Work
-from ..work.uploads import Collected, Collecting, SharedTransform, from_bytes, publish, server_step, to_bytes
+from ..work.uploads import Collected, Collecting, SharedTransform, publish, server_step
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,26 +33,11 @@ class Answering:
     coordinatewise: bool
 
 
-Hearing = Callable[[Learned, Ids], None]
-
-
-def hearing(clients: Clients, network: InProcess, transform: SharedTransform) -> Hearing:
-    """What clients do with a published mean: they invert it. Each does it for itself; here one does it for all."""
-
-    def hear(effect: Learned, to: Ids) -> None:
-        if effect.name not in clients.means:
-            with network.timed(*to):
-                clients.means[effect.name] = transform(effect.session).invert(from_bytes(effect.vector))
-
-    return hear
-
-
 class Uploads:
     """Has clients work, and holds their uploads until the round is over: by the updates' handle."""
 
-    def __init__(self, run: Run, models: Models, how: Answering, heard: Hearing) -> None:
+    def __init__(self, run: Run, models: Models, how: Answering) -> None:
         self.held: dict[str, Collected] = {}
-        self._heard = heard
         self._run = run
         self._models = models
         self.how = how
@@ -124,11 +108,10 @@ class Uploads:
         return self.rows(updates, clients)
 
     def tell(self, session: Session, name: str, mean: Vector, to: Ids) -> None:
-        """Send a mean to these clients, which invert it. Who did not hear it fetches it before it takes part again."""
+        """Send a mean to these clients, which invert it."""
         sent = ((SERVER, effect) for effect in publish(session, name, mean, to))
         run = self._run
-        run.network.run(run.clients.parties, {}, sent, no_work, lambda _, effect: self._heard(effect, to))
-        self._heard(Learned(name, session.digest, to_bytes(mean)), to)
+        run.network.run(run.clients.parties, {}, sent, no_work, run.learn)
 
     # --- keeping ------------------------------------------------------------------------------------------------------------
 

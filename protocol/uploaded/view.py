@@ -17,11 +17,12 @@ from ..parts.record import Record
 from ..parts.run import Harness, Run, network_of
 from ..seeding.messages import MESSAGES as SEEDING
 from ..view.protection import Setup
+from ..work.owned import Lending
 from .client import conduct_of, roles_of
 from .similarities import UploadSimilarities
 from .slots import UploadSlots
 from .sums import UploadSums
-from .uploading import Answering, Uploads, hearing
+from .uploading import Answering, Uploads
 
 WITH_A_CLIENT = "every update in full: the clients share the secret that they transform updates by"
 
@@ -29,25 +30,24 @@ WITH_A_CLIENT = "every update in full: the clients share the secret that they tr
 class UploadView:
     """Answers every functionality from uploads that the server collected. Implements `ServerView`.
 
-    before: the network of an exchange that is over.
+    lending: how clients hand each other models, where they own them. before: the network of an exchange that is over.
     """
 
-    def __init__(self, setup: Setup, how: Answering, before: InProcess | None = None) -> None:
+    def __init__(self, setup: Setup, how: Answering, lending: Lending | None = None, before: InProcess | None = None) -> None:
         network, clear = network_of(setup, SEEDING, CHOOSING, PAIRS, most=4 * how.length, before=before), how.owner == "server"
         shared = "" if clear else WITH_A_CLIENT
         record = Record(network, how.rules, sees_updates=clear, holds_transformed=not clear, with_a_client=shared)
-        clients = Clients(roles_of(setup, how.transform), conduct_of(setup))
-        heard = hearing(clients, network, how.transform)
-        run = Run(setup, network, clients, Gate(how.rules), record, learn=lambda client, effect: heard(effect, (client,)))
+        clients = Clients(setup, roles_of(setup, how.transform), conduct_of(setup, how.transform), lending=lending)
+        run = Run(setup, network, clients, Gate(how.rules), record)
 
         models = Models(run, how.owner)
-        uploads = Uploads(run, models, how, heard)
+        uploads = Uploads(run, models, how)
         history = History(run, uploads.lasting)
         sums = UploadSums(run, models, uploads, how)
         similarities = UploadSimilarities(run, uploads, history, how)
         personal = Personal(run, models, uploads.survivors, sums.personal)
         choosing = Choosing(run, models)
-        pairs = AskingPairs(run, models)
+        pairs = AskingPairs(run)
         record.ledgers_of.append(pairs.ledgers)
 
         self.record = record

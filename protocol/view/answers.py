@@ -229,8 +229,9 @@ class Snapshot:
     """models: float32 (d,) by name. remembered: by name, float32 (clients, length), or shares and keys as uint64.
 
     next_round: per party and kind of work. ledgers: the clients' privacy ledgers, and pairs: what was spent and released to
-    compare clients, both as plain JSON values. own: of models that one client alone holds, that client. secrets: what the parties
-    of a run on `KeptEntropy` drew to last, by label.
+    compare clients, both as plain JSON values. own: of models that one client alone holds, that client. known: of models that
+    clients hold, whom the server takes to hold them. holders: of the same, by the names in `models` of what they hold, who does.
+    secrets: what the parties of a run on `KeptEntropy` drew to last, by label.
     """
 
     models: Mapping[str, Vector]
@@ -240,6 +241,8 @@ class Snapshot:
     ledgers: Sequence[Mapping[str, Any]] = ()
     pairs: Mapping[str, Any] = field(default_factory=dict)
     own: Mapping[str, int] = field(default_factory=dict)
+    known: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    holders: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
     secrets: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
     def __or__(self, other: "Snapshot") -> "Snapshot":
@@ -253,5 +256,7 @@ class Snapshot:
             (*self.ledgers, *other.ledgers),
             {**self.pairs, **other.pairs},
             {**self.own, **other.own},
+            {**self.known, **other.known},
+            {**self.holders, **other.holders},
             {**self.secrets, **other.secrets},
         )

@@ -6,7 +6,7 @@ simulation, and a network could not, is listed in drivers/__init__.py.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from weakref import WeakValueDictionary
@@ -16,12 +16,14 @@ import numpy as np
 from ...crypto.projection import TwoStage
 from ..core.errors import ProtocolError
 from ..core.session import SERVER
-from ..drivers.roles import Compute, Computed, Deadline, Effect, Event, Party, Perform, Received, Send, Worked
+from ..drivers.roles import Compute, Computed, Deadline, Effect, Event, Learned, Party, Perform, Received, Send, Worked
 from ..view.answers import Vector
 from ..view.work import LocalJob, LocalWork
 from ..wire.codec import Envelope
 from ..wire.fields import MOST_SAMPLES
 from ..wire.messages import MOST_REASON, Declined, Discard, Retain, Task
+from ..wire.recipes import KeepModels, Lend, Lent, Recipe
+from .owned import Owned
 from .sketching import Sketcher
 from .uploads import from_bytes
 
@@ -33,18 +35,25 @@ Unfit = Callable[[Task, LocalWork], str | None]
 Sketching = Callable[[Task], Callable[[], TwoStage] | None]
 
 
+def as_sent(session: bytes, vector: bytes) -> Vector:
+    """Of a mean that came in the clear."""
+    return from_bytes(vector)
+
+
 @dataclass(frozen=True, slots=True)
 class Conduct:
     """How clients treat their work under one protection, which they know before the run.
 
     unfit: why a client cannot take part with this work, or None. put: what its role sends of it. holds: whether the client keeps
     it, to answer about later. sketch: draws the secret sketch of a task's work, where clients share one before they upload.
+    opened: of the bytes of a mean that it was sent in a session, by its digest, the mean.
     """
 
     unfit: Unfit
     put: Callable[[Task, LocalWork], Any]
     holds: Callable[[Task], bool]
     sketch: Sketching
+    opened: Callable[[bytes, bytes], Vector] = as_sent
 
 
 class Opened:
@@ -92,22 +101,20 @@ class Doing:
 
 class Participant:
     """A client. role: of uploads. held: its work, by the name of the updates. taken: by the same, the task. promised: tasks that
-    it does when their result is asked for. owned: models that clients own, by name. sketcher: its sketches, where it has any.
+    it does when their result is asked for. owned: models that it holds. sketcher: its sketches, where it has any.
     """
 
-    def __init__(
-        self, role: Party, conduct: Conduct, opening: Opening, owned: Mapping[str, Vector], sketcher: Sketcher | None = None
-    ) -> None:
+    def __init__(self, role: Party, conduct: Conduct, opening: Opening, owned: Owned, sketcher: Sketcher | None = None) -> None:
         self.id = role.id
         self.role = role
         self.held: dict[str, LocalWork] = {}
         self.taken: dict[str, Taken] = {}
         self.promised: dict[str, Doing] = {}
+        self.owned = owned
         self.sketcher = sketcher
         self._shown: dict[str, str] = {}  # the kind of sketch that was sent, by the name of the updates
         self._conduct = conduct
         self._opening = opening
-        self._owned = owned
         self._doing: Doing | None = None
         self._round = 0
 
@@ -119,28 +126,42 @@ class Participant:
             self._doing = None
         if isinstance(event, Received) and isinstance(event.envelope.message, Retain | Discard):
             return self._told(event.envelope.sender, event.envelope.message)
+        if isinstance(event, Received) and isinstance(event.envelope.message, Recipe | Lend | Lent | KeepModels):
+            return self._moved(event.envelope, event.envelope.message)
         found: list[Effect] = []
         for effect in self.role.handle(event):
-            found += self._performed(effect.task) if isinstance(effect, Perform) else (effect,)
+            match effect:
+                case Perform(task):
+                    found += self._performed(task)
+                case Learned(name, session, vector):
+                    self.owned.learn(name, session, vector)
+                case _:
+                    found.append(effect)
         return tuple(found)
 
     def models(self, names: Sequence[str], vectors: Sequence[bytes]) -> tuple[Vector, ...]:
         """Models as they came, or, where none came, those that it holds under these names."""
-        return tuple(self._opening(v, 1).vectors[0] for v in vectors) or tuple(self._owned[name] for name in names)
+        return tuple(self._opening(v, 1).vectors[0] for v in vectors) or tuple(self.owned[name] for name in names)
+
+    def trained(self, name: str, model: str) -> Vector:
+        """Its work of this name, from the model that it is the difference from: float32 (d,)."""
+        return self.owned[model] + self.held[name].vector
 
     def forget(self, names: set[str] | None = None) -> None:
         """Work under these names; all of it if none are given."""
         for store in (self.held, self.taken, self.promised, self._shown):
             for name in set(store) if names is None else names & store.keys():
                 store.pop(name)
+        if names is None:
+            self.owned.over()
 
     # --- work ---------------------------------------------------------------------------------------------------------
 
     def job(self, doing: Doing) -> LocalJob:
         """What its computer is asked for."""
         task, models = doing.task, doing.models
-        given = models.vectors if models is not None else tuple(self._owned[name] for name in task.models)
-        start = self._owned[task.own] if self._from_own(task) else given[0]
+        given = models.vectors if models is not None else tuple(self.owned[name] for name in task.models)
+        start = self.owned[task.own] if self._from_own(task) else given[0]
         slots = given if task.work == "slots" else ()
         return LocalJob(self.id, task.round, task.work, start, slots, self._conduct.sketch(task))  # type: ignore[arg-type]
 
@@ -149,8 +170,8 @@ class Participant:
         if type(work.samples) is not int or not 1 <= work.samples <= MOST_SAMPLES:
             return f"a number of samples that is not a whole number from 1 to {MOST_SAMPLES}"
         if self._from_own(task := doing.task):
-            public = self._owned[task.models[0]] if doing.models is None else doing.models.vectors[0]
-            work = replace(work, vector=self._owned[task.own] - public + work.vector)
+            public = self.owned[task.models[0]] if doing.models is None else doing.models.vectors[0]
+            work = replace(work, vector=self.owned[task.own] - public + work.vector)
         return self._conduct.unfit(task, work) or work
 
     def _from_own(self, task: Task) -> bool:
@@ -166,6 +187,11 @@ class Participant:
 
     def _begun(self, task: Task) -> tuple[Effect, ...]:
         models = self._opening(task.vector, len(task.models)) if task.vector else None
+        if models is not None:
+            self.owned.came_with(models.digest, dict(zip(task.models, models.vectors, strict=True)))
+        needed = (*(task.models if models is None else ()), *((task.own,) if self._from_own(task) else ()))
+        if lacking := [name for name in needed if not self.owned.holds(name)]:
+            return self._declined(task, f"the model {lacking[0]} is not held here")
         doing = Doing(task if models is None else replace(task, vector=models.data), models)
         digest = b"" if models is None else models.digest
         self.taken[updates_of(task)] = Taken(task.session.digest, task.round, digest, task.most)
@@ -189,6 +215,15 @@ class Participant:
     def _declined(self, task: Task, reason: str) -> tuple[Effect, ...]:
         word = Envelope(task.session.digest, self.id, SERVER, Declined(reason[:MOST_REASON]))
         return (*self.role.handle(Deadline()), Send(word))
+
+    # --- models -------------------------------------------------------------------------------------------------------
+
+    def _moved(self, envelope: Envelope, word: Recipe | Lend | Lent | KeepModels) -> tuple[Effect, ...]:
+        """As the server tells it. Raises ProtocolError for a word of anybody else."""
+        if envelope.sender != SERVER:
+            raise ProtocolError("a word about models that is not the server's", envelope.sender)
+        answer = self.owned.told(word, {name: work.vector for name, work in self.held.items()})
+        return () if answer is None else (Send(Envelope(envelope.session, self.id, SERVER, answer)),)
 
     # --- sketches -----------------------------------------------------------------------------------------------------
 

@@ -16,13 +16,13 @@ from ...drivers.in_process import no_work
 from ...drivers.roles import Deadline, Effect, Learned, Party
 from ...parts.held import Held
 from ...parts.leverage import largest
-from ...parts.models import unused
+from ...parts.models import Models
 from ...parts.personal import PersonalQuestion
 from ...parts.run import Run
 from ...view.answers import Remembered, Snapshot, Sum, Traffic, Updates, Vector
 from ...view.work import LocalWork
 from ...wire.messages import HEAD_BYTES
-from ...work.uploads import from_bytes
+from ...work.uploads import from_bytes, to_bytes
 from ..input import beyond
 from ..masking import MaskedSessions, Masking
 from ..server import Summed
@@ -49,9 +49,10 @@ class OpenedTerms:
 class ReceiverOpened:
     """Answers personal sums, each by a masked sum that its receiver alone opens. openers: the clients' parts in it."""
 
-    def __init__(self, run: Run, held: Held, sessions: MaskedSessions, terms: OpenedTerms, noisy: bool) -> None:
+    def __init__(self, run: Run, models: Models, held: Held, sessions: MaskedSessions, terms: OpenedTerms, noisy: bool) -> None:
         rules = run.gate.rules
         self._run = run
+        self._models = models
         self._held = held
         self._sessions = sessions
         self._terms = terms
@@ -174,8 +175,8 @@ class ReceiverOpened:
             mean = ((opening.largest * total.astype(np.float64) + own) / weight).astype(np.float32)
         clients = tuple(sorted({*summed.clients, receiver})) if alone else summed.clients
         error = math.sqrt(d) * opening.error(len(summed.clients), Nearest()) * opening.largest / abs(weight)
-        name = unused(question.label, self._run.clients.means)
-        self._run.clients.means[name] = mean
+        name = self._models.taught(question.label, (receiver,))
+        self._run.clients.parties[receiver].owned.learn(name, opening.session.digest, to_bytes(mean))
         return Sum(name, receiver, clients, weight, 0.0, None, error)
 
     def _carry(self, servers: Mapping[bytes, Party], effects: Iterable[Effect]) -> dict[bytes, Vector]:

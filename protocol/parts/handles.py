@@ -1,0 +1,162 @@
+"""What the server knows of models and means that clients hold: their names, and who holds them as far as it was told.
+
+A model goes to whoever is to work from it: by the server's recipe where a client holds what it is made of, else from a client
+that holds it, sealed for all that share the clients' secret. Where the server owns public models, clients hold only their own.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ..core.errors import Refused
+from ..core.session import SERVER, Session
+from ..drivers.in_process import no_work
+from ..drivers.roles import Effect, Party, Send
+from ..view.answers import Vector
+from ..wire.codec import Envelope
+from ..wire.messages import HEAD_BYTES
+from ..wire.recipes import KeepModels, Lend, Lent, Recipe
+from ..work.recipes import PROTOCOL, Moved, Moving, server_step
+from ..work.uploads import to_bytes
+from .run import Run
+
+TRIES = 3
+"""To have at least one client do what it is told."""
+HANDED = "a model that these clients moved, and it did not hold"
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """A mean that clients were sent. key: what they hold it by. clients: who."""
+
+    key: str
+    clients: frozenset[int]
+
+
+class Handles:
+    """known: of models, by name, who said that they hold them. owners: of models that one client alone holds, that client.
+    means: of this round, which is `round`.
+
+    serving: the server's own models, which it hands out itself; None where clients own them.
+    """
+
+    def __init__(self, run: Run, serving: Mapping[str, Vector] | None) -> None:
+        self.known: dict[str, set[int]] = {} if serving is not None else {"init": set(run.setup.clients)}
+        self.owners: dict[str, int] = {}
+        self.means: dict[str, Lesson] = {}
+        self.round = 0
+        self._run = run
+        self._serving = serving
+        self._plays = 0
+
+    def begin(self, round: int) -> None:
+        """What follows is of this round."""
+        if round != self.round:
+            self.round, self._plays = round, 0
+
+    def restart(self, known: Mapping[str, Iterable[int]], owners: Mapping[str, int]) -> None:
+        """Go on from what was kept between two rounds."""
+        self.known = {name: set(clients) for name, clients in known.items()}
+        self.owners = dict(owners)
+        self.round, self._plays = 0, 0
+
+    def make(self, recipe: Recipe, among: Collection[int], owner: int | None = None) -> None:
+        """Have clients make a model and hold it: those of `among` that hold all that it is made of; at least one is handed that.
+
+        owner: who alone holds it, if one does. Raises Refused where nobody holds what it is made of, or nobody answers.
+        """
+        able = [i for i in sorted(among) if self._lacked(recipe.models, i) == ()]
+        if not able:
+            least = min(sorted(among), key=lambda i: len(self._lacked(recipe.models, i)), default=None)
+            if least is None:
+                raise Refused(f"nobody holds what {recipe.name} is made of; keep the handles of models that are still needed")
+            self.hand_out(dict.fromkeys(recipe.models, (least,)))
+            able = [least]
+        if owner is not None:
+            self.owners[recipe.name] = owner
+        made = self.known[recipe.name] = self._told(dict.fromkeys(able, recipe))
+        if self._serving is not None and (
+            again := sorted(set(able) - made)
+        ):  # whom the server has not sent its models this round
+            self.hand_out(dict.fromkeys(recipe.models, again))
+            made |= self._told(dict.fromkeys(again, recipe))
+        if not made:
+            del self.known[recipe.name]
+            self.owners.pop(recipe.name, None)
+            raise Refused(f"no client says that it made {recipe.name}; move the model again, or go on from the one before")
+
+    def hand_out(self, wanted: Mapping[str, Iterable[int]]) -> None:
+        """See to it that these clients hold these models, as far as anybody does."""
+        missing = {name: set(clients) - self.known.get(name, set()) for name, clients in wanted.items()}
+        while missing := {name: clients for name, clients in missing.items() if clients}:
+            self._run.network.allow(4 * len(self._run.setup.initial) + 1024 + HEAD_BYTES)
+            lent = self._lent(missing)
+            for name, word in lent.items():
+                clients = sorted(missing[name])
+                held = self._told(dict.fromkeys(clients, word))
+                if self._serving is None or name not in self._serving:
+                    about, d = tuple(sorted(self.known[name])), len(self._run.setup.initial)
+                    for i in clients:
+                        self._run.record.disclose(self.round, "clients", "models", about, d, HANDED, i)
+                    self.known[name] |= held
+            missing = {name: clients for name, clients in missing.items() if name not in lent and self.known.get(name)}
+
+    def taught(self, name: str, key: str, clients: Iterable[int]) -> None:
+        """These clients were sent a mean, which they hold by this key."""
+        self.means[name] = Lesson(key, frozenset(clients))
+
+    def keep(self, models: set[str]) -> None:
+        """Have clients forget all but these models, and the means of the round."""
+        gone = self.known.keys() - models
+        told = sorted({i for name in gone for i in self.known[name]})
+        self.known = {name: clients for name, clients in self.known.items() if name in models}
+        self.owners = {name: i for name, i in self.owners.items() if name in models}
+        self.means.clear()
+        kept: dict[int, list[str]] = {i: [] for i in told}
+        for name, clients in self.known.items():
+            for i in clients & kept.keys():
+                kept[i].append(name)
+        if told:
+            self._play([(i, KeepModels(tuple(kept[i]))) for i in told])
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _lacked(self, names: Iterable[str], client: int) -> tuple[str, ...]:
+        """Which of these a client is not known to hold; the server's own are no matter."""
+        serving = self._serving or {}
+        return tuple(n for n in names if n not in serving and client not in self.known.get(n, ()))
+
+    def _told(self, words: Mapping[int, Recipe | Lent]) -> set[int]:
+        """Who of those that were told this word says that it holds the model."""
+        for _ in range(TRIES):
+            ended = self._play([*words.items()])
+            if held := {i for i, word in words.items() if word.name in ended.holding.get(i, ())}:
+                return held
+        return set()
+
+    def _lent(self, missing: Mapping[str, set[int]]) -> Mapping[str, Lent]:
+        """These models, from whoever holds them; who does not answer is taken not to hold them."""
+        serving = self._serving or {}
+        found = {n: Lent(n, SERVER, b"", to_bytes(serving[n])) for n in missing if n in serving}
+        asked = {name: min(self.known[name]) for name in missing if name not in found and self.known.get(name)}
+        if asked:
+            found |= self._play([(i, Lend(name)) for name, i in asked.items()], asked).lent
+            for name in asked.keys() - found.keys():
+                self.known[name].discard(asked[name])
+        return found
+
+    def _play(
+        self, words: Sequence[tuple[int, Recipe | Lend | Lent | KeepModels]], asked: Mapping[str, int] | None = None
+    ) -> Moved:
+        """Tell each client its word, and hear to the deadline."""
+        run = self._run
+        self._plays += 1
+        roster = tuple(sorted({i for i, _ in words}))
+        session = Session(PROTOCOL, run.setup.run, self.round, f"{self._plays}", roster, 1)
+        server = Party(SERVER, Moving(session, asked or {}), server_step)
+
+        def opening() -> Iterator[tuple[int, Effect]]:
+            yield from ((SERVER, Send(Envelope(session.digest, SERVER, i, word))) for i, word in words)
+
+        run.network.run(run.clients.parties, {session.digest: server}, opening(), no_work, run.learn)
+        ended: Moved = server.state
+        return ended
