@@ -23,8 +23,9 @@ from cloister.protocol.core.errors import Refused
 from cloister.protocol.core.link import Frame
 from cloister.protocol.masked.gaussian_solver import Target, solve
 from cloister.protocol.masked.input import InputTerms
-from cloister.protocol.masked.masking import MaskedSessions, Masking, Shape
+from cloister.protocol.masked.masking import MaskedSessions, Masking
 from cloister.protocol.masked.noise import Noise
+from cloister.protocol.masked.shape import Shape
 from cloister.protocol.masked.view import MaskedView
 from cloister.protocol.privacy.gaussian import gaussian_epsilon
 from cloister.protocol.privacy.ledger import Ledger

@@ -67,6 +67,7 @@ def write(folder: Path, checkpoint: Checkpoint) -> Path:
             "ledgers": list(snapshot.ledgers),
             "pairs": dict(snapshot.pairs),
             "own": dict(snapshot.own),
+            "stored": {i: {key: entry.hex() for key, entry in entries.items()} for i, entries in snapshot.stored.items()},
             "lines": dict(checkpoint.lines),
             "extra": dict(checkpoint.extra),
             "vectors": hashlib.sha256(packed).hexdigest(),
@@ -121,6 +122,7 @@ def read(path: Path) -> Checkpoint:
             plain.get("ledgers", ()),
             plain.get("pairs", {}),
             plain.get("own", {}),
+            stored={int(i): {k: bytes.fromhex(v) for k, v in of.items()} for i, of in plain.get("stored", {}).items()},
         )
         memory = {n.removeprefix("adversary "): v for n, v in vectors.items() if n.startswith("adversary ")}
         account = {n.removeprefix("account "): v for n, v in vectors.items() if n.startswith("account ")}

@@ -32,8 +32,6 @@ class Inputs:
 
     def put_in(self, plan: Plan, work: LocalWork, most: int, given: GivenUpdates) -> Ring | str:
         """The input, or why there is none. most: largest share in a slot that the task named. given: what it signed."""
-        if self.numbers.noisy:
-            return "a sum without the noise that was agreed on"
         protocol = plan.session.protocol
         if not _row(plan).get(self.me):
             return "a sum in which it does not count"

@@ -11,10 +11,9 @@ from ..drivers.in_process import no_work
 from ..drivers.roles import Deadline, Party
 from ..parts.charter import Charter, Numbers
 from ..parts.held import Held
-from ..parts.leverage import Row
 from ..parts.members import Members
 from ..parts.models import Models
-from ..parts.run import Ids, Run
+from ..parts.run import Run
 from ..view.answers import Remembered, Snapshot, Traffic, Updates
 from ..work.uploads import to_bytes
 from .client_inputs import Inputs
@@ -22,27 +21,10 @@ from .graph import Parameters, agreed
 from .joined import update_of
 from .member import Input, Member
 from .server import Advertising, Failed, Summed, propose, server_step
+from .shape import Shape
+from .spending import LEDGER
 from .sum import max_bytes, parties_of
 from .terms import PROTOCOL, Plan, Policy, Terms, encode_weights
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """What a view decides of a masked sum. size: ring_bits, length, bits, clip and max_weight, as in `Terms`. row: the public
-    weights, over the roster."""
-
-    label: str
-    protocol: str
-    threshold: int
-    size: tuple[int, int, int, float, int]
-    row: Row
-    times_samples: bool = False
-    purpose: bytes = b""
-    """Of several sums of one kind of work whose inputs are not the same: what sets this one's apart."""
-
-    @property
-    def roster(self) -> Ids:
-        return tuple(sorted(self.row))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +95,11 @@ class MaskedSessions:
         return hashlib.sha256(b"".join(to_bytes(self._models.held[m.name]) for m in models)).digest()
 
     def mask(self, sessions: Mapping[str, Masking]) -> dict[str, Summed | None]:
-        """How each session ended, by label; None, and a fault on record, for one without a sum. No client is in two."""
+        """The sum of each session, by label; None, and a fault on record, for one without. No client is in two."""
+        return {label: self.sum_in(label, ended) for label, ended in self.play(sessions).items()}
+
+    def play(self, sessions: Mapping[str, Masking]) -> dict[str, Summed | Failed]:
+        """How each session ended, by label. No client is in two."""
         if not sessions:
             return {}
         run, plans = self._run, {label: each.plan for label, each in sessions.items()}
@@ -129,16 +115,11 @@ class MaskedSessions:
         run.network.run(self.maskers, by_digest, proposals, no_work, run.learn)
         for client in label_of:
             self.maskers[client].handle(Deadline())
-        return {label: self._ended(label, server.state) for label, server in servers.items()}
+        return {label: server.state for label, server in servers.items()}
 
     def unreadable(self, label: str, error: ValueError) -> None:
         """Put on record that a sum holds what no inputs have."""
         self._run.record.fault(SERVER, f"the masked sum {label} cannot be read: {error}")
-
-    def signed(self, updates: Updates, client: int) -> int:
-        """Of how many survivors a client signed the sum of these updates; 0 if it signed none."""
-        given = self.maskers[client].state.given.updates.get(self._held.known(updates).session)
-        return 0 if given is None else len(given.alive) // 4
 
     def forget(self, clients: Sequence[int], prefix: str) -> None:
         """These clients forget that they joined sessions of such names, which no input can be made for any more."""
@@ -147,7 +128,8 @@ class MaskedSessions:
             rounds = {name: r for name, r in masker.state.next_round.items() if not name.startswith(prefix)}
             masker.state = replace(masker.state, next_round=rounds)
 
-    def _ended(self, label: str, ended: Summed | Failed) -> Summed | None:
+    def sum_in(self, label: str, ended: Summed | Failed) -> Summed | None:
+        """The sum that a session ended with; None, and a fault on record, if it has none."""
         record = self._run.record
         if isinstance(ended, Failed):
             who = "" if ended.client is None else f" for client {ended.client}"
@@ -167,11 +149,16 @@ class MaskedSessions:
 
     def save(self) -> Snapshot:
         """See `Part`."""
-        return Snapshot({}, {}, {i: dict(masker.state.next_round) for i, masker in self.maskers.items()}, Traffic())
+        states = {i: masker.state for i, masker in self.maskers.items()}
+        stored = {i: {LEDGER: state.spending.entry} for i, state in states.items() if state.spending is not None}
+        return Snapshot({}, {}, {i: dict(state.next_round) for i, state in states.items()}, Traffic(), stored=stored)
 
     def restore(self, snapshot: Snapshot, remembered: Sequence[Remembered]) -> None:
         """See `Part`."""
         for i, masker in self.maskers.items():
             spent = snapshot.next_round.get(i, {})
             sums = {name: round for name, round in spent.items() if name.startswith(PROTOCOL)}
-            masker.restart(replace(masker.state, next_round=sums))
+            spending = masker.state.spending
+            if spending is not None:
+                spending = spending.restored(snapshot.stored.get(i, {}))
+            masker.restart(replace(masker.state, next_round=sums, spending=spending))

@@ -105,6 +105,8 @@ class Member:
         plan = self.state.plan
         if plan.session.digest in self.instead:
             ring = self.instead[plan.session.digest][1](self.id, work)
+        elif (spending := self.state.idle.spending) is not None:
+            ring = spending.put_in(work, self.state.idle.entropy)
         else:
             ring = self._inputs.put_in(plan, work, self._client.taken[name].most, self.state.idle.given)
         return self._declined(ring) if isinstance(ring, str) else self.masker.handle(Worked(ring, 1))

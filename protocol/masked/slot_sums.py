@@ -14,8 +14,9 @@ from ..parts.models import Models, unused
 from ..parts.run import Run
 from ..view.answers import Assignment, BelowFloor, Functionality, Sum, Updates
 from ..work.slot_work import check
-from .masking import MaskedSessions, Masking, Shape
+from .masking import MaskedSessions, Masking
 from .server import Summed
+from .shape import Shape
 from .slots import COUNTING, Slots
 
 

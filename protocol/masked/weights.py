@@ -7,7 +7,8 @@ from ..core.session import Session
 from ..parts.held import Held
 from ..parts.held_sums import Question
 from ..parts.run import Run
-from .masking import MaskedSessions, Masking, Shape
+from .masking import MaskedSessions, Masking
+from .shape import Shape
 from .weighing import WEIGHED, WEIGHTS, Weighing, second_protocol
 
 OF_WEIGHTS = "the sum of the weights that count samples, and the sum of their squares, before any update"

@@ -230,7 +230,7 @@ class Snapshot:
 
     next_round: per party and kind of work. ledgers: the clients' privacy ledgers, and pairs: what was spent and released to
     compare clients, both as plain JSON values. own: of models that one client alone holds, that client. secrets: what the parties
-    of a run on `KeptEntropy` drew to last, by label.
+    of a run on `KeptEntropy` drew to last, by label. stored: what each client stored for itself, by key.
     """
 
     models: Mapping[str, Vector]
@@ -241,6 +241,7 @@ class Snapshot:
     pairs: Mapping[str, Any] = field(default_factory=dict)
     own: Mapping[str, int] = field(default_factory=dict)
     secrets: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    stored: Mapping[int, Mapping[str, bytes]] = field(default_factory=dict, repr=False)
 
     def __or__(self, other: "Snapshot") -> "Snapshot":
         """Both together, of different parts of one run; the traffic is this one's."""
@@ -254,4 +255,5 @@ class Snapshot:
             {**self.pairs, **other.pairs},
             {**self.own, **other.own},
             {**self.secrets, **other.secrets},
+            {i: {**self.stored.get(i, {}), **other.stored.get(i, {})} for i in (*self.stored, *other.stored)},
         )
