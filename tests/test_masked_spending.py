@@ -13,7 +13,7 @@ from cloister.protocol import Masked
 from cloister.protocol.core.session import SERVER
 from cloister.protocol.drivers.roles import Deadline, Persist, Received, Send
 from cloister.protocol.masked import masking
-from cloister.protocol.masked.masking import MaskedSessions, Masking
+from cloister.protocol.masked.masking import MaskedSessions
 from cloister.protocol.masked.noise import Cohorts, Noise
 from cloister.protocol.masked.noisy_sums import NoisySums
 from cloister.protocol.masked.spending import LEDGER, Spending
@@ -299,7 +299,7 @@ def test_a_second_sum_in_a_round_is_refused_whatever_the_work() -> None:
     sessions, before = sides.part(view, MaskedSessions), own(view)
     fewer = MEMBERS[:-1]  # of other parameters, hence of another name
     plan = sessions.plan(gradients, noisy(view).shape("again", fewer))
-    assert sessions.mask({"again": Masking(plan, gradients)}) == {"again": None}
+    assert sessions.mask({"again": plan}) == {"again": None}
     assert refused(view, "a second sum with noise in one round") == {len(fewer)}
     assert own(view) == before
 

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ...crypto.identity import verify, verifying_once
 from ..core.errors import Refused
@@ -18,8 +18,11 @@ from ..view.answers import Remembered, Snapshot, Traffic, Updates
 from ..work.uploads import to_bytes
 from .client_inputs import Inputs
 from .graph import Parameters, agreed
-from .joined import update_of
-from .member import Input, Member
+from .joined import OPENED, update_of
+from .member import Member
+from .receiver_opened.opener import Opener
+from .receiver_opened.run import members_of
+from .receiver_opened.terms import OpeningPolicy
 from .server import Advertising, Failed, Summed, propose, server_step
 from .shape import Shape
 from .spending import LEDGER
@@ -27,22 +30,14 @@ from .sum import max_bytes, parties_of
 from .terms import PROTOCOL, Plan, Policy, Terms, encode_weights
 
 
-@dataclass(frozen=True, slots=True)
-class Masking:
-    """One session to be played. input: in place of what members make of their own work."""
-
-    plan: Plan
-    updates: Updates
-    input: Input | None = None
-
-
 class MaskedSessions:
     """Plays masked sums. numbers: that clients know before the run. dropped: largest share of a sum's clients that drops out.
 
-    members: the clients' identities. charter: what clients hold sums against. maskers: their parts in masked sums.
+    members: the clients' identities. charter: what clients hold sums against. maskers: their parts in masked sums. openers: in
+    those that a receiver opens, held against `openings`.
     """
 
-    def __init__(self, run: Run, models: Models, held: Held, numbers: Numbers, dropped: float) -> None:
+    def __init__(self, run: Run, models: Models, held: Held, numbers: Numbers, dropped: float, openings: OpeningPolicy) -> None:
         setup, rules = run.setup, run.gate.rules
         self.dropped = dropped
         self.members = Members.enrol(tuple(sorted(setup.clients)), setup.entropy, f"masked sums {setup.run.hex()} identity")
@@ -55,12 +50,14 @@ class MaskedSessions:
                 self.graph_of(len(setup.clients))
             except ValueError as error:
                 raise Refused(f"a sum of all clients cannot be masked: {error}") from None
-        unheld = frozenset({"opened"})  # which `blinded_input` makes, for this sum alone
+        unheld = frozenset({OPENED})  # which `blinded_input` makes, for this sum alone
         initial = hashlib.sha256(to_bytes(setup.initial)).digest()
         self.charter = Charter(setup.run, initial, numbers, dropped, self.members.enrolled)
         check = verifying_once() if setup.checks_once else verify
         maskers = parties_of(self.members, self.charter, bytes(32), Policy.of(self.charter, unheld), setup.entropy, check)
-        self.maskers = {i: Member(masker, run.clients.parties[i], Inputs(i, numbers)) for i, masker in maskers.items()}
+        clients, roles = run.clients.parties, members_of(self.members, setup.run, openings, setup.entropy)
+        self.openers = {i: Opener(role, clients[i], numbers) for i, role in roles.items()}
+        self.maskers = {i: Member(m, clients[i], Inputs(i, numbers, self.openers[i])) for i, m in maskers.items()}
 
     def plan(self, updates: Updates, shape: Shape) -> Plan:
         """Raises Refused if no masking graph serves so few clients."""
@@ -94,26 +91,22 @@ class MaskedSessions:
         models = self._held.known(updates).models
         return hashlib.sha256(b"".join(to_bytes(self._models.held[m.name]) for m in models)).digest()
 
-    def mask(self, sessions: Mapping[str, Masking]) -> dict[str, Summed | None]:
+    def mask(self, plans: Mapping[str, Plan]) -> dict[str, Summed | None]:
         """The sum of each session, by label; None, and a fault on record, for one without. No client is in two."""
-        return {label: self.sum_in(label, ended) for label, ended in self.play(sessions).items()}
+        return {label: self.sum_in(label, ended) for label, ended in self.play(plans).items()}
 
-    def play(self, sessions: Mapping[str, Masking]) -> dict[str, Summed | Failed]:
+    def play(self, plans: Mapping[str, Plan]) -> dict[str, Summed | Failed]:
         """How each session ended, by label. No client is in two."""
-        if not sessions:
+        if not plans:
             return {}
-        run, plans = self._run, {label: each.plan for label, each in sessions.items()}
+        run = self._run
         with run.timed():
             proposals = [(SERVER, send) for plan in plans.values() for send in propose(plan)]
         servers = {label: Party(SERVER, Advertising(plan), server_step) for label, plan in plans.items()}
-        label_of = {client: label for label, plan in plans.items() for client in plan.session.roster}
-        for client, label in label_of.items():
-            input, session = sessions[label].input, plans[label].session.digest
-            self.maskers[client].instead = {} if input is None else {session: (sessions[label].updates.name, input)}
         run.network.allow(max(max_bytes(plan.terms) for plan in plans.values()))
         by_digest = {plan.session.digest: servers[label] for label, plan in plans.items()}
         run.network.run(self.maskers, by_digest, proposals, no_work, run.learn)
-        for client in label_of:
+        for client in (client for plan in plans.values() for client in plan.session.roster):
             self.maskers[client].handle(Deadline())
         return {label: server.state for label, server in servers.items()}
 

@@ -17,15 +17,12 @@ from ..privacy.ledger import BudgetExceeded, Ledger
 from ..view.work import LocalWork
 from ..work.uploads import usable
 from .gaussian import Place, reserve
-from .joined import kind_of
+from .joined import NOISY, WITHOUT_NOISE, kind_of
 from .noise import Cohorts
 from .terms import Plan, Ring, decode_weights
 
 LEDGER = "masked sum ledger"
 """What a client stores its ledger under."""
-NOISY = "gaussian"
-"""The kind of sums (`kind_of` their names) that noise is in."""
-WITHOUT = "a sum without the noise that was agreed on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +71,7 @@ class Spending:
         """
         session, terms, count = plan.session, plan.terms, len(plan.session.roster)
         if kind_of(session.protocol) != NOISY:
-            return WITHOUT
+            return WITHOUT_NOISE
         if any(kind_of(name) == NOISY and after > session.round for name, after in joined.items()):
             raise ValueError("a second sum with noise in one round, where one was agreed on")
         p = self.cohorts.parameters(count)
@@ -93,7 +90,7 @@ class Spending:
     def put_in(self, work: LocalWork, entropy: Entropy) -> Ring | str:
         """The update, scaled down to l2, with this client's share of the noise; or why it cannot be put in."""
         if self.place is None:
-            return WITHOUT
+            return WITHOUT_NOISE
         if not usable(work.vector):
             return "the vector is not finite, or too large to compare"
         return self.place.encode(work.vector, entropy)

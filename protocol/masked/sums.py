@@ -14,7 +14,7 @@ from ..parts.models import Models, unused
 from ..parts.run import Run
 from ..view.answers import Remembered, Snapshot, Sum, Traffic
 from .input import InputTerms, Total
-from .masking import MaskedSessions, Masking
+from .masking import MaskedSessions
 from .noisy_sums import NoisySums
 from .server import Summed
 from .shape import Shape
@@ -60,7 +60,7 @@ class MaskedSums:
             shapes = {q.label: self._shape(q, inputs[q.label], weighed.get(q.label)) for q in questions}
             plans = {q.label: plan for q in questions if (plan := self._sessions.planned(q.updates, shapes[q.label])) is not None}
         questions = [q for q in questions if q.label in plans]
-        ended = self._sessions.mask({q.label: Masking(plans[q.label], q.updates) for q in questions})
+        ended = self._sessions.mask({q.label: plans[q.label] for q in questions})
 
         def read(question: Question, summed: Summed) -> Total | None:
             return inputs[question.label].decode(summed.total, np.array([question.row[i] for i in summed.clients]))
@@ -83,7 +83,7 @@ class MaskedSums:
                 self._run.record.reject([client], reason)
         charged = {q.label: noisy.reserve(plans[q.label].session) for q in questions}
         heard = len(self._run.record.faults)
-        ended = sessions.play({q.label: Masking(plans[q.label], q.updates) for q in questions})
+        ended = sessions.play({q.label: plans[q.label] for q in questions})
         declined = {fault.blame for fault in self._run.record.faults[heard:] if fault.rejected}
         for q in questions:
             noisy.settle(charged[q.label], ended[q.label].reached, declined)

@@ -35,6 +35,7 @@ from .noisy_sums import NoisySums
 from .protection import Masked
 from .receiver_opened.messages import MESSAGES as RECEIVER_OPENED
 from .receiver_opened.opening import OpenedTerms, ReceiverOpened
+from .receiver_opened.terms import OpeningPolicy
 from .slot_sums import MaskedSlots
 from .sums import MaskedSums
 
@@ -63,7 +64,9 @@ class MaskedView:
         models = Models(run, "server")
         held = Held(run, models)
         numbers = Numbers(d, how.ring_bits, how.clip, how.max_samples, how.rules, noise)
-        sessions = MaskedSessions(run, models, held, numbers, how.dropped)
+        sessions = MaskedSessions(
+            run, models, held, numbers, how.dropped, OpeningPolicy(how.floor, how.colluding, corrupt=how.corrupt)
+        )
         masked = MaskedSums(run, models, held, sessions, numbers, noisy)
         sums = HeldSums(run, held, masked.answer, noisy is None, masked.check)
         raw = Sketches(run, held, sketched, secret)
