@@ -19,6 +19,7 @@ from cloister.protocol.masked.noisy_sums import NoisySums
 from cloister.protocol.masked.spending import LEDGER, Spending
 from cloister.protocol.masked.sums import MaskedSums
 from cloister.protocol.masked.terms import Terms
+from cloister.protocol.masked.transcript import restored
 from cloister.protocol.privacy.ledger import Ledger
 from cloister.protocol.view.answers import Assignment, BelowFloor, Model, Sum, Weights
 from cloister.protocol.view.protection import Setup
@@ -203,6 +204,24 @@ def test_a_ledger_that_is_not_the_clients_own_is_not_gone_on_from() -> None:
     with pytest.raises(ValueError, match="not the ledger that this client stored"):
         spending.restored(kept.stored[1], given=2)
     assert spending.restored(kept.stored[1], given=1).ledger == spending.ledger
+
+
+def test_a_client_that_restarts_goes_on_from_its_journal_and_from_no_older_ledger() -> None:
+    view = opened(tap=losing("Survivors", 3, to=True))
+    stored: list[dict[tuple[int, str], bytes]] = []
+    for round in range(2):
+        summed(view, round)
+        stored.append(dict(sides.network(view).persisted))
+    charter = sides.part(view, MaskedSessions).charter
+    before, now = ({i: {key: e for (j, key), e in each.items() if j == i} for i in MEMBERS} for each in stored)
+    for i in MEMBERS:
+        _, transcript = restored(now[i], charter, i)
+        fresh = Spending.of(charter, i)
+        assert fresh is not None
+        assert fresh.restored(now[i], transcript.sums).ledger == own(view)[i]
+        assert len(own(view)[i].releases) == transcript.sums == 2
+        with pytest.raises(ValueError, match="not the ledger that this client stored"):
+            fresh.restored({**now[i], LEDGER: before[i][LEDGER]}, transcript.sums)
 
 
 def test_a_client_has_a_ledger_if_and_only_if_its_charter_has_noise() -> None:
