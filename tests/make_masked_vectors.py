@@ -22,7 +22,7 @@ from cloister.protocol.masked.sum import Plan, Policy, Summed, Terms, masked_sum
 from cloister.protocol.masked.terms import encode_weights, survivors_digest
 from cloister.protocol.masked.transcript import Transcript
 from cloister.protocol.messages import decode
-from cloister.protocol.parts.charter import Charter, Numbers
+from cloister.protocol.parts.charter import Charter, NoiseTerms, Numbers
 from cloister.protocol.parts.members import Members
 from cloister.protocol.wire.codec import Envelope, encode
 
@@ -38,6 +38,8 @@ TERMS = Terms(32, 3, 8, 1.0, 16, 3, 2, GRAPH, MODEL, UPDATE, encode_weights(ROST
 POLICY = Policy(min_survivors=3)
 MEMBERS = Members.enrol(ROSTER, ENTROPY)
 CHARTER = Charter(SESSION.run, MODEL, Numbers(1, 32, 1.0, 10, POLICY.rules), None, MEMBERS.enrolled)
+NOISE = NoiseTerms(6.0, 1e-4, 3, 0.5, "zero out", 1e-6, ("gram",))
+NOISY = replace(CHARTER, numbers=replace(CHARTER.numbers, noise=NOISE), dropped=0.25)
 PLAN = Plan.of(SESSION, TERMS, CHARTER)
 INPUTS = {i: np.array([i, 100 + i, 4000 - i], np.uint32) for i in ROSTER}
 
@@ -117,6 +119,7 @@ def session():
         "session": {**{f.name: getattr(SESSION, f.name) for f in fields(SESSION)}, "digest": SESSION.digest},
         "terms": {**terms, "digest": TERMS.digest},
         "charter": {"encoded": CHARTER.encoded, "digest": CHARTER.digest},
+        "charter_with_noise": {"encoded": NOISY.encoded, "digest": NOISY.digest},
         "binding": PLAN.binding,
         "transcript": transcript_of(1),
         "silent_before_its_input": SILENT,

@@ -544,7 +544,8 @@ def slots():
 
 OPENINGS = {
     bits: Opening(
-        Session(OPENED, bytes(range(16)), 4, f"for 7 in {bits}", (1, 2, 5), 3), 7, (1.0, -1.0, 0.5), bits, 3, 12, 1.0, bytes(32)
+        Session(OPENED, bytes(range(16)), 4, f"for 7 in {bits}", (1, 2, 5), 3),
+        *(7, (1.0, -1.0, 0.5), bits, 3, 12, 1.0, bytes(32), bytes(range(32))),
     )
     for bits in (32, 64)
 }
@@ -554,7 +555,8 @@ def play_opening(opening, tamper=None):
     """The opening with frame number `tamper[0]` replaced by the bytes `tamper[1]`; returns what was played and the frames."""
     clients = (*opening.session.roster, opening.receiver)
     identities = Members.enrol(clients, ENTROPY)
-    members = members_of(identities, opening.session.run, opening.model, OpeningPolicy(2), ENTROPY)
+    held = {opening.update: (opening.session.round, opening.model)}
+    members = members_of(identities, opening.session.run, OpeningPolicy(2), ENTROPY, held)
     sums = SumPolicy(unheld=frozenset({"opened"}))
     numbers = Numbers(opening.d, opening.ring_bits, opening.clip, 1, sums.rules)
     charter = Charter(opening.session.run, opening.model, numbers, None, identities.enrolled)

@@ -23,8 +23,9 @@ from cloister.protocol.core.errors import Refused
 from cloister.protocol.core.link import Frame
 from cloister.protocol.masked.gaussian_solver import Target, solve
 from cloister.protocol.masked.input import InputTerms
-from cloister.protocol.masked.masking import MaskedSessions, Masking, Shape
+from cloister.protocol.masked.masking import MaskedSessions
 from cloister.protocol.masked.noise import Noise
+from cloister.protocol.masked.shape import Shape
 from cloister.protocol.masked.view import MaskedView
 from cloister.protocol.privacy.gaussian import gaussian_epsilon
 from cloister.protocol.privacy.ledger import Ledger
@@ -261,7 +262,7 @@ def test_clients_give_nothing_to_a_sum_without_the_noise_that_was_agreed_on() ->
     d = len(view.harness.run.setup.initial)
     size = (64, inputs.length(d), inputs.fixed.bits, 4.0, 1)
     shape = Shape("plain", "masked sum/update/0", len(MEMBERS), size, dict.fromkeys(MEMBERS, 1.0))
-    assert sessions.mask({"plain": Masking(sessions.plan(updates, shape), updates)}) == {"plain": None}
+    assert sessions.mask({"plain": sessions.plan(updates, shape)}) == {"plain": None}
     told = [fault for fault in view.record.faults if fault.reason == "a sum without the noise that was agreed on"]
     assert {fault.blame for fault in told} == set(MEMBERS)
 

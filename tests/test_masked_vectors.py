@@ -92,6 +92,16 @@ def test_the_charter_is_what_clients_know_beforehand():
     assert who == [item for client, c in CLIENTS.items() for item in (client, octets(c["enrolled"]))]
 
 
+def test_the_noise_is_in_the_charter():
+    encoded, plain = (cbor2.loads(octets(FILE[name]["encoded"])) for name in ("charter_with_noise", "charter"))
+    digest = hashlib.sha256(b"cloister/v1/charter" + octets(FILE["charter_with_noise"]["encoded"])).hexdigest()
+    assert digest == FILE["charter_with_noise"]["digest"]
+    *floats, rounds, adjacency, acknowledged = encoded[8]
+    assert [struct.unpack(">d", x) for x in (*floats, encoded[9])] == [(6.0,), (1e-4,), (0.5,), (1e-6,), (0.25,)]
+    assert (rounds, adjacency, acknowledged) == (3, "zero out", ["gram"])
+    assert encoded[:8] + encoded[10:] == plain[:8] + plain[10:]
+
+
 def test_a_transcript_is_a_chain_from_the_charter_of_the_proposal_and_the_survivors():
     found = FILE["transcript"]
     (proposal,) = (f for f in FILE["frames"] if f["kind"] == "Proposal" and f["receiver"] == found["client"])

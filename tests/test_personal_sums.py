@@ -274,9 +274,9 @@ def test_clients_that_start_again_take_no_offer_of_a_round_that_they_answered():
     run.personal(updates, {3: dict.fromkeys(CLIENTS, 1.0)})
     (opening,) = sides.part(run.view, ReceiverOpened)._openings(updates, questions)
     stale = replace(opening, session=replace(opening.session, round=2))
-    model = replace(states[1], model=opening.model)
-    member_step(model, Received(Envelope(opening.session.digest, -1, 1, opening.offer)))
-    assert member_step(model, Received(Envelope(stale.session.digest, -1, 1, stale.offer))) == (model, ())
+    holding = replace(states[1], updates={opening.update: (opening.session.round, opening.model)})
+    member_step(holding, Received(Envelope(opening.session.digest, -1, 1, opening.offer)))
+    assert member_step(holding, Received(Envelope(stale.session.digest, -1, 1, stale.offer))) == (holding, ())
 
 
 def test_receivers_that_collude_are_refused_rows_whose_combination_shows_too_much():

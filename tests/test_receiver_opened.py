@@ -42,11 +42,19 @@ D = 4
 STAGES = ("SenderKey", *KINDS)
 
 
+def update_in(round):
+    """The digest of a round's work session."""
+    return bytes([round]) * 32
+
+
+UPDATES = {update_in(round): (round, MODEL) for round in range(10)}
+
+
 def opening_of(receiver, clients=(1, 2, 3, 4, 5), threshold=3, round=0, weights=None, **changes):
     senders = tuple(i for i in clients if i != receiver)
     session = Session(PROTOCOL, RUN, round, f"for {receiver}", senders, threshold)
     weights = weights or tuple(40 + (3 * i + receiver) % 7 for i in senders)
-    size = {"ring_bits": 32, "d": D, "bits": 12, "clip": 1.0, "model": MODEL} | changes
+    size = {"ring_bits": 32, "d": D, "bits": 12, "clip": 1.0, "model": MODEL, "update": update_in(round)} | changes
     return Opening(session, receiver, weights, **size)
 
 
@@ -62,7 +70,7 @@ class Play:
         clients = tuple(sorted({i for o in openings for i in (o.receiver, *o.session.roster)}))
         entropy = SimulatedEntropy(seed)
         self.identities = Members.enrol(clients, entropy)
-        self.members = members_of(self.identities, RUN, MODEL, policy or OpeningPolicy(2), entropy)
+        self.members = members_of(self.identities, RUN, policy or OpeningPolicy(2), entropy, UPDATES)
         sums = Policy(min_cohort=2, unheld=frozenset({"opened"}))
         self.charter = charter_of(self.identities.enrolled, sums)
         parties = parties_of(self.identities, self.charter, MODEL, sums, entropy)
@@ -256,11 +264,12 @@ def test_no_one_else_derives_a_mask():
         opening_of(9, (1, 2, 3, 9), weights=(1, 2, 4)),
         opening_of(8, (1, 2, 3, 8), weights=opening.weights),
         replace(opening, model=bytes(32)),
+        replace(opening, update=update_in(1)),
         replace(opening, bits=11),
         replace(opening, d=D + 1),
     ]
     others = {key(0, 1, where) for where in changed} | {key(2, 1), key(0, 2), key(0, 1, sender=2)}
-    assert len(others) == 9
+    assert len(others) == 10
     assert key(0, 1) not in others
 
 
@@ -346,7 +355,7 @@ def test_different_rows_for_different_senders_open_nothing():
 
 def member(me, policy=None, **given):
     identities = Members.enrol((1, 2, 3, 4, 5, 6, 9, 10), SimulatedEntropy(0))
-    parties = members_of(identities, RUN, MODEL, policy or OpeningPolicy(2), SimulatedEntropy(0))
+    parties = members_of(identities, RUN, policy or OpeningPolicy(2), SimulatedEntropy(0), UPDATES)
     return replace(parties[me].state, **given)
 
 
@@ -365,6 +374,7 @@ def test_offers_against_the_policy_are_refused_before_a_key_exists():
             ({"session": replace(good.session, protocol="uploads/update")}, "another protocol"),
             ({"session": replace(good.session, run=bytes(16))}, "another run"),
             ({"model": bytes(32)}, "another model"),
+            ({"update": update_in(1)}, "an update of another round"),
             ({"session": replace(good.session, threshold=1)}, "fewer than 2"),
             ({"session": replace(good.session, roster=(*good.session.roster[:-1], 8))}, "not enrolled"),
             ({"d": 2**28}, "longer than"),
@@ -373,6 +383,9 @@ def test_offers_against_the_policy_are_refused_before_a_key_exists():
                 offered(member(me), replace(good, **change))
         with pytest.raises(ProtocolError, match="another session's digest"):
             offered(member(me), good, bytes(32))
+    with pytest.raises(ProtocolError, match="does not hold"):
+        offered(member(1), replace(good, update=update_in(99)))
+    offered(member(9), replace(good, update=update_in(99)))  # the receiver sends nothing of it
     with pytest.raises(ProtocolError, match="for others"):
         offered(member(10), good)
     envelope = Envelope(good.session.digest, SERVER, 1, replace(good.offer, opener=3))
@@ -604,6 +617,7 @@ def test_fields_out_of_range_do_not_decode():
         (offer, {"clip": bytes(7)}),
         (offer, {"d": 0}),
         (offer, {"model": bytes(31)}),
+        (offer, {"update": bytes(33)}),
         (total, {"survivors": (2, 1)}),
         (total, {"publics": (bytes(32),)}),
         (total, {"signatures": (bytes(64), bytes(63))}),

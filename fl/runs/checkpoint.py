@@ -69,6 +69,7 @@ def write(folder: Path, checkpoint: Checkpoint) -> Path:
             "own": dict(snapshot.own),
             "known": to_plain(snapshot.known),
             "holders": to_plain(snapshot.holders),
+            "stored": {i: {key: entry.hex() for key, entry in entries.items()} for i, entries in snapshot.stored.items()},
             "lines": dict(checkpoint.lines),
             "extra": dict(checkpoint.extra),
             "vectors": hashlib.sha256(packed).hexdigest(),
@@ -125,6 +126,7 @@ def read(path: Path) -> Checkpoint:
             plain.get("own", {}),
             from_plain(Mapping[str, tuple[int, ...]], plain["known"]),
             from_plain(Mapping[str, Mapping[str, tuple[int, ...]]], plain["holders"]),
+            stored={int(i): {k: bytes.fromhex(v) for k, v in of.items()} for i, of in plain.get("stored", {}).items()},
         )
         memory = {n.removeprefix("adversary "): v for n, v in vectors.items() if n.startswith("adversary ")}
         account = {n.removeprefix("account "): v for n, v in vectors.items() if n.startswith("account ")}

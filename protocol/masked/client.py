@@ -18,6 +18,7 @@ from ..core.errors import ProtocolError
 from ..core.session import SERVER
 from ..drivers.roles import Deadline, Effect, Event, Persist, Received, Worked
 from ..wire.codec import Envelope
+from ..wire.messages import MOST_REASON, Declined
 from .client_phases import Advertised, Checked, Idle, Masked, Secrets, Shared, Signed, Working, to_server
 from .client_shares import receive, settle, share
 from .joined import MOST_JOINED, is_name, join, kind_of, rounds_held
@@ -50,8 +51,11 @@ def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             return _join(state, session, proposal)
         case Idle(), Deadline():
             return state, ()
-        case ((Advertised() | Shared() | Checked() | Working() | Masked() | Signed()), Deadline()):
+        case Signed(), Deadline():
             return state.idle, ()
+        case ((Advertised() | Shared() | Checked() | Working() | Masked()), Deadline()):
+            left = state.idle.left(isinstance(state, Masked))
+            return left, _spent(left)
         case ((Advertised() | Shared() | Checked() | Working() | Masked() | Signed()), Received(Envelope(session=session))) if (
             session != state.plan.session.digest
         ):
@@ -80,8 +84,8 @@ def _old(state: Any, proposal: Proposal) -> bool:
     return proposal.run == idle.charter.run and proposal.round < idle.round
 
 
-def _join(state: Idle, digest: bytes, proposal: Proposal) -> tuple[Advertised, tuple[Effect, ...]]:
-    """Stage 0 and 1: check the terms, spend the round, advertise two keys."""
+def _join(state: Idle, digest: bytes, proposal: Proposal) -> tuple[Idle | Advertised, tuple[Effect, ...]]:
+    """Stage 0 and 1: check the terms, spend the round, advertise two keys; or decline what noise does not cover or pay for."""
     try:
         plan = Plan.proposed(proposal, state.charter)
     except ValueError as error:
@@ -107,16 +111,19 @@ def _join(state: Idle, digest: bytes, proposal: Proposal) -> tuple[Advertised, t
     try:
         transcript = state.transcript.at(session.round)
         transcript.giving(plan, state.policy.rules)
+        spending = None if state.spending is None else state.spending.joining(plan, state.next_round)
     except ValueError as error:
         raise ProtocolError(str(error), SERVER) from None
+    if isinstance(spending, str):
+        return state, (to_server(plan, state.me, Declined(spending[:MOST_REASON])),)
     joined, spent = join(state.next_round, session.protocol, session.round, transcript.steps)
-    idle = replace(state, next_round=joined, transcript=transcript)
+    idle = replace(state, next_round=joined, transcript=transcript, spending=spending)
     root = state.entropy.secret(f"masked sum {state.me} {plan.binding.hex()}", 32)
     seed, mask, seal = (derive_key(root, purpose, plan.binding) for purpose in ("self seed", "mask key", "sealing key"))
     secrets = Secrets(seed, AgreementKey(mask), SealingKey(seal))
     publics = secrets.mask.public, secrets.seal.public
     keys = MaskKeys(*publics, state.identity.sign("masked sum keys", plan.binding, b"".join(publics)))
-    return Advertised(idle, plan, secrets), (spent, to_server(plan, state.me, keys))
+    return Advertised(idle, plan, secrets), (*_spent(idle), spent, to_server(plan, state.me, keys))
 
 
 def _mask(state: Working, vector: Any) -> tuple[Masked, tuple[Effect, ...]]:
@@ -146,6 +153,10 @@ def _stored(transcript: Transcript) -> Persist:
     return Persist(KEY, transcript.entry)
 
 
+def _spent(idle: Idle) -> tuple[Persist, ...]:
+    return () if idle.spending is None else (idle.spending.stored,)
+
+
 def _sign(state: Masked, alive: tuple[int, ...]) -> tuple[Signed, tuple[Effect, ...]]:
     """Stage 5: sign the one survivor set that it is shown, unless its sum and earlier ones show what too few clients sent."""
     me, plan = state.idle.me, state.plan
@@ -160,8 +171,10 @@ def _sign(state: Masked, alive: tuple[int, ...]) -> tuple[Signed, tuple[Effect, 
     except ValueError as error:
         raise ProtocolError(str(error), SERVER) from None
     signature = state.idle.identity.sign("masked sum survivors", plan.binding, survivors_digest(alive))
-    signed = Signed(replace(state.idle, transcript=transcript), plan, state.neighbours, state.held, alive)
-    return signed, (_stored(transcript), to_server(plan, me, SurvivorSignature(signature)))
+    spending = None if state.idle.spending is None else state.idle.spending.signed(len(alive))
+    idle = replace(state.idle, transcript=transcript, spending=spending)
+    signed = Signed(idle, plan, state.neighbours, state.held, alive)
+    return signed, (_stored(transcript), *_spent(idle), to_server(plan, me, SurvivorSignature(signature)))
 
 
 def _reveal(state: Signed, request: UnmaskRequest) -> tuple[Idle, tuple[Effect, ...]]:

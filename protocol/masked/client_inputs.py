@@ -14,6 +14,8 @@ from ..parts.leverage import Row
 from ..view.work import LocalWork
 from .given import GivenUpdates
 from .input import LIMBS, InputTerms
+from .joined import OPENED, kind_of
+from .receiver_opened.opener import NO_OFFER, Opener
 from .slots import COUNTING, Slots, Weighted
 from .terms import Plan, Ring, decode_weights
 from .weighing import WEIGHED, WEIGHTS, Weighing, told
@@ -24,21 +26,25 @@ SLOT_SUMS = "masked sum/slots "
 
 @dataclass(slots=True)
 class Inputs:
-    """One client's. before: sessions of this round that others follow: sums of weights, counts of slots; by digest."""
+    """One client's. before: sessions of this round that others follow: sums of weights, counts of slots; by digest.
+
+    opener: its part in sums that a receiver opens, where there are any.
+    """
 
     me: int
     numbers: Numbers
+    opener: Opener | None = None
     before: dict[bytes, Plan] = field(default_factory=dict)
 
     def put_in(self, plan: Plan, work: LocalWork, most: int, given: GivenUpdates) -> Ring | str:
         """The input, or why there is none. most: largest share in a slot that the task named. given: what it signed."""
-        if self.numbers.noisy:
-            return "a sum without the noise that was agreed on"
         protocol = plan.session.protocol
         if not _row(plan).get(self.me):
             return "a sum in which it does not count"
         if bool(work.shares) != (protocol == COUNTING or protocol.startswith(SLOT_SUMS)):
             return "a sum of another kind of work than this is"
+        if kind_of(protocol) == OPENED:
+            return NO_OFFER if self.opener is None else self.opener.put_in(plan, work)
         self.before = {digest: p for digest, p in self.before.items() if p.session.round == plan.session.round}
         if protocol.startswith(f"{WEIGHTS}/"):
             self.before[plan.session.digest] = plan
@@ -51,6 +57,12 @@ class Inputs:
         if protocol.startswith(f"{WEIGHED} ") and (reason := self._too_heavy(plan, work, given)):
             return reason
         return self._vector(plan, work)
+
+    def update_of(self, protocol: str, update: bytes) -> bytes:
+        """Whose held updates a sum is of: as its terms say, or, where these name none, as the offer does that it is under."""
+        if kind_of(protocol) != OPENED:
+            return update
+        return b"" if self.opener is None else self.opener.update_of(protocol)
 
     # --- updates ------------------------------------------------------------------------------------------------------
 

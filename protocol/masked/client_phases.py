@@ -1,8 +1,8 @@
 """The phases of a masked sum's client: what it knows in each, and no more. The steps between them: client.py."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self
 
 from ...crypto.agreement import AgreementKey
 from ...crypto.entropy import Entropy
@@ -17,6 +17,9 @@ from .given import GivenUpdates
 from .terms import Plan, Policy
 from .transcript import Transcript
 
+if TYPE_CHECKING:
+    from .spending import Spending
+
 
 @dataclass(frozen=True, slots=True)
 class Idle:
@@ -25,7 +28,8 @@ class Idle:
     transcript: what it gave and signed, under which charter. policy: no weaker than that. next_round: the earliest round it
     still takes part in, per protocol name of the latest round that it took part in (joined.py). updates: the work sessions
     whose updates it holds, by digest, and their rounds; whoever owns the client sets it, the server never. A client that
-    restarts must have transcript and next_round back as they were last stored (`restored`). verify: how it checks signatures.
+    restarts must have transcript, next_round and spending back as they were last stored (`restored`). verify: how it checks
+    signatures. spending: what it spends on noise, under a charter with noise; else None.
     """
 
     transcript: Transcript
@@ -36,10 +40,13 @@ class Idle:
     next_round: Mapping[str, int] = field(default_factory=dict)
     updates: Mapping[bytes, int] = field(default_factory=dict)
     verify: Verify = field(default=verify, repr=False, compare=False)
+    spending: "Spending | None" = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not self.policy.keeps(self.charter):
             raise ValueError("a policy that asks for less than the charter")
+        if (self.charter.numbers.noise is None) != (self.spending is None):
+            raise ValueError("a client has a ledger of noisy sums if its charter has noise, and else none")
 
     @property
     def me(self) -> int:
@@ -53,6 +60,10 @@ class Idle:
     def given(self) -> GivenUpdates:
         """The updates that it gave to sums of the latest round."""
         return self.transcript.given
+
+    def left(self, sent: bool) -> Self:
+        """Out of a session that it did not sign in. sent: whether it gave an input."""
+        return self if self.spending is None else replace(self, spending=self.spending.left(sent))
 
     @property
     def round(self) -> int:

@@ -7,15 +7,22 @@ never is part of a key that the client stores under. It says what the inputs are
 import hashlib
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import cbor2
 
 from ..drivers.roles import Persist
 from .terms import PROTOCOL
 
+if TYPE_CHECKING:
+    from ..work.participant import Participant, Taken
+
 _PURPOSES = {"weights": b"weights", "slot": b"counts", "slots": b"sums"}
 COUNTED = frozenset({"weights", "by"})
 """The kinds of sums that count samples: of weights, and by weights that were summed before. No others do."""
+NOISY, OPENED = "gaussian", "opened"
+"""The kind of sums that noise is in, and of those that a receiver opens."""
+WITHOUT_NOISE = "a sum without the noise that was agreed on"
 MOST_JOINED = 4096
 """Sums of one client in one round."""
 _WORK = "(?:update|gradient)"
@@ -54,6 +61,12 @@ def rounds_held(protocol: str, updates: Mapping[bytes, int]) -> dict[bytes, int]
     kind = kind_of(protocol)
     purpose = _PURPOSES.get(kind, b"")
     return {update_of(work, purpose): round for work, round in updates.items()}
+
+
+def works_held(client: "Participant") -> "dict[bytes, Taken]":
+    """The tasks whose updates a client holds, or will when they are asked for, by the digest of their work session."""
+    there = client.held.keys() | client.promised.keys()
+    return {taken.session: taken for name, taken in client.taken.items() if name in there}
 
 
 def join(joined: Mapping[str, int], protocol: str, round: int, steps: int) -> tuple[dict[str, int], Persist]:

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ...crypto.identity import verify, verifying_once
 from ..core.errors import Refused
@@ -11,56 +11,33 @@ from ..drivers.in_process import no_work
 from ..drivers.roles import Deadline, Party
 from ..parts.charter import Charter, Numbers
 from ..parts.held import Held
-from ..parts.leverage import Row
 from ..parts.members import Members
 from ..parts.models import Models
-from ..parts.run import Ids, Run
+from ..parts.run import Run
 from ..view.answers import Remembered, Snapshot, Traffic, Updates
 from ..work.uploads import to_bytes
 from .client_inputs import Inputs
 from .graph import Parameters, agreed
-from .joined import update_of
-from .member import Input, Member
+from .joined import OPENED, update_of
+from .member import Member
+from .receiver_opened.opener import Opener
+from .receiver_opened.run import members_of
+from .receiver_opened.terms import OpeningPolicy
 from .server import Advertising, Failed, Summed, propose, server_step
+from .shape import Shape
+from .spending import LEDGER
 from .sum import max_bytes, parties_of
 from .terms import PROTOCOL, Plan, Policy, Terms, encode_weights
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """What a view decides of a masked sum. size: ring_bits, length, bits, clip and max_weight, as in `Terms`. row: the public
-    weights, over the roster."""
-
-    label: str
-    protocol: str
-    threshold: int
-    size: tuple[int, int, int, float, int]
-    row: Row
-    times_samples: bool = False
-    purpose: bytes = b""
-    """Of several sums of one kind of work whose inputs are not the same: what sets this one's apart."""
-
-    @property
-    def roster(self) -> Ids:
-        return tuple(sorted(self.row))
-
-
-@dataclass(frozen=True, slots=True)
-class Masking:
-    """One session to be played. input: in place of what members make of their own work."""
-
-    plan: Plan
-    updates: Updates
-    input: Input | None = None
 
 
 class MaskedSessions:
     """Plays masked sums. numbers: that clients know before the run. dropped: largest share of a sum's clients that drops out.
 
-    members: the clients' identities. charter: what clients hold sums against. maskers: their parts in masked sums.
+    members: the clients' identities. charter: what clients hold sums against. maskers: their parts in masked sums. openers: in
+    those that a receiver opens, held against `openings`.
     """
 
-    def __init__(self, run: Run, models: Models, held: Held, numbers: Numbers, dropped: float) -> None:
+    def __init__(self, run: Run, models: Models, held: Held, numbers: Numbers, dropped: float, openings: OpeningPolicy) -> None:
         setup, rules = run.setup, run.gate.rules
         self.dropped = dropped
         self.members = Members.enrol(tuple(sorted(setup.clients)), setup.entropy, f"masked sums {setup.run.hex()} identity")
@@ -73,12 +50,14 @@ class MaskedSessions:
                 self.graph_of(len(setup.clients))
             except ValueError as error:
                 raise Refused(f"a sum of all clients cannot be masked: {error}") from None
-        unheld = frozenset({"opened"})  # which `blinded_input` makes, for this sum alone
+        unheld = frozenset({OPENED})  # which `blinded_input` makes, for this sum alone
         initial = hashlib.sha256(to_bytes(setup.initial)).digest()
         self.charter = Charter(setup.run, initial, numbers, dropped, self.members.enrolled)
         check = verifying_once() if setup.checks_once else verify
         maskers = parties_of(self.members, self.charter, bytes(32), Policy.of(self.charter, unheld), setup.entropy, check)
-        self.maskers = {i: Member(masker, run.clients.parties[i], Inputs(i, numbers)) for i, masker in maskers.items()}
+        clients, roles = run.clients.parties, members_of(self.members, setup.run, openings, setup.entropy)
+        self.openers = {i: Opener(role, clients[i], numbers) for i, role in roles.items()}
+        self.maskers = {i: Member(m, clients[i], Inputs(i, numbers, self.openers[i])) for i, m in maskers.items()}
 
     def plan(self, updates: Updates, shape: Shape) -> Plan:
         """Raises Refused if no masking graph serves so few clients."""
@@ -112,33 +91,28 @@ class MaskedSessions:
         models = self._held.known(updates).models
         return hashlib.sha256(b"".join(to_bytes(self._models.held[m.name]) for m in models)).digest()
 
-    def mask(self, sessions: Mapping[str, Masking]) -> dict[str, Summed | None]:
-        """How each session ended, by label; None, and a fault on record, for one without a sum. No client is in two."""
-        if not sessions:
+    def mask(self, plans: Mapping[str, Plan]) -> dict[str, Summed | None]:
+        """The sum of each session, by label; None, and a fault on record, for one without. No client is in two."""
+        return {label: self.sum_in(label, ended) for label, ended in self.play(plans).items()}
+
+    def play(self, plans: Mapping[str, Plan]) -> dict[str, Summed | Failed]:
+        """How each session ended, by label. No client is in two."""
+        if not plans:
             return {}
-        run, plans = self._run, {label: each.plan for label, each in sessions.items()}
+        run = self._run
         with run.timed():
             proposals = [(SERVER, send) for plan in plans.values() for send in propose(plan)]
         servers = {label: Party(SERVER, Advertising(plan), server_step) for label, plan in plans.items()}
-        label_of = {client: label for label, plan in plans.items() for client in plan.session.roster}
-        for client, label in label_of.items():
-            input, session = sessions[label].input, plans[label].session.digest
-            self.maskers[client].instead = {} if input is None else {session: (sessions[label].updates.name, input)}
         run.network.allow(max(max_bytes(plan.terms) for plan in plans.values()))
         by_digest = {plan.session.digest: servers[label] for label, plan in plans.items()}
         run.network.run(self.maskers, by_digest, proposals, no_work, run.learn)
-        for client in label_of:
+        for client in (client for plan in plans.values() for client in plan.session.roster):
             self.maskers[client].handle(Deadline())
-        return {label: self._ended(label, server.state) for label, server in servers.items()}
+        return {label: server.state for label, server in servers.items()}
 
     def unreadable(self, label: str, error: ValueError) -> None:
         """Put on record that a sum holds what no inputs have."""
         self._run.record.fault(SERVER, f"the masked sum {label} cannot be read: {error}")
-
-    def signed(self, updates: Updates, client: int) -> int:
-        """Of how many survivors a client signed the sum of these updates; 0 if it signed none."""
-        given = self.maskers[client].state.given.updates.get(self._held.known(updates).session)
-        return 0 if given is None else len(given.alive) // 4
 
     def forget(self, clients: Sequence[int], prefix: str) -> None:
         """These clients forget that they joined sessions of such names, which no input can be made for any more."""
@@ -147,7 +121,8 @@ class MaskedSessions:
             rounds = {name: r for name, r in masker.state.next_round.items() if not name.startswith(prefix)}
             masker.state = replace(masker.state, next_round=rounds)
 
-    def _ended(self, label: str, ended: Summed | Failed) -> Summed | None:
+    def sum_in(self, label: str, ended: Summed | Failed) -> Summed | None:
+        """The sum that a session ended with; None, and a fault on record, if it has none."""
         record = self._run.record
         if isinstance(ended, Failed):
             who = "" if ended.client is None else f" for client {ended.client}"
@@ -167,11 +142,16 @@ class MaskedSessions:
 
     def save(self) -> Snapshot:
         """See `Part`."""
-        return Snapshot({}, {}, {i: dict(masker.state.next_round) for i, masker in self.maskers.items()}, Traffic())
+        states = {i: masker.state for i, masker in self.maskers.items()}
+        stored = {i: {LEDGER: state.spending.entry} for i, state in states.items() if state.spending is not None}
+        return Snapshot({}, {}, {i: dict(state.next_round) for i, state in states.items()}, Traffic(), stored=stored)
 
     def restore(self, snapshot: Snapshot, remembered: Sequence[Remembered]) -> None:
         """See `Part`."""
         for i, masker in self.maskers.items():
             spent = snapshot.next_round.get(i, {})
             sums = {name: round for name, round in spent.items() if name.startswith(PROTOCOL)}
-            masker.restart(replace(masker.state, next_round=sums))
+            spending = masker.state.spending
+            if spending is not None:
+                spending = spending.restored(snapshot.stored.get(i, {}))
+            masker.restart(replace(masker.state, next_round=sums, spending=spending))

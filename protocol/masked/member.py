@@ -1,6 +1,5 @@
 """One client in masked sums: its role, and the work that it puts in, which is its own and about the model that came to it."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,25 +12,17 @@ from ..wire.messages import MOST_REASON, Declined
 from ..work.participant import Participant
 from .client_inputs import Inputs
 from .client_phases import Idle
-from .joined import COUNTED, is_name, kind_of, rounds_held
+from .joined import COUNTED, is_name, kind_of, rounds_held, works_held
 from .messages import Proposal
-from .terms import Ring
 from .weighing import WEIGHTS
-
-Input = Callable[[int, LocalWork], Ring | str]
-"""What a client puts in, made from its work; or why it cannot."""
 
 
 class Member:
-    """A client. masker: its role. client: who it is and what it holds. inputs: what it makes of that.
-
-    instead: of sums whose inputs are made elsewhere, by the session's digest: the name of the updates, and the input.
-    """
+    """A client. masker: its role. client: who it is and what it holds. inputs: what it makes of that."""
 
     def __init__(self, masker: Party, client: Participant, inputs: Inputs) -> None:
         self.id = masker.id
         self.masker = masker
-        self.instead: dict[bytes, tuple[str, Input]] = {}
         self._client = client
         self._inputs = inputs
 
@@ -53,26 +44,21 @@ class Member:
         match event:
             case Computed(work=work):
                 return self._computed(work)
-            case Received(Envelope(message=Proposal() as proposal, session=session)) if isinstance(self.state, Idle):
+            case Received(Envelope(message=Proposal() as proposal)) if isinstance(self.state, Idle):
                 if against_its_name(proposal):
                     raise ProtocolError("a sum that counts samples, or does not, against its name", SERVER)
-                name = self._name(session, proposal.protocol, proposal.update)
+                name = self._name(proposal.protocol, proposal.update)
                 model = self._client.taken[name].model if name in self._client.taken else b""
-                self.state = replace(self.state, model=model, updates=self._held())
+                updates = {held: taken.round for held, taken in works_held(self._client).items()}
+                self.state = replace(self.state, model=model, updates=updates)
         found: list[Effect] = []
         for effect in self.masker.handle(event):
             found += self._begun() if isinstance(effect, Perform) else (effect,)
         return tuple(found)
 
-    def _held(self) -> dict[bytes, int]:
-        """The work sessions whose updates it holds, or will when they are asked for, and their rounds."""
-        there = self._client.held.keys() | self._client.promised.keys()
-        return {taken.session: taken.round for name, taken in self._client.taken.items() if name in there}
-
-    def _name(self, session: bytes, protocol: str, update: bytes) -> str:
+    def _name(self, protocol: str, update: bytes) -> str:
         """What the updates are called that go into this session; empty if this client took no task that they are from."""
-        if session in self.instead:
-            return self.instead[session][0]
+        update = self._inputs.update_of(protocol, update)
         for name, taken in self._client.taken.items() if is_name(protocol) else ():
             if update in rounds_held(protocol, {taken.session: taken.round}):
                 return name
@@ -81,7 +67,7 @@ class Member:
     def _begun(self) -> tuple[Effect, ...]:
         """Its masks stand: put its work in, or do it now where that was promised."""
         plan = self.state.plan
-        name = self._name(plan.session.digest, plan.session.protocol, plan.terms.update)
+        name = self._name(plan.session.protocol, plan.terms.update)
         if name in self._client.promised:
             return (Compute(self._client.job(self._client.promised[name])),)
         if name not in self._client.held:
@@ -92,7 +78,7 @@ class Member:
         if isinstance(self.state, Idle):
             return ()  # the session was over before
         plan = self.state.plan
-        name = self._name(plan.session.digest, plan.session.protocol, plan.terms.update)
+        name = self._name(plan.session.protocol, plan.terms.update)
         found = self._client.checked(self._client.promised[name], work)
         if isinstance(found, str):
             return self._declined(found)
@@ -103,8 +89,8 @@ class Member:
 
     def _put_in(self, name: str, work: LocalWork) -> tuple[Effect, ...]:
         plan = self.state.plan
-        if plan.session.digest in self.instead:
-            ring = self.instead[plan.session.digest][1](self.id, work)
+        if (spending := self.state.idle.spending) is not None:
+            ring = spending.put_in(work, self.state.idle.entropy)
         else:
             ring = self._inputs.put_in(plan, work, self._client.taken[name].most, self.state.idle.given)
         return self._declined(ring) if isinstance(ring, str) else self.masker.handle(Worked(ring, 1))

@@ -16,6 +16,7 @@ from .server_phases import (
     Agreeing,
     Failed,
     Masks,
+    Reached,
     Revealed,
     Summed,
     Summing,
@@ -42,7 +43,7 @@ def show_survivors(state: Summing) -> tuple[Agreeing | Failed, tuple[Effect, ...
     """Stage 4, end: whose inputs are in the sum is settled."""
     plan, alive = state.plan, tuple(sorted(state.alive))
     if failed := too_few(plan, "mask", alive) or _unrecoverable(plan, "mask", state.masks, alive, set(alive)):
-        return failed, ()
+        return replace(failed, reached=Reached(tuple(state.masks.dealt))), ()
     sends = (to_client(plan, client, Survivors(alive)) for client in alive)
     return Agreeing(plan, state.masks, state.added().total, alive), (Awaiting("agree", alive), *sends)
 
@@ -74,13 +75,14 @@ def ask(state: Agreeing) -> tuple[Unmasking | Failed, tuple[Effect, ...]]:
     plan, t = state.plan, state.plan.terms.threshold
     signed = {client: [i for i in plan.graph.neighbours(client) if i in state.signatures] for client in state.signatures}
     asked = {client: tuple(near[:t]) for client, near in signed.items() if len(near) >= t}
+    signers = tuple(sorted(state.signatures))
     if failed := _unrecoverable(plan, "agree", state.masks, state.alive, asked):
-        return failed, ()
+        return replace(failed, reached=Reached(tuple(state.masks.dealt), state.alive, signers)), ()
     sends = (
         to_client(plan, client, UnmaskRequest(near, tuple(state.signatures[i] for i in near)))
         for client, near in sorted(asked.items())
     )
-    unmasking = Unmasking(plan, state.masks, state.total, state.alive, frozenset(asked))
+    unmasking = Unmasking(plan, state.masks, state.total, state.alive, frozenset(asked), signers)
     return unmasking, (Awaiting("unmask", tuple(sorted(asked))), *sends)
 
 
@@ -102,6 +104,11 @@ def take_reveal(state: Unmasking, client: int, reveal: Reveal) -> Unmasking:
 
 
 def open_sum(state: Unmasking) -> Summed | Failed:
+    """Stage 6, end: the sum, or why there is none."""
+    return replace(_opened(state), reached=Reached(tuple(state.masks.dealt), state.alive, state.signed))
+
+
+def _opened(state: Unmasking) -> Summed | Failed:
     """Recover the self seeds of the survivors and the mask keys of the dropped; take their masks off."""
     plan, masks, living = state.plan, state.masks, set(state.alive)
     answers = tuple(state.revealed.values())

@@ -106,14 +106,25 @@ class Revealed:
 
 @dataclass(frozen=True, slots=True)
 class Unmasking:
-    """The server while shares arrive. asked: the clients that were sent enough signatures."""
+    """The server while shares arrive. asked: the clients that were sent enough signatures. signed: all whose own came."""
 
     plan: Plan
     masks: Masks
     total: Ring = field(repr=False)
     alive: tuple[int, ...]
     asked: frozenset[int]
+    signed: tuple[int, ...] = ()
     revealed: Mapping[int, Revealed] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """How far clients came, as the server knows it. asked: who was asked for an input. alive: the survivor set that was shown;
+    empty if none was. signed: whose signature on it came."""
+
+    asked: tuple[int, ...] = ()
+    alive: tuple[int, ...] = ()
+    signed: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +135,7 @@ class Summed:
     total: Ring = field(repr=False)
     clients: tuple[int, ...]
     bad: tuple[int, ...]
+    reached: Reached = Reached()
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +151,7 @@ class Failed:
     need: int
     client: int | None = None
     blame: tuple[int, ...] = ()
+    reached: Reached = Reached()
 
 
 def to_client(plan: Plan, client: int, message: Any) -> Send:

@@ -14,8 +14,9 @@ from ..parts.models import Models
 from ..parts.run import Run
 from ..view.answers import Assignment, BelowFloor, Functionality, Sum, Updates
 from ..work.slot_work import check
-from .masking import MaskedSessions, Masking, Shape
+from .masking import MaskedSessions
 from .server import Summed
+from .shape import Shape
 from .slots import COUNTING, Slots
 
 
@@ -66,7 +67,7 @@ class MaskedSlots:
         ones = dict.fromkeys(updates.clients, 1.0)
         size = (32, slots.count, 2, 1.0, 1)  # slots.COUNTS
         counting = sessions.plan(updates, Shape(f"the counts of {label}", COUNTING, least, size, ones, purpose=b"counts"))
-        counted = sessions.mask({f"counts of {label}": Masking(counting, updates)})[f"counts of {label}"]
+        counted = sessions.mask({f"counts of {label}": counting})[f"counts of {label}"]
         if counted is None:
             raise Refused(f"the slots of {label} were not counted")
         words = f"how many clients chose each of {slots.count} slots, of small ones too, and nothing of who did"
@@ -80,7 +81,7 @@ class MaskedSlots:
         shape = (grid.ring_bits, slots.length, grid.bits, grid.clip, grid.max_weight)
         asked = Shape(f"the slots of {label}", session.protocol, threshold, shape, alive, purpose=b"sums")
         summing = sessions.plan(updates, asked)
-        summed = sessions.mask({f"slots of {label}": Masking(summing, updates)})[f"slots of {label}"]
+        summed = sessions.mask({f"slots of {label}": summing})[f"slots of {label}"]
         if summed is None:
             raise Refused(f"the slots of {label} were not summed")
         try:

@@ -11,7 +11,7 @@ Sums of one update that overlap are proposed to one roster, with weight 0 for wh
 from collections.abc import Callable, Iterator, Mapping
 
 from ...crypto.entropy import Entropy
-from ...crypto.identity import Verify, verify
+from ...crypto.identity import Identity, Verify, verify
 from ..core.link import Tap
 from ..core.session import SERVER
 from ..drivers.in_process import InProcess
@@ -22,6 +22,7 @@ from ..wire.messages import HEAD_BYTES, Task
 from .client import Idle, client_step
 from .messages import MESSAGES, SEALED_SHARES_BYTES
 from .server import Advertising, Failed, Summed, propose, server_step
+from .spending import Spending
 from .terms import Plan, Policy, Ring, Terms
 from .transcript import Transcript
 
@@ -30,10 +31,12 @@ def parties_of(
     members: Members, charter: Charter, model: bytes, policy: Policy, entropy: Entropy, verify: Verify = verify
 ) -> dict[int, Party]:
     """All clients, idle. verify: how they check signatures."""
-    return {
-        i: Party(i, Idle(Transcript(charter, i), policy, identity, entropy, model, verify=verify), client_step)
-        for i, identity in members.identities.items()
-    }
+
+    def idle(client: int, identity: Identity) -> Idle:
+        spending = Spending.of(charter, client)
+        return Idle(Transcript(charter, client), policy, identity, entropy, model, verify=verify, spending=spending)
+
+    return {i: Party(i, idle(i, identity), client_step) for i, identity in members.identities.items()}
 
 
 def max_bytes(terms: Terms) -> int:

@@ -14,9 +14,10 @@ from ..parts.models import Models
 from ..parts.run import Run
 from ..view.answers import Remembered, Snapshot, Sum, Traffic
 from .input import InputTerms, Total
-from .masking import MaskedSessions, Masking, Shape
-from .noise import NoisySums
+from .masking import MaskedSessions
+from .noisy_sums import NoisySums
 from .server import Summed
+from .shape import Shape
 from .terms import PROTOCOL
 from .weights import MaskedWeights, Weighed
 
@@ -59,7 +60,7 @@ class MaskedSums:
             shapes = {q.label: self._shape(q, inputs[q.label], weighed.get(q.label)) for q in questions}
             plans = {q.label: plan for q in questions if (plan := self._sessions.planned(q.updates, shapes[q.label])) is not None}
         questions = [q for q in questions if q.label in plans]
-        ended = self._sessions.mask({q.label: Masking(plans[q.label], q.updates) for q in questions})
+        ended = self._sessions.mask({q.label: plans[q.label] for q in questions})
 
         def read(question: Question, summed: Summed) -> Total | None:
             return inputs[question.label].decode(summed.total, np.array([question.row[i] for i in summed.clients]))
@@ -68,7 +69,7 @@ class MaskedSums:
         return {label: answer for label, answer in found.items() if answer is not None}
 
     def _with_noise(self, noisy: NoisySums, questions: Sequence[Question]) -> Mapping[str, Sum]:
-        """The same, with noise. Every client's ledger is charged for the fewest survivors before anything is sent."""
+        """The same, with noise. Everybody is charged for the fewest survivors before anything is sent."""
         sessions = self._sessions
         if any(q.fewest for q in questions):
             raise Refused("sums with noise are of whoever answers, which their noise covers; leave complete out")
@@ -80,14 +81,16 @@ class MaskedSums:
         for _, unable in able.values():
             for client, reason in unable.items():
                 self._run.record.reject([client], reason)
-        inputs = {q.label: noisy.reserve(plans[q.label].session, self._run.setup.entropy) for q in questions}
-        ended = sessions.mask({q.label: Masking(plans[q.label], q.updates, inputs[q.label].encode) for q in questions})
+        charged = {q.label: noisy.reserve(plans[q.label].session) for q in questions}
+        heard = len(self._run.record.faults)
+        ended = sessions.play({q.label: plans[q.label] for q in questions})
+        declined = {fault.blame for fault in self._run.record.faults[heard:] if fault.rejected}
         for q in questions:
-            noisy.settle(inputs[q.label], partial(sessions.signed, q.updates))
+            noisy.settle(charged[q.label], ended[q.label].reached, declined)
         found = {
-            q.label: self._read(q, summed, partial(inputs[q.label].decode, weight=next(iter(q.row.values()))))
+            q.label: self._read(q, summed, partial(charged[q.label].decode, weight=next(iter(q.row.values()))))
             for q in questions
-            if (summed := ended[q.label])
+            if (summed := sessions.sum_in(q.label, ended[q.label]))
         }
         return {label: answer for label, answer in found.items() if answer is not None}
 

@@ -30,10 +30,12 @@ from ..work.uploads import usable
 from .input import beyond
 from .masking import MaskedSessions
 from .messages import MESSAGES as MASKED
-from .noise import Cohorts, NoisySums
+from .noise import Cohorts
+from .noisy_sums import NoisySums
 from .protection import Masked
 from .receiver_opened.messages import MESSAGES as RECEIVER_OPENED
 from .receiver_opened.opening import OpenedTerms, ReceiverOpened
+from .receiver_opened.terms import OpeningPolicy
 from .slot_sums import MaskedSlots
 from .sums import MaskedSums
 
@@ -46,7 +48,8 @@ class MaskedView:
 
     def __init__(self, setup: Setup, how: Masked) -> None:
         d, clients = len(setup.initial), tuple(sorted(setup.clients))
-        noisy = None if how.noise is None else NoisySums(Cohorts(how.noise, how.rules, how.dropped, d, how.ring_bits), clients)
+        noise = None if how.noise is None else how.noise.terms
+        noisy = None if noise is None else NoisySums(Cohorts(noise, how.rules, how.dropped, d, how.ring_bits), clients)
         agreed = agree(session_of("masked", setup.run, clients), setup.entropy, setup.tap, check=setup.verify)
         sketched = SketchTerms(how.keys, setup.run, d, min(how.sketch, max(d // 2, 1)), how.clip * math.sqrt(d))
         secret = RatchetedKeys(agreed.seed, sketched) if how.keys == "session" else SketchSecret(agreed.seed, sketched)
@@ -60,8 +63,10 @@ class MaskedView:
 
         models = Models(run, "server")
         held = Held(run, models)
-        numbers = Numbers(d, how.ring_bits, how.clip, how.max_samples, how.rules, noisy is not None)
-        sessions = MaskedSessions(run, models, held, numbers, how.dropped)
+        numbers = Numbers(d, how.ring_bits, how.clip, how.max_samples, how.rules, noise)
+        sessions = MaskedSessions(
+            run, models, held, numbers, how.dropped, OpeningPolicy(how.floor, how.colluding, corrupt=how.corrupt)
+        )
         masked = MaskedSums(run, models, held, sessions, numbers, noisy)
         sums = HeldSums(run, held, masked.answer, noisy is None, masked.check)
         raw = Sketches(run, held, sketched, secret)

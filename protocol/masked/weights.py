@@ -7,7 +7,9 @@ from ..core.session import Session
 from ..parts.held import Held
 from ..parts.held_sums import Question
 from ..parts.run import Run
-from .masking import MaskedSessions, Masking, Shape
+from .masking import MaskedSessions
+from .shape import Shape
+from .terms import Plan
 from .weighing import WEIGHED, WEIGHTS, Weighing, second_protocol
 
 OF_WEIGHTS = "the sum of the weights that count samples, and the sum of their squares, before any update"
@@ -49,15 +51,15 @@ class MaskedWeights:
             return {}
         run, largest = self._run, {q.label: max(map(abs, q.row.values())) for q in questions}
         terms = {q.label: self._weighing(q) for q in questions}
-        sessions: dict[str, Masking] = {}
+        plans: dict[str, Plan] = {}
         clients = run.clients.parties
         promised = frozenset(i for q in questions for i in q.row if q.updates.name in clients[i].promised)
         for q in questions:
             name, size = f"{WEIGHTS}/{self._held.known(q.updates).kind}/{q.number}", terms[q.label].size
             shape = Shape(f"the weights of {q.label}", name, run.gate.rules.least, size, q.row, True, b"weights")
             if (plan := self._sessions.planned(q.updates, shape)) is not None:
-                sessions[q.label] = Masking(plan, q.updates)
-        ended, found = self._sessions.mask(sessions), {}
+                plans[q.label] = plan
+        ended, found = self._sessions.mask(plans), {}
         for q in questions:
             if (summed := ended.get(q.label)) is None:
                 continue
@@ -69,7 +71,7 @@ class MaskedWeights:
                 continue
             run.record.disclose(q.updates.round, "server", "weights", summed.clients, 2, OF_WEIGHTS)
             run.record.disclose(q.updates.round, "clients", "weights", summed.clients, 2, OF_WEIGHTS)
-            plan, about = sessions[q.label].plan, replace(q, row={i: q.row[i] for i in summed.clients})
+            plan, about = plans[q.label], replace(q, row={i: q.row[i] for i in summed.clients})
             found[q.label] = Weighed(about, self._weighing(about, largest[q.label]), plan.session, sums, promised)
         return found
 

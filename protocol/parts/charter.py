@@ -10,6 +10,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import cbor2
 
@@ -17,17 +18,39 @@ from ..core.session import RUN_BYTES
 from .gate import Rules
 from .leverage import MOST_ROWS
 
+if TYPE_CHECKING:
+    from ..privacy.ledger import Adjacency
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseTerms:
+    """What noise clients add to every sum, as in `Noise`: each finds from it how much its own roster's sum takes."""
+
+    epsilon: float
+    delta: float
+    rounds: int
+    l2: float
+    adjacency: "Adjacency"
+    overflow: float
+    acknowledge: tuple[str, ...] = ()
+
+    @property
+    def encoded(self) -> list[Any]:
+        """Floats as 8 bytes."""
+        floats = [struct.pack(">d", x) for x in (self.epsilon, self.delta, self.l2, self.overflow)]
+        return [*floats, self.rounds, self.adjacency, list(self.acknowledge)]
+
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Of masked sums. d: coordinates of an update. noisy: whether nothing is summed without noise. The others as in `Masked`."""
+    """Of masked sums. d: coordinates of an update. noise: without which nothing is summed. The others as in `Masked`."""
 
     d: int
     ring_bits: int
     clip: float
     max_samples: int
     rules: Rules
-    noisy: bool = False
+    noise: NoiseTerms | None = None
 
 
 @dataclass(frozen=True)
@@ -54,6 +77,8 @@ class Charter:
             raise ValueError(f"a span is 1 to {MOST_ROWS}, not {self.span}: of more sums no leverage is told")
         if self.sums is not None and self.sums < 1:
             raise ValueError("a charter under which nothing is summed")
+        if self.numbers.noise is not None and self.dropped is None:
+            raise ValueError("noise is found for the largest share of drop-outs, so a charter with noise names it")
 
     @property
     def rules(self) -> Rules:
@@ -63,7 +88,8 @@ class Charter:
     def encoded(self) -> bytes:
         """Deterministic CBOR: numbers in the order below, floats as 8 bytes, clients ascending, each with its identity."""
         n = self.numbers
-        of_sums = [n.d, n.ring_bits, struct.pack(">d", n.clip), n.max_samples, n.rules.floor, n.rules.corrupt, int(n.noisy)]
+        noise = 0 if n.noise is None else n.noise.encoded
+        of_sums = [n.d, n.ring_bits, struct.pack(">d", n.clip), n.max_samples, n.rules.floor, n.rules.corrupt, noise]
         limits = [None if self.dropped is None else struct.pack(">d", self.dropped), self.span, self.sums]
         who = [item for client in sorted(self.enrolled) for item in (client, self.enrolled[client])]
         return cbor2.dumps([self.run, self.initial, *of_sums, *limits, who], canonical=True)

@@ -231,7 +231,7 @@ class Snapshot:
     next_round: per party and kind of work. ledgers: the clients' privacy ledgers, and pairs: what was spent and released to
     compare clients, both as plain JSON values. own: of models that one client alone holds, that client. known: of models that
     clients hold, whom the server takes to hold them. holders: of the same, by the names in `models` of what they hold, who does.
-    secrets: what the parties of a run on `KeptEntropy` drew to last, by label.
+    secrets: what the parties of a run on `KeptEntropy` drew to last, by label. stored: what each client stored for itself, by key.
     """
 
     models: Mapping[str, Vector]
@@ -244,6 +244,7 @@ class Snapshot:
     known: Mapping[str, Sequence[int]] = field(default_factory=dict)
     holders: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
     secrets: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    stored: Mapping[int, Mapping[str, bytes]] = field(default_factory=dict, repr=False)
 
     def __or__(self, other: "Snapshot") -> "Snapshot":
         """Both together, of different parts of one run; the traffic is this one's."""
@@ -259,4 +260,5 @@ class Snapshot:
             {**self.known, **other.known},
             {**self.holders, **other.holders},
             {**self.secrets, **other.secrets},
+            {i: {**self.stored.get(i, {}), **other.stored.get(i, {})} for i in (*self.stored, *other.stored)},
         )

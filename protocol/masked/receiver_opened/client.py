@@ -54,8 +54,9 @@ Phase = Offered | Blinding | Receiving
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A client and its sessions by digest. model: SHA-256 of the model that came to it; empty if none did, and then it receives
-    and sends nothing. entropy: where its keys come from.
+    """A client and its sessions by digest. updates: the work sessions whose updates it holds, by digest: the round of each, and
+    SHA-256 of the models as they came; whoever owns the client sets it, the server never. It sends of no others. entropy: where
+    its keys come from.
 
     enrolled: the identities of all clients, known beforehand. next_round: the earliest round of which it still takes an offer,
     per receiver, as persisted. since: the same for all receivers; after a restart the largest number persisted, because what was
@@ -68,7 +69,7 @@ class Member:
     identity: Identity
     enrolled: Mapping[int, bytes] = field(repr=False)
     entropy: Entropy = field(repr=False)
-    model: bytes
+    updates: Mapping[bytes, tuple[int, bytes]] = field(default_factory=dict)
     next_round: Mapping[int, int] = field(default_factory=dict)
     since: int = 0
     taken: tuple[Opening, ...] = field(default=(), repr=False)
@@ -104,7 +105,7 @@ def _take(state: Member, digest: bytes, offer: OpeningOffer) -> tuple[Member, tu
     except ValueError as error:
         raise ProtocolError(f"an offer that cannot be: {error}", SERVER) from None
     session, receiver, policy = opening.session, opening.receiver, state.policy
-    sending = state.me != receiver
+    sending, held = state.me != receiver, state.updates.get(opening.update)
     earlier = tuple(other for other in state.taken if other.session.round == session.round)
     latest = max((other.session.round for other in state.taken), default=0)
     gone = max(state.since, latest, state.next_round.get(receiver, 0) - 1)
@@ -115,7 +116,9 @@ def _take(state: Member, digest: bytes, offer: OpeningOffer) -> tuple[Member, tu
         "an offer of another protocol": session.protocol != PROTOCOL,
         "an offer of another run": session.run != state.run,
         "an offer for others": sending and state.me not in session.roster,
-        "an offer for another model than the one received": opening.model != state.model and (sending or bool(state.model)),
+        "an offer about an update that this client does not hold": sending and held is None,
+        "an offer about an update of another round": held is not None and held[0] != session.round,
+        "an offer for another model than the one received": held is not None and held[1] != opening.model,
         "an offer with a client that is not enrolled": any(i not in state.enrolled for i in (receiver, *session.roster)),
         f"an offer longer than the policy's {policy.max_length}": opening.length > policy.max_length,
         "an offer for a receiver and round already taken": session.round < state.next_round.get(receiver, 0),

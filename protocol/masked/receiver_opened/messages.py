@@ -25,7 +25,8 @@ from ...wire.fields import (
 class OpeningOffer(SessionFields):
     """Server to the opener and to the senders, which are the roster: what will be summed for whom (see `Opening`).
 
-    clip: a binary64, big-endian. weights: 8 such bytes each, in the order of the roster.
+    clip: a binary64, big-endian. weights: 8 such bytes each, in the order of the roster. update: digest of the work session whose
+    updates are summed.
     """
 
     kind: ClassVar[int] = 80
@@ -36,6 +37,7 @@ class OpeningOffer(SessionFields):
     bits: int
     clip: bytes
     model: bytes
+    update: bytes
 
     def __post_init__(self) -> None:
         SessionFields.__post_init__(self)
@@ -46,6 +48,7 @@ class OpeningOffer(SessionFields):
         integer(self.bits, 2, 31, "bits")
         octets(self.clip, 8, 8, "clip")
         octets(self.model, DIGEST_BYTES, DIGEST_BYTES, "model")
+        octets(self.update, DIGEST_BYTES, DIGEST_BYTES, "update")
 
 
 @dataclass(frozen=True, slots=True)

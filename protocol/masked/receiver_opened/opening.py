@@ -20,16 +20,12 @@ from ...parts.models import Models
 from ...parts.personal import PersonalQuestion
 from ...parts.run import Run
 from ...view.answers import Remembered, Snapshot, Sum, Traffic, Updates, Vector
-from ...view.work import LocalWork
 from ...wire.messages import HEAD_BYTES
 from ...work.uploads import from_bytes, to_bytes
-from ..input import beyond
-from ..masking import MaskedSessions, Masking
+from ..masking import MaskedSessions
 from ..server import Summed
 from ..terms import PROTOCOL as SUM_PROTOCOL
-from ..terms import Plan, Ring
-from .client import blinded_input
-from .run import members_of
+from ..terms import Plan
 from .server import Agreed, Inviting, NotOpened, forward, invite, server_step
 from .terms import PROTOCOL, Opening, OpeningPolicy, most_bits
 
@@ -58,7 +54,7 @@ class ReceiverOpened:
         self._terms = terms
         self._noisy = noisy
         self._policy = OpeningPolicy(rules.floor, terms.colluding, corrupt=rules.corrupt)
-        self.openers = members_of(sessions.members, run.setup.run, bytes(32), self._policy, run.setup.entropy)
+        self.openers = sessions.openers
 
     def allies(self, receiver: int) -> frozenset[int]:
         """The receiver, and who is taken to know what it knows."""
@@ -78,7 +74,7 @@ class ReceiverOpened:
         """All keys, then a masked sum for each receiver: clients are in all of them."""
         if self._noisy:
             raise Refused("noise covers one sum of each client a round, not its personal ones; leave protection.noise out")
-        agreed = self._agreed(updates, self._openings(updates, questions))
+        agreed = self._agreed(self._openings(updates, questions))
         found = {}
         for q in questions:
             if (state := agreed[q.receiver]) is None:
@@ -90,10 +86,10 @@ class ReceiverOpened:
         return found
 
     def _openings(self, updates: Updates, questions: list[PersonalQuestion]) -> list[Opening]:
-        model = self._sessions.model_digest(updates)
-        return [self._opening(updates, question, model) for question in questions]
+        of = self._sessions.model_digest(updates), self._held.known(updates).session
+        return [self._opening(updates, question, *of) for question in questions]
 
-    def _opening(self, updates: Updates, question: PersonalQuestion, model: bytes) -> Opening:
+    def _opening(self, updates: Updates, question: PersonalQuestion, model: bytes, update: bytes) -> Opening:
         """Below its threshold nothing is opened: the floor, and where receivers may collude as many as may be left at least."""
         how, others, setup = self._terms, question.others, self._run.setup
         rules = self._run.gate.rules
@@ -117,14 +113,13 @@ class ReceiverOpened:
                 bits,
                 how.clip,
                 model,
+                update,
             )
         except ValueError as error:
             raise Refused(f"{question.label} cannot be opened by one client: {error}") from None
 
-    def _agreed(self, updates: Updates, openings: list[Opening]) -> dict[int, Agreed | None]:
+    def _agreed(self, openings: list[Opening]) -> dict[int, Agreed | None]:
         """Of each receiver, who shares a mask with it; None, and a fault on record, where these are too few."""
-        for i, party in self.openers.items():
-            party.state = replace(party.state, model=started(self._run, updates, i))
         enrolled = self._sessions.charter.enrolled
         servers = {o.receiver: Party(SERVER, Inviting(o, enrolled), server_step) for o in openings}
         largest = max(120 * len(o.session.roster) + 4 * o.length for o in openings)
@@ -148,12 +143,7 @@ class ReceiverOpened:
         seed = self._run.setup.entropy.secret(f"masking graph {opening.binding.hex()}", 32)
         terms = opening.sum_terms(graph.neighbours, graph.threshold, seed)
         plan = Plan.of(opening.sum_session(senders), terms, self._sessions.charter)
-
-        def put_in(client: int, work: LocalWork) -> Ring | str:
-            reason = beyond(work.vector, opening.clip)
-            return reason or blinded_input(self.openers[client].state, plan.session, work.vector, Nearest())
-
-        summed = self._sessions.mask({question.label: Masking(plan, updates, put_in)})[question.label]
+        summed = self._sessions.mask({question.label: plan})[question.label]
         if summed is not None:
             self._run.record.disclose(updates.round, "server", "personal sums", summed.clients, 0, UNDER_MASKS)
         return summed
@@ -210,9 +200,3 @@ class ReceiverOpened:
         for i, opener in self.openers.items():
             since = snapshot.next_round.get(i, {}).get(PROTOCOL, 0)
             opener.restart(replace(opener.state, next_round={}, since=since, taken=()))
-
-
-def started(run: Run, updates: Updates, client: int) -> bytes:
-    """SHA-256 of the models that came to this client with the task; empty if none did."""
-    taken = run.clients.parties[client].taken.get(updates.name)
-    return b"" if taken is None else taken.model

@@ -7,6 +7,7 @@ knows. Here: many of them in one process.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,10 +59,17 @@ class Played:
         return tuple(fault for network in self.networks for fault in network.faults)
 
 
-def members_of(identities: Members, run: bytes, model: bytes, policy: OpeningPolicy, entropy: Entropy) -> dict[int, Party]:
-    """The clients' roles, in no session."""
+def members_of(
+    identities: Members,
+    run: bytes,
+    policy: OpeningPolicy,
+    entropy: Entropy,
+    updates: Mapping[bytes, tuple[int, bytes]] = MappingProxyType({}),
+) -> dict[int, Party]:
+    """The clients' roles, in no session. updates: what they all hold."""
     states = {
-        i: Member(i, run, policy, identity, identities.enrolled, entropy, model) for i, identity in identities.identities.items()
+        i: Member(i, run, policy, identity, identities.enrolled, entropy, updates)
+        for i, identity in identities.identities.items()
     }
     return {i: Party(i, state, member_step) for i, state in states.items()}
 

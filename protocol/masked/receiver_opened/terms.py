@@ -39,7 +39,7 @@ class Opening:
 
     session: its roster are the senders, which the receiver is not one of: what it knows itself it adds itself. weights: the row,
     real numbers other than 0 in the roster's order. ring_bits: of the masked sum underneath. d, bits, clip: as in `FixedPoint`.
-    model: SHA-256 of the model that the updates belong to.
+    model: SHA-256 of the model that the updates belong to. update: digest of the work session that they were made in.
 
     A sender scales its vector by its weight's share of the largest, so that all bits serve the vector, and counts itself once.
 
@@ -55,6 +55,7 @@ class Opening:
     bits: int
     clip: float
     model: bytes
+    update: bytes
 
     def __post_init__(self) -> None:
         roster = self.session.roster
@@ -105,7 +106,7 @@ class Opening:
     def binding(self) -> bytes:
         """32 bytes, the context of every signature and mask: the session's digest and all other fields."""
         row, clip = encode_weights(self.session.roster, self.row), struct.pack(">d", self.clip)
-        fields = [self.receiver, row, self.ring_bits, self.d, self.bits, clip, self.model]
+        fields = [self.receiver, row, self.ring_bits, self.d, self.bits, clip, self.model, self.update]
         terms = cbor2.dumps(fields, canonical=True)
         return hashlib.sha256(b"cloister/v1/receiver opened" + self.session.digest + hashlib.sha256(terms).digest()).digest()
 
@@ -164,7 +165,7 @@ class Opening:
         o = offer
         (clip,) = struct.unpack(">d", o.clip)
         weights = tuple(decode_weights(o.roster, o.weights).values())
-        return cls(o.session, o.opener, weights, o.ring_bits, o.d, o.bits, clip, o.model)
+        return cls(o.session, o.opener, weights, o.ring_bits, o.d, o.bits, clip, o.model, o.update)
 
     @property
     def offer(self) -> OpeningOffer:
@@ -178,6 +179,7 @@ class Opening:
             self.bits,
             struct.pack(">d", self.clip),
             self.model,
+            self.update,
         )
 
 

@@ -1,0 +1,89 @@
+"""One client in receiver-opened sums: its role, and what it sends of its own work, by the offers that it took.
+
+Spec: specs/receiver_opened.md. An offer names the work, and its terms are those of the run, or the client refuses it; the masked
+sum under it takes what the client's role blinds, on the offer's terms alone.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from ....crypto.fixed_point import Nearest
+from ...core.errors import ProtocolError
+from ...core.session import SERVER
+from ...drivers.roles import Effect, Event, Party, Received
+from ...parts.charter import Numbers
+from ...view.work import LocalWork
+from ...wire.codec import Envelope
+from ...work.participant import Participant
+from ..input import beyond
+from ..joined import WITHOUT_NOISE, works_held
+from ..terms import Plan, Ring
+from .client import Blinding, blinded_input
+from .messages import OpeningOffer
+from .terms import Opening, most_bits
+
+NO_OFFER = "a sum for a receiver that belongs to no offer that it took"
+
+
+class Opener:
+    """A client. role: its openings. client: who it is and what it holds. numbers: that it knows before the run."""
+
+    def __init__(self, role: Party, client: Participant, numbers: Numbers) -> None:
+        self.id = role.id
+        self.role = role
+        self._client = client
+        self._numbers = numbers
+
+    @property
+    def state(self) -> Any:
+        """Of its role."""
+        return self.role.state
+
+    def restart(self, state: Any) -> None:
+        """Go on from an earlier state of its role."""
+        self.role.restart(state)
+
+    def handle(self, event: Event) -> tuple[Effect, ...]:
+        """Advance by one event and return the effects. Raises ProtocolError."""
+        match event:
+            case Received(Envelope(message=OpeningOffer() as offer)):
+                if (reason := self._against(offer)) is not None:
+                    raise ProtocolError(reason, SERVER)
+                held = {session: (taken.round, taken.model) for session, taken in works_held(self._client).items()}
+                self.role.state = replace(self.role.state, updates=held)
+        return self.role.handle(event)
+
+    def update_of(self, protocol: str) -> bytes:
+        """Digest of the work session whose updates the masked sum of this name is of; empty for none that it is ready for."""
+        opening = self._opening(protocol)
+        return b"" if opening is None else opening.update
+
+    def put_in(self, plan: Plan, work: LocalWork) -> Ring | str:
+        """Its input to the masked sum under an opening, which only the receiver can read; or why there is none."""
+        opening, terms = self._opening(plan.session.protocol), plan.terms
+        if opening is None:
+            return NO_OFFER
+        if terms != opening.sum_terms(terms.neighbours, terms.threshold, terms.graph_seed):
+            return "terms that do not belong to the offer that it took"
+        try:
+            return beyond(work.vector, opening.clip) or blinded_input(self.state, plan.session, work.vector, Nearest())
+        except ValueError as error:
+            return str(error)
+
+    def _opening(self, protocol: str) -> Opening | None:
+        phases = self.state.phases.values()
+        return next((p.opening for p in phases if isinstance(p, Blinding) and p.sum_protocol == protocol), None)
+
+    def _against(self, offer: OpeningOffer) -> str | None:
+        """Why an offer is not one of this run, or None."""
+        n = self._numbers
+        if n.noise is not None:
+            return WITHOUT_NOISE
+        try:
+            opening = Opening.offered(offer)
+        except ValueError as error:
+            return f"an offer that cannot be: {error}"
+        own = (n.d, n.clip, n.ring_bits, most_bits(n.ring_bits, len(offer.roster)))
+        if (opening.d, opening.clip, opening.ring_bits, opening.bits) != own:
+            return "an offer on terms that do not belong to an update of this run"
+        return None
