@@ -231,7 +231,7 @@ class Snapshot:
     next_round: per party and kind of work. ledgers: the clients' privacy ledgers, and pairs: what was spent and released to
     compare clients, both as plain JSON values. own: of models that one client alone holds, that client. known: of models that
     clients hold, whom the server takes to hold them. holders: of the same, by the names in `models` of what they hold, who does.
-    secrets: what the parties of a run on `KeptEntropy` drew to last, by label. stored: what each client stored for itself, by key.
+    secrets: what the parties of a run on `KeptEntropy` drew to last, by label. stored: what each client stored itself, by key.
     """
 
     models: Mapping[str, Vector]
