@@ -126,10 +126,10 @@ def assert_damaged(path: Path) -> None:
 
 def test_a_checkpoint_of_another_format_says_what_to_do(tmp_path):
     path = write(tmp_path, Checkpoint(3, {}, Snapshot({}, {}, {}, Traffic()), {}, {}))
-    text = (path / "state.json").read_bytes().replace(b'{"format": 2, ', b"{")
+    text = (path / "state.json").read_bytes().replace(b'{"format": 3, ', b"{")
     older = path.with_name(f"000003-{hashlib.sha256(text).hexdigest()[:16]}")
     path.rename(older)
     (older / "state.json").write_bytes(text)
-    with pytest.raises(OtherFormat, match=r"is of format 1, and this release goes on from format 2") as said:
+    with pytest.raises(OtherFormat, match=r"is of format 1, and this release goes on from format 3") as said:
         read(older)
     assert "\n" not in str(said.value)

@@ -71,7 +71,8 @@ from cloister.protocol.parts.gate import TOLERANCE, Rules
 from cloister.protocol.parts.leverage import ERROR, leverages
 from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.codec import Envelope
-from cloister.protocol.work.participant import Opening, Participant, Taken
+from cloister.protocol.work.owned import Making, Owned
+from cloister.protocol.work.participant import Opening, Participant, Taken, as_sent
 
 RUN, MODEL, D, MOST = bytes(range(16)), bytes(range(32)), 2, 100
 NUMBERS = {"d": D, "ring_bits": 64, "clip": 4.0, "max_samples": MOST}
@@ -271,7 +272,7 @@ class World:
         for i in self.honest:
             mine = replace(Policy.of(self.charters[i], frozenset({"opened"})), **asked)
             idle = Idle(Transcript(self.charters[i], i), mine, self.identities[i], entropy, bytes(32), verify=checked)
-            holder = Participant(Party(i, None, None), None, Opening(), {})
+            holder = Participant(Party(i, None, None), None, Opening(), Owned(i, np.zeros(1, np.float32), Making(), as_sent))
             self.members[i] = Member(Party(i, idle, client_step), holder, Inputs(i, self.charters[i].numbers))
         self.account = Account(self.corrupt)
         self.reasons, self.crashes, self.twice = Counter(), [], []

@@ -126,7 +126,7 @@ def read(path: Path) -> Checkpoint:
             plain.get("own", {}),
             from_plain(Mapping[str, tuple[int, ...]], plain["known"]),
             from_plain(Mapping[str, Mapping[str, tuple[int, ...]]], plain["holders"]),
-            stored={int(i): {k: bytes.fromhex(v) for k, v in of.items()} for i, of in plain.get("stored", {}).items()},
+            stored={int(i): {k: bytes.fromhex(v) for k, v in of.items()} for i, of in plain["stored"].items()},
         )
         memory = {n.removeprefix("adversary "): v for n, v in vectors.items() if n.startswith("adversary ")}
         account = {n.removeprefix("account "): v for n, v in vectors.items() if n.startswith("account ")}
