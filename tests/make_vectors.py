@@ -545,7 +545,7 @@ def slots():
 OPENINGS = {
     bits: Opening(
         Session(OPENED, bytes(range(16)), 4, f"for 7 in {bits}", (1, 2, 5), 3),
-        *(7, (1.0, -1.0, 0.5), bits, 3, 12, 1.0, bytes(32), bytes(range(32))),
+        *(7, (1.0, -1.0, 0.5), bits, 3, 12, 1.0, bytes(32), bytes(range(32)), 0.25),
     )
     for bits in (32, 64)
 }

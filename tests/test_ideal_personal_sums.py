@@ -13,7 +13,7 @@ from cloister.protocol.view.answers import BelowFloor, Sum
 
 from . import sides
 from .ideal_functionality import Case, Drive, NotIdeal
-from .test_ideal_functionality import CASES, ENCRYPTED, MASKED, SUMMING, Broken, breaks, opens_anothers_sum, wrap
+from .test_ideal_functionality import CASES, ENCRYPTED, MASKED, SUMMING, Broken, breaks, opens_anothers_sum, others, wrap
 
 pytestmark = pytest.mark.sweeps
 
@@ -225,15 +225,14 @@ def opened(view):
 
 @breaks("_opened_sum", opened)
 def takes_anothers_row(view, right, updates, question, agreed, summed):
-    """Senders blind with what they were offered; the server says that it was another row."""
-    row = {i: question.row[i] * (2.0 if i == question.others[0] else 1.0) for i in question.row}
-    return right(updates, replace(question, row=row), agreed, summed)
+    """Senders blind with what they were offered, and the receiver weighs by it; the server says that it was another row."""
+    answer = right(updates, question, agreed, summed)
+    return answer if answer is None else others(answer, weight=answer.weight + question.row[question.others[0]])
 
 
-@breaks("_opened_sum", opened)
-def forgets_the_receiver(view, right, updates, question, agreed, summed):
-    row = {i: question.row[i] for i in question.others}
-    return right(updates, replace(question, row=row), agreed, summed)
+def forgets_the_receiver(view):
+    for opener in opened(view).openers.values():
+        opener._own = lambda opening, own=opener._own: None if (found := own(opening)) is None else 0 * found
 
 
 @breaks("_answer", personal)
@@ -251,7 +250,7 @@ def states_no_error(view, right, updates, questions):
     ("view", "reason"),
     [
         (takes_anothers_row, "counts|has not the weight"),
-        (forgets_the_receiver, "what arrived came from|has not the weight"),
+        (forgets_the_receiver, "counts 0 times|what arrived came from"),
         (names_all_senders, "counts|has not the weight|not in the disclosure log"),
         (states_no_error, "counts|is off by"),
     ],

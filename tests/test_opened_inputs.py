@@ -172,3 +172,22 @@ def test_under_noise_clients_take_no_offer() -> None:
     for opener in sides.part(view, ReceiverOpened).openers.values():
         with pytest.raises(ProtocolError, match="without the noise that was agreed on"):
             opener.handle(Received(Envelope(own.digest, SERVER, opener.id, offer)))
+
+
+def test_a_receiver_that_holds_no_such_work_takes_no_weight_for_it() -> None:
+    view = opened()
+    updates = trained(view)
+    del sides.clients(view).parties[0].held[updates.name]
+    assert isinstance(view.personal_sums(updates, {0: ROW})[0], BelowFloor)
+    assert told(view, "a weight for an update that this client does not hold") == [SERVER]
+
+
+def test_the_receiver_alone_holds_the_mean_with_its_own_update_in_it() -> None:
+    view = opened()
+    updates = trained(view)
+    answer = view.personal_sums(updates, {0: ROW})[0]
+    held = {i: [mean.vector for mean in party.owned.means.values()] for i, party in sides.clients(view).parties.items()}
+    assert {i for i, means in held.items() if means} == {0}
+    plain = np.mean([vector(i, "update") for i in CLIENTS], axis=0)
+    assert np.abs(held[0][0] - plain).max() <= answer.error + 1e-6
+    assert answer.name not in sides.models(view).means

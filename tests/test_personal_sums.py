@@ -44,6 +44,11 @@ def target(client):
     return np.random.default_rng(client).uniform(-1, 1, D).astype(np.float32)
 
 
+def holders(view, model):
+    """Who holds a model of this name."""
+    return [i for i, party in sides.clients(view).parties.items() if party.owned.holds(model.name)]
+
+
 class Run:
     """A view whose clients go half the way to their target; `starts` are the models that they began at, round by round."""
 
@@ -102,7 +107,7 @@ def test_each_receiver_gets_the_mean_of_its_own_row_and_owns_the_model_that_it_m
         moved = run.view.advance(INIT, answer)
         found = run.view.harness.observe(moved).astype(float) - run.initial
         assert np.linalg.norm(found - plain) <= bound(answer, rows[receiver], vectors)
-        assert moved.name in sides.clients(run.view).models
+        assert holders(run.view, moved) == [receiver]
         assert moved.name not in sides.models(run.view).held
         assert answer.name not in sides.models(run.view).means
     assert len({run.view.harness.observe(run.view.advance(INIT, a)).tobytes() for a in answers.values()}) == 5
@@ -249,8 +254,8 @@ def test_a_run_goes_on_from_a_checkpoint_as_if_it_had_not_stopped(protection, tm
     path = write(tmp_path, Checkpoint(0, {}, first.view.harness.save(), {}, {}))
     second = Run(protection)
     second.view.harness.restore(read(path).snapshot, [])
-    for model in own.values():
-        assert model.name in sides.clients(second.view).models
+    for client, model in own.items():
+        assert holders(second.view, model) == [client]
         assert model.name not in sides.models(second.view).held
     after = [run.state(1, rows, own) for run in (first, second)]
     assert after[0] == after[1]

@@ -176,7 +176,17 @@ def test_opened_sums_are_the_weighted_sums_of_the_clear_updates():
         assert int(words.max()) < 2 ** case["mask_bits"]
         head = b"cloister/v1/receiver opened" + octets(case["session"]["digest"])
         row = struct.pack(">3d", *case["weights"])
-        terms = [case["receiver"], row, case["ring_bits"], 3, 12, struct.pack(">d", 1.0), bytes(32), bytes(range(32))]
+        terms = [
+            case["receiver"],
+            row,
+            case["ring_bits"],
+            3,
+            12,
+            struct.pack(">d", 1.0),
+            bytes(32),
+            bytes(range(32)),
+            struct.pack(">d", 0.25),
+        ]
         terms = cbor2.dumps(terms, canonical=True)
         assert hashlib.sha256(head + hashlib.sha256(terms).digest()).digest() == octets(case["binding"])
 

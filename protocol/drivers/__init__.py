@@ -2,7 +2,6 @@
 
 What a simulation still does for clients outside of events, where a driver over a network will need words or a client's own code:
 - the layout of encrypted slots is agreed on by a call (encrypted/holders.py `agree`);
-- the receiver of a personal sum has its own update added, and the result stored, by a call (masked/receiver_opened/opening.py);
 - a transform is drawn once for all (uploaded/uploading.py), and equal models and means are made and held once (work/owned.py);
 - that a round or a promise is over, clients are told by a call (parts/held.py, parts/held_sums.py, masked/masking.py);
 - the clients of pairs share one object for their computers (pairs/clients.py);

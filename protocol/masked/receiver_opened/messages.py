@@ -26,7 +26,7 @@ class OpeningOffer(SessionFields):
     """Server to the opener and to the senders, which are the roster: what will be summed for whom (see `Opening`).
 
     clip: a binary64, big-endian. weights: 8 such bytes each, in the order of the roster. update: digest of the work session whose
-    updates are summed.
+    updates are summed. own: the opener's weight of its own, a binary64.
     """
 
     kind: ClassVar[int] = 80
@@ -38,6 +38,7 @@ class OpeningOffer(SessionFields):
     clip: bytes
     model: bytes
     update: bytes
+    own: bytes
 
     def __post_init__(self) -> None:
         SessionFields.__post_init__(self)
@@ -49,6 +50,7 @@ class OpeningOffer(SessionFields):
         octets(self.clip, 8, 8, "clip")
         octets(self.model, DIGEST_BYTES, DIGEST_BYTES, "model")
         octets(self.update, DIGEST_BYTES, DIGEST_BYTES, "update")
+        octets(self.own, 8, 8, "own weight")
 
 
 @dataclass(frozen=True, slots=True)

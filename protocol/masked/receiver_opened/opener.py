@@ -7,19 +7,22 @@ sum under it takes what the client's role blinds, on the offer's terms alone.
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from ....crypto.fixed_point import Nearest
 from ...core.errors import ProtocolError
 from ...core.session import SERVER
-from ...drivers.roles import Effect, Event, Party, Received
+from ...drivers.roles import Effect, Event, Learned, Party, Received
 from ...parts.charter import Numbers
 from ...view.work import LocalWork
 from ...wire.codec import Envelope
 from ...work.participant import Participant
+from ...work.uploads import Vector, from_bytes, to_bytes
 from ..input import beyond
 from ..joined import WITHOUT_NOISE, works_held
 from ..terms import Plan, Ring
-from .client import Blinding, blinded_input
-from .messages import OpeningOffer
+from .client import Blinding, Receiving, blinded_input
+from .messages import OpenedTotal, OpeningOffer
 from .terms import Opening, most_bits
 
 NO_OFFER = "a sum for a receiver that belongs to no offer that it took"
@@ -46,12 +49,32 @@ class Opener:
     def handle(self, event: Event) -> tuple[Effect, ...]:
         """Advance by one event and return the effects. Raises ProtocolError."""
         match event:
+            case Received(Envelope(message=OpenedTotal() as opened, session=digest)):
+                phase = self.state.phases.get(digest)
+                effects = self.role.handle(event)
+                if isinstance(phase, Receiving) and (total := next((e for e in effects if isinstance(e, Learned)), None)):
+                    self._open(phase.opening, opened.survivors, total)
+                return effects
             case Received(Envelope(message=OpeningOffer() as offer)):
                 if (reason := self._against(offer)) is not None:
                     raise ProtocolError(reason, SERVER)
                 held = {session: (taken.round, taken.model) for session, taken in works_held(self._client).items()}
                 self.role.state = replace(self.role.state, updates=held)
         return self.role.handle(event)
+
+    def _open(self, opening: Opening, survivors: tuple[int, ...], total: Learned) -> None:
+        """Put its own update to the sum, and hold the mean of both; of weight 0 there is none."""
+        if (weight := opening.weight(survivors)) == 0:
+            return
+        found = opening.largest * from_bytes(total.vector).astype(np.float64)
+        if opening.own and (own := self._own(opening)) is not None:
+            found += opening.own * own.astype(np.float64)
+        self._client.owned.learn(total.session.hex(), total.session, to_bytes((found / weight).astype(np.float32)))
+
+    def _own(self, opening: Opening) -> Vector | None:
+        """Its own update, of the work that the opening is of; None if it holds none."""
+        held, taken = self._client.held, self._client.taken
+        return next((held[n].vector for n in held if n in taken and taken[n].session == opening.update), None)
 
     def update_of(self, protocol: str) -> bytes:
         """Digest of the work session whose updates the masked sum of this name is of; empty for none that it is ready for."""
@@ -86,4 +109,6 @@ class Opener:
         own = (n.d, n.clip, n.ring_bits, most_bits(n.ring_bits, len(offer.roster)))
         if (opening.d, opening.clip, opening.ring_bits, opening.bits) != own:
             return "an offer on terms that do not belong to an update of this run"
+        if opening.own and opening.receiver == self.id and self._own(opening) is None:
+            return "an offer with a weight for an update that this client does not hold"
         return None

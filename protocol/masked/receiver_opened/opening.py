@@ -7,21 +7,18 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from ....crypto.fixed_point import Nearest
 from ...core.errors import Refused
 from ...core.session import SERVER, Session
 from ...drivers.in_process import no_work
-from ...drivers.roles import Deadline, Effect, Learned, Party
+from ...drivers.roles import Deadline, Effect, Party
 from ...parts.held import Held
 from ...parts.leverage import largest
 from ...parts.models import Models
 from ...parts.personal import PersonalQuestion
 from ...parts.run import Run
-from ...view.answers import Remembered, Snapshot, Sum, Traffic, Updates, Vector
+from ...view.answers import Remembered, Snapshot, Sum, Traffic, Updates
 from ...wire.messages import HEAD_BYTES
-from ...work.uploads import from_bytes, to_bytes
 from ..masking import MaskedSessions
 from ..server import Summed
 from ..terms import PROTOCOL as SUM_PROTOCOL
@@ -114,6 +111,7 @@ class ReceiverOpened:
                 how.clip,
                 model,
                 update,
+                question.row.get(question.receiver, 0.0),
             )
         except ValueError as error:
             raise Refused(f"{question.label} cannot be opened by one client: {error}") from None
@@ -151,33 +149,24 @@ class ReceiverOpened:
     def _opened_sum(self, updates: Updates, question: PersonalQuestion, agreed: Agreed, summed: Summed) -> Sum | None:
         """What the receiver makes of the total; None, and a fault on record, if it did not get it or could not open it."""
         opening, receiver = agreed.opening, question.receiver
-        totals = self._carry({}, [forward(agreed, summed)])
-        if (total := totals.get(opening.session.digest)) is None:
+        if opening.session.digest not in self._carry({}, [forward(agreed, summed)]):
             self._run.record.fault(receiver, f"the sum for client {receiver} was not opened")
             return None
-        d, alone = len(total), question.row.get(receiver, 0.0)
+        d = opening.d
         self._run.record.disclose(updates.round, "clients", "personal sums", summed.clients, d, OWN_SUM, receiver)
-        weight = math.fsum([*(question.row[i] for i in summed.clients), alone])
-        if weight == 0:
+        if (weight := opening.weight(summed.clients)) == 0:
             return None
-        with self._run.timed(receiver):
-            own = alone * self._run.clients.parties[receiver].held[updates.name].vector.astype(np.float64) if alone else 0.0
-            mean = ((opening.largest * total.astype(np.float64) + own) / weight).astype(np.float32)
-        clients = tuple(sorted({*summed.clients, receiver})) if alone else summed.clients
+        clients = tuple(sorted({*summed.clients, receiver})) if opening.own else summed.clients
         error = math.sqrt(d) * opening.error(len(summed.clients), Nearest()) * opening.largest / abs(weight)
-        name = self._models.taught(question.label, (receiver,))
-        self._run.clients.parties[receiver].owned.learn(name, opening.session.digest, to_bytes(mean))
+        name = self._models.taught(question.label, (receiver,), opening.session.digest.hex())
         return Sum(name, receiver, clients, weight, 0.0, None, error)
 
-    def _carry(self, servers: Mapping[bytes, Party], effects: Iterable[Effect]) -> dict[bytes, Vector]:
-        """Play these sessions; returns what receivers learned, by session digest."""
-        learned: dict[bytes, Vector] = {}
-
-        def learn(_: int, effect: Learned) -> None:
-            learned[effect.session] = from_bytes(effect.vector)
-
-        self._run.network.run(self.openers, servers, ((SERVER, effect) for effect in effects), no_work, learn)
-        return learned
+    def _carry(self, servers: Mapping[bytes, Party], effects: Iterable[Effect]) -> set[bytes]:
+        """Play these sessions; returns those whose sum its receiver opened."""
+        opened: set[bytes] = set()
+        sent = ((SERVER, effect) for effect in effects)
+        self._run.network.run(self.openers, servers, sent, no_work, lambda _, effect: opened.add(effect.session))
+        return opened
 
     def _forget_openings(self) -> None:
         """Clients leave all openings, and forget the names of sums that no input can be made for any more."""

@@ -7,7 +7,7 @@ import hashlib
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite
+from math import fsum, isfinite
 from typing import Self
 
 import cbor2
@@ -39,7 +39,8 @@ class Opening:
 
     session: its roster are the senders, which the receiver is not one of: what it knows itself it adds itself. weights: the row,
     real numbers other than 0 in the roster's order. ring_bits: of the masked sum underneath. d, bits, clip: as in `FixedPoint`.
-    model: SHA-256 of the model that the updates belong to. update: digest of the work session that they were made in.
+    model: SHA-256 of the model that the updates belong to. update: digest of the work session that they were made in. own: the
+    receiver's weight of its own update, which it adds itself.
 
     A sender scales its vector by its weight's share of the largest, so that all bits serve the vector, and counts itself once.
 
@@ -56,6 +57,7 @@ class Opening:
     clip: float
     model: bytes
     update: bytes
+    own: float = 0.0
 
     def __post_init__(self) -> None:
         roster = self.session.roster
@@ -67,6 +69,8 @@ class Opening:
             raise ValueError(f"the largest weight of a row is within {1 / MOST_WEIGHT:.1e} and {MOST_WEIGHT:.1e}")
         if self.ring_bits not in (32, 64):
             raise ValueError(f"ring_bits is 32 or 64, not {self.ring_bits}")
+        if not isfinite(self.own):
+            raise ValueError("the receiver's own weight is not finite")
         _ = self.grid
         if self.bits > (finest := most_bits(self.ring_bits, len(roster))):
             raise ValueError(
@@ -105,8 +109,8 @@ class Opening:
     @property
     def binding(self) -> bytes:
         """32 bytes, the context of every signature and mask: the session's digest and all other fields."""
-        row, clip = encode_weights(self.session.roster, self.row), struct.pack(">d", self.clip)
-        fields = [self.receiver, row, self.ring_bits, self.d, self.bits, clip, self.model, self.update]
+        row, clip, own = encode_weights(self.session.roster, self.row), struct.pack(">d", self.clip), struct.pack(">d", self.own)
+        fields = [self.receiver, row, self.ring_bits, self.d, self.bits, clip, self.model, self.update, own]
         terms = cbor2.dumps(fields, canonical=True)
         return hashlib.sha256(b"cloister/v1/receiver opened" + self.session.digest + hashlib.sha256(terms).digest()).digest()
 
@@ -159,13 +163,18 @@ class Opening:
             raise ValueError(f"it counts {read.weight} senders, not {len(keys)}")
         return (read.mean.astype(np.float64) * len(keys)).astype(np.float32)
 
+    def weight(self, survivors: Sequence[int]) -> float:
+        """Of the mean of these senders, and of the receiver's own update."""
+        row = self.row
+        return fsum([*(row[i] for i in survivors), self.own])
+
     @classmethod
     def offered(cls, offer: OpeningOffer) -> Self:
         """What an offer offers. Raises ValueError."""
         o = offer
-        (clip,) = struct.unpack(">d", o.clip)
+        clip, own = struct.unpack(">2d", o.clip + o.own)
         weights = tuple(decode_weights(o.roster, o.weights).values())
-        return cls(o.session, o.opener, weights, o.ring_bits, o.d, o.bits, clip, o.model, o.update)
+        return cls(o.session, o.opener, weights, o.ring_bits, o.d, o.bits, clip, o.model, o.update, own)
 
     @property
     def offer(self) -> OpeningOffer:
@@ -180,6 +189,7 @@ class Opening:
             struct.pack(">d", self.clip),
             self.model,
             self.update,
+            struct.pack(">d", self.own),
         )
 
 
