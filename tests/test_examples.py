@@ -152,8 +152,8 @@ def test_private_averaging_spends_what_its_docstring_says() -> None:
     protection = value.protection
     assert isinstance(protection, Masked)
     assert protection.noise is not None
-    cohorts = Cohorts(protection.noise, protection.rules, protection.dropped, 650, protection.ring_bits)
-    ledger = protection.noise.ledger(0)
+    cohorts = Cohorts(protection.noise.terms, protection.rules, protection.dropped, 650, protection.ring_bits)
+    ledger = cohorts.ledger(0)
     for _ in range(value.rounds):
         ledger = ledger + cohorts.parameters(60).release(60, "zero out")
     assert module.__doc__ is not None

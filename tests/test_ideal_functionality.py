@@ -617,9 +617,10 @@ def test_the_exhaustive_patterns_catch_them_too(view):
 def encodes_anothers_work(view):
     """The first two clients of a sum put in each other's vectors."""
 
-    def exchange(each):
-        name = each.updates.name
-        one, other = (sides.clients(view).parties[i].held for i in each.plan.session.roster[:2])
+    def exchange(plan):
+        first, second = (sides.clients(view).parties[i] for i in plan.session.roster[:2])
+        name = next((name for name, taken in first.taken.items() if taken.session == plan.terms.update), "")
+        one, other = first.held, second.held
         if name in one and name in other:
             mine, theirs = one[name], other[name]
             one[name], other[name] = replace(mine, vector=theirs.vector), replace(theirs, vector=mine.vector)

@@ -21,7 +21,7 @@ from cloister.protocol.seeding.messages import Advertise, Roster, SealedSeed, Se
 from cloister.protocol.wire import messages as messages_module
 from cloister.protocol.wire.codec import Envelope, encode
 from cloister.protocol.wire.messages import MOST_SHARES, Declined, Discard, Mean, OffsetSketched, Ready, Retain, Task, Upload
-from cloister.protocol.wire.recipes import Holds, KeepModels, Lend, Lent, Recipe
+from cloister.protocol.wire.recipes import Holds, Lend, Lent, Recipe, RoundOver
 
 LINK = 7
 LIMIT = 1 << 20
@@ -106,7 +106,7 @@ messages |= {
     Holds: st.builds(Holds, some_names),
     Lend: st.builds(Lend, text(256)),
     Lent: st.builds(Lent, text(256), st.integers(-1, 2**31 - 1), st.sampled_from([b"", bytes(32)]), some_floats),
-    KeepModels: st.builds(KeepModels, st.one_of(st.just(()), some_names)),
+    RoundOver: st.builds(RoundOver, st.one_of(st.just(()), some_names)),
 }
 envelopes = st.builds(Envelope, octets[32], parties, parties, st.one_of(*messages.values()))
 
@@ -132,7 +132,7 @@ EXAMPLES = [
     Holds(("root@3",)),
     Lend("root@3"),
     Lent("root@3", 4, bytes(32), bytes(28)),
-    KeepModels(("root@3",)),
+    RoundOver(("root@3",)),
 ]
 
 
@@ -311,7 +311,7 @@ def test_no_field_takes_another_type(message):
                 and len(items[at]) == 1
             ):
                 continue  # the name of a model, or a handle
-            if type(message) is KeepModels and stranger == []:
+            if type(message) is RoundOver and stranger == []:
                 continue  # none
             if type(message) is Offer and at == len(items) - 1 and stranger == []:
                 continue  # where clients own the models, none comes with the offer

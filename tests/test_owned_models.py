@@ -16,7 +16,7 @@ from cloister.protocol.view.answers import Assignment, Model, Weights
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.codec import Envelope, encode
-from cloister.protocol.wire.recipes import Holds, KeepModels, Lend, Lent, Recipe
+from cloister.protocol.wire.recipes import Holds, Lend, Lent, Recipe, RoundOver
 from cloister.protocol.work.owned import MOST_MODELS, Lending, Making, Owned, weights_of
 from cloister.protocol.work.recipes import PROTOCOL, Moving, server_step
 from cloister.protocol.work.uploads import from_bytes, to_bytes
@@ -139,7 +139,7 @@ def test_a_client_keeps_what_it_is_told_to_and_holds_so_many_at_most():
         owned.told(Recipe(f"model {k}", ("init",), ONE), {})
     with pytest.raises(ProtocolError, match="models to hold"):
         owned.told(Recipe("one more", ("init",), ONE), {})
-    assert owned.told(KeepModels(("model 7",)), {}) is None
+    assert owned.told(RoundOver(("model 7",)), {}) is None
     assert list(owned.models) == ["model 7"]
     assert not owned.means
     for k in range(3 * MOST_MODELS):

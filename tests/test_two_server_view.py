@@ -51,7 +51,7 @@ def losing(clients, kind="ExplicitShare"):
 
 
 def mean_of(view, answer):
-    sides.models(view).public["zero"] = np.zeros_like(view.harness.observe(Model("init")))
+    sides.put_model(view, "zero", np.zeros_like(view.harness.observe(Model("init"))))
     return view.harness.observe(view.advance(Model("zero"), answer)).astype(np.float64)
 
 

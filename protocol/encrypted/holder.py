@@ -70,7 +70,7 @@ class KeyHolder:
         if doing is None:
             return ()  # the session was over before
         name, session, asked = doing
-        found = self._client.checked(self._client.promised[name], work)
+        found = self._client.checked(self._client.promised.pop(name), work)
         return self._declined(session, found) if isinstance(found, str) else self._given(session, asked, found)
 
     def _given(self, session: bytes, asked: Request, work: LocalWork) -> tuple[Effect, ...]:

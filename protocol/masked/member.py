@@ -25,6 +25,7 @@ class Member:
         self.masker = masker
         self._client = client
         self._inputs = inputs
+        self._once: set[str] = set()  # work that was done for one sum, whose weights are summed first
 
     @property
     def state(self) -> Any:
@@ -72,19 +73,20 @@ class Member:
             return (Compute(self._client.job(self._client.promised[name])),)
         if name not in self._client.held:
             return self._declined("no work that this sum would be of")
-        return self._put_in(name, self._client.held[name])
+        last = name in self._once and not plan.session.protocol.startswith(f"{WEIGHTS}/")
+        return self._put_in(name, self._client.held.pop(name) if last else self._client.held[name])
 
     def _computed(self, work: LocalWork) -> tuple[Effect, ...]:
         if isinstance(self.state, Idle):
             return ()  # the session was over before
         plan = self.state.plan
         name = self._name(plan.session.protocol, plan.terms.update)
-        found = self._client.checked(self._client.promised[name], work)
+        found = self._client.checked(self._client.promised.pop(name), work)
         if isinstance(found, str):
             return self._declined(found)
         if plan.session.protocol.startswith(f"{WEIGHTS}/"):  # the sum that these weights are for takes the same work
             self._client.held[name] = found
-            del self._client.promised[name]
+            self._once = {name, *(self._once & self._client.held.keys())}
         return self._put_in(name, found)
 
     def _put_in(self, name: str, work: LocalWork) -> tuple[Effect, ...]:

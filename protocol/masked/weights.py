@@ -17,16 +17,12 @@ OF_WEIGHTS = "the sum of the weights that count samples, and the sum of their sq
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """A question after its weights were summed, about those that are in these sums.
-
-    promised: whose work was done for it, and is forgotten after.
-    """
+    """A question after its weights were summed, about those that are in these sums."""
 
     question: Question
     weighing: Weighing
     counting: Session
     sums: tuple[float, float]
-    promised: frozenset[int]
 
     @property
     def protocol(self) -> str:
@@ -52,8 +48,6 @@ class MaskedWeights:
         run, largest = self._run, {q.label: max(map(abs, q.row.values())) for q in questions}
         terms = {q.label: self._weighing(q) for q in questions}
         plans: dict[str, Plan] = {}
-        clients = run.clients.parties
-        promised = frozenset(i for q in questions for i in q.row if q.updates.name in clients[i].promised)
         for q in questions:
             name, size = f"{WEIGHTS}/{self._held.known(q.updates).kind}/{q.number}", terms[q.label].size
             shape = Shape(f"the weights of {q.label}", name, run.gate.rules.least, size, q.row, True, b"weights")
@@ -72,14 +66,12 @@ class MaskedWeights:
             run.record.disclose(q.updates.round, "server", "weights", summed.clients, 2, OF_WEIGHTS)
             run.record.disclose(q.updates.round, "clients", "weights", summed.clients, 2, OF_WEIGHTS)
             plan, about = plans[q.label], replace(q, row={i: q.row[i] for i in summed.clients})
-            found[q.label] = Weighed(about, self._weighing(about, largest[q.label]), plan.session, sums, promised)
+            found[q.label] = Weighed(about, self._weighing(about, largest[q.label]), plan.session, sums)
         return found
 
     def forget(self, weighed: Iterable[Weighed]) -> None:
-        """Work that was done for these sums alone; and the names of second sessions, which no first one leads to any more."""
+        """The names of second sessions, which no first one leads to any more."""
         for one in weighed:
-            for i in one.promised & one.question.row.keys():
-                self._run.clients.parties[i].held.pop(one.question.updates.name, None)
             self._sessions.forget(tuple(one.question.row), f"{WEIGHED} ")
 
     def _weighing(self, question: Question, largest: float | None = None) -> Weighing:

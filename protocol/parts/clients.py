@@ -1,22 +1,19 @@
 """The clients of a run, as the parts of its view reach them in one process."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..drivers.in_process import InProcess
 from ..drivers.roles import Party
 from ..view.answers import Remembered, Snapshot, Traffic, Vector, Work
 from ..view.protection import Setup
-from ..view.work import LocalWork, Workers
 from ..work.owned import Lending, Making, Owned
 from ..work.participant import Conduct, Opening, Participant
 from ..work.sketch_keys import SketchKeys
 from ..work.sketching import Sketcher
-from .record import Record
 
 
 class Clients:
@@ -42,36 +39,10 @@ class Clients:
             for role in roles
         }
 
-    def results(
-        self, of: Mapping[int, str], workers: Workers, network: InProcess, record: Record
-    ) -> Iterator[tuple[int, LocalWork]]:
-        """What clients hold under the names of their updates, or do now, as it comes."""
-        promised = {i: self.parties[i].promised[name] for i, name in of.items() if name in self.parties[i].promised}
-        yield from ((i, self.parties[i].held[name]) for i, name in of.items() if i not in promised)
-        jobs = [self.parties[i].job(doing) for i, doing in promised.items()]
-        for client, result in workers(jobs) if jobs else ():
-            with network.timed(client):
-                found = self.parties[client].checked(promised[client], result)
-            if isinstance(found, str):
-                record.reject([client], found)
-            else:
-                yield client, found
-
-    def break_promises(self) -> None:
-        """No client works for tasks that are over."""
-        for party in self.parties.values():
-            party.promised.clear()
-
-    def forget(self, names: set[str] | None = None) -> None:
-        """Every client its work under these names; all of it if none are given."""
-        for party in self.parties.values():
-            party.forget(names)
-
     # --- keeping ----------------------------------------------------------------------------------------------------------
 
     def retire(self, models: set[str], remembered: Mapping[str, Remembered]) -> None:
-        """See `Part`."""
-        self.forget()
+        """See `Part`. That a round is over clients are told (`Handles.over`)."""
 
     def save(self) -> Snapshot:
         """See `Part`."""
@@ -103,8 +74,8 @@ class Clients:
 
     def restore(self, snapshot: Snapshot, remembered: Iterable[Remembered]) -> None:
         """See `Part`."""
-        self.forget()
         for i, party in self.parties.items():
+            party.forget()
             rounds = {kind: round for kind, round in snapshot.next_round.get(i, {}).items() if kind in get_args(Work)}
             party.role.restart(replace(party.role.state, next_round=rounds))
             held = {n: snapshot.models[key] for n, keys in snapshot.holders.items() for key, who in keys.items() if i in who}

@@ -14,7 +14,7 @@ from ..drivers.roles import Effect, Party, Send
 from ..view.answers import Vector
 from ..wire.codec import Envelope
 from ..wire.messages import HEAD_BYTES
-from ..wire.recipes import KeepModels, Lend, Lent, Recipe
+from ..wire.recipes import Lend, Lent, Recipe, RoundOver
 from ..work.recipes import PROTOCOL, Moved, Moving, server_step
 from ..work.uploads import to_bytes
 from .run import Run
@@ -47,9 +47,11 @@ class Handles:
         self._run = run
         self._serving = serving
         self._plays = 0
+        self._met: set[int] = set()  # clients that had to do with the round
 
-    def begin(self, round: int) -> None:
-        """What follows is of this round."""
+    def begin(self, round: int, clients: Iterable[int] = ()) -> None:
+        """What follows is of this round, in which these clients work."""
+        self._met.update(clients)
         if round != self.round:
             self.round, self._plays = round, 0
 
@@ -58,6 +60,7 @@ class Handles:
         self.known = {name: set(clients) for name, clients in known.items()}
         self.owners = dict(owners)
         self.round, self._plays = 0, 0
+        self._met.clear()
 
     def make(self, recipe: Recipe, among: Collection[int], owner: int | None = None) -> None:
         """Have clients make a model and hold it: those of `among` that hold all that it is made of; at least one is handed that.
@@ -104,10 +107,10 @@ class Handles:
         """These clients were sent a mean, which they hold by this key."""
         self.means[name] = Lesson(key, frozenset(clients))
 
-    def keep(self, models: set[str]) -> None:
-        """Have clients forget all but these models, and the means of the round."""
+    def over(self, models: set[str]) -> None:
+        """Tell everybody that had something to do with it that the round is over, and which models stay."""
         gone = self.known.keys() - models
-        told = sorted({i for name in gone for i in self.known[name]})
+        told = sorted(self._met.union(*(self.known[name] for name in gone)))
         self.known = {name: clients for name, clients in self.known.items() if name in models}
         self.owners = {name: i for name, i in self.owners.items() if name in models}
         self.means.clear()
@@ -116,7 +119,8 @@ class Handles:
             for i in clients & kept.keys():
                 kept[i].append(name)
         if told:
-            self._play([(i, KeepModels(tuple(kept[i]))) for i in told])
+            self._play([(i, RoundOver(tuple(kept[i]))) for i in told])
+        self._met.clear()
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
@@ -145,12 +149,13 @@ class Handles:
         return found
 
     def _play(
-        self, words: Sequence[tuple[int, Recipe | Lend | Lent | KeepModels]], asked: Mapping[str, int] | None = None
+        self, words: Sequence[tuple[int, Recipe | Lend | Lent | RoundOver]], asked: Mapping[str, int] | None = None
     ) -> Moved:
         """Tell each client its word, and hear to the deadline."""
         run = self._run
         self._plays += 1
         roster = tuple(sorted({i for i, _ in words}))
+        self._met.update(roster)
         session = Session(PROTOCOL, run.setup.run, self.round, f"{self._plays}", roster, 1)
         server = Party(SERVER, Moving(session, asked or {}), server_step)
 

@@ -94,7 +94,6 @@ class Held:
         return self._asked[updates.name] - 1
 
     def _forget(self, round: int, names: set[str]) -> None:
-        self._run.clients.forget(names)
         self._run.gate.forget(names)
         for name in names:
             self.made.pop(name)

@@ -66,10 +66,7 @@ class HeldSums:
         """Clients take the model now, and work when the sum asks for their input: no update outlives its input."""
         self._run.allow(Functionality.SUMS)
         handles = self._held.hear(round, work, "update", later=True)
-        try:
-            return self._answers([(handles[c], c, weights[c], weights[c].members or work[c].members) for c in work])
-        finally:
-            self._run.clients.break_promises()
+        return self._answers([(handles[c], c, weights[c], weights[c].members or work[c].members) for c in work])
 
     def _answers(self, asked: Sequence[Asked]) -> dict[str, Sum | BelowFloor]:
         """The answer to every question, by name: of each cluster one or several."""

@@ -170,7 +170,7 @@ class Models:
         """See `Part`."""
         for name in self.held.keys() - models:
             del self.held[name]
-        self.handles.keep(models)
+        self.handles.over(models)
         self._forget_round()
 
     def save(self) -> Snapshot:

@@ -4,7 +4,7 @@ A view is its parts: each answers one kind of question, holds what belongs to it
 puts them together and says, line by line, which part answers what.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import astuple, dataclass, field
 from typing import Protocol, TypeVar
@@ -15,7 +15,6 @@ from ..drivers.in_process import InProcess
 from ..drivers.roles import Learned
 from ..view.answers import Functionality, Model, Remembered, Snapshot, Traffic, Vector
 from ..view.protection import Setup
-from ..view.work import LocalWork
 from ..wire.codec import Kinds
 from ..wire.messages import HEAD_BYTES
 from ..wire.recipes import MESSAGES as RECIPES
@@ -57,10 +56,6 @@ class Run:
     def timed(self, *parties: int) -> AbstractContextManager[None]:
         """Count the CPU seconds of what runs inside as these parties'; the server's if none are named."""
         return self.network.timed(*(parties or (SERVER,)))
-
-    def results(self, of: Mapping[int, str]) -> Iterator[tuple[int, LocalWork]]:
-        """What clients hold under the names of their updates, or do now, as it comes."""
-        return self.clients.results(of, self.setup.workers, self.network, self.record)
 
 
 def network_of(setup: Setup, *kinds: Kinds, most: int = 0, before: InProcess | None = None) -> InProcess:

@@ -32,7 +32,7 @@ def give(
     """Invite the participants of every session, and play to the deadline. later, most: as in `Task`."""
     clients, handles = run.clients, models.handles
     for session in sessions.values():
-        handles.begin(session.round)
+        handles.begin(session.round, session.roster)
     for assignment in work.values():
         for model in assignment.models:
             models.check(model)

@@ -39,6 +39,7 @@ class Sharing:
         for cluster, assignment in work.items():
             session = Session(f"{PROTOCOL}/{kind}", run.setup.run, round, cluster, assignment.participants, 1)
             self._models.check(assignment.model)
+            self._models.handles.begin(round, assignment.participants)
             sessions.append((session, kind, (assignment.model.name,), to_bytes(self._models.held[assignment.model.name])))
 
         answered = {}

@@ -70,6 +70,7 @@ class TwoServerSlots:
 
         for model in work.models:
             self._models.check(model)
+        self._models.handles.begin(round, work.participants)
         models = [self._models.held[model.name] for model in work.models]
         session = Session(f"{PROTOCOL}/{SLOTS}", self._run.setup.run, round, name, work.participants, 1)
         task = (session, SLOTS, tuple(m.name for m in work.models), b"".join(map(to_bytes, models)))

@@ -97,8 +97,8 @@ class Lent:
 
 
 @dataclass(frozen=True, slots=True)
-class KeepModels:
-    """Server to client: hold these models, and no others and no means any more."""
+class RoundOver:
+    """Server to client: the round is over. Hold these models, and nothing else: no other models, no means and no work."""
 
     kind: ClassVar[int] = 32
     names: tuple[str, ...]
@@ -115,4 +115,4 @@ def names(value: object, what: str, least: int = 1) -> None:
         text(name, 256, what)
 
 
-MESSAGES = by_kind(Recipe, Holds, Lend, Lent, KeepModels)
+MESSAGES = by_kind(Recipe, Holds, Lend, Lent, RoundOver)

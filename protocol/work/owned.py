@@ -20,7 +20,7 @@ from ..core.session import SERVER
 from ..drivers.roles import drop_oldest
 from ..view.answers import Vector
 from ..view.protection import Setup
-from ..wire.recipes import MOST_PARTS, SALT_BYTES, Holds, KeepModels, Lend, Lent, Recipe
+from ..wire.recipes import MOST_PARTS, SALT_BYTES, Holds, Lend, Lent, Recipe, RoundOver
 from .uploads import from_bytes, to_bytes
 
 MOST_MODELS = MOST_PARTS
@@ -125,7 +125,7 @@ class Owned:
 
     # --- as it is told ------------------------------------------------------------------------------------------------
 
-    def told(self, word: Recipe | Lend | Lent | KeepModels, updates: Mapping[str, Vector]) -> Holds | Lent | None:
+    def told(self, word: Recipe | Lend | Lent | RoundOver, updates: Mapping[str, Vector]) -> Holds | Lent | None:
         """What it answers. updates: its own work, by name. Raises ProtocolError for what it does not do."""
         match word:
             case Recipe():

@@ -22,7 +22,7 @@ from ..view.work import LocalJob, LocalWork
 from ..wire.codec import Envelope
 from ..wire.fields import MOST_SAMPLES
 from ..wire.messages import MOST_REASON, Declined, Discard, Retain, Task
-from ..wire.recipes import KeepModels, Lend, Lent, Recipe
+from ..wire.recipes import Lend, Lent, Recipe, RoundOver
 from .owned import Owned
 from .sketching import Sketcher
 from .uploads import from_bytes
@@ -126,7 +126,7 @@ class Participant:
             self._doing = None
         if isinstance(event, Received) and isinstance(event.envelope.message, Retain | Discard):
             return self._told(event.envelope.sender, event.envelope.message)
-        if isinstance(event, Received) and isinstance(event.envelope.message, Recipe | Lend | Lent | KeepModels):
+        if isinstance(event, Received) and isinstance(event.envelope.message, Recipe | Lend | Lent | RoundOver):
             return self._moved(event.envelope, event.envelope.message)
         found: list[Effect] = []
         for effect in self.role.handle(event):
@@ -218,11 +218,13 @@ class Participant:
 
     # --- models -------------------------------------------------------------------------------------------------------
 
-    def _moved(self, envelope: Envelope, word: Recipe | Lend | Lent | KeepModels) -> tuple[Effect, ...]:
+    def _moved(self, envelope: Envelope, word: Recipe | Lend | Lent | RoundOver) -> tuple[Effect, ...]:
         """As the server tells it. Raises ProtocolError for a word of anybody else."""
         if envelope.sender != SERVER:
             raise ProtocolError("a word about models that is not the server's", envelope.sender)
         answer = self.owned.told(word, {name: work.vector for name, work in self.held.items()})
+        if isinstance(word, RoundOver):
+            self.forget()
         return () if answer is None else (Send(Envelope(envelope.session, self.id, SERVER, answer)),)
 
     # --- sketches -----------------------------------------------------------------------------------------------------
