@@ -212,6 +212,7 @@ class Simulation:
                     j.start,
                     instead.get(j.client, clients[j.client].train),
                     seed_of(self.scenario.seed, "local", j.round, j.client),
+                    j.toward,
                 )
                 for j in jobs
                 if j.work == kind

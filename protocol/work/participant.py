@@ -142,7 +142,9 @@ class Participant:
         given = models.vectors if models is not None else tuple(self._owned[name] for name in task.models)
         start = self._owned[task.own] if self._from_own(task) else given[0]
         slots = given if task.work == "slots" else ()
-        return LocalJob(self.id, task.round, task.work, start, slots, self._conduct.sketch(task))  # type: ignore[arg-type]
+        pulled = None if public(task) == len(task.models) else task.models[-1]
+        toward = None if pulled is None else given[0] if pulled == task.models[0] else self._owned[pulled]
+        return LocalJob(self.id, task.round, task.work, start, slots, self._conduct.sketch(task), toward)  # type: ignore[arg-type]
 
     def checked(self, doing: Doing, work: LocalWork) -> LocalWork | str:
         """The work, as the difference from the public model that it was asked for; or why it cannot be used."""
@@ -154,7 +156,7 @@ class Participant:
         return self._conduct.unfit(task, work) or work
 
     def _from_own(self, task: Task) -> bool:
-        return task.own not in ("", *task.models)
+        return task.own not in ("", task.models[0])
 
     def _performed(self, task: Task) -> tuple[Effect, ...]:
         if task.round > self._round:
@@ -165,7 +167,7 @@ class Participant:
         return self._begun(task) if task.work in TRAINED else self._sketched(task)
 
     def _begun(self, task: Task) -> tuple[Effect, ...]:
-        models = self._opening(task.vector, len(task.models)) if task.vector else None
+        models = self._opening(task.vector, public(task)) if task.vector else None
         doing = Doing(task if models is None else replace(task, vector=models.data), models)
         digest = b"" if models is None else models.digest
         self.taken[updates_of(task)] = Taken(task.session.digest, task.round, digest, task.most)
@@ -208,6 +210,11 @@ class Participant:
         else:
             self.sketcher.retain(word, {self.taken[n].session: work for n, work in self.held.items() if n in self.taken})
         return ()
+
+
+def public(task: Task) -> int:
+    """How many of a task's models are public. A second one of work on one model is the client's own, which it is pulled to."""
+    return len(task.models) if task.work == "slots" else 1
 
 
 def updates_of(task: Task) -> str:
