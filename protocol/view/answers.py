@@ -45,6 +45,7 @@ class Functionality(StrEnum):
     PAIRS = "pairs"
     PERSONAL_SUMS = "personal sums"
     REVISION = "models that the server may change"
+    FUSION = "fusion"
 
 
 @dataclass(frozen=True, slots=True)
