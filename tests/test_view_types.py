@@ -16,6 +16,7 @@ from cloister.fl.algorithms.fedavg import FedAvg, Local
 from cloister.fl.algorithms.flic import FLIC
 from cloister.fl.algorithms.fpfc import FPFC
 from cloister.fl.algorithms.hardened_flic import HardenedFLIC
+from cloister.fl.algorithms.ifca import IFCA
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
 from cloister.fl.robust.weiszfeld import GeometricMedian
 from cloister.fl.runs.scenario import PROTECTIONS
@@ -35,6 +36,7 @@ ALGORITHMS = (
     EMDCFL(eps=0.5),
     RobustFedAvg(rule=GeometricMedian()),
     FPFC(rounds=3),
+    IFCA(models=2),
 )
 
 

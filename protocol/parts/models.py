@@ -29,6 +29,7 @@ class Models:
         self.started: dict[str, tuple[Model, frozenset[int]]] = {}
         self._run = run
         self.public["init"] = run.setup.initial
+        self.public.update({f"init {k}": model for k, model in enumerate(run.setup.others, 1)})
 
     @property
     def public(self) -> dict[str, Vector]:
