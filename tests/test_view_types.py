@@ -17,6 +17,7 @@ from cloister.fl.algorithms.flic import FLIC
 from cloister.fl.algorithms.fpfc import FPFC
 from cloister.fl.algorithms.hardened_flic import HardenedFLIC
 from cloister.fl.algorithms.ifca import IFCA
+from cloister.fl.algorithms.per_fedavg import PerFedAvg
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
 from cloister.fl.robust.weiszfeld import GeometricMedian
 from cloister.fl.runs.scenario import PROTECTIONS
@@ -37,6 +38,7 @@ ALGORITHMS = (
     RobustFedAvg(rule=GeometricMedian()),
     FPFC(rounds=3),
     IFCA(models=2),
+    PerFedAvg(alpha=0.1),
 )
 
 

@@ -1,7 +1,7 @@
 """A simulation: the population, the view and the algorithm's state of one run, advanced round by round."""
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 import torch
+from torch import nn
 
 from ...crypto.entropy import SimulatedEntropy
 from ...protocol.core.errors import Fault
@@ -104,7 +105,7 @@ class Simulation:
         self.view = cast(ServerView, scenario.protection.open(setup))  # the scenario has checked that it gives what is needed
         self.watch.on = not self.view.record.sees_updates
         self.accounted: list[dict[str, Any]] = []  # what the last round added to the account, for the record
-        self._execution = scenario.execution
+        self._execution = getattr(scenario.algorithm, "executes", scenario.execution)
         if isinstance(self._execution, Fast) and self._execution.device == "cpu":
             self._execution = replace(self._execution, device=scenario.device)
         present = tuple(i for i in clients if scenario.arrivals.get(i, 0) <= 0)
@@ -153,8 +154,14 @@ class Simulation:
             raise NothingLearned(self.lost)
 
     def vectors(self) -> dict[int, np.ndarray[Any, np.dtype[np.float32]]]:
-        """The current model of every client that is in a cluster: float32 (d,), shared between members."""
-        return {i: self.view.harness.observe(c.model) for c in self.clusters.values() for i in c.members}
+        """The current model of every client that is in a cluster, as it uses it: float32 (d,), shared between members."""
+        found = {i: self.view.harness.observe(c.model) for c in self.clusters.values() for i in c.members}
+        adapt: Callable[[nn.Module, Job], Vector] | None = getattr(self.scenario.algorithm, "adapt", None)
+        if adapt is None:
+            return found
+        clients, seed = self.population.clients, self.scenario.seed
+        jobs = {i: Job(i, model, clients[i].train, seed_of(seed, "adapt", i)) for i, model in found.items()}
+        return {i: adapt(self.module, job) for i, job in jobs.items()}
 
     @property
     def clusters(self) -> Mapping[str, Cluster]:
