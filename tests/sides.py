@@ -18,6 +18,7 @@ from cloister.protocol.parts.personal import Personal
 from cloister.protocol.parts.sketches import Sketches
 from cloister.protocol.two_servers.sharing import Sharing
 from cloister.protocol.two_servers.similarities import SharedSimilarities
+from cloister.protocol.uploaded.fusing import Fusing
 from cloister.protocol.uploaded.uploading import Uploads
 from cloister.protocol.work.owned import Kept
 
@@ -29,6 +30,7 @@ SERVERS = {
     Sketches: ("received",),
     OffsetSketches: ("received", "splits", "retained"),
     Personal: ("served",),
+    Fusing: ("kept", "served"),
     Sharing: ("shares", "rejected", "sources"),
     SharedSimilarities: ("kept",),
     Holders: ("keys",),

@@ -95,7 +95,7 @@ MESSAGES = {
     ),
     EncryptedInput: st.builds(EncryptedInput, parts),
     EncryptedSum: st.builds(lambda head, *rest: EncryptedSum(*head, *rest), weighted(), rosters, ids, octets[32], sealed, parts),
-    SumOpened: st.builds(SumOpened, st.integers(1, 64).flatmap(lambda n: st.binary(min_size=8 * n, max_size=8 * n))),
+    SumOpened: st.builds(SumOpened, st.integers(1, 65).flatmap(lambda n: st.binary(min_size=8 * n, max_size=8 * n))),
     OpenSlots: st.builds(
         lambda head, *rest: OpenSlots(*head, *rest),
         sessions(),
@@ -176,7 +176,7 @@ BROKEN = [
     (EncryptedSum, (*HEAD, bytes(16), 0, 1, (), 0, bytes(32), bytes(17), bytes(5))),
     (EncryptedSum, (*HEAD, bytes(16), 0, 1, (1,), 0, bytes(31), bytes(17), bytes(5))),
     (SumOpened, (bytes(7),)),
-    (SumOpened, (bytes(8 * 65),)),
+    (SumOpened, (bytes(8 * 66),)),
     (OpenSlots, (*HEAD, (1, 2), (), 0, bytes(32), bytes(17), bytes(5))),
     (OpenSlots, (*HEAD, (1, 2), (1, 0), 0, bytes(32), bytes(17), bytes(5))),
     (OpenSlots, (*HEAD, (1, 2), (64,), 0, bytes(32), bytes(17), bytes(5))),

@@ -414,6 +414,22 @@ def test_members_open_no_slot_that_is_small_by_their_own_count(lie: str) -> None
     assert [f.blame for f in view.record.faults if reason in f.reason] == [SERVER] * 3
 
 
+def test_all_slots_are_opened_where_weights_are_the_counts() -> None:
+    """Shares of 1, and no slot shut: what members say of the weights is what they said of the counts, and no duplicate of it."""
+    several = {1: 0, 2: 1, 3: 0, 5: 1}
+
+    def ones(jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:
+        for job in jobs:
+            shares = tuple(int(several[job.client] == k) for k in range(K))
+            yield job.client, LocalWork(np.stack([row_of(job.client) * s for s in shares]).astype(np.float32), 1, shares)
+
+    clients = tuple(several)
+    view = Encrypted(floor=2).open(Setup(RUN, INITIAL, clients, ones, SimulatedEntropy(1), None))
+    answers = view.slots(0, "root", work(clients), 1)
+    assert [answer.weight for answer in answers if isinstance(answer, Sum)] == [2.0, 2.0]
+    assert not view.record.faults
+
+
 def test_members_that_lie_about_a_count_are_not_sent_a_small_slot() -> None:
     lines, told = Lines(), struct.pack(">2d", 2.0, 2.0)
 

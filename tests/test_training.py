@@ -47,12 +47,17 @@ def tokens(n: int, seed: int) -> Examples:
     return Examples(torch.from_numpy(rng.integers(0, 11, (n, 6))), torch.from_numpy(y))
 
 
-def jobs_for(module: nn.Module, sizes: list[int], data: Callable[[int, int], Examples]) -> list[Job]:
-    """Jobs of unequal sizes with ids that are no positions; every other one starts from a vector of its own."""
+def jobs_for(module: nn.Module, sizes: list[int], data: Callable[[int, int], Examples], pulled: bool = False) -> list[Job]:
+    """Jobs of unequal sizes with ids that are no positions; every other one starts from a vector of its own.
+
+    pulled: every third to another point than its start.
+    """
     start = to_vector(module)
     start.flags.writeable = False
     other = (start * np.float32(0.9)).astype(np.float32)
-    return [Job(100 - k, other if k % 2 else start, data(n, k), seed=7 * k) for k, n in enumerate(sizes)]
+    far = (start + np.float32(0.05)).astype(np.float32)
+    starts, pulls = (start, other), (far if pulled else None, None, None)
+    return [Job(100 - k, starts[k % 2], data(n, k), seed=7 * k, toward=pulls[k % 3]) for k, n in enumerate(sizes)]
 
 
 def distance(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
@@ -63,7 +68,7 @@ def by_formula(job: Job, training: Training, round: int) -> NDArray[np.float64]:
     """Softmax regression in float64, written out: gradient, decay, proximal term, momentum, step."""
     x = job.examples.x.flatten(1).numpy().astype(np.float64)
     labels = np.eye(4)[job.examples.y.numpy()]
-    start = job.start.astype(np.float64)
+    start, anchor = job.start.astype(np.float64), job.anchor.astype(np.float64)
     w = start.copy()
     velocity = np.zeros_like(w)
     for index in minibatches(job, training):
@@ -72,7 +77,7 @@ def by_formula(job: Job, training: Training, round: int) -> NDArray[np.float64]:
         p = np.exp(logits - logits.max(1, keepdims=True))
         error = (p / p.sum(1, keepdims=True) - labels[index]) / len(index)
         gradient = np.concatenate([(error.T @ x[index]).ravel(), error.sum(0)])
-        gradient += training.weight_decay * w + training.prox * (w - start)
+        gradient += training.weight_decay * w + training.prox * (w - anchor)
         velocity = training.momentum * velocity + gradient
         w = w - training.lr * training.lr_decay**round * velocity
     return w - start
@@ -82,8 +87,10 @@ def by_formula(job: Job, training: Training, round: int) -> NDArray[np.float64]:
 @pytest.mark.parametrize("training", VARIANTS.values(), ids=list(VARIANTS))
 def test_plain_loop_is_the_formula(training: Training) -> None:
     module = initial(Mlp(()), (1, 3, 3), 4, 0)
-    job = jobs_for(module, [21], lambda n, k: images(n, (1, 3, 3), k))[0]
-    np.testing.assert_allclose(train_one(module, job, training, 3), by_formula(job, training, 3), rtol=1e-4, atol=1e-7)
+    (own,), (far,) = (jobs_for(module, [21], lambda n, k: images(n, (1, 3, 3), k), pulled) for pulled in (False, True))
+    for job in (own, far):
+        np.testing.assert_allclose(train_one(module, job, training, 3), by_formula(job, training, 3), rtol=1e-4, atol=1e-7)
+    assert np.array_equal(train_one(module, own, training, 3), train_one(module, far, training, 3)) == (training.prox == 0)
 
 
 def test_minibatches_are_a_fresh_permutation_each_epoch() -> None:
@@ -183,7 +190,7 @@ def test_fast_is_the_plain_loop(
 ) -> None:
     factory, shape, classes, data = case
     module = initial(factory, shape, classes, 1)
-    jobs = jobs_for(module, SIZES, data)
+    jobs = jobs_for(module, SIZES, data, pulled=True)
     plain = list(PlainLoop()(module, jobs, training, 2))
     fast = list(Fast(workers=2)(module, jobs, training, 2))
     assert [client for client, _ in fast] == [client for client, _ in plain] == [job.client for job in jobs]

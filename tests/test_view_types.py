@@ -14,7 +14,10 @@ from cloister.fl.algorithms.cfl import CFL, ScaleFree
 from cloister.fl.algorithms.emd_cfl import EMDCFL
 from cloister.fl.algorithms.fedavg import FedAvg, Local
 from cloister.fl.algorithms.flic import FLIC
+from cloister.fl.algorithms.fpfc import FPFC
 from cloister.fl.algorithms.hardened_flic import HardenedFLIC
+from cloister.fl.algorithms.ifca import IFCA
+from cloister.fl.algorithms.per_fedavg import PerFedAvg
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
 from cloister.fl.robust.weiszfeld import GeometricMedian
 from cloister.fl.runs.scenario import PROTECTIONS
@@ -33,6 +36,9 @@ ALGORITHMS = (
     HardenedFLIC(rounds_before=3, every=4),
     EMDCFL(eps=0.5),
     RobustFedAvg(rule=GeometricMedian()),
+    FPFC(rounds=3),
+    IFCA(models=2),
+    PerFedAvg(alpha=0.1),
 )
 
 

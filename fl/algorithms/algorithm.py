@@ -17,12 +17,16 @@ from .parameter_tree import Node
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What a run begins with. groups: the planted truth, for Oracle alone. seed: what cohorts are drawn by."""
+    """What a run begins with. groups: the planted truth, for Oracle alone. seed: what cohorts are drawn by.
+
+    others: further models, where the algorithm begins with several (`starts`).
+    """
 
     clients: tuple[int, ...]
     groups: Mapping[int, int]
     model: Model
     seed: int = 0
+    others: tuple[Model, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +98,13 @@ V = TypeVar("V", contravariant=True, default=Any)
 
 
 class Algorithm(Protocol[V]):
-    """A federated algorithm. `round` asks the view and returns the next state; the state before it stays valid."""
+    """A federated algorithm. `round` asks the view and returns the next state; the state before it stays valid.
+
+    One that begins with several models says so by `starts`, a number; one whose clients work for slots brings `in_slots`, what
+    they do (`clients.slots.InSlots`). A state whose clients choose among its models for themselves names them in `open_to`.
+    One whose clients train in another way than by SGD brings it as `executes`, an `Executor` in the place of the scenario's; one
+    whose clients make a model their own before they use it brings `adapt`, (module, job) to a vector.
+    """
 
     @property
     def needs(self) -> frozenset[Functionality]:

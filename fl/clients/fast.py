@@ -31,12 +31,13 @@ from numpy.typing import NDArray
 from torch import nn
 
 from ..models.papers import EmbeddingAndHead
-from ..models.vector import dimension, load_vector, trainable
+from ..models.vector import dimension, load_vector, names_and_shapes, pieces_of, trainable
 from .stacked import linear_layers, stackable, steps, train_stacked
 from .training import Job, PlainLoop, Training, check, mean_loss, minibatches
 
 MEMORY = 512_000_000  # bytes of updates that may wait for the consumer
 TILE = 3_200_000  # bytes of stacked weights on a CPU: larger tiles fall out of the cache, smaller ones pay more overhead
+FEW_ROWS = 128  # rows a step that are computed with sooner than another tile is begun
 WORTH_A_THREAD = 0.5e-3  # seconds a gradient must take for threads to overlap
 
 T = TypeVar("T")
@@ -98,9 +99,8 @@ def in_turn(module: nn.Module, jobs: Sequence[Job], training: Training, round: i
 def in_tiles(
     layers: Sequence[nn.Linear], jobs: Sequence[Job], training: Training, round: int, size: int, workers: int
 ) -> Iterator[NDArray[np.float32]]:
-    """Updates of the jobs, `size` of similar length at a time."""
-    order = sorted(range(len(jobs)), key=lambda k: -steps(jobs[k], training))
-    tiles = [order[first : first + size] for first in range(0, len(jobs), size)]
+    """Updates of the jobs, at most `size` of similar length at a time."""
+    tiles = tiles_of(jobs, training, size)
     device = layers[0].weight.device
 
     def work(tile: list[int], stop: Event) -> list[NDArray[np.float32]]:
@@ -108,6 +108,21 @@ def in_tiles(
 
     results = [update for updates in spread(work, tiles, workers) for update in updates]
     return iter([results[place] for place in np.argsort([k for tile in tiles for k in tile])])
+
+
+def tiles_of(jobs: Sequence[Job], training: Training, size: int) -> list[list[int]]:
+    """Positions of the jobs, by falling number of steps, and then of rows a step: a tile's jobs all compute with as many rows.
+
+    A job that would compute with twice its own begins the next tile, unless they are few.
+    """
+    rows = [min(training.batch, len(job.examples)) for job in jobs]
+    tiles: list[list[int]] = []
+    for k in sorted(range(len(jobs)), key=lambda k: (-steps(jobs[k], training), -rows[k])):
+        first = rows[tiles[-1][0]] if tiles else 0
+        if not tiles or len(tiles[-1]) == size or first >= max(2 * rows[k], FEW_ROWS):
+            tiles.append([])
+        tiles[-1].append(k)
+    return tiles
 
 
 def in_threads(
@@ -162,7 +177,7 @@ def train_lean(module: nn.Module, job: Job, training: Training, round: int, stop
     load_vector(local, job.start)
     parameters = list(trainable(local).values())
     values = [parameter.detach() for parameter in parameters]
-    anchors = [value.clone() for value in values] if training.prox else []
+    anchors = pieces_of(job.anchor, names_and_shapes(local)) if training.prox else []
     optimizer = torch.optim.SGD(
         parameters, lr=training.lr_in(round), momentum=training.momentum, weight_decay=training.weight_decay, fused=True
     )

@@ -95,7 +95,7 @@ def plan(jobs: Sequence[Job], training: Training) -> Plan:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stack:
-    """One parameter of k clients, its velocity and the value it started from. Weights: (k, out, in); biases: (k, 1, out).
+    """One parameter of k clients, its velocity and the value it is pulled to. Weights: (k, out, in); biases: (k, 1, out).
 
     What the training does not use (velocity without momentum, anchor without FedProx) is the value itself.
     """
@@ -157,13 +157,15 @@ def stacked(
 ) -> list[tuple[Stack, Stack | None]]:
     """The start of every job as (weights, biases) of each layer, in memory of their own."""
     starts = torch.from_numpy(np.stack([job.start for job in jobs])).to(device)
+    anchors = torch.from_numpy(np.stack([job.anchor for job in jobs])).to(device) if training.prox else starts
 
     def cut(shape: tuple[int, int]) -> Stack:
-        nonlocal starts
+        nonlocal starts, anchors
         size = shape[0] * shape[1]
         value, starts = starts[:, :size].reshape(-1, *shape).clone(), starts[:, size:]
+        anchor, anchors = anchors[:, :size].reshape(-1, *shape), anchors[:, size:]
         velocity = torch.zeros_like(value) if training.momentum else value
-        return Stack(value, velocity, value.clone() if training.prox else value)
+        return Stack(value, velocity, anchor if training.prox else value)
 
     return [
         (cut((layer.out_features, layer.in_features)), cut((1, layer.out_features)) if layer.bias is not None else None)

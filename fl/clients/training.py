@@ -1,7 +1,8 @@
 """Local training of one client, by the plain loop that the fast path is held equal to.
 
 Minibatch SGD on the mean cross entropy, as in FedAvg (McMahan et al. 2017, algorithm 1, ClientUpdate), with FedProx's proximal
-term (Li et al. 2020, eq. 2). The order of minibatches comes from the job's seed alone.
+term (Li et al. 2020, eq. 2), about the start or, as in FPFC (Yu et al. 2023, Algorithm 1, line 3), another point. The order of
+minibatches comes from the job's seed alone.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ..data.population import Examples
-from ..models.vector import load_vector, to_vector, trainable
+from ..models.vector import load_vector, names_and_shapes, pieces_of, to_vector, trainable
 
 IGNORED = -1  # the target that no loss counts: padding of token data
 EVALUATION_BATCH = 512
@@ -28,7 +29,8 @@ class Training:
 
     epochs: passes over the client's data, E. batch: examples a step, B; the last batch of an epoch may be smaller.
     lr: learning rate of round 0; round t uses lr * lr_decay**t. momentum, weight_decay: as in `torch.optim.SGD`; the optimizer is
-    fresh in each round. prox: FedProx' mu, which adds mu (w - w_t) to the gradient; 0 is FedAvg.
+    fresh in each round. prox: FedProx' mu, which adds mu (w - w_t) to the gradient, or mu (w - toward) where a job has such a
+    point; 0 is FedAvg.
     """
 
     epochs: int
@@ -56,12 +58,21 @@ class Training:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Job:
-    """One client's work in one round. start: float32, shape (d,); jobs may share it, nobody writes to it."""
+    """One client's work in one round. start: float32, shape (d,); jobs may share it, nobody writes to it.
+
+    toward: what the proximal term pulls to, of the same shape; None for the start.
+    """
 
     client: int
     start: NDArray[np.float32]
     examples: Examples
     seed: int
+    toward: NDArray[np.float32] | None = None
+
+    @property
+    def anchor(self) -> NDArray[np.float32]:
+        """What the proximal term pulls to."""
+        return self.start if self.toward is None else self.toward
 
 
 class Executor(Protocol):
@@ -93,8 +104,8 @@ def train_one(module: nn.Module, job: Job, training: Training, round: int) -> ND
     local = deepcopy(module).train()
     load_vector(local, job.start)
     parameters = list(trainable(local).values())
-    anchor = [parameter.detach().clone() for parameter in parameters]
     device = parameters[0].device
+    anchor = [piece.to(device) for piece in pieces_of(job.anchor, names_and_shapes(local))]
     optimizer = torch.optim.SGD(
         parameters, lr=training.lr_in(round), momentum=training.momentum, weight_decay=training.weight_decay
     )
@@ -105,9 +116,9 @@ def train_one(module: nn.Module, job: Job, training: Training, round: int) -> ND
             optimizer.zero_grad()
             torch.autograd.backward(mean_loss(local(batch.x.to(device)), batch.y.to(device)))
             if training.prox > 0:
-                for parameter, start in zip(parameters, anchor, strict=True):
+                for parameter, point in zip(parameters, anchor, strict=True):
                     if parameter.grad is not None:
-                        parameter.grad.add_(parameter.detach() - start, alpha=training.prox)
+                        parameter.grad.add_(parameter.detach() - point, alpha=training.prox)
             optimizer.step()
     return to_vector(local) - job.start
 
@@ -161,4 +172,8 @@ def check(job: Job) -> None:
     if job.start.dtype != np.float32 or job.start.ndim != 1:
         raise ValueError(
             f"client {job.client} starts from {job.start.dtype} of shape {job.start.shape}; give it float32, shape (d,)"
+        )
+    if job.anchor.dtype != np.float32 or job.anchor.shape != job.start.shape:
+        raise ValueError(
+            f"client {job.client} is pulled to {job.anchor.dtype} of shape {job.anchor.shape}; give it what it starts from"
         )

@@ -5,8 +5,8 @@ one Gram matrix, about the origin where it needs that; updates of the first roun
 and those of later rounds compared with them, where it needs that; those of the first round are recalled in the last one, where
 it needs that. An algorithm that asks for similarities in some rounds alone costs less than that in the others.
 Where it needs slots, one session of slots for each cluster instead, in which every client chooses one; where it needs
-personal sums, one for every client of the cluster in place of the mean. Where it compares pairs of clients, all of them once
-(`cost_pairs`).
+personal sums, one for every client of the cluster in place of the mean; where it needs fusion, a pull for each, from the second
+round on (`fusion`). Where it compares pairs of clients, all of them once (`pairs`).
 Vectors are drawn one at a time, outside of what is timed.
 """
 
@@ -45,11 +45,21 @@ from ..models.papers import initial
 from ..models.vector import dimension
 from ..runs.scenario import Scenario
 from ..runs.simulation import INITIAL, seed_of
+from .fusion import fusion_round
 from .pairs import Pair, PairLoad, RandomEmbedders, pair_load_of
 from .pairs import compared as compare_pairs
 
 NORM = 1.0
 """l2 norm of a drawn update: of the size of a real one after some local epochs."""
+SUMMED = frozenset(
+    {
+        Functionality.SUMS,
+        Functionality.COORDINATES,
+        Functionality.SLOTS,
+        Functionality.PERSONAL_SUMS,
+        Functionality.FUSION,
+    }
+)
 _REHEARSED = 64
 _SAMPLES = 100
 
@@ -87,7 +97,7 @@ class Workload:
             raise ValueError(f"{self.clusters} clusters of {self.clients} clients: at least one would be empty")
         if not 0 <= self.drop < 1:
             raise ValueError(f"drop is a share from 0 to below 1, not {self.drop}")
-        if not self.needs & {Functionality.SUMS, Functionality.COORDINATES, Functionality.SLOTS, Functionality.PERSONAL_SUMS}:
+        if not self.needs & SUMMED:
             raise ValueError("an algorithm that asks the server for no sum sends no updates: there is nothing to measure")
 
     @property
@@ -220,6 +230,9 @@ def _round(
     work = {name: Assignment(c.model, c.members, c.members) for name, c in clusters.items()}
     if Functionality.SLOTS in load.needs:
         return _slots_round(view, load, t, clusters)
+    if Functionality.FUSION in load.needs:
+        summed, unsummed = fusion_round(view, t, clusters, remembered)
+        return Phase({}, 0.0, summed, 0, unsummed), clusters
     answers: Mapping[str, Sum | BelowFloor] = {}
     personal: list[Sum | BelowFloor] = []
     compared, decided, grams = 0, 0, dict[str, Gram]()

@@ -11,7 +11,8 @@ from torch import Tensor
 class Examples:
     """Inputs with their targets.
 
-    x: float32 images, shape (n, channels, height, width), values in [0, 1]; or int64 tokens, shape (n, length).
+    x: float32 images, shape (n, channels, height, width), values in [0, 1]; or float32 features, shape (n, features); or int64
+        tokens, shape (n, length).
     y: int64 labels, shape (n,); or int64 next tokens, shape (n, length), where -1 marks padding that no loss counts.
     topic: int64, shape (n,), where every example comes from (the topic of an article, the domain of an image), or None.
         Partitions may look at it; training never does.

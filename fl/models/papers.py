@@ -71,6 +71,23 @@ class Mlp:
         return EmbeddingAndHead(nn.Sequential(*layers), nn.Linear(width, classes))
 
 
+@dataclass(frozen=True, slots=True)
+class SoftmaxRegression:
+    """One linear layer, its weights ~ N(0, deviation^2), all 0 by default. 610 parameters for 60 features, 10 classes.
+
+    FPFC's paper (Yu et al. 2023) starts all clients from one point and does not say which; its authors' code draws it from
+    N(0, 1).
+    """
+
+    deviation: float = 0.0
+
+    def __call__(self, shape: tuple[int, ...], classes: int) -> nn.Module:
+        model = EmbeddingAndHead(nn.Sequential(nn.Flatten()), nn.Linear(torch.Size(shape).numel(), classes))
+        for parameter in model.parameters():
+            nn.init.normal_(parameter, std=self.deviation)
+        return model
+
+
 class Normalise(nn.Module):
     """(x - mean) / deviation in every channel of images (n, channels, height, width); nothing in it is trained."""
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...protocol.view.disclosure import Disclosure, party_of, totals
-from ..algorithms.algorithm import Measured, State
+from ..algorithms.algorithm import Cluster, Measured, State
 from ..clustering.separation import separation_gap
 from ..emd.record import newly_compared, undecided
 from ..meters.record import read as read_account
@@ -112,7 +112,7 @@ def _play(simulation: Simulation, folder: RunFolder, progress: _Progress) -> Rou
     line |= {"epsilon": epsilon} if epsilon else {}
     beside = {unit: of["acknowledged"] for unit, of in privacy.items() if of["acknowledged"]}
     line |= {"epsilon_leaves_out": beside} if beside else {}
-    if evaluated is not None and len(state.clusters) == 1:
+    if evaluated is not None and len(simulation.clusters) == 1:
         progress.before = line["accuracy_mean"]
     folder.append("metrics.jsonl", [line])
     folder.append("splits.jsonl", list(_splits(simulation, t)))
@@ -128,7 +128,7 @@ def _play(simulation: Simulation, folder: RunFolder, progress: _Progress) -> Rou
         state.round, to_plain(state), simulation.view.harness.save(), folder.lengths(), extra, memory, simulation.watch.save()
     )
     write(folder.checkpoints, kept)
-    return Round(state.round, scenario.rounds, len(state.clusters), line.get("accuracy_mean"))
+    return Round(state.round, scenario.rounds, len(simulation.clusters), line.get("accuracy_mean"))
 
 
 def _metrics(simulation: Simulation, t: int, evaluated: Mapping[int, Score] | None) -> dict[str, Any]:
@@ -136,7 +136,7 @@ def _metrics(simulation: Simulation, t: int, evaluated: Mapping[int, Score] | No
     groups = simulation.population.groups
     line: dict[str, Any] = {
         "round": t,
-        "clusters": {name: list(c.members) for name, c in sorted(state.clusters.items())},
+        "clusters": {name: list(c.members) for name, c in sorted(simulation.clusters.items())},
         "norms": {name: _norms(m) for name, m in state.measured.items()},
         "gap": {
             name: separation_gap(m.similarity, [groups[i] for i in m.clients])
@@ -211,7 +211,7 @@ def _splits(simulation: Simulation, t: int) -> Iterator[dict[str, Any]]:
 def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> dict[str, Any]:
     """Write models, tree and summary of a run whose rounds are over, and return the summary."""
     scenario, state, groups = simulation.scenario, simulation.state, simulation.population.groups
-    clusters = [list(c.members) for _, c in sorted(state.clusters.items())]
+    clusters = [list(c.members) for _, c in sorted(simulation.clusters.items())]
     placed = {i: groups[i] for members in clusters for i in members}
     final = folder.read("metrics.jsonl")[-1]
     if "accuracy" not in final:  # stopped between two evaluations, and resumed to end there
@@ -219,7 +219,7 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
     models = {name: simulation.view.harness.observe(c.model) for name, c in state.clusters.items()}
     models |= {f"tree {name}": simulation.view.harness.observe(node.model) for name, node in state.tree.items()}
     folder.write_models(simulation.module, models)
-    folder.write_json("tree.json", list(_tree(state, final)))
+    folder.write_json("tree.json", list(_tree(state, simulation.clusters, final)))
     faults = folder.read("faults.jsonl")
     answers = folder.read("disclosure.jsonl")
     log = (Disclosure(**{**entry, "about": tuple(entry["about"])}) for entry in answers)
@@ -260,11 +260,11 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
     return summary
 
 
-def _tree(state: State, final: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _tree(state: State, clusters: Mapping[str, Cluster], final: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for name, node in sorted(state.tree.items()):
         parent = name[:-1] or None
         yield {"name": name, "parent": parent, "members": list(node.members), "born": node.born, "accuracy": None, "leaf": False}
-    for name, cluster in sorted(state.clusters.items()):
+    for name, cluster in sorted(clusters.items()):
         known = [final["accuracy"][str(i)] for i in cluster.members if str(i) in final["accuracy"]]
         parent = name[:-1] if name[:-1] in state.tree else None
         leaf = {"name": name, "parent": parent, "members": list(cluster.members), "born": cluster.born}

@@ -1,7 +1,7 @@
 """A simulation: the population, the view and the algorithm's state of one run, advanced round by round."""
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 import torch
+from torch import nn
 
 from ...crypto.entropy import SimulatedEntropy
 from ...protocol.core.errors import Fault
@@ -17,10 +18,11 @@ from ...protocol.view.answers import BelowFloor, Functionality, Model, Vector
 from ...protocol.view.asks import ServerView
 from ...protocol.view.protection import Setup
 from ...protocol.view.work import Judgement, LocalJob, LocalOffer, LocalWork, Workers
-from ..algorithms.algorithm import Start
+from ..algorithms.algorithm import Cluster, Start
 from ..clients.corruption import Computers, Corrupted, embedders_of
 from ..clients.embedders import SimulatedEmbedders, parted
 from ..clients.fast import Fast
+from ..clients.slots import InSlots, Losses, filled, least
 from ..clients.training import Job, full_gradient
 from ..data.population import Client, Examples, Population
 from ..emd.judging import tau_of
@@ -97,15 +99,19 @@ class Simulation:
         self.watch = Watch(workers, len(start), tuple(population.clients))
         clients = tuple(sorted(population.clients))
         run = entropy.secret("run", 16)
-        setup = Setup(run, start, clients, self.watch, entropy, scenario.faults, judge, embedders)
+        further = range(1, getattr(scenario.algorithm, "starts", 1))
+        others = tuple(self._drawn("model", k) for k in further)
+        setup = Setup(run, start, clients, self.watch, entropy, scenario.faults, judge, embedders, others=others)
         self.view = cast(ServerView, scenario.protection.open(setup))  # the scenario has checked that it gives what is needed
         self.watch.on = not self.view.record.sees_updates
         self.accounted: list[dict[str, Any]] = []  # what the last round added to the account, for the record
-        self._execution = scenario.execution
+        self._execution = getattr(scenario.algorithm, "executes", scenario.execution)
         if isinstance(self._execution, Fast) and self._execution.device == "cpu":
             self._execution = replace(self._execution, device=scenario.device)
         present = tuple(i for i in clients if scenario.arrivals.get(i, 0) <= 0)
-        self.state: Any = scenario.algorithm.init(Start(present, population.groups, INITIAL, seed_of(seed, "cohorts")))
+        models = tuple(Model(f"init {k}") for k in further)
+        self.state: Any = scenario.algorithm.init(Start(present, population.groups, INITIAL, seed_of(seed, "cohorts"), models))
+        self._chosen: tuple[Any, Mapping[str, Cluster]] | None = None  # of one state, who chooses which of its models
         self.lost = ""  # why nothing was learned in the last round; empty if something was
         self.in_vain = 0  # lost rounds in a row
 
@@ -139,7 +145,8 @@ class Simulation:
             hopeless = max(len(c.members) for c in clusters) < floor
         elif faults and models <= before and not self.state.measured:
             self.lost = f"no update of round {t} could be used ({faults[-1].reason}); a smaller training.lr may help"
-            hopeless = {i for c in clusters for i in c.members} <= {f.blame for f in faults}
+            present = {*getattr(self.state, "open_to", ()), *(i for c in clusters for i in c.members)}
+            hopeless = present <= {f.blame for f in faults}
         self.in_vain = self.in_vain + 1 if self.lost else 0
         hopeless = hopeless and all(round <= t for round in self.scenario.arrivals.values())
         ended = self.in_vain >= IN_VAIN or self.in_vain == self.scenario.rounds
@@ -147,8 +154,33 @@ class Simulation:
             raise NothingLearned(self.lost)
 
     def vectors(self) -> dict[int, np.ndarray[Any, np.dtype[np.float32]]]:
-        """The current model of every client that is in a cluster: float32 (d,), shared between members."""
-        return {i: self.view.harness.observe(c.model) for c in self.state.clusters.values() for i in c.members}
+        """The current model of every client that is in a cluster, as it uses it: float32 (d,), shared between members."""
+        found = {i: self.view.harness.observe(c.model) for c in self.clusters.values() for i in c.members}
+        adapt: Callable[[nn.Module, Job], Vector] | None = getattr(self.scenario.algorithm, "adapt", None)
+        if adapt is None:
+            return found
+        clients, seed = self.population.clients, self.scenario.seed
+        jobs = {i: Job(i, model, clients[i].train, seed_of(seed, "adapt", i)) for i, model in found.items()}
+        return {i: adapt(self.module, job) for i, job in jobs.items()}
+
+    @property
+    def clusters(self) -> Mapping[str, Cluster]:
+        """The state's; where clients choose among its models for themselves, with who would choose which.
+
+        That is the model of the least loss on its own training examples. No party of the protocol knows it of all clients.
+        """
+        offered: Mapping[str, Cluster] = self.state.clusters
+        if not (there := getattr(self.state, "open_to", ())):
+            return offered
+        if self._chosen is None or self._chosen[0] is not self.state:
+            models = [self.view.harness.observe(c.model) for c in offered.values()]
+            clients = self.population.clients
+            chosen = {i: least(self._losses(i, models, clients[i].train), 1).index(1) for i in there}
+            found = {
+                name: replace(c, members=tuple(i for i in there if chosen[i] == k)) for k, (name, c) in enumerate(offered.items())
+            }
+            self._chosen = self.state, {name: c for name, c in found.items() if c.members}
+        return self._chosen[1]
 
     def evaluate(self) -> dict[int, Score]:
         """Score of every client's current model on its own test examples; what clients share is scored once."""
@@ -166,8 +198,16 @@ class Simulation:
         The authors of FLIC let clients judge by their test images, which would tune to what the result is measured on.
         """
         own = self.validation.get(offer.client, self.population.clients[offer.client])
-        losses = [self._loss(offer.client, model, own.train) for model in offer.models]
-        return int(np.argmin(losses))
+        return int(np.argmin(self._losses(offer.client, offer.models, own.train)))
+
+    def _losses(self, client: int, models: Sequence[Vector], examples: Examples) -> Losses:
+        """Of each model, its mean loss on these examples; infinite where it is not a number."""
+        return np.array([self._loss(client, model, examples) for model in models])
+
+    def _drawn(self, *names: int | str) -> Vector:
+        """The scenario's model, drawn by this purpose's seed."""
+        shape, classes = self.population.shape, self.population.classes
+        return to_vector(initial(self.scenario.model, shape, classes, seed_of(self.scenario.seed, *names)))
 
     def _loss(self, client: int, model: Vector, examples: Examples) -> float:
         """The model's mean loss on these examples; infinite where it is not a number."""
@@ -205,6 +245,8 @@ class Simulation:
     def _train(self, jobs: Sequence[LocalJob], instead: Mapping[int, Examples], /) -> Iterator[tuple[int, LocalWork]]:
         """Local training through the scenario's executor, or full gradients, on the examples `instead` where they are given."""
         clients = self.population.clients
+        if slots := [job for job in jobs if job.work == "slots"]:
+            yield from self._filled(slots, instead)
         for kind in ("update", "gradient"):
             chosen = [
                 Job(
@@ -212,15 +254,34 @@ class Simulation:
                     j.start,
                     instead.get(j.client, clients[j.client].train),
                     seed_of(self.scenario.seed, "local", j.round, j.client),
+                    j.toward,
                 )
                 for j in jobs
                 if j.work == kind
             ]
             if not chosen:
                 continue
-            if kind == "gradient":
-                results = ((job.client, full_gradient(self.module, job)) for job in chosen)
-            else:
-                results = ((c, v) for c, v in self._execution(self.module, chosen, self._training, jobs[0].round))
-            for client, vector in results:
-                yield client, LocalWork(vector, len(clients[client].train))
+            for job, vector in zip(chosen, self._done(kind, chosen, jobs[0].round), strict=True):
+                yield job.client, LocalWork(vector, len(clients[job.client].train))
+
+    def _done(self, kind: str, jobs: Sequence[Job], round: int) -> Iterator[Vector]:
+        """Updates or full gradients, in the order of the jobs."""
+        if kind == "gradient":
+            return (full_gradient(self.module, job) for job in jobs)
+        return (vector for _, vector in self._execution(self.module, jobs, self._training, round))
+
+    def _filled(self, jobs: Sequence[LocalJob], instead: Mapping[int, Examples]) -> Iterator[tuple[int, LocalWork]]:
+        """Work for slots, as the algorithm has its clients do it."""
+        algorithm: Any = self.scenario.algorithm
+        work: InSlots = algorithm.in_slots
+        clients = self.population.clients
+        examples = {job.client: instead.get(job.client, clients[job.client].train) for job in jobs}
+        yield from filled(
+            jobs,
+            work,
+            examples,
+            lambda job: self._losses(job.client, job.starts, examples[job.client]),
+            lambda found: self._done(work.kind, found, jobs[0].round),
+            lambda job: seed_of(self.scenario.seed, "local", job.round, job.client),
+            {job.client: len(clients[job.client].train) for job in jobs},
+        )

@@ -91,7 +91,8 @@ def open_slots(state: Idle, digest: bytes, sums: OpenSlots) -> tuple[Idle, tuple
         raise ProtocolError(f"encrypted sums of slots that cannot be used: {error}", SERVER) from None
     learned = [Learned(f"{digest.hex()}/{k}", digest, means[k].astype("<f4").tobytes()) for k in sums.slots]
     left = {other: found for other, found in state.counted.items() if other != digest}
-    return replace(idle, counted=left), (spent, *learned, _told(state, digest, weights))
+    told = [*weights, sum(weights)]  # never equal to the counts, which it told before: an equal message would be a duplicate
+    return replace(idle, counted=left), (spent, *learned, _told(state, digest, told))
 
 
 def open_scores(state: Idle, digest: bytes, request: ScoreRequest) -> tuple[Idle, tuple[Effect, ...]]:

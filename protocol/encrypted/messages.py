@@ -117,14 +117,15 @@ MOST_SLOTS = 64
 class SumOpened:
     """Client to server: it has the mean. weight: the total weight, rounded, a binary64, big-endian.
 
-    Of slots, several such numbers: first the counts of all, then the weights of the open ones.
+    Of slots, several such numbers: first the counts of all; then the weights of the open ones, and their sum, so that no second
+    message is a duplicate of the first.
     """
 
     kind: ClassVar[int] = 65
     weight: bytes
 
     def __post_init__(self) -> None:
-        octets(self.weight, 8, 8 * MOST_SLOTS, "weight")
+        octets(self.weight, 8, 8 * (MOST_SLOTS + 1), "weight")
         if len(self.weight) % 8:
             raise ValueError("weight is not of whole numbers of 8 bytes")
 

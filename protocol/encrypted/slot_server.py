@@ -105,11 +105,13 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
         case Counting(), Deadline():
             return _send_slots(state)
         case Opening(), Received(Envelope(message=SumOpened(weight=told), sender=client)):
-            numbers = report(state.asked, state.reports, client, told, len(state.opened))
+            *weights, together = report(state.asked, state.reports, client, told, len(state.opened) + 1)
             most = state.plan.slots.most
-            if not all(state.counts[k] <= n <= state.counts[k] * most for k, n in zip(state.opened, numbers, strict=True)):
+            if sum(weights) != together:
+                raise ProtocolError("weights that do not add up to what is said beside them", client)
+            if not all(state.counts[k] <= n <= state.counts[k] * most for k, n in zip(state.opened, weights, strict=True)):
                 raise ProtocolError("weights that so many clients cannot have given", client)
-            return replace(state, reports={**state.reports, client: numbers}), ()
+            return replace(state, reports={**state.reports, client: tuple(weights)}), ()
         case Opening(), Deadline():
             return _summed(state), ()
         case ((SlotsSummed() | Failed()), Deadline()):

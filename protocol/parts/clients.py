@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ..drivers.roles import Party
 from ..view.answers import Remembered, Snapshot, Traffic, Vector, Work
 from ..view.protection import Setup
-from ..work.owned import Lending, Making, Owned
+from ..work.owned import Lending, Making, Owned, starts_of
 from ..work.participant import Conduct, Opening, Participant
 from ..work.sketch_keys import SketchKeys
 from ..work.sketching import Sketcher
@@ -33,7 +33,7 @@ class Clients:
                 role,
                 conduct,
                 opening,
-                Owned(role.id, setup.initial, making, conduct.opened, lending),
+                Owned(role.id, starts_of(setup), making, conduct.opened, lending),
                 None if secret is None else Sketcher(secret),
             )
             for role in roles

@@ -15,6 +15,7 @@ from ..view.answers import Vector
 from ..wire.codec import Envelope
 from ..wire.messages import HEAD_BYTES
 from ..wire.recipes import Lend, Lent, Recipe, RoundOver
+from ..work.owned import starts_of
 from ..work.recipes import PROTOCOL, Moved, Moving, server_step
 from ..work.uploads import to_bytes
 from .run import Run
@@ -34,19 +35,22 @@ class Lesson:
 
 class Handles:
     """known: of models, by name, who said that they hold them. owners: of models that one client alone holds, that client.
-    means: of this round, which is `round`.
+    means: of this round, which is `round`. given: models that tasks named.
 
     serving: the server's own models, which it hands out itself; None where clients own them.
     """
 
     def __init__(self, run: Run, serving: Mapping[str, Vector] | None) -> None:
-        self.known: dict[str, set[int]] = {} if serving is not None else {"init": set(run.setup.clients)}
+        self.known: dict[str, set[int]] = {}
+        if serving is None:
+            self.known |= {name: set(run.setup.clients) for name in starts_of(run.setup)}
         self.owners: dict[str, int] = {}
         self.means: dict[str, Lesson] = {}
         self.round = 0
         self._run = run
         self._serving = serving
         self._plays = 0
+        self.given: set[str] = set()
         self._met: set[int] = set()  # clients that had to do with the round
 
     def begin(self, round: int, clients: Iterable[int] = ()) -> None:
@@ -114,7 +118,9 @@ class Handles:
         self.known = {name: clients for name, clients in self.known.items() if name in models}
         self.owners = {name: i for name, i in self.owners.items() if name in models}
         self.means.clear()
-        kept: dict[int, list[str]] = {i: [] for i in told}
+        self.given &= models
+        served = [name for name in self._serving or () if name in self.given]
+        kept: dict[int, list[str]] = {i: served.copy() for i in told}
         for name, clients in self.known.items():
             for i in clients & kept.keys():
                 kept[i].append(name)

@@ -139,7 +139,7 @@ class History:
 
     def restore(self, snapshot: Snapshot, remembered: Sequence[Remembered]) -> None:
         """See `Part`."""
-        handles = [handle for handle in remembered if handle.rows]
+        handles = [handle for handle in remembered if handle.rows and handle.name in snapshot.remembered]
         self.rows = {h.name: dict(zip(h.rows, snapshot.remembered[h.name], strict=True)) for h in handles}
 
 

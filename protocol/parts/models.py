@@ -10,7 +10,7 @@ from ..core.errors import Refused
 from ..view.answers import Assignment, Model, Owner, Remembered, Snapshot, Sum, Traffic, Updates, Vector
 from ..view.work import LocalJob
 from ..wire.recipes import Recipe
-from ..work.owned import combined, weights_of
+from ..work.owned import combined, starts_of, weights_of
 from ..work.uploads import usable
 from .handles import Handles
 from .run import Ids, Run
@@ -26,7 +26,7 @@ class Models:
 
     def __init__(self, run: Run, owner: Owner) -> None:
         self.owner: Owner = owner
-        self.held: dict[str, Vector] = {"init": run.setup.initial} if owner == "server" else {}
+        self.held: dict[str, Vector] = dict(starts_of(run.setup)) if owner == "server" else {}
         self.means: dict[str, Vector] = {}
         self.started: dict[str, tuple[Model, frozenset[int]]] = {}
         self.handles = Handles(run, self.held if owner == "server" else None)

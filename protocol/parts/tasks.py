@@ -6,7 +6,7 @@ from dataclasses import replace
 from ..core.session import SERVER, Session
 from ..drivers.in_process import no_work
 from ..drivers.roles import Effect, Party, Send
-from ..view.answers import Assignment, Model, Work
+from ..view.answers import Assignment, Work
 from ..wire.messages import Task
 from ..work.uploads import PROTOCOL, invite, to_bytes
 from .models import Models, check_own
@@ -36,7 +36,9 @@ def give(
     for assignment in work.values():
         for model in assignment.models:
             models.check(model)
-        check_own(assignment, kind, handles.known, handles.owners)
+        for given in (assignment, replace(assignment, own=assignment.toward)):
+            check_own(given, kind, handles.known, handles.owners)
+        handles.given.update(model.name for model in assignment.models)
     if models.owner == "clients":
         handles.hand_out(holders_of(work))
 
@@ -46,7 +48,7 @@ def give(
             with run.timed():
                 vectors = [to_bytes(models.held[n]) for n in names] if models.owner == "server" else []
                 tasks = invite(session, kind, names, b"".join(vectors), later=later, most=most)
-            yield from ((SERVER, _named(task, work[cluster].own)) for task in tasks)
+            yield from ((SERVER, _named(task, work[cluster])) for task in tasks)
 
     by_digest = {session.digest: parties[c] for c, session in sessions.items()}
     run.network.run(clients.parties, by_digest, opening(), no_work, run.learn)
@@ -61,10 +63,12 @@ def holders_of(work: Mapping[str, Assignment]) -> Mapping[str, set[int]]:
     return wanted
 
 
-def _named(effect: Effect, own: Mapping[int, Model]) -> Effect:
-    """The task for a client, which names the model of its own that it starts from, too, if there is one."""
-    if not isinstance(effect, Send) or not isinstance(task := effect.envelope.message, Task) or not own:
+def _named(effect: Effect, work: Assignment) -> Effect:
+    """The task for a client, with the models of its own that it starts from, and is pulled to, if there are any."""
+    if not isinstance(effect, Send) or not isinstance(task := effect.envelope.message, Task):
         return effect
-    if (model := own.get(effect.envelope.receiver)) is None:
+    own, toward = work.own.get(effect.envelope.receiver), work.toward.get(effect.envelope.receiver)
+    if own is None and toward is None:
         return effect
-    return Send(replace(effect.envelope, message=replace(task, own=model.name)))
+    models = task.models if toward is None else (*task.models, toward.name)
+    return Send(replace(effect.envelope, message=replace(task, own="" if own is None else own.name, models=models)))

@@ -32,7 +32,7 @@ class Sharing:
     def train(self, round: int, work: Mapping[str, Assignment], kind: Work = "update", /) -> Mapping[str, Updates]:
         """See `Trains`."""
         run, terms = self._run, self.terms
-        if any(assignment.own for assignment in work.values()):
+        if any(assignment.own or assignment.toward for assignment in work.values()):
             raise Refused("clients have no models of their own under two servers; use Plain, Permuted, Masked or Encrypted")
         self.forget(name for name, c in self.shares.items() if c.session.round != round)
         sessions = []

@@ -45,7 +45,7 @@ class Permuted:
         given |= {Functionality.GRAM, Functionality.GRAM_ORIGIN}
         if self.keys == "run":
             given |= {Functionality.GRAM_EDGE, Functionality.GRAM_RECALL}
-            given |= {Functionality.GRAM_REMEMBER, Functionality.GRAM_HISTORY}
+            given |= {Functionality.GRAM_REMEMBER, Functionality.GRAM_HISTORY, Functionality.FUSION}
         if self.transform.keeps_coordinates:
             given.add(Functionality.COORDINATES)
         return frozenset(given)

@@ -19,6 +19,7 @@ from ..seeding.messages import MESSAGES as SEEDING
 from ..view.protection import Setup
 from ..work.owned import Lending
 from .client import conduct_of, roles_of
+from .fusing import Fusing
 from .similarities import UploadSimilarities
 from .slots import UploadSlots
 from .sums import UploadSums
@@ -46,12 +47,13 @@ class UploadView:
         sums = UploadSums(run, models, uploads, how)
         similarities = UploadSimilarities(run, uploads, history, how)
         personal = Personal(run, models, uploads.survivors, sums.personal)
+        fusing = Fusing(run, models, uploads, sums, how)
         choosing = Choosing(run, models)
         pairs = AskingPairs(run)
         record.ledgers_of.append(pairs.ledgers)
 
         self.record = record
-        self.harness = Harness(run, models.observe, (models, uploads, history, personal, choosing, pairs))
+        self.harness = Harness(run, models.observe, (models, uploads, history, personal, fusing, choosing, pairs))
 
         self.owner, self.advance, self.merge, self.extrapolate = models.owner, models.advance, models.merge, models.extrapolate
         self.revise = models.revise
@@ -60,6 +62,7 @@ class UploadView:
         self.coordinates = sums.coordinates
         self.slots = UploadSlots(run, models, uploads, sums, how).slots
         self.personal_sums, self.own_models = personal.personal_sums, personal.own_models
+        self.fuse, self.pulls, self.distances, self.last_means = fusing.fuse, fusing.pulls, fusing.distances, fusing.last_means
         self.gram, self.recall, self.cosines = similarities.gram, similarities.recall, similarities.cosines
         self.remember, self.keep, self.edge = history.remember, history.keep, history.edge
         self.accumulate, self.gram_with = history.accumulate, history.gram_with

@@ -45,6 +45,7 @@ class Functionality(StrEnum):
     PAIRS = "pairs"
     PERSONAL_SUMS = "personal sums"
     REVISION = "models that the server may change"
+    FUSION = "fusion"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,8 @@ class Assignment:
     own: models that are one client's own; these participants start from theirs instead. All updates are still differences from
     `model`, which is public to the cluster: what such a client ends up with, minus `model`. So a weighted sum of updates with
     weights that add up to 1 moves `model` to the weighted mean of personal models, and a Gram matrix compares those.
+    toward: models that are one client's own, which the local objective of these participants pulls to; others are pulled to their
+    start.
     """
 
     model: Model
@@ -69,6 +72,7 @@ class Assignment:
     members: tuple[int, ...]
     others: tuple[Model, ...] = ()
     own: Mapping[int, Model] = field(default_factory=dict)
+    toward: Mapping[int, Model] = field(default_factory=dict)
 
     @property
     def models(self) -> tuple[Model, ...]:

@@ -34,6 +34,7 @@ from .answers import (
     Work,
 )
 from .disclosure import Disclosure
+from .fusion import Fuses
 
 if TYPE_CHECKING:
     from ..pairs.question import PairAnswers, PairQuestion
@@ -358,6 +359,7 @@ class ServerView(
     Coordinates,
     Slots,
     PersonalSums,
+    Fuses,
     Choices,
     ComparesPairs,
     MovesModels,
@@ -377,6 +379,7 @@ ASKED_BY: Mapping[type, frozenset[Functionality]] = MappingProxyType(
         Coordinates: frozenset({Functionality.COORDINATES}),
         Slots: frozenset({Functionality.SLOTS}),
         PersonalSums: frozenset({Functionality.PERSONAL_SUMS}),
+        Fuses: frozenset({Functionality.FUSION}),
         Choices: frozenset({Functionality.CHOICE}),
         ComparesPairs: frozenset({Functionality.PAIRS}),
         Revises: frozenset({Functionality.REVISION}),

@@ -24,6 +24,7 @@ NOISE_FREE = {
     Functionality.CHOICE.value: "the name of the model that serves it best",
     Functionality.SLOTS.value: "sums of its updates by choice, and how many made it",
     Functionality.PERSONAL_SUMS.value: "sums of its updates for single clients",
+    Functionality.FUSION.value: "its last model, and sums of models, its own among them, for single clients",
     Functionality.PAIRS.value: "embeddings of its records, or their distances, with no noise or noise for one record alone",
     EMBEDDING_MODEL: "the model that embeds its records and that other clients are shown, which was trained on them",
 }

@@ -42,7 +42,7 @@ class Setup:
     entropy: where secrets come from. tap: what the network does to frames, or None for a perfect one. judge: how clients choose
     among models, on their own training or validation data; embedders: their computers for embeddings of their data. None where
     nothing asks for them. checks_once: a signature that many clients check, each for itself, is checked by one of them for all;
-    not where each one's CPU seconds are measured.
+    not where each one's CPU seconds are measured. others: further models, of the same shape, that all parties know.
     """
 
     run: bytes
@@ -54,6 +54,7 @@ class Setup:
     judge: Judgement | None = None
     embedders: Embedders | None = None
     checks_once: bool = True
+    others: tuple[Vector, ...] = field(default=(), repr=False)
 
     @property
     def verify(self) -> Verify:

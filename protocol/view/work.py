@@ -33,7 +33,7 @@ class LocalJob:
     """What a client is asked to compute, from the model that it opened; of work for slots, from the models `starts`.
 
     sketch: draws the secret sketch of this work, which every client of the run can draw and the server cannot; None where there
-    is none that a client knows before it uploads.
+    is none that a client knows before it uploads. toward: what its objective pulls to; None for the start.
     """
 
     client: int
@@ -42,6 +42,7 @@ class LocalJob:
     start: Vector = field(repr=False)
     starts: tuple[Vector, ...] = field(default=(), repr=False)
     sketch: Callable[[], TwoStage] | None = field(default=None, repr=False, compare=False)
+    toward: Vector | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,11 @@ def lending_of(seed: bytes, setup: Setup) -> Lending:
     return Lending(derive_key(seed, "lending", setup.run), setup.entropy)
 
 
+def starts_of(setup: Setup) -> Mapping[str, Vector]:
+    """The models that all parties know before the run, by name."""
+    return {"init": setup.initial} | {f"init {k}": model for k, model in enumerate(setup.others, 1)}
+
+
 class Owned:
     """One client's; public ones only where clients lend them. models: by name. mine: those of them that are its own alone, and
     are lent to nobody. means: by name, of this round. came: models that came with its tasks of this round, by name. opened: what
@@ -75,17 +80,24 @@ class Owned:
     """
 
     def __init__(
-        self, me: int, initial: Vector, making: Making, opened: Callable[[bytes, bytes], Vector], lending: Lending | None = None
+        self,
+        me: int,
+        starts: Mapping[str, Vector],
+        making: Making,
+        opened: Callable[[bytes, bytes], Vector],
+        lending: Lending | None = None,
     ) -> None:
         self.me = me
-        self.models: dict[str, Kept] = {} if lending is None else {"init": making("init", lambda: initial)}
+        self.models: dict[str, Kept] = {}
         self.mine: set[str] = set()
         self.means: dict[str, Kept] = {}
         self.came: dict[str, Kept] = {}
-        self._length = len(initial)
+        self._length = len(starts["init"])
         self._making = making
         self._opened = opened
         self._lending = lending
+        for name, vector in starts.items() if lending is not None else ():
+            self.models[name] = making(("start", name), partial(_itself, vector))
 
     def __getitem__(self, name: str) -> Vector:
         """A model that it holds, or that came in this round. Raises KeyError."""
@@ -137,7 +149,8 @@ class Owned:
         for name in self.models.keys() - {*word.names}:
             del self.models[name]
         self.mine &= self.models.keys()
-        self.over()
+        self.came = {name: self.came[name] for name in word.names if name in self.came}
+        self.means.clear()
         return None
 
     def _make(self, recipe: Recipe, updates: Mapping[str, Vector]) -> Holds | None:

@@ -163,7 +163,9 @@ class Participant:
         given = models.vectors if models is not None else tuple(self.owned[name] for name in task.models)
         start = self.owned[task.own] if self._from_own(task) else given[0]
         slots = given if task.work == "slots" else ()
-        return LocalJob(self.id, task.round, task.work, start, slots, self._conduct.sketch(task))  # type: ignore[arg-type]
+        pulled = None if public(task) == len(task.models) else task.models[-1]
+        toward = None if pulled is None else given[0] if pulled == task.models[0] else self.owned[pulled]
+        return LocalJob(self.id, task.round, task.work, start, slots, self._conduct.sketch(task), toward)  # type: ignore[arg-type]
 
     def checked(self, doing: Doing, work: LocalWork) -> LocalWork | str:
         """The work, as the difference from the public model that it was asked for; or why it cannot be used."""
@@ -175,7 +177,7 @@ class Participant:
         return self._conduct.unfit(task, work) or work
 
     def _from_own(self, task: Task) -> bool:
-        return task.own not in ("", *task.models)
+        return task.own not in ("", task.models[0])
 
     def _performed(self, task: Task) -> tuple[Effect, ...]:
         if task.round > self._round:
@@ -186,10 +188,14 @@ class Participant:
         return self._begun(task) if task.work in TRAINED else self._sketched(task)
 
     def _begun(self, task: Task) -> tuple[Effect, ...]:
-        models = self._opening(task.vector, len(task.models)) if task.vector else None
+        models = self._opening(task.vector, public(task)) if task.vector else None
         if models is not None:
-            self.owned.came_with(models.digest, dict(zip(task.models, models.vectors, strict=True)))
-        needed = (*(task.models if models is None else ()), *((task.own,) if self._from_own(task) else ()))
+            self.owned.came_with(models.digest, dict(zip(task.models, models.vectors, strict=False)))
+        mine = (
+            *((task.own,) if self._from_own(task) else ()),
+            *(name for name in task.models[public(task) :] if name != task.models[0]),
+        )
+        needed = (*(task.models[: public(task)] if models is None else ()), *mine)
         if lacking := [name for name in needed if not self.owned.holds(name)]:
             return self._declined(task, f"the model {lacking[0]} is not held here")
         doing = Doing(task if models is None else replace(task, vector=models.data), models)
@@ -245,6 +251,11 @@ class Participant:
         else:
             self.sketcher.retain(word, {self.taken[n].session: work for n, work in self.held.items() if n in self.taken})
         return ()
+
+
+def public(task: Task) -> int:
+    """How many of a task's models are public. A second one of work on one model is the client's own, which it is pulled to."""
+    return len(task.models) if task.work == "slots" else 1
 
 
 def updates_of(task: Task) -> str:
