@@ -35,7 +35,7 @@ def as_sent(session, vector):
 
 
 def holder(me=0, lending=SECRET, making=None):
-    return Owned(me, INITIAL, making or Making(), as_sent, lending)
+    return Owned(me, {"init": INITIAL}, making or Making(), as_sent, lending)
 
 
 def vector(seed):
@@ -117,7 +117,7 @@ def test_a_model_in_the_clear_is_taken_only_where_the_server_owns_models():
 
 
 def test_a_model_of_another_length_is_the_lenders_fault():
-    lender = Owned(3, INITIAL[:-1], Making(), as_sent, SECRET)
+    lender = Owned(3, {"init": INITIAL[:-1]}, Making(), as_sent, SECRET)
     lender.hold("short", vector(1)[:-1])
     with pytest.raises(ProtocolError, match="bytes where") as caught:
         holder().told(lender.told(Lend("short"), {}), {})

@@ -13,7 +13,7 @@ from ..algorithms.algorithm import Cluster
 def fusion_round(
     view: ServerView, t: int, clusters: Mapping[str, Cluster], remembered: MutableMapping[str, Remembered]
 ) -> tuple[int, int]:
-    """One round; fills `remembered`. Every client begins at the public model, as its own: what that holds costs nothing.
+    """One round; fills `remembered`. Every client begins at the public model, as its own, and makes its own of what it did.
 
     Returns how many updates were fused, and how many clients were told nothing because it would rest on too few.
     """
@@ -25,6 +25,7 @@ def fusion_round(
         work[name] = Assignment(c.model, c.members, c.members, own=dict.fromkeys(c.members, c.model), toward=zeta)
     updates = view.train(t, work)
     for name, handle in updates.items():
+        view.own_models(handle)
         remembered[name] = view.fuse(handle, clusters[name].members, half, remembered.get(name))
     view.harness.retire([c.model for c in clusters.values()], remembered.values())
     return sum(len(handle.clients) for handle in updates.values()), unsummed

@@ -113,14 +113,14 @@ class Handles:
 
     def over(self, models: set[str]) -> None:
         """Tell everybody that had something to do with it that the round is over, and which models stay."""
-        gone = self.known.keys() - models
+        gone, own = self.known.keys() - models, {*self.owners.values()}
         told = sorted(self._met.union(*(self.known[name] for name in gone)))
         self.known = {name: clients for name, clients in self.known.items() if name in models}
         self.owners = {name: i for name, i in self.owners.items() if name in models}
         self.means.clear()
         self.given &= models
         served = [name for name in self._serving or () if name in self.given]
-        kept: dict[int, list[str]] = {i: served.copy() for i in told}
+        kept = {i: served.copy() if i in own else [] for i in told}  # who has its own will move it from these
         for name, clients in self.known.items():
             for i in clients & kept.keys():
                 kept[i].append(name)

@@ -147,13 +147,10 @@ class Participant:
         """Its work of this name, from the model that it is the difference from: float32 (d,)."""
         return self.owned[model] + self.held[name].vector
 
-    def forget(self, names: set[str] | None = None) -> None:
-        """Work under these names; all of it if none are given."""
+    def forget(self) -> None:
+        """All its work."""
         for store in (self.held, self.taken, self.promised, self._shown):
-            for name in set(store) if names is None else names & store.keys():
-                store.pop(name)
-        if names is None:
-            self.owned.over()
+            store.clear()
 
     # --- work ---------------------------------------------------------------------------------------------------------
 
@@ -182,6 +179,7 @@ class Participant:
     def _performed(self, task: Task) -> tuple[Effect, ...]:
         if task.round > self._round:
             self.forget()
+            self.owned.over()
             self._round = task.round
             if self.sketcher is not None:
                 self.sketcher.advance(task.round)
