@@ -272,7 +272,9 @@ class World:
         for i in self.honest:
             mine = replace(Policy.of(self.charters[i], frozenset({"opened"})), **asked)
             idle = Idle(Transcript(self.charters[i], i), mine, self.identities[i], entropy, bytes(32), verify=checked)
-            holder = Participant(Party(i, None, None), None, Opening(), Owned(i, np.zeros(1, np.float32), Making(), as_sent))
+            holder = Participant(
+                Party(i, None, None), None, Opening(), Owned(i, {"init": np.zeros(1, np.float32)}, Making(), as_sent)
+            )
             self.members[i] = Member(Party(i, idle, client_step), holder, Inputs(i, self.charters[i].numbers))
         self.account = Account(self.corrupt)
         self.reasons, self.crashes, self.twice = Counter(), [], []

@@ -230,7 +230,7 @@ def two_rounds(view, restored=None):
     model = view.advance(Model("init"), mean)
     view.harness.retire([model], [kept])
     if restored is not None:
-        restored.restore(view.harness.save(), [kept])
+        restored.harness.restore(view.harness.save(), [kept])
         view = restored
     second = view.train(1, root(model=model.name))["root"]
     return view, view.cosines(second, kept), view.harness.observe(model)
@@ -328,6 +328,7 @@ def test_parameters_that_make_no_sense_are_refused_and_the_floor_holds_in_client
         Functionality.GRAM_HISTORY,
         Functionality.PAIRS,
         Functionality.REVISION,
+        Functionality.FUSION,
     }
 
 

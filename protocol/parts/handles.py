@@ -53,6 +53,11 @@ class Handles:
         self.given: set[str] = set()
         self._met: set[int] = set()  # clients that had to do with the round
 
+    @property
+    def alone(self) -> Mapping[str, int]:
+        """Models that clients trained by themselves, of which nobody was told anything, and whose they are."""
+        return {name: i for name, i in self.owners.items() if name not in self.known}
+
     def begin(self, round: int, clients: Iterable[int] = ()) -> None:
         """What follows is of this round, in which these clients work."""
         self._met.update(clients)
@@ -113,6 +118,9 @@ class Handles:
 
     def over(self, models: set[str]) -> None:
         """Tell everybody that had something to do with it that the round is over, and which models stay."""
+        for name, i in self.alone.items():
+            if name not in models:
+                self._run.clients.parties[i].owned.drop(name)
         gone, own = self.known.keys() - models, {*self.owners.values()}
         told = sorted(self._met.union(*(self.known[name] for name in gone)))
         self.known = {name: clients for name, clients in self.known.items() if name in models}
@@ -121,7 +129,7 @@ class Handles:
         self.given &= models
         served = [name for name in self._serving or () if name in self.given]
         kept = {i: served.copy() if i in own else [] for i in told}  # who has its own will move it from these
-        for name, clients in self.known.items():
+        for name, clients in (self.known | {name: {i} for name, i in self.alone.items()}).items():
             for i in clients & kept.keys():
                 kept[i].append(name)
         if told:
@@ -133,7 +141,7 @@ class Handles:
     def _lacked(self, names: Iterable[str], client: int) -> tuple[str, ...]:
         """Which of these a client is not known to hold; the server's own are no matter."""
         serving = self._serving or {}
-        return tuple(n for n in names if n not in serving and client not in self.known.get(n, ()))
+        return tuple(n for n in names if n not in serving and client not in self.known.get(n, (self.owners.get(n),)))
 
     def _told(self, words: Mapping[int, Recipe | Lent]) -> set[int]:
         """Who of those that were told this word says that it holds the model."""

@@ -41,9 +41,9 @@ class Models:
         """The model itself, whosever it is."""
         if model.name in self.held:
             return self.held[model.name]
-        parties = self._run.clients.parties
-        for i in sorted(self.handles.known.get(model.name, ())):
-            if model.name in parties[i].owned.models:
+        parties, handles = self._run.clients.parties, self.handles
+        for i in sorted(handles.known.get(model.name) or {i for name, i in handles.owners.items() if name == model.name}):
+            if parties[i].owned.holds(model.name):
                 return parties[i].owned[model.name]
         raise Refused(f"the model {model.name} is gone; keep its handle when retiring")
 
@@ -119,7 +119,7 @@ class Models:
                 continue
             name = self._new(f"client {client}@{round}")
             self._run.clients.parties[client].owned.hold(name, self.observe(models[client]) + result.vector, alone=True)
-            self.handles.known[name], self.handles.owners[name] = {client}, client
+            self.handles.owners[name] = client
             trained[client] = Model(name)
         return trained
 
@@ -145,7 +145,7 @@ class Models:
 
     def _new(self, name: str) -> str:
         """A name that is no model's yet, public or a client's own: handles are told apart by it alone."""
-        return unused(name, self.held.keys() | self.handles.known.keys())
+        return unused(name, self.held.keys() | self.handles.known.keys() | self.handles.owners.keys())
 
     def _combined(self, models: Mapping[Model, float]) -> Model:
         """The combination of public models with these weights."""

@@ -37,7 +37,7 @@ def give(
         for model in assignment.models:
             models.check(model)
         for given in (assignment, replace(assignment, own=assignment.toward)):
-            check_own(given, kind, handles.known, handles.owners)
+            check_own(given, kind, handles.known.keys() | handles.owners.keys(), handles.owners)
         handles.given.update(model.name for model in assignment.models)
     if models.owner == "clients":
         handles.hand_out(holders_of(work))

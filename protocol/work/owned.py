@@ -129,6 +129,11 @@ class Owned:
         data = vector.tobytes()
         self._keep(name, self._making(("held", hashlib.sha256(data).digest()), lambda: vector), alone)
 
+    def drop(self, name: str) -> None:
+        """One that it made on its own, and needs no more."""
+        self.models.pop(name, None)
+        self.mine.discard(name)
+
     def restore(self, models: Mapping[str, Vector], mine: Iterable[str]) -> None:
         """Go on from what was kept."""
         self.models, self.mine, self.means, self.came = {}, set(mine), {}, {}
