@@ -10,7 +10,7 @@ round of so few images, and what a model has not learned cannot tell clients apa
 
 from dataclasses import replace
 
-from cloister.fl.algorithms.emd_cfl import AS_PUBLISHED, EMDCFL, PRINTED, Gap
+from cloister.fl.algorithms.emd_cfl import AS_PUBLISHED, EMDCFL, PRINTED
 from cloister.fl.clients.training import Training
 from cloister.fl.data.source import Mnist
 from cloister.fl.models.papers import IMAGENET, EmdCflCnn, Mlp, Normalised
@@ -37,7 +37,7 @@ quick = replace(
     partition=GreenDigits(clients=9, samples=2000, halved=False, replicated=True),
     model=Normalised(Mlp(hidden=(128,)), (0.1, 0.1, 0.1), (0.2, 0.2, 0.2)),
     training=Training(epochs=8, batch=32, lr=0.01, momentum=0.9),
-    algorithm=EMDCFL(eps=Gap(), choice=PER_PAIR),
+    algorithm=EMDCFL(choice=PER_PAIR),
     rounds=4,
     validation=0.25,
 )

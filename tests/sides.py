@@ -20,7 +20,7 @@ from cloister.protocol.two_servers.sharing import Sharing
 from cloister.protocol.two_servers.similarities import SharedSimilarities
 from cloister.protocol.uploaded.fusing import Fusing
 from cloister.protocol.uploaded.uploading import Uploads
-from cloister.protocol.work.owned import Kept
+from cloister.protocol.work.making import Kept
 
 SERVERS = {
     Models: ("held", "means", "started"),

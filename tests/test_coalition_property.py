@@ -71,7 +71,8 @@ from cloister.protocol.parts.gate import TOLERANCE, Rules
 from cloister.protocol.parts.leverage import ERROR, leverages
 from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.codec import Envelope
-from cloister.protocol.work.owned import Making, Owned
+from cloister.protocol.work.making import Making
+from cloister.protocol.work.owned import Owned
 from cloister.protocol.work.participant import Opening, Participant, Taken, as_sent
 
 RUN, MODEL, D, MOST = bytes(range(16)), bytes(range(32)), 2, 100

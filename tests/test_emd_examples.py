@@ -14,7 +14,6 @@ from cloister.fl.data.partition import Rotation, TopicPerClient
 from cloister.fl.data.population import Examples, Source
 from cloister.fl.data.source import Digits
 from cloister.fl.emd import Size
-from cloister.fl.emd.judging import Replicates
 from cloister.fl.models.papers import Mlp, Normalised
 from cloister.fl.runs.scenario import Scenario
 from cloister.protocol.pairs.choices import PER_PAIR, PerPair
@@ -45,10 +44,8 @@ def numbered(train: int, test: int) -> Source:
 
 def green(seed: int) -> Scenario:
     """Backdoor MNIST on scikit-learn's digits: 6 clients, two a group, three rounds."""
-    small = load("emd_cfl_backdoor_mnist").quick
     return replace(
-        small,
-        algorithm=replace(small.algorithm, eps=Replicates()),
+        load("emd_cfl_backdoor_mnist").quick,
         data=Digits(),
         partition=GreenDigits(clients=6, halved=False, replicated=True),
         model=Normalised(Mlp(hidden=(64,)), (0.2, 0.2, 0.2), (0.3, 0.3, 0.3)),

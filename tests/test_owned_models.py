@@ -17,7 +17,9 @@ from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.codec import Envelope, encode
 from cloister.protocol.wire.recipes import Holds, Lend, Lent, Recipe, RoundOver
-from cloister.protocol.work.owned import MOST_MODELS, Lending, Making, Owned, weights_of
+from cloister.protocol.work.lending import Lending
+from cloister.protocol.work.making import Making, weights_of
+from cloister.protocol.work.owned import MOST_MODELS, Owned
 from cloister.protocol.work.recipes import PROTOCOL, Moving, server_step
 from cloister.protocol.work.uploads import from_bytes, to_bytes
 
@@ -336,3 +338,23 @@ def test_where_the_server_owns_models_a_client_holds_its_own_alone():
     assert np.array_equal(model_of(view, 2, own), INITIAL + update_of(2, 0))
     with pytest.raises(Refused, match="one client's own"):
         view.merge({own: 0.5, Model("init"): 0.5})
+
+
+def test_a_server_that_sends_its_own_model_where_clients_own_them_gets_nothing():
+    def own_model(frame):
+        if frame.kind != "Task" or frame.receiver != 3:
+            return [frame]
+        envelope = decode(frame.data, frame.sender, 1 << 20)
+        chosen = replace(envelope.message, vector=to_bytes(vector(9)))
+        return [replace(frame, data=encode(replace(envelope, message=chosen)))]
+
+    view = open_view(Permuted(), own_model)
+    updates = view.train(0, {"root": Assignment(Model("init"), CLIENTS, CLIENTS)})["root"]
+    assert updates.clients == (0, 1, 2, 4, 5)
+    assert [(f.blame, f.reason) for f in view.record.faults] == [(3, "a model in the clear where clients own them")]
+
+
+def test_a_recipe_of_work_that_is_no_update_makes_nothing():
+    owned = holder()
+    assert owned.told(Recipe("a", ("init",), ONE, "", "w"), {"w": np.zeros((3, D), np.float32)}) is None
+    assert not owned.holds("a")

@@ -2,7 +2,7 @@
 
 What a simulation still does for clients outside of events, where a driver over a network will need words or a client's own code:
 - the layout of encrypted slots is agreed on by a call (encrypted/holders.py `agree`);
-- a transform is drawn once for all (uploaded/uploading.py), and equal models and means are made and held once (work/owned.py);
+- a transform is drawn once for all (uploaded/uploading.py), and equal models and means are made and held once (work/making.py);
 - that a masked session is over, and which names of sums no input can be made for any more, clients are told by a call
   (masked/masking.py, masked/receiver_opened/opening.py);
 - the clients of pairs share one object for their computers (pairs/clients.py);

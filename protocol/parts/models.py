@@ -10,7 +10,8 @@ from ..core.errors import Refused
 from ..view.answers import Assignment, Model, Owner, Remembered, Snapshot, Sum, Traffic, Updates, Vector
 from ..view.work import LocalJob
 from ..wire.recipes import Recipe
-from ..work.owned import combined, starts_of, weights_of
+from ..work.making import combined, weights_of
+from ..work.owned import starts_of
 from ..work.uploads import usable
 from .handles import Handles
 from .run import Ids, Run

@@ -14,7 +14,7 @@ from ..parts.gate import Rules
 from ..seeding.group_seed import agree, session_of
 from ..view.answers import Functionality
 from ..view.protection import Setup
-from ..work.owned import lending_of
+from ..work.lending import lending_of
 from .uploading import Answering
 from .view import UploadView
 

@@ -17,7 +17,7 @@ from ..parts.record import Record
 from ..parts.run import Harness, Run, network_of
 from ..seeding.messages import MESSAGES as SEEDING
 from ..view.protection import Setup
-from ..work.owned import Lending
+from ..work.lending import Lending
 from .client import conduct_of, roles_of
 from .fusing import Fusing
 from .similarities import UploadSimilarities

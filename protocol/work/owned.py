@@ -4,68 +4,23 @@ Spec: specs/owned_models.md. What clients of one process hold of equal content t
 """
 
 import hashlib
-import struct
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import partial
-from weakref import WeakValueDictionary
 
 import numpy as np
 
-from ...crypto.entropy import Entropy
-from ...crypto.envelope import InvalidSeal, open_sealed, seal
-from ...crypto.prg import derive_key
 from ..core.errors import ProtocolError
 from ..core.session import SERVER
 from ..drivers.roles import drop_oldest
 from ..view.answers import Vector
 from ..view.protection import Setup
-from ..wire.recipes import MOST_PARTS, SALT_BYTES, Holds, Lend, Lent, Recipe, RoundOver
+from ..wire.recipes import MOST_PARTS, Holds, Lend, Lent, Recipe, RoundOver
+from .lending import Lending
+from .making import Kept, Making, combined
 from .uploads import from_bytes, to_bytes
 
 MOST_MODELS = MOST_PARTS
 """That a client holds."""
-
-
-@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
-class Kept:
-    """A model or mean. vector: float32 (d,). digest: SHA-256 of its bytes."""
-
-    vector: Vector = field(repr=False)
-    digest: bytes
-
-
-class Making:
-    """Makes equal things once, as long as somebody holds what was made."""
-
-    def __init__(self) -> None:
-        self._made: WeakValueDictionary[Hashable, Kept] = WeakValueDictionary()
-        self._equal: WeakValueDictionary[bytes, Kept] = WeakValueDictionary()
-
-    def __call__(self, of: Hashable, make: Callable[[], Vector]) -> Kept:
-        """What follows from `of`, and is made by `make` where nobody did."""
-        if (found := self._made.get(of)) is None:
-            vector = make()
-            digest = hashlib.sha256(to_bytes(vector)).digest()
-            found = self._made[of] = self._equal.setdefault(digest, Kept(vector, digest))
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class Lending:
-    """How clients hand models to each other through a server that cannot read them. secret: that all clients share."""
-
-    secret: bytes = field(repr=False)
-    entropy: Entropy = field(repr=False)
-
-    def key(self, name: str, lender: int, salt: bytes) -> bytes:
-        """Of one lent model: no salt is drawn twice for another content."""
-        return derive_key(self.secret, "lent model", salt + lender.to_bytes(4, "big") + name.encode())
-
-
-def lending_of(seed: bytes, setup: Setup) -> Lending:
-    """Of clients that agreed on this seed."""
-    return Lending(derive_key(seed, "lending", setup.run), setup.entropy)
 
 
 def starts_of(setup: Setup) -> Mapping[str, Vector]:
@@ -102,6 +57,11 @@ class Owned:
     def __getitem__(self, name: str) -> Vector:
         """A model that it holds, or that came in this round. Raises KeyError."""
         return (self.models if name in self.models else self.came)[name].vector
+
+    @property
+    def served(self) -> bool:
+        """Whether public models come from the server."""
+        return self._lending is None
 
     def holds(self, name: str) -> bool:
         """Whether it holds a model of this name."""
@@ -161,7 +121,7 @@ class Owned:
     def _make(self, recipe: Recipe, updates: Mapping[str, Vector]) -> Holds | None:
         held = {**self.came, **self.models}
         missing = not held.keys() >= {*recipe.models} or recipe.mean not in {"", *self.means}
-        if missing or recipe.update not in {"", *updates}:
+        if missing or recipe.update not in {"", *(name for name, work in updates.items() if work.shape == (self._length,))}:
             return None
         parts, first = [held[name] for name in recipe.models], held[recipe.models[0]]
         own = bool(self.mine & {*recipe.models}) or recipe.update != ""
@@ -181,19 +141,15 @@ class Owned:
             return None
         if self._lending is None:
             raise ProtocolError("a model to lend where the server owns them", SERVER)
-        label = f"lent model {self.me} {name} {self.models[name].digest.hex()}"
-        salt = self._lending.entropy.secret(label, SALT_BYTES)
-        return Lent(name, self.me, salt, seal(self._lending.key(name, self.me, salt), to_bytes(self[name]), name.encode()))
+        kept = self.models[name]
+        return self._lending.lent(self.me, name, to_bytes(kept.vector), kept.digest)
 
     def _borrow(self, lent: Lent) -> Holds:
         content = lent.content
         if lent.lender != SERVER:
             if self._lending is None:
                 raise ProtocolError("a sealed model where the server owns them", SERVER)
-            try:
-                content = open_sealed(self._lending.key(lent.name, lent.lender, lent.salt), content, lent.name.encode())
-            except InvalidSeal:
-                raise ProtocolError("a model that does not open", SERVER) from None
+            content = self._lending.opened(lent)
         elif self._lending is not None:
             raise ProtocolError("a model in the clear where clients own them", SERVER)
         if len(content) != 4 * self._length:
@@ -215,16 +171,3 @@ class Owned:
 
 def _itself(vector: Vector) -> Vector:
     return vector
-
-
-def combined(models: Sequence[Vector], weights: Iterable[float]) -> Vector:
-    """Their sum, each times its weight, float32 (d,), added in float64."""
-    total = np.zeros(len(models[0]))
-    for vector, weight in zip(models, weights, strict=True):
-        total += weight * vector
-    return total.astype(np.float32)
-
-
-def weights_of(weights: Iterable[float]) -> bytes:
-    """As in a `Recipe`."""
-    return b"".join(struct.pack(">d", weight) for weight in weights)

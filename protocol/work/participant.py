@@ -186,6 +186,8 @@ class Participant:
         return self._begun(task) if task.work in TRAINED else self._sketched(task)
 
     def _begun(self, task: Task) -> tuple[Effect, ...]:
+        if task.vector and not self.owned.served:
+            return self._declined(task, "a model in the clear where clients own them")
         models = self._opening(task.vector, public(task)) if task.vector else None
         if models is not None:
             self.owned.came_with(models.digest, dict(zip(task.models, models.vectors, strict=False)))
