@@ -71,9 +71,11 @@ from cloister.protocol.parts.gate import TOLERANCE, Rules
 from cloister.protocol.parts.leverage import ERROR, leverages
 from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.codec import Envelope
+from cloister.protocol.work.conduct import as_sent
 from cloister.protocol.work.making import Making
+from cloister.protocol.work.opening import Opening
 from cloister.protocol.work.owned import Owned
-from cloister.protocol.work.participant import Opening, Participant, Taken, as_sent
+from cloister.protocol.work.participant import Participant, Taken
 
 RUN, MODEL, D, MOST = bytes(range(16)), bytes(range(32)), 2, 100
 NUMBERS = {"d": D, "ring_bits": 64, "clip": 4.0, "max_samples": MOST}

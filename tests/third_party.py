@@ -35,7 +35,7 @@ from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.codec import Envelope
 from cloister.protocol.wire.fields import by_kind, integer, octets
 from cloister.protocol.wire.messages import Task
-from cloister.protocol.work.participant import Conduct
+from cloister.protocol.work.conduct import Conduct
 from cloister.protocol.work.uploads import usable
 
 

@@ -23,7 +23,7 @@ from ..seeding.messages import MESSAGES as SEEDING
 from ..view.protection import Setup
 from ..view.work import LocalWork
 from ..wire.messages import Task
-from ..work.participant import Unfit
+from ..work.conduct import Unfit
 from ..work.sketch_keys import RatchetedKeys, SketchSecret, SketchTerms
 from ..work.slot_work import misfit
 from ..work.uploads import usable

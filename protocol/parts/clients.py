@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 from ..drivers.roles import Party
 from ..view.answers import Remembered, Snapshot, Traffic, Vector, Work
 from ..view.protection import Setup
+from ..work.conduct import Conduct
 from ..work.lending import Lending
 from ..work.making import Making
+from ..work.opening import Opening
 from ..work.owned import Owned, starts_of
-from ..work.participant import Conduct, Opening, Participant
+from ..work.participant import Participant
 from ..work.sketch_keys import SketchKeys
 from ..work.sketching import Sketcher
 

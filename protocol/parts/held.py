@@ -15,8 +15,8 @@ from ..view.answers import Assignment, Model, Remembered, Snapshot, Updates, Vec
 from ..view.protection import Setup
 from ..view.work import LocalWork
 from ..wire.messages import Task
+from ..work.conduct import Conduct, Sketching, Unfit
 from ..work.lending import Lending
-from ..work.participant import Conduct, Sketching, Unfit
 from ..work.sketch_keys import SketchKeys
 from ..work.uploads import Hearing, Idle, Policy, client_step, server_step
 from .clients import Clients

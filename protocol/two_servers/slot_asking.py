@@ -17,7 +17,7 @@ from ..parts.run import Run
 from ..view.answers import Assignment, BelowFloor, Functionality, Sum
 from ..view.work import LocalWork
 from ..wire.messages import Task
-from ..work.participant import Conduct
+from ..work.conduct import Conduct
 from ..work.slot_work import check, misfit
 from ..work.uploads import to_bytes
 from .asking import Unanswered

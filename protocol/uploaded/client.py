@@ -5,7 +5,7 @@ from ..view.answers import Vector
 from ..view.protection import Setup
 from ..view.work import LocalWork
 from ..wire.messages import Task
-from ..work.participant import Conduct
+from ..work.conduct import Conduct
 from ..work.slot_work import misfit, packed
 from ..work.uploads import Idle, Policy, SharedTransform, client_step, from_bytes
 

@@ -5,15 +5,11 @@ process that received equal bytes open them once. A driver reaches it by events;
 simulation, and a network could not, is listed in drivers/__init__.py.
 """
 
-import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
-from weakref import WeakValueDictionary
 
 import numpy as np
 
-from ...crypto.projection import TwoStage
 from ..core.errors import ProtocolError
 from ..core.session import SERVER
 from ..drivers.roles import Compute, Computed, Deadline, Effect, Event, Learned, Party, Perform, Received, Send, Worked
@@ -23,59 +19,13 @@ from ..wire.codec import Envelope
 from ..wire.fields import MOST_SAMPLES
 from ..wire.messages import MOST_REASON, Declined, Discard, Retain, Task
 from ..wire.recipes import Lend, Lent, Recipe, RoundOver
+from .conduct import Conduct
+from .opening import Opened, Opening
 from .owned import Owned
 from .sketching import Sketcher
-from .uploads import from_bytes
 
 TRAINED = frozenset({"update", "gradient", "slots"})
 """Kinds of work that a client's own computer does."""
-
-
-Unfit = Callable[[Task, LocalWork], str | None]
-Sketching = Callable[[Task], Callable[[], TwoStage] | None]
-
-
-def as_sent(session: bytes, vector: bytes) -> Vector:
-    """Of a mean that came in the clear."""
-    return from_bytes(vector)
-
-
-@dataclass(frozen=True, slots=True)
-class Conduct:
-    """How clients treat their work under one protection, which they know before the run.
-
-    unfit: why a client cannot take part with this work, or None. put: what its role sends of it. holds: whether the client keeps
-    it, to answer about later. sketch: draws the secret sketch of a task's work, where clients share one before they upload.
-    opened: of the bytes of a mean that it was sent in a session, by its digest, the mean.
-    """
-
-    unfit: Unfit
-    put: Callable[[Task, LocalWork], Any]
-    holds: Callable[[Task], bool]
-    sketch: Sketching
-    opened: Callable[[bytes, bytes], Vector] = as_sent
-
-
-class Opened:
-    """Models as they came. data: the bytes. digest: their SHA-256. vectors: float32 (d,), one for each name in the task."""
-
-    def __init__(self, data: bytes, count: int) -> None:
-        self.data = data
-        self.digest = hashlib.sha256(data).digest()
-        self.vectors: tuple[Vector, ...] = tuple(np.split(from_bytes(data), count))
-
-
-class Opening:
-    """Opens equal bytes once, as long as somebody holds what was opened."""
-
-    def __init__(self) -> None:
-        self._held: WeakValueDictionary[tuple[bytes, int], Opened] = WeakValueDictionary()
-
-    def __call__(self, data: bytes, count: int) -> Opened:
-        found = self._held.get((data, count))
-        if found is None:
-            found = self._held[data, count] = Opened(data, count)
-        return found
 
 
 @dataclass(frozen=True, slots=True)
