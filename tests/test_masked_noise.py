@@ -188,7 +188,7 @@ def test_more_dropouts_than_allowed_open_nothing_and_what_was_not_sent_is_not_pa
     assert all(ledger.spent == epsilon_of((6,)) for ledger in late.record.ledgers.values())
     signed = open_view(tap=losing("Reveal", set(MEMBERS)))
     assert isinstance(summed(signed, 0), BelowFloor)
-    assert all(ledger.spent == epsilon_of((8,)) for ledger in signed.record.ledgers.values())
+    assert all(ledger.spent == epsilon_of((6,)) for ledger in signed.record.ledgers.values())
 
 
 def test_clusters_of_any_size_cost_the_same() -> None:

@@ -10,21 +10,24 @@ import pytest
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol import Masked
+from cloister.protocol.core.link import Frame
 from cloister.protocol.core.session import SERVER
 from cloister.protocol.drivers.roles import Deadline, Persist, Received, Send
 from cloister.protocol.masked import masking
 from cloister.protocol.masked.masking import MaskedSessions
+from cloister.protocol.masked.messages import Survivors
 from cloister.protocol.masked.noise import Cohorts, Noise
 from cloister.protocol.masked.noisy_sums import NoisySums
 from cloister.protocol.masked.spending import LEDGER, Spending
 from cloister.protocol.masked.sums import MaskedSums
 from cloister.protocol.masked.terms import Terms
 from cloister.protocol.masked.transcript import restored
+from cloister.protocol.messages import decode
 from cloister.protocol.privacy.ledger import Ledger
 from cloister.protocol.view.answers import Assignment, BelowFloor, Model, Sum, Weights
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalJob, LocalWork
-from cloister.protocol.wire.codec import Envelope
+from cloister.protocol.wire.codec import Envelope, encode
 
 from . import sides
 
@@ -103,8 +106,6 @@ def test_clients_and_server_account_alike(streamed: bool) -> None:
         ("Accepted", (3,)),
         ("MaskedInput", (2, 3)),
         ("MaskedInput", (1, 2, 3)),
-        ("Reveal", (4,)),
-        ("Reveal", MEMBERS),
     ],
 )
 def test_they_account_alike_whoever_drops_out(kind: str, clients: tuple[int, ...]) -> None:
@@ -130,10 +131,37 @@ def test_who_sent_no_input_pays_nothing_and_nobody_knows_better_than_the_client(
     assert account(view)[3].spent > own(view)[4].spent, "it was asked, and did not sign: the account is the higher"
 
 
-def test_a_signature_that_is_lost_is_on_the_account_at_the_worst() -> None:
+def test_where_a_signature_is_lost_both_keep_the_worst() -> None:
+    """Nobody shows the client that others signed the same."""
     view = opened(tap=losing("SurvivorSignature", 3))
     assert isinstance(summed(view, 0), Sum)
-    assert own(view)[3].spent == own(view)[4].spent == account(view)[4].spent < account(view)[3].spent
+    assert own(view)[4].spent == account(view)[4].spent < own(view)[3].spent == account(view)[3].spent
+
+
+@pytest.mark.parametrize("clients", [(4,), MEMBERS])
+def test_an_answer_that_is_lost_is_on_the_account_at_the_worst(clients: tuple[int, ...]) -> None:
+    view = opened(tap=losing("Reveal", *clients))
+    summed(view, 0)
+    for i in MEMBERS:
+        assert (own(view)[i].spent < account(view)[i].spent) == (i in clients)
+        assert own(view)[i].spent == own(view)[1].spent
+
+
+def test_survivors_that_one_client_alone_is_shown_do_not_make_its_sum_cheaper() -> None:
+    """The sum is opened of seven; the server shows one client all eight: its signature is of no use then, but its input is in."""
+
+    def tap(frame: Frame) -> list[Frame]:
+        if frame.kind == "Survivors" and frame.receiver == 3:
+            envelope = decode(frame.data, frame.sender, 1 << 30)
+            return [replace(frame, data=encode(replace(envelope, message=Survivors(MEMBERS))))]
+        return [] if frame.kind == "MaskedInput" and frame.sender == 8 else [frame]
+
+    view = opened(tap=tap)
+    answer = summed(view, 0)
+    assert isinstance(answer, Sum)
+    assert 3 in answer.clients
+    assert own(view)[3].spent > own(view)[4].spent
+    assert own(view)[3].spent == account(view)[3].spent
 
 
 def test_who_declines_when_its_work_is_done_pays_nothing() -> None:

@@ -7,15 +7,16 @@ import numpy as np
 import pytest
 
 from cloister.crypto.entropy import SimulatedEntropy
-from cloister.protocol import Encrypted, Permuted, Plain
+from cloister.protocol import Encrypted, Masked, Permuted, Plain
 from cloister.protocol.core.errors import ProtocolError, Refused
 from cloister.protocol.core.session import SERVER, Session
-from cloister.protocol.drivers.roles import Deadline, Received
+from cloister.protocol.drivers.roles import Compute, Computed, Deadline, Received, Send
 from cloister.protocol.messages import decode
 from cloister.protocol.view.answers import Assignment, Model, Weights
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.codec import Envelope, encode
+from cloister.protocol.wire.messages import Declined, Retain, Task
 from cloister.protocol.wire.recipes import Holds, Lend, Lent, Recipe, RoundOver
 from cloister.protocol.work.lending import Lending
 from cloister.protocol.work.making import Making, weights_of
@@ -55,7 +56,7 @@ def test_what_is_made_is_made_in_the_arithmetic_of_the_spec():
     assert np.array_equal(owned["moved"], INITIAL + np.float32(0.3) * mean)
     assert owned.told(Recipe("own", ("moved",), ONE, "", "root@0/update"), {"root@0/update": work}) == Holds(("own",))
     assert np.array_equal(owned["own"], owned["moved"] + work)
-    weights = (1 / 3, -0.5, 7.0)
+    weights = (1 / 3, -7.0, 23 / 3)
     assert owned.told(Recipe("all", ("init", "moved", "own"), weights_of(weights)), {}) == Holds(("all",))
     products = (w * owned[n] for w, n in zip(weights, ("init", "moved", "own"), strict=True))
     assert np.array_equal(owned["all"], sum(p.astype(np.float64) for p in products).astype(np.float32))
@@ -293,7 +294,7 @@ def altered(kind, client, change):
 ALTERED = [
     ("Mean", lambda m: replace(m, vector=to_bytes(from_bytes(m.vector) + np.float32(1)))),
     ("Recipe", lambda m: replace(m, step=struct.pack(">d", 2.0))),
-    ("Recipe", lambda m: replace(m, models=("init",) * 2, weights=weights_of([1.0, 1.0]), mean="")),
+    ("Recipe", lambda m: replace(m, models=("init",) * 2, weights=weights_of([0.5, 0.5]), mean="")),
 ]
 
 
@@ -358,3 +359,90 @@ def test_a_recipe_of_work_that_is_no_update_makes_nothing():
     owned = holder()
     assert owned.told(Recipe("a", ("init",), ONE, "", "w"), {"w": np.zeros((3, D), np.float32)}) is None
     assert not owned.holds("a")
+
+
+# --- a server that tries ----------------------------------------------------------------------------------------------------
+
+
+def told(client, message, session=SESSION):
+    """What a client of a view does with a word of the server."""
+    return client.handle(Received(Envelope(session.digest, SERVER, client.id, message)))
+
+
+def work_for(client, names=("init",), vectors=b"", **changes):
+    session = Session(f"uploads/{changes.get('work', 'update')}", bytes(range(16)), 0, "root", CLIENTS, 1)
+    task = Task(*session.fields, changes.pop("work", "update"), names, vectors, **changes)
+    return client.handle(Received(Envelope(session.digest, SERVER, client.id, task)))
+
+
+def declined(effects):
+    return [e.envelope.message.reason for e in effects if isinstance(e, Send) and isinstance(e.envelope.message, Declined)]
+
+
+def test_no_model_is_made_of_weights_that_would_tell_a_secret_transform():
+    """4097 times the initial model, which everybody knows, under the clients' permutation would sort its places."""
+    client = sides.clients(open_view(Permuted())).parties[0]
+    for weights in ([4097.0], [1e300], [1.0 + 1e-4]):
+        with pytest.raises(ProtocolError, match="do not add up to 1"):
+            told(client, Recipe("big", ("init",), weights_of(weights)))
+    assert not client.owned.holds("big")
+
+
+def test_a_recipe_does_not_replace_what_is_held():
+    owned = holder()
+    owned.told(Recipe("mine", ("init",), ONE, "", "w"), {"w": vector(1)})
+    assert owned.told(Recipe("mine", ("init",), ONE), {}) == Holds(("mine",))
+    assert np.array_equal(owned["mine"], INITIAL + vector(1))
+    assert owned.mine == {"mine"}
+
+
+def test_models_of_another_length_are_declined_and_end_no_program():
+    client = sides.clients(open_view(Plain())).parties[1]
+    assert declined(work_for(client, vectors=bytes(28))) == [f"models that are not of {D} coordinates each"]
+    client = sides.clients(open_view(Plain())).parties[1]
+    two = {"names": ("init", "other"), "vectors": bytes(4 * (2 * D + 1)), "work": "slots", "most": 1}
+    assert declined(work_for(client, **two)) == [f"models that are not of {D} coordinates each"]
+
+
+def test_a_round_that_is_over_in_the_middle_of_work_ends_the_work():
+    client = sides.clients(open_view(Plain())).parties[1]
+    (job,) = (e.job for e in work_for(client, vectors=to_bytes(INITIAL)) if isinstance(e, Compute))
+    assert told(client, RoundOver(())) == ()
+    assert client.handle(Computed(LocalWork(vector(1), 3))) == ()
+    assert not client.held
+    assert job.client == 1
+
+
+def test_models_from_a_server_that_owns_them_are_bounded():
+    owned = holder(lending=None)
+    for k in range(2 * MOST_MODELS):
+        owned.told(Lent(f"m{k}", SERVER, b"", to_bytes(INITIAL)), {})
+    assert len(owned.came) == MOST_MODELS
+
+
+@pytest.mark.parametrize("protection", OWNED, ids=repr)
+def test_what_is_ones_own_is_ones_own_after_a_resume(protection):
+    view = open_view(protection)
+    client = sides.clients(view).parties[2]
+    client.owned.hold("secret", vector(1), alone=True)
+    again = open_view(protection)
+    again.harness.restore(view.harness.save(), [])
+    resumed = sides.clients(again).parties[2]
+    assert resumed.owned.holds("secret")
+    assert told(resumed, Lend("secret")) == ()
+
+
+def test_retained_work_is_no_second_way_to_a_sketch():
+    """About the origin and behind an offset both together tell the offset."""
+    view = open_view(Masked(sketch=16, floor=3))
+    updates = view.train(0, {"root": Assignment(Model("init"), CLIENTS, CLIENTS)})["root"]
+    client = sides.clients(view).parties[2]
+    made = client.taken[updates.name].session
+    told(client, Retain(0, made, "split"))
+    told(client, Retain(1, made, "kept"))
+    assert declined(work_for(client, (updates.name,), work="update sketch")) == []
+    for names, work in ((("kept", "split"), "edge offset sketch"), (("kept",), "gradient offset sketch")):
+        assert declined(work_for(client, names, work=work)) == ["no work that this sketch would be of"]
+    told(client, RoundOver(()))
+    with pytest.raises(ProtocolError, match="sketched the other way"):
+        work_for(client, ("kept",), work="gradient sketch")

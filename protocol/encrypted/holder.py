@@ -70,7 +70,9 @@ class KeyHolder:
         if doing is None:
             return ()  # the session was over before
         name, session, asked = doing
-        found = self._client.checked(self._client.promised.pop(name), work)
+        if (promised := self._client.promised.pop(name, None)) is None:
+            return self._declined(session, "a promise that is over")
+        found = self._client.checked(promised, work)
         return self._declined(session, found) if isinstance(found, str) else self._given(session, asked, found)
 
     def _given(self, session: bytes, asked: Request, work: LocalWork) -> tuple[Effect, ...]:

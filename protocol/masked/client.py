@@ -51,10 +51,8 @@ def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             return _join(state, session, proposal)
         case Idle(), Deadline():
             return state, ()
-        case Signed(), Deadline():
-            return state.idle, ()
-        case ((Advertised() | Shared() | Checked() | Working() | Masked()), Deadline()):
-            left = state.idle.left(isinstance(state, Masked))
+        case ((Advertised() | Shared() | Checked() | Working() | Masked() | Signed()), Deadline()):
+            left = state.idle.left(isinstance(state, Masked | Signed))
             return left, _spent(left)
         case ((Advertised() | Shared() | Checked() | Working() | Masked() | Signed()), Received(Envelope(session=session))) if (
             session != state.plan.session.digest
@@ -171,10 +169,8 @@ def _sign(state: Masked, alive: tuple[int, ...]) -> tuple[Signed, tuple[Effect, 
     except ValueError as error:
         raise ProtocolError(str(error), SERVER) from None
     signature = state.idle.identity.sign("masked sum survivors", plan.binding, survivors_digest(alive))
-    spending = None if state.idle.spending is None else state.idle.spending.signed(len(alive))
-    idle = replace(state.idle, transcript=transcript, spending=spending)
-    signed = Signed(idle, plan, state.neighbours, state.held, alive)
-    return signed, (_stored(transcript), *_spent(idle), to_server(plan, me, SurvivorSignature(signature)))
+    signed = Signed(replace(state.idle, transcript=transcript), plan, state.neighbours, state.held, alive)
+    return signed, (_stored(transcript), to_server(plan, me, SurvivorSignature(signature)))
 
 
 def _reveal(state: Signed, request: UnmaskRequest) -> tuple[Idle, tuple[Effect, ...]]:
@@ -198,4 +194,6 @@ def _reveal(state: Signed, request: UnmaskRequest) -> tuple[Idle, tuple[Effect, 
         dropped,
         tuple(state.held[i].key.encode() for i in dropped),
     )
-    return state.idle, (to_server(plan, state.idle.me, reveal),)
+    spending = state.idle.spending
+    idle = replace(state.idle, spending=None if spending is None else spending.agreed(len(alive)))
+    return idle, (*_spent(idle), to_server(plan, idle.me, reveal))

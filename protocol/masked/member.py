@@ -81,7 +81,9 @@ class Member:
             return ()  # the session was over before
         plan = self.state.plan
         name = self._name(plan.session.protocol, plan.terms.update)
-        found = self._client.checked(self._client.promised.pop(name), work)
+        if (doing := self._client.promised.pop(name, None)) is None:
+            return self._declined("a promise that is over")
+        found = self._client.checked(doing, work)
         if isinstance(found, str):
             return self._declined(found)
         if plan.session.protocol.startswith(f"{WEIGHTS}/"):  # the sum that these weights are for takes the same work

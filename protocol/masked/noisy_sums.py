@@ -84,7 +84,7 @@ class NoisySums:
         Who was asked and did not sign may have sent an input, and does not know what was opened.
         """
         for i, place in sum.places.items():
-            if i in reached.signed:
+            if i in reached.agreed:
                 self.ledgers[i, "client"] = place.settled(len(reached.alive))
             elif i not in reached.asked or (i in declined and i not in reached.alive):
                 self.ledgers[i, "client"] = place.before

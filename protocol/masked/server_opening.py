@@ -75,14 +75,13 @@ def ask(state: Agreeing) -> tuple[Unmasking | Failed, tuple[Effect, ...]]:
     plan, t = state.plan, state.plan.terms.threshold
     signed = {client: [i for i in plan.graph.neighbours(client) if i in state.signatures] for client in state.signatures}
     asked = {client: tuple(near[:t]) for client, near in signed.items() if len(near) >= t}
-    signers = tuple(sorted(state.signatures))
     if failed := _unrecoverable(plan, "agree", state.masks, state.alive, asked):
-        return replace(failed, reached=Reached(tuple(state.masks.dealt), state.alive, signers)), ()
+        return replace(failed, reached=Reached(tuple(state.masks.dealt), state.alive)), ()
     sends = (
         to_client(plan, client, UnmaskRequest(near, tuple(state.signatures[i] for i in near)))
         for client, near in sorted(asked.items())
     )
-    unmasking = Unmasking(plan, state.masks, state.total, state.alive, frozenset(asked), signers)
+    unmasking = Unmasking(plan, state.masks, state.total, state.alive, frozenset(asked))
     return unmasking, (Awaiting("unmask", tuple(sorted(asked))), *sends)
 
 
@@ -105,7 +104,7 @@ def take_reveal(state: Unmasking, client: int, reveal: Reveal) -> Unmasking:
 
 def open_sum(state: Unmasking) -> Summed | Failed:
     """Stage 6, end: the sum, or why there is none."""
-    return replace(_opened(state), reached=Reached(tuple(state.masks.dealt), state.alive, state.signed))
+    return replace(_opened(state), reached=Reached(tuple(state.masks.dealt), state.alive, tuple(sorted(state.revealed))))
 
 
 def _opened(state: Unmasking) -> Summed | Failed:

@@ -106,25 +106,24 @@ class Revealed:
 
 @dataclass(frozen=True, slots=True)
 class Unmasking:
-    """The server while shares arrive. asked: the clients that were sent enough signatures. signed: all whose own came."""
+    """The server while shares arrive. asked: the clients that were sent enough signatures."""
 
     plan: Plan
     masks: Masks
     total: Ring = field(repr=False)
     alive: tuple[int, ...]
     asked: frozenset[int]
-    signed: tuple[int, ...] = ()
     revealed: Mapping[int, Revealed] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
     """How far clients came, as the server knows it. asked: who was asked for an input. alive: the survivor set that was shown;
-    empty if none was. signed: whose signature on it came."""
+    empty if none was. agreed: whose shares came, after it saw that others signed it too."""
 
     asked: tuple[int, ...] = ()
     alive: tuple[int, ...] = ()
-    signed: tuple[int, ...] = ()
+    agreed: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

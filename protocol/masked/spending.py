@@ -91,16 +91,21 @@ class Spending:
         """The update, scaled down to l2, with this client's share of the noise; or why it cannot be put in."""
         if self.place is None:
             return WITHOUT_NOISE
+        if work.vector.ndim != 1:
+            return "work that is no update"
         if not usable(work.vector):
             return "the vector is not finite, or too large to compare"
         return self.place.encode(work.vector, entropy)
 
-    def signed(self, survivors: int) -> Self:
-        """After it signed so many survivors: they tell what the sum costs."""
+    def agreed(self, survivors: int) -> Self:
+        """After it saw that enough neighbours signed the same survivors as it did: they tell what the sum costs.
+
+        Its own signature does not: a server can show it more survivors than the sum is opened of.
+        """
         return self if self.place is None else replace(self, ledger=self.place.settled(survivors), place=None)
 
     def left(self, sent: bool) -> Self:
-        """Out of the sum without a signature. Who sent its input cannot know what was opened, and keeps what it reserved."""
+        """Out of the sum before others' signatures. Who sent its input cannot know what was opened, and keeps its reservation."""
         if self.place is None:
             return self
         return replace(self, ledger=self.ledger if sent else self.place.before, place=None)

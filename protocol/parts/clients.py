@@ -1,5 +1,6 @@
 """The clients of a run, as the parts of its view reach them in one process."""
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, get_args
@@ -18,6 +19,9 @@ from ..work.owned import Owned, starts_of
 from ..work.participant import Participant
 from ..work.sketch_keys import SketchKeys
 from ..work.sketching import Sketcher
+
+MINE = "own models"
+"""Under this name a client stores which of its models are its own alone."""
 
 
 class Clients:
@@ -57,7 +61,8 @@ class Clients:
                 retained |= {f"{handle} key of {i}": np.frombuffer(key, np.uint8) for handle, key in sketcher.keys.items()}
         models, holders = self._models()
         rounds = {i: dict(p.role.state.next_round) for i, p in self.parties.items()}
-        return Snapshot(models, retained, rounds, Traffic(), holders=holders)
+        mine = {i: {MINE: json.dumps(sorted(p.owned.mine)).encode()} for i, p in self.parties.items() if p.owned.mine}
+        return Snapshot(models, retained, rounds, Traffic(), holders=holders, stored=mine)
 
     def _models(self) -> tuple[dict[str, Vector], dict[str, dict[str, tuple[int, ...]]]]:
         """What clients hold, each once: by the name that it is kept by, and of every model, who holds what is kept so."""
@@ -70,8 +75,8 @@ class Clients:
         models: dict[str, Vector] = {}
         holders: dict[str, dict[str, tuple[int, ...]]] = {}
         for name, versions in found.items():
-            for n, (digest, clients) in enumerate(versions.items()):
-                key = name if n == 0 else f"{name} at {clients[0]}"
+            for digest, clients in versions.items():
+                key = f"client {clients[0]}'s {name}"
                 models[key] = kept[digest]
                 holders.setdefault(name, {})[key] = tuple(clients)
         return models, holders
@@ -83,7 +88,7 @@ class Clients:
             rounds = {kind: round for kind, round in snapshot.next_round.get(i, {}).items() if kind in get_args(Work)}
             party.role.restart(replace(party.role.state, next_round=rounds))
             held = {n: snapshot.models[key] for n, keys in snapshot.holders.items() for key, who in keys.items() if i in who}
-            party.owned.restore(held, (name for name, owner in snapshot.own.items() if owner == i))
+            party.owned.restore(held, json.loads(snapshot.stored.get(i, {}).get(MINE, b"[]")))
             if (sketcher := party.sketcher) is not None:
                 of = {h.name: snapshot.remembered.get(f"{h.name} of {i}") for h in remembered}
                 keys = {h.name: snapshot.remembered.get(f"{h.name} key of {i}") for h in remembered}

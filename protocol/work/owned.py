@@ -4,7 +4,7 @@ Spec: specs/owned_models.md. What clients of one process hold of equal content t
 """
 
 import hashlib
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -21,6 +21,8 @@ from .uploads import from_bytes, to_bytes
 
 MOST_MODELS = MOST_PARTS
 """That a client holds."""
+WEIGHTS_ERROR = 1e-6
+"""Of weights that add up to 1, in float64."""
 
 
 def starts_of(setup: Setup) -> Mapping[str, Vector]:
@@ -47,7 +49,7 @@ class Owned:
         self.mine: set[str] = set()
         self.means: dict[str, Kept] = {}
         self.came: dict[str, Kept] = {}
-        self._length = len(starts["init"])
+        self.length = len(starts["init"])
         self._making = making
         self._opened = opened
         self._lending = lending
@@ -73,10 +75,10 @@ class Owned:
         self.means[name] = self._making(of, lambda: self._opened(session, vector))
         drop_oldest(self.means, MOST_MODELS)
 
-    def came_with(self, task: bytes, models: Mapping[str, Vector]) -> None:
-        """Models that came with a task. task: SHA-256 of all of them, as they came."""
-        for k, (name, vector) in enumerate(models.items()):
-            self.came[name] = self._making(("came", task, len(models), k), partial(_itself, vector))
+    def came_with(self, task: bytes, names: Sequence[str], vectors: Sequence[Vector]) -> None:
+        """Models that came with a task, by the first of its names. task: SHA-256 of all of them, as they came."""
+        for k, vector in enumerate(vectors):
+            self.came[names[k]] = self._making(("came", task, len(vectors), k), partial(_itself, vector))
         drop_oldest(self.came, MOST_MODELS)
 
     def over(self) -> None:
@@ -119,9 +121,15 @@ class Owned:
         return None
 
     def _make(self, recipe: Recipe, updates: Mapping[str, Vector]) -> Holds | None:
+        if abs(sum(recipe.of) - 1) > WEIGHTS_ERROR:
+            raise ProtocolError(
+                "a model of weights that do not add up to 1: it could be made of one that everybody knows", SERVER
+            )
+        if self.holds(recipe.name):
+            return Holds((recipe.name,))
         held = {**self.came, **self.models}
         missing = not held.keys() >= {*recipe.models} or recipe.mean not in {"", *self.means}
-        if missing or recipe.update not in {"", *(name for name, work in updates.items() if work.shape == (self._length,))}:
+        if missing or recipe.update not in {"", *(name for name, work in updates.items() if work.shape == (self.length,))}:
             return None
         parts, first = [held[name] for name in recipe.models], held[recipe.models[0]]
         own = bool(self.mine & {*recipe.models}) or recipe.update != ""
@@ -134,6 +142,8 @@ class Owned:
         else:
             of = ("combined", tuple(part.digest for part in parts), recipe.weights)
             made = self._making(of, lambda: combined([part.vector for part in parts], recipe.of))
+        if not np.isfinite(made.vector).all():
+            raise ProtocolError("a model that is not finite", SERVER)
         return self._keep(recipe.name, made, own)
 
     def _lend(self, name: str) -> Lent | None:
@@ -152,13 +162,14 @@ class Owned:
             content = self._lending.opened(lent)
         elif self._lending is not None:
             raise ProtocolError("a model in the clear where clients own them", SERVER)
-        if len(content) != 4 * self._length:
-            raise ProtocolError(f"a model of {len(content)} bytes where {4 * self._length} belong", lent.lender)
+        if len(content) != 4 * self.length:
+            raise ProtocolError(f"a model of {len(content)} bytes where {4 * self.length} belong", lent.lender)
         if lent.name not in self.models:
             made = self._making(("lent", hashlib.sha256(content).digest()), lambda: from_bytes(content))
             if lent.lender != SERVER:
                 return self._keep(lent.name, made, False)
             self.came[lent.name] = made
+            drop_oldest(self.came, MOST_MODELS)
         return Holds((lent.name,))
 
     def _keep(self, name: str, made: Kept, own: bool) -> Holds:

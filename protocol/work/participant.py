@@ -12,8 +12,21 @@ import numpy as np
 
 from ..core.errors import ProtocolError
 from ..core.session import SERVER
-from ..drivers.roles import Compute, Computed, Deadline, Effect, Event, Learned, Party, Perform, Received, Send, Worked
-from ..view.answers import Vector
+from ..drivers.roles import (
+    Compute,
+    Computed,
+    Deadline,
+    Effect,
+    Event,
+    Learned,
+    Party,
+    Perform,
+    Received,
+    Send,
+    Worked,
+    drop_oldest,
+)
+from ..view.answers import OFFSET_SKETCHES, SKETCHES, Vector
 from ..view.work import LocalJob, LocalWork
 from ..wire.codec import Envelope
 from ..wire.fields import MOST_SAMPLES
@@ -24,6 +37,8 @@ from .opening import Opened, Opening
 from .owned import Owned
 from .sketching import Sketcher
 
+MOST_SHOWN = 1024
+"""Works of which a client remembers how they were sketched."""
 TRAINED = frozenset({"update", "gradient", "slots"})
 """Kinds of work that a client's own computer does."""
 
@@ -32,13 +47,14 @@ TRAINED = frozenset({"update", "gradient", "slots"})
 class Taken:
     """What a client remembers of a task. session: its digest. round: its round. model: SHA-256 of the models as they came.
 
-    most: as in `Task`.
+    most: as in `Task`. work: its kind.
     """
 
     session: bytes
     round: int
     model: bytes
     most: int
+    work: str = "update"
 
 
 @dataclass(slots=True)
@@ -62,7 +78,7 @@ class Participant:
         self.promised: dict[str, Doing] = {}
         self.owned = owned
         self.sketcher = sketcher
-        self._shown: dict[str, str] = {}  # the kind of sketch that was sent, by the name of the updates
+        self._shown: dict[bytes, str] = {}  # of the latest rounds, the kind of sketch that was sent, by the work's session
         self._conduct = conduct
         self._opening = opening
         self._doing: Doing | None = None
@@ -99,7 +115,8 @@ class Participant:
 
     def forget(self) -> None:
         """All its work."""
-        for store in (self.held, self.taken, self.promised, self._shown):
+        self._doing = None
+        for store in (self.held, self.taken, self.promised):
             store.clear()
 
     # --- work ---------------------------------------------------------------------------------------------------------
@@ -136,11 +153,11 @@ class Participant:
         return self._begun(task) if task.work in TRAINED else self._sketched(task)
 
     def _begun(self, task: Task) -> tuple[Effect, ...]:
-        if task.vector and not self.owned.served:
-            return self._declined(task, "a model in the clear where clients own them")
+        if (reason := self._against(task)) is not None:
+            return self._declined(task, reason)
         models = self._opening(task.vector, public(task)) if task.vector else None
         if models is not None:
-            self.owned.came_with(models.digest, dict(zip(task.models, models.vectors, strict=False)))
+            self.owned.came_with(models.digest, task.models, models.vectors)
         mine = (
             *((task.own,) if self._from_own(task) else ()),
             *(name for name in task.models[public(task) :] if name != task.models[0]),
@@ -150,12 +167,22 @@ class Participant:
             return self._declined(task, f"the model {lacking[0]} is not held here")
         doing = Doing(task if models is None else replace(task, vector=models.data), models)
         digest = b"" if models is None else models.digest
-        self.taken[updates_of(task)] = Taken(task.session.digest, task.round, digest, task.most)
+        self.taken[updates_of(task)] = Taken(task.session.digest, task.round, digest, task.most, task.work)
         if task.later:
             self.promised[updates_of(task)] = doing
             return self.role.handle(Worked(np.zeros(0, np.float32), 1))
         self._doing = doing
         return (Compute(self.job(doing)),)
+
+    def _against(self, task: Task) -> str | None:
+        """Why the models of a task are not such as it works from, or None."""
+        if task.vector and not self.owned.served:
+            return "a model in the clear where clients own them"
+        if task.vector and len(task.vector) != 4 * self.owned.length * public(task):
+            return f"models that are not of {self.owned.length} coordinates each"
+        if task.own and task.work != "update":
+            return "a model of its own to start work of another kind from"
+        return None
 
     def _computed(self, work: LocalWork) -> tuple[Effect, ...]:
         doing, self._doing = self._doing, None
@@ -181,15 +208,22 @@ class Participant:
         answer = self.owned.told(word, {name: work.vector for name, work in self.held.items()})
         if isinstance(word, RoundOver):
             self.forget()
+            self.role.handle(Deadline())
         return () if answer is None else (Send(Envelope(envelope.session, self.id, SERVER, answer)),)
 
     # --- sketches -----------------------------------------------------------------------------------------------------
 
     def _sketched(self, task: Task) -> tuple[Effect, ...]:
         name = task.models[0]
-        made = self.taken[name].session if name in self.taken else b""
-        if task.work != "recalled offset sketch" and self._shown.setdefault(name, task.work) != task.work:
+        taken, recalled = self.taken.get(name), task.work == "recalled offset sketch"
+        if taken is None and not recalled:
+            return self._declined(task, "no work that this sketch would be of")  # what is retained is recalled, and no more
+        made = b"" if taken is None else taken.session
+        if taken is not None and taken.work != (SKETCHES | OFFSET_SKETCHES)[task.work]:  # type: ignore[operator]
+            return self._declined(task, "a sketch of another kind of work")
+        if not recalled and self._shown.setdefault(made, task.work) != task.work:
             return self._declined(task, "a sketch of work that was sketched the other way")
+        drop_oldest(self._shown, MOST_SHOWN)
         answer = "no sketches" if self.sketcher is None else self.sketcher.answer(task, self.held.get(name), made)
         return self._declined(task, answer) if isinstance(answer, str) else self.role.handle(Worked(answer, 1))
 

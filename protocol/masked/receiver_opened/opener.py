@@ -67,7 +67,10 @@ class Opener:
         if (weight := opening.weight(survivors)) == 0:
             return
         found = opening.largest * from_bytes(total.vector).astype(np.float64)
-        if opening.own and (own := self._own(opening)) is not None:
+        own = self._own(opening) if opening.own else None
+        if opening.own and own is None:
+            return  # it forgot its work in between
+        if own is not None:
             found += opening.own * own.astype(np.float64)
         self._client.owned.learn(total.session.hex(), total.session, to_bytes((found / weight).astype(np.float32)))
 
