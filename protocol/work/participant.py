@@ -26,7 +26,7 @@ from ..drivers.roles import (
     Worked,
     drop_oldest,
 )
-from ..view.answers import OFFSET_SKETCHES, SKETCHES, Vector
+from ..view.answers import Vector
 from ..view.work import LocalJob, LocalWork
 from ..wire.codec import Envelope
 from ..wire.fields import MOST_SAMPLES
@@ -219,8 +219,8 @@ class Participant:
         if taken is None and not recalled:
             return self._declined(task, "no work that this sketch would be of")  # what is retained is recalled, and no more
         made = b"" if taken is None else taken.session
-        if taken is not None and taken.work != (SKETCHES | OFFSET_SKETCHES)[task.work]:  # type: ignore[operator]
-            return self._declined(task, "a sketch of another kind of work")
+        if taken is not None and taken.work == "slots":
+            return self._declined(task, "a sketch of work for slots")
         if not recalled and self._shown.setdefault(made, task.work) != task.work:
             return self._declined(task, "a sketch of work that was sketched the other way")
         drop_oldest(self._shown, MOST_SHOWN)
