@@ -13,6 +13,7 @@ from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.orthonormal import HadamardRotation, Permutation, SignedPermutation
 from cloister.fl.algorithms.algorithm import Start
 from cloister.fl.algorithms.fpfc import ALL, FPFC, State, l1
+from cloister.fl.clients.training import Training
 from cloister.fl.clustering.fusion import L1, Penalty, Scad, components
 from cloister.fl.cost.measure import Workload, measure
 from cloister.fl.runs.checkpoint import Checkpoint, read, write
@@ -111,6 +112,7 @@ CLIENTS = tuple(range(M))
 INIT = Model("init")
 START = np.linspace(-0.3, 0.3, D, dtype=np.float32)
 TOY = Scad(lam=0.5, a=3.0, xi=0.05)
+PLAIN_STEPS = Training(epochs=STEPS, batch=1, lr=LR)
 FUSING = [Plain(), *(Permuted(t, floor=1) for t in (Permutation, SignedPermutation, HadamardRotation))]
 everywhere = pytest.mark.parametrize("protection", FUSING, ids=str)
 
@@ -176,7 +178,7 @@ class Run:
             self.active.setdefault(job.round, []).append(job.client)
             start = job.start.astype(np.float64)
             zeta = start if job.toward is None else job.toward.astype(np.float64)
-            end = trained(job.client, start, zeta, self.algorithm.rho)
+            end = trained(job.client, start, zeta, self.algorithm.local(PLAIN_STEPS).prox_in(job.round))
             yield job.client, LocalWork((end - start).astype(np.float32), samples(job.client))
 
     def step(self) -> None:
@@ -258,6 +260,26 @@ def test_after_k_rounds_nothing_changes() -> None:
     run.step()
     assert (run.state.round, run.state.clusters, len(run.view.record.log)) == (6, clusters, told)
     assert run.state.fused is None
+
+
+@everywhere
+def test_refined_clusters_average_without_the_pull(protection: Protection) -> None:
+    """Rounds after K: the mean by samples of what plain steps make of a group's model; who is alone keeps its own."""
+    run = Run(FPFC(rounds=40, penalty=TOY, rho=1.5, nu=0.05, refine=True), protection)
+    for _ in range(40):
+        run.step()
+    groups, expected = {c.members for c in run.state.clusters.values()}, run.models()
+    assert groups == {(0, 2, 4, 6), (1, 3, 5), (M - 1,)}
+    for t in range(40, 43):
+        run.step()
+        for group in (group for group in groups if len(group) > 1):
+            n = np.array([samples(i) for i in group], float)
+            ends = np.stack([trained(i, expected[i].astype(np.float64), expected[i], 0.0) for i in group])
+            expected |= dict.fromkeys(group, (n @ ends / n.sum()).astype(np.float32))
+        assert sorted(run.active[t]) == list(CLIENTS[:-1])
+        assert max(np.abs(run.models()[i] - expected[i]).max() for i in CLIENTS) < 2e-5
+    assert {c.members for c in run.state.clusters.values()} == groups
+    assert not run.view.record.faults
 
 
 def test_a_client_that_never_took_part_is_alone() -> None:

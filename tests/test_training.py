@@ -31,6 +31,9 @@ VARIANTS = {
     "momentum": replace(PLAIN, momentum=0.9, lr_decay=0.5),
     "decay": replace(PLAIN, weight_decay=0.03),
     "prox": replace(PLAIN, prox=0.7),
+    "prox so far": replace(PLAIN, prox=0.7, prox_rounds=4),
+    "prox no more": replace(PLAIN, prox=0.7, prox_rounds=3),
+    "all examples a step": replace(PLAIN, epochs=4, batch=1000, momentum=0.9, prox=0.7),
     "all": replace(PLAIN, momentum=0.9, weight_decay=0.03, prox=0.7),
 }
 
@@ -82,7 +85,7 @@ def by_formula(job: Job, training: Training, round: int) -> NDArray[np.float64]:
         weights = np.ones(len(index)) if job.weights is None else job.weights[index].astype(np.float64)
         error = weights[:, None] * (p / p.sum(1, keepdims=True) - labels[index]) / len(index)
         gradient = np.concatenate([(error.T @ x[index]).ravel(), error.sum(0)])
-        gradient += training.weight_decay * w + training.prox * job.pull * (w - anchor)
+        gradient += training.weight_decay * w + training.prox_in(round) * job.pull * (w - anchor)
         velocity = training.momentum * velocity + gradient
         w = w - training.lr * training.lr_decay**round * velocity
     return w - start
@@ -96,7 +99,7 @@ def test_plain_loop_is_the_formula(training: Training) -> None:
     for job in (own, far):
         np.testing.assert_allclose(train_one(module, job, training, 3), by_formula(job, training, 3), rtol=1e-4, atol=1e-7)
     near = replace(far, weights=None)
-    assert np.array_equal(train_one(module, own, training, 3), train_one(module, near, training, 3)) == (training.prox == 0)
+    assert np.array_equal(train_one(module, own, training, 3), train_one(module, near, training, 3)) == (training.prox_in(3) == 0)
 
 
 def test_minibatches_are_a_fresh_permutation_each_epoch() -> None:
@@ -326,6 +329,7 @@ def test_fast_streams_and_a_failure_leaves_nothing_behind(
         {"momentum": 1.0},
         {"weight_decay": -1.0},
         {"prox": -1.0},
+        {"prox_rounds": -1},
         {"lr_decay": 0.0},
         {"lr": float("nan")},
     ],

@@ -16,7 +16,8 @@ Where paper and authors' code differ or are silent, this is what happens:
   form needs, a > 1 + 1 / rho, is checked.
 - Whose zeta_i a protection does not tell, because it rests on too few others, is pulled to its own model in that round. A
   cluster whose mean is not published, for the same reason, goes on as single clients with models of their own.
-- After K rounds nothing changes any more.
+- After K rounds nothing changes any more, unless `refine` asks for federated averaging inside the found clusters: the pull to
+  zeta_i is part of what clients minimise, and what they end with is short of what they would reach together.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +27,7 @@ from typing import Protocol
 import numpy as np
 
 from ...protocol.view.answers import Assignment, Functionality, Model, Remembered, Sum, Updates, Weights
-from ...protocol.view.asks import MovesModels, PersonalSums, Trains
+from ...protocol.view.asks import MovesModels, PersonalSums, Sums, Trains
 from ...protocol.view.fusion import Fuses
 from ..clients.training import Training
 from ..clustering.fusion import L1, Penalty, Scad, Values, components
@@ -42,13 +43,14 @@ from .algorithm import (
     invited,
     moved,
 )
+from .fedavg import Averaging
 
 ALL = "all"
 """The cluster that all clients' work is named by."""
 
 
-class FpfcView(Trains, Fuses, PersonalSums, MovesModels, Protocol):
-    """What FPFC asks for. Of personal sums no sum: that clients keep models of their own."""
+class FpfcView(Trains, Fuses, PersonalSums, Sums, MovesModels, Protocol):
+    """What FPFC asks for. Of personal sums no sum: that clients keep models of their own. Sums only to refine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,7 @@ class FPFC:
     participation: share that takes part in a round. sampling: which; the server holds every model as it is told, so that fixed
     cohorts would hide nothing, and pairs would be of the same clients. mixed: whether pairs of an active and an absent client are
     updated. by_samples: alpha_l by n_i, as printed, or uniform. trace: look for clusters in every round, for the record.
+    refine: rounds after K are of federated averaging inside each cluster of two or more, without the pull.
     """
 
     rounds: int
@@ -91,6 +94,7 @@ class FPFC:
     mixed: bool = True
     by_samples: bool = True
     trace: bool = False
+    refine: bool = False
 
     def __post_init__(self) -> None:
         check_participation(self.participation)
@@ -102,11 +106,11 @@ class FPFC:
 
     @property
     def needs(self) -> frozenset[Functionality]:
-        return frozenset({Functionality.FUSION})
+        return frozenset({Functionality.FUSION, Functionality.SUMS} if self.refine else {Functionality.FUSION})
 
     def local(self, training: Training, /) -> Training:
         """Line 3: gradients of f_i(w) + rho/2 |w - zeta_i|^2."""
-        return replace(training, prox=self.rho)
+        return replace(training, prox=self.rho, prox_rounds=self.rounds)
 
     def init(self, start: Start, /) -> State:
         everyone = Cluster(start.clients, start.model, seed=start.seed)
@@ -115,7 +119,8 @@ class FPFC:
     def round(self, state: State, view: FpfcView, rng: np.random.Generator, /) -> State:
         """Lines 1 to 5; and in the last of K rounds the clusters."""
         if state.round >= self.rounds:
-            return replace(state, round=state.round + 1, measured={})
+            clusters = self._refined(state, view, rng) if self.refine else state.clusters
+            return replace(state, round=state.round + 1, clusters=clusters, measured={})
         active = invited(state.everyone, state.round, self.participation, self.sampling, rng)  # line 1
         updates = self._trained(state, view, active)  # lines 2-4
         clusters = {**state.clusters}
@@ -147,6 +152,12 @@ class FPFC:
         own = {i: state.clusters[_name(i)].model for i in active}
         work = Assignment(start, active, members, own=own, toward=zeta)
         return view.train(state.round, {ALL: work}).get(ALL)
+
+    def _refined(self, state: State, view: FpfcView, rng: np.random.Generator) -> Mapping[str, Cluster]:
+        """A round of federated averaging inside each cluster; clients that are alone keep what they have."""
+        how = Averaging(participation=self.participation, by_samples=self.by_samples, sampling=self.sampling)
+        shared = {name: cluster for name, cluster in state.clusters.items() if len(cluster.members) > 1}
+        return {**state.clusters, **how.averaged(state.round, shared, view, rng)} if shared else state.clusters
 
     def _shrink(self, distances: Values) -> Values:
         return self.penalty.shrink(distances, self.rho)

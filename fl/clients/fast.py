@@ -192,7 +192,8 @@ def train_lean(module: nn.Module, job: Job, training: Training, round: int, stop
     load_vector(local, job.start)
     parameters = list(trainable(local).values())
     values = [parameter.detach() for parameter in parameters]
-    anchors = pieces_of(job.anchor, names_and_shapes(local)) if training.prox else []
+    prox = training.prox_in(round)
+    anchors = pieces_of(job.anchor, names_and_shapes(local)) if prox else []
     optimizer = torch.optim.SGD(
         parameters, lr=training.lr_in(round), momentum=training.momentum, weight_decay=training.weight_decay, fused=True
     )
@@ -201,10 +202,10 @@ def train_lean(module: nn.Module, job: Job, training: Training, round: int, stop
             raise InterruptedError("another client's training failed or was interrupted")
         batch, weights = job.batch(index)
         torch.autograd.backward(mean_loss(local(batch.x), batch.y, weights))
-        if training.prox:
+        if prox:
             for parameter, value, anchor in zip(parameters, values, anchors, strict=True):
                 if parameter.grad is not None:
-                    parameter.grad.add_(value - anchor, alpha=training.prox * job.pull)
+                    parameter.grad.add_(value - anchor, alpha=prox * job.pull)
         optimizer.step()
         optimizer.zero_grad()
     update = np.empty_like(job.start)

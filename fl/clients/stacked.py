@@ -8,14 +8,14 @@ Unequal clients are exact: a batch that is shorter is filled up with rows of wei
 numbers of steps, so that those still at work are always the first ones.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import repeat
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn import functional
 
 from ..models.papers import EmbeddingAndHead
 from ..models.vector import trainable
@@ -96,6 +96,22 @@ def plan(jobs: Sequence[Job], training: Training) -> Plan:
     return Plan(torch.from_numpy(rows), torch.from_numpy(share), active)
 
 
+def batches(jobs: Sequence[Job], training: Training, device: torch.device) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """What `step` computes with, step by step: inputs, labels and weights of the clients that still are at work.
+
+    Where every step takes all that a client has, the order within it is of no account: examples are laid side by side once.
+    """
+    once = all(len(job.examples) <= training.batch for job in jobs)
+    todo = plan(jobs, replace(training, epochs=1) if once else training)
+    x = torch.cat([job.examples.x.flatten(1) for job in jobs]).to(device)
+    y = torch.cat([job.examples.y for job in jobs]).to(device)
+    for active, rows, share in zip(todo.active, todo.rows.to(device), todo.share.to(device), strict=True):
+        index = rows[:active].flatten()
+        inputs = x.index_select(0, index).view(active, rows.shape[1], -1)
+        batch = inputs, y.index_select(0, index).view(active, -1, 1), share[:active].unsqueeze(2)
+        yield from repeat(batch, training.epochs if once else 1)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Stack:
     """One parameter of k clients, its velocity and the value it is pulled to. Weights: (k, out, in); biases: (k, 1, out).
@@ -151,24 +167,21 @@ def train_stacked(
     pull: Pull | None = None,
 ) -> list[NDArray[np.float32]]:
     """The update of every job, as `train_one` gives it. The jobs must be sorted by falling number of steps."""
-    todo = plan(jobs, training)
-    x = torch.cat([job.examples.x.flatten(1) for job in jobs]).to(device)
-    y = torch.cat([job.examples.y for job in jobs]).to(device)
-    stacks = stacked(layers, jobs, training, device, anchored=training.prox > 0 or pull is not None)
-    descent = Descent(training, training.lr_in(round), training.prox > 0 or training.weight_decay > 0 or pull is not None)
+    training = replace(training, prox=training.prox_in(round))
+    anchored = training.prox > 0 or pull is not None
+    stacks = stacked(layers, jobs, training, device, anchored)
+    descent = Descent(training, training.lr_in(round), anchored or training.weight_decay > 0)
     prox, decay = stacks[0][0].prox.clone(), stacks[0][0].decay.clone()
     with torch.no_grad():
-        for active, rows, share in zip(todo.active, todo.rows.to(device), todo.share.to(device), strict=True):
-            index = rows[:active].flatten()
-            inputs = x.index_select(0, index).view(active, rows.shape[1], -1)
-            labels = y.index_select(0, index).view(active, -1, 1)
+        for inputs, labels, share in batches(jobs, training, device):
+            active = len(inputs)
             still = [(weight.first(active), bias.first(active) if bias else None) for weight, bias in stacks]
             if pull is not None:
                 more = pull([part for pair in still for part in pair if part is not None])
                 first = still[0][0]
                 torch.add(prox[:active], more[0].view(-1, 1, 1), out=first.prox)
                 torch.add(decay[:active], more[1].view(-1, 1, 1), out=first.decay)
-            step(still, inputs, labels, share[:active].unsqueeze(2), descent)
+            step(still, inputs, labels, share, descent)
     values = [part.value.flatten(1) for pair in stacks for part in pair if part is not None]
     trained = torch.cat(values, 1).cpu().numpy()
     return [local - job.start for local, job in zip(trained, jobs, strict=True)]
@@ -207,7 +220,9 @@ def step(layers: Sequence[tuple[Stack, Stack | None]], x: Tensor, labels: Tensor
     for weight, bias in layers:
         out = inputs[-1] @ weight.value.mT if bias is None else torch.baddbmm(bias.value, inputs[-1], weight.value.mT)
         inputs.append(out.relu_() if len(inputs) < len(layers) else out)
-    delta = functional.softmax(inputs.pop(), dim=2)
+    delta = inputs.pop()
+    delta.sub_(delta.amax(2, keepdim=True)).exp_()  # by hand: torch's softmax is several times slower along so short a dimension
+    delta.div_(delta.sum(2, keepdim=True))
     delta.scatter_add_(2, labels, torch.full_like(share, -1.0)).mul_(share)  # gradient of the cross entropy at the logits
     ones = torch.ones_like(share).mT
     for number, ((weight, bias), below) in reversed(list(enumerate(zip(layers, inputs, strict=True)))):

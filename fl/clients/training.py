@@ -30,7 +30,7 @@ class Training:
     epochs: passes over the client's data, E. batch: examples a step, B; the last batch of an epoch may be smaller.
     lr: learning rate of round 0; round t uses lr * lr_decay**t. momentum, weight_decay: as in `torch.optim.SGD`; the optimizer is
     fresh in each round. prox: FedProx' mu, which adds mu (w - w_t) to the gradient, or mu (w - toward) where a job has such a
-    point; 0 is FedAvg.
+    point; 0 is FedAvg. prox_rounds: how many rounds have it, counted from the first; None for all.
     """
 
     epochs: int
@@ -40,6 +40,7 @@ class Training:
     weight_decay: float = 0.0
     lr_decay: float = 1.0
     prox: float = 0.0
+    prox_rounds: int | None = None
 
     def __post_init__(self) -> None:
         if self.epochs < 1 or self.batch < 1:
@@ -50,10 +51,16 @@ class Training:
             raise ValueError(f"momentum must be in [0, 1), not {self.momentum}")
         if not (self.weight_decay >= 0 and self.prox >= 0):
             raise ValueError(f"weight_decay and prox must not be negative, not {self.weight_decay} and {self.prox}")
+        if self.prox_rounds is not None and self.prox_rounds < 0:
+            raise ValueError(f"prox_rounds must not be negative, not {self.prox_rounds}")
 
     def lr_in(self, round: int) -> float:
         """The learning rate of a round, counted from 0."""
         return self.lr * self.lr_decay**round
+
+    def prox_in(self, round: int) -> float:
+        """The weight of the proximal term in a round, counted from 0."""
+        return self.prox if self.prox_rounds is None or round < self.prox_rounds else 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,7 +126,7 @@ def train_one(
     local = deepcopy(module).train()
     load_vector(local, job.start)
     parameters = list(trainable(local).values())
-    device = parameters[0].device
+    device, prox = parameters[0].device, training.prox_in(round)
     anchor = [piece.to(device) for piece in pieces_of(job.anchor, names_and_shapes(local))]
     optimizer = torch.optim.SGD(
         parameters, lr=training.lr_in(round), momentum=training.momentum, weight_decay=training.weight_decay
@@ -130,10 +137,10 @@ def train_one(
             batch, weights = job.batch(index)
             optimizer.zero_grad()
             torch.autograd.backward(mean_loss(local(batch.x.to(device)), batch.y.to(device), weights))
-            if training.prox > 0:
+            if prox > 0:
                 for parameter, point in zip(parameters, anchor, strict=True):
                     if parameter.grad is not None:
-                        parameter.grad.add_(parameter.detach() - point, alpha=training.prox * job.pull)
+                        parameter.grad.add_(parameter.detach() - point, alpha=prox * job.pull)
             if also is not None:
                 also(parameters, anchor)
             optimizer.step()
