@@ -46,6 +46,9 @@ quick = replace(
     rounds=2,
     validation=0.25,
 )
+quick_small = replace(
+    quick, name=f"{quick.name}, 750 images", partition=replace(PATCHED, samples=1000), training=replace(quick.training, epochs=5)
+)
 quick_frozen = replace(
     quick,
     name="EMD-CFL on Backdoor CIFAR-10, a frozen MobileNetV2, quick",

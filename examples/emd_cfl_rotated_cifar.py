@@ -57,6 +57,11 @@ quick = replace(
     rounds=4,
     validation=0.25,
 )
+quick_min = replace(quick, name=f"{quick.name}, Min", partition=Rotation(12, CLOSE, truth=(0, 0, 0, 0), samples=1000), rounds=2)
+quick_two = replace(quick, name=f"{quick.name}, Two", partition=Rotation(12, OPPOSED, truth=(0, 0, 1, 1), samples=1000), rounds=2)
+quick_base = replace(
+    quick, name=f"{quick.name}, Base", partition=Rotation(12, (0, 0, 0, 0), truth=(0, 0, 0, 0), samples=1000), rounds=2
+)
 quick_frozen = replace(
     quick,
     name="EMD-CFL on Rotated CIFAR-10, a frozen MobileNetV2, quick",

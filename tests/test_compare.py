@@ -55,6 +55,7 @@ from cloister.fl.runs.simulation import Simulation
 from cloister.protocol import Plain
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.view.answers import Model
+from cloister.reporting.run_data import DASH
 from cloister.scenario_file import load_comparison
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.cell_metrics import clean_metrics
@@ -562,6 +563,33 @@ def test_methods_are_held_against_local_where_their_card_says_they_fit(tmp_path:
     assert fits_words(found, fits(found)) == f"{words} (\u22122.0, undecided)."
     clear = made(tmp_path / "clear", {"LOCAL": (0.8,) * 4, "fitting": (0.7, 0.71, 0.7, 0.71)})
     assert fits_words(clear, fits(clear)).endswith("(\u22129.5, by more than chance).")
+
+
+@pytest.mark.trains
+def test_a_column_of_ones_own_is_measured_at_the_end_of_each_run(tmp_path: Path) -> None:
+    """Beside what every run has, in every form of the table; where it does not apply there is a dash; a search has none."""
+
+    def half(simulation: Simulation) -> float:
+        return float(np.mean([s.accuracy for i, s in simulation.evaluate().items() if simulation.population.groups[i] == 0]))
+
+    comparison = replace(sample.comparison, methods={"a": Method(algorithm=FedAvg(), grid={"training.lr": (0.1, 0.3)})})
+    comparison = replace(comparison, measures={"first group": half, "never": lambda _: math.nan}, protections={"Plain": Plain()})
+    rows = play(comparison, tmp_path)
+    assert {"measures" in row for row in rows if row["protection"] is None or row["attack"]} == {False}
+    found = read_comparison(tmp_path)
+    (line,) = block_lines(found, "turned", "Plain")
+    spot, each = line.numbers["measure first group"], [r["accuracy"]["of"] for r in rows if r["protection"] and not r["attack"]]
+    assert spot is not None
+    assert spot.mean == pytest.approx(np.mean([np.mean([a for i, a in of.items() if int(i) < 4]) for of in each]))
+    assert (line.words["measure never"], line.numbers["measure never"]) == (DASH, None)
+    assert line.words["measure first group"].startswith(f"{100 * spot.mean:.1f} ±")
+    text, page = markdown(found), render(found)
+    (values,) = csv.DictReader(io.StringIO(csv_text(found)))
+    assert "| first group | never |" in text
+    assert float(values["measure_first_group_mean"]) == pytest.approx(spot.mean, rel=1e-5)
+    assert "first group" in page
+    cell = Cell("turned", "a", "Plain", 0, 0)
+    assert key_of(comparison, cell) != key_of(replace(comparison, measures={}), cell)  # a column more is played anew
 
 
 # --- what is written --------------------------------------------------------------------------------------------------

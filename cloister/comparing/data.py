@@ -56,6 +56,11 @@ class Found:
         return list(self.about["attacks"])
 
     @property
+    def measures(self) -> list[str]:
+        """Headings of the comparison's own columns."""
+        return list(self.about.get("measures", ()))
+
+    @property
     def seeds(self) -> list[int]:
         return list(self.about["seeds"])
 

@@ -49,7 +49,7 @@ COLUMNS: Mapping[str, str] = {
     "span": "span",
     "undecided": "undecided pairs",
 }
-"""Columns with a number by their key; those of attacks come after them."""
+"""Columns with a number by their key; those of the comparison's own measures and of attacks come after them."""
 
 
 def columns(found: Found) -> dict[str, str]:
@@ -57,7 +57,7 @@ def columns(found: Found) -> dict[str, str]:
     known = {key: heading.format(yardstick=found.about["yardstick"]) for key, heading in COLUMNS.items()}
     if found.about["yardstick"] not in found.methods:
         del known["over_yardstick"]
-    return known | {f"attack {a}": f"under {a}" for a in found.attacks}
+    return known | {f"measure {m}": m for m in found.measures} | {f"attack {a}": f"under {a}" for a in found.attacks}
 
 
 def block_lines(found: Found, data: str, protection: str) -> list[Line]:
@@ -82,6 +82,9 @@ def _line(found: Found, spot: Spot, standing: Standing | None) -> Line:
         "undecided": spread(_undecided(row) for row in lines),
     }
     words = {key: say(numbers[key]) for key, say in _SAID.items()}
+    for name in found.measures:
+        numbers[f"measure {name}"] = found.over_seeds(spot, "measures", name)
+        words[f"measure {name}"] = _percent(numbers[f"measure {name}"])
     if any(holds_updates(row) for row in lines):
         words["span"] = ALL_UPDATES
     for attack in found.attacks:

@@ -15,7 +15,7 @@ from .matrix import drawn
 from .texts import WORDS
 
 FIRST = ("accuracy", "worst", "over_yardstick", "clusters", "ari", "purity")
-"""Columns of a block's first table, before those of attacks; the others are its second one's."""
+"""Columns of a block's first table, before the comparison's own measures and attacks; the others are its second one's."""
 
 
 def tiles(found: Found) -> list[Tile]:
@@ -60,7 +60,8 @@ def blocks(found: Found) -> list[dict[str, Any]]:
 def _block(found: Found, data: str, protection: str) -> dict[str, Any]:
     heads = columns(found)
     attacks = [key for key in heads if key.startswith("attack ")] if protection in found.attacked else []
-    first = [key for key in (*FIRST[1:], *attacks) if key in heads]
+    own = [key for key in heads if key.startswith("measure ")]
+    first = [key for key in (*FIRST[1:], *own, *attacks) if key in heads]
     second = [key for key in heads if key not in (*FIRST, *first) and not key.startswith("attack ")]
     rows = []
     for line in block_lines(found, data, protection):

@@ -14,7 +14,7 @@ from .notes import fits, fits_words, footnotes
 from .verdict import headline
 
 SHOWN = ("accuracy", "worst", "over_yardstick", "clusters", "ari", "cpu_seconds")
-"""The terminal's columns, beside those of attacks."""
+"""The terminal's columns, beside those of the comparison's own measures and of attacks."""
 WORDS = {"learned": "servers were told", "searched": "searched", "settings": "settings", "verdict": "verdict"}
 
 
@@ -104,7 +104,7 @@ def _rest(found: Found, line: Line) -> list[str]:
 
 def terminal(found: Found, data: str, protection: str) -> Table:
     """A block in short."""
-    heads = {key: head for key, head in columns(found).items() if key in SHOWN or key.startswith("attack ")}
+    heads = {key: head for key, head in columns(found).items() if key in SHOWN or key.startswith(("measure ", "attack "))}
     table = Table(title=title(found, data, protection), title_justify="left")
     table.add_column("method", no_wrap=True)
     for head in heads.values():

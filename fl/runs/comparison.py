@@ -22,7 +22,7 @@ from ..clients.corruption import Adversary
 from ..data.partition import Partition
 from ..data.population import Population, Source
 from .scenario import Scenario, replaced
-from .simulation import held_out, seed_of
+from .simulation import Simulation, held_out, seed_of
 
 Settings = Mapping[str, Any]
 """Values by their path in a scenario, "algorithm.mu" or "training.lr"."""
@@ -84,8 +84,9 @@ class Comparison:
 
     scale: of all its numbers. data: scenarios, of which algorithm, protection and seed are replaced. search: None for the first
     configuration of each method. attacks: adversaries, of one strength each; attacked: the protections under which they are
-    played, the first of all if empty. yardstick: the method that each is to reach on the data that fit it. margin: of accuracy,
-    within which two methods are as good as each other.
+    played, the first of all if empty. measures: further columns by their heading, each a share that is taken of a simulation at
+    the end of a run without attack, NaN where it does not apply. yardstick: the method that each is to reach on the data that fit
+    it. margin: of accuracy, within which two methods are as good as each other.
     """
 
     name: str
@@ -97,6 +98,7 @@ class Comparison:
     search: Search | None = None
     attacks: Mapping[str, Adversary] = field(default_factory=lambda: MappingProxyType({}))
     attacked: tuple[str, ...] = ()
+    measures: Mapping[str, Callable[[Simulation], float]] = field(default_factory=lambda: MappingProxyType({}))
     yardstick: str = "LOCAL"
     margin: float = 0.01
 

@@ -71,6 +71,8 @@ def key_of(comparison: Comparison, cell: Cell) -> str:
     The code of functions is no part of it, nor are the data.
     """
     made_of: dict[str, Any] = {"format": FORMAT, "cell": asdict(cell), "scale": comparison.scale}
+    if comparison.measures and cell.protection is not None and cell.attack is None:
+        made_of["measures"] = sorted(comparison.measures)
     try:
         made_of["scenario"] = described(resolved(comparison, cell))
     except ValueError:  # refused, or without a configuration: the cell's line will say it
@@ -103,6 +105,7 @@ def description(comparison: Comparison) -> dict[str, Any]:
         "search": described(comparison.search),
         "attacks": {name: described(attack) for name, attack in comparison.attacks.items()},
         "attacked": list(comparison.under_attack) if comparison.attacks else [],
+        "measures": list(comparison.measures),
         "yardstick": comparison.yardstick,
         "margin": comparison.margin,
         "keys": keys_of(comparison),
