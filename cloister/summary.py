@@ -1,6 +1,6 @@
 """The short table at the end of a run: did clustering help, were the groups found, what did the server learn."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
@@ -46,12 +46,23 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
         words = f"{most}, {mean}, at delta {of['delta']:.1g} (budget {of['budget']:.3g}), of {of['of']} alone"
         table.add_row("epsilon", words + (f"; {of['beside']}" if of["beside"] else ""))
         table.add_row("not covered by it", "; ".join(of["not_covered"]))
+    if conditions := summary.get("conditions"):
+        table.add_row("its theorem", conditions_in_words(conditions))
     if below := summary["below_floor"]:
         names = ", ".join(sorted({row["cluster"].split("@")[0] for row in below}))
         table.add_row("below the floor", f"clusters {names}: too few clients to sum, kept their model ({len(below)} times)")
     table.add_row("traffic", f"{byte_words(summary['bytes_up'])} up, {byte_words(summary['bytes_down'])} down")
     table.add_row("time", f"{summary['seconds']:.1f} s for {summary['rounds']} rounds")
     return table
+
+
+def conditions_in_words(conditions: Sequence[Mapping[str, Any]]) -> str:
+    """Whether what an algorithm's convergence is proved under holds in a run, and if not, what does not."""
+    broken = [c["words"] for c in conditions if c["holds"] is False]
+    unknown = sum(c["holds"] is None for c in conditions)
+    if broken:
+        return f"says nothing of this run, in which these conditions do not hold: {'; '.join(broken)}"
+    return f"may hold: {unknown} of {len(conditions)} conditions are not known" if unknown else "holds: all of its conditions do"
 
 
 def undecided_in_words(summary: Mapping[str, Any]) -> str:

@@ -108,6 +108,7 @@ def render(run: Run) -> str:
         privacy=epsilons(run),
         traffic=traffic_charts(run),
         table=table(run),
+        conditions=run.summary.get("conditions") or [],
         rejected=run.summary.get("rejected") or [],
         below_floor=run.summary.get("below_floor") or [],
         fell_back=sorted_ids(run.summary.get("fell_back") or []),

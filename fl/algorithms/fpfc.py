@@ -12,8 +12,8 @@ Where paper and authors' code differ or are silent, this is what happens:
   overlap. A client that never took part is near to nobody: its theta_ij = 0 says nothing.
 - The common start w_i^0 is the scenario's model (`SoftmaxRegression`: zero, or N(0, 1) as in the code). First gradients from far
   away part clients of one group beyond a lambda, where the penalty has no force any more; so zero is the better start.
-- Theorem 1 asks for rho > 2 lambda / xi; rho = 1 with lambda = 0.6, xi = 0.001 is the code's, and far from it. What the closed
-  form needs, a > 1 + 1 / rho, is checked.
+- Theorem 1 asks for rho > 2 lambda / xi; rho = 1 with lambda = 0.6, xi = 0.001 is the code's, and far from it. A run's report
+  says which of its conditions hold (`conditions`). What the closed form needs, a > 1 + 1 / rho, is checked.
 - Whose zeta_i a protection does not tell, because it rests on too few others, is pulled to its own model in that round. A
   cluster whose mean is not published, for the same reason, goes on as single clients with models of their own.
 - After K rounds nothing changes any more, unless `refine` asks for federated averaging inside the found clusters: the pull to
@@ -31,6 +31,7 @@ from ...protocol.view.asks import MovesModels, PersonalSums, Sums, Trains
 from ...protocol.view.fusion import Fuses
 from ..clients.training import Training
 from ..clustering.fusion import L1, Penalty, Scad, Values, components
+from ..clustering.fusion_theory import Condition, theorem_1
 from .algorithm import (
     Cluster,
     Flat,
@@ -111,6 +112,10 @@ class FPFC:
     def local(self, training: Training, /) -> Training:
         """Line 3: gradients of f_i(w) + rho/2 |w - zeta_i|^2."""
         return replace(training, prox=self.rho, prox_rounds=self.rounds)
+
+    def conditions(self, training: Training, sizes: Sequence[int], smoothness: float | None, /) -> list[Condition]:
+        """Theorem 1's, each held against the run."""
+        return theorem_1(self.penalty, self.rho, training, sizes, smoothness)
 
     def init(self, start: Start, /) -> State:
         everyone = Cluster(start.clients, start.model, seed=start.seed)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from ...protocol.view.disclosure import Disclosure, party_of, totals
 from ..algorithms.algorithm import Cluster, Measured, State
+from ..clustering.fusion_theory import smoothness_of
 from ..clustering.separation import separation_gap
 from ..emd.record import newly_compared, undecided
 from ..meters.record import read as read_account
@@ -255,6 +256,7 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
         **({"account": said(simulation.watch, simulation.view, answers)} if simulation.watch.on else {}),
         **({"privacy": headline(spent(simulation.view.record.ledgers))} if simulation.view.record.ledgers else {}),
         **_generality(simulation),
+        **_conditions(simulation),
         "versions": versions(),
         "machine": machine(),
     }
@@ -271,6 +273,17 @@ def _tree(state: State, clusters: Mapping[str, Cluster], final: Mapping[str, Any
         parent = name[:-1] if name[:-1] in state.tree else None
         leaf = {"name": name, "parent": parent, "members": list(cluster.members), "born": cluster.born}
         yield leaf | {"accuracy": float(np.mean(known)) if known else None, "leaf": True}
+
+
+def _conditions(simulation: Simulation) -> dict[str, Any]:
+    """What the algorithm's convergence is proved under, and whether that holds here."""
+    scenario = simulation.scenario
+    of = getattr(scenario.algorithm, "conditions", None)
+    if of is None:
+        return {}
+    data = [client.train for _, client in sorted(simulation.population.clients.items())]
+    found = of(scenario.training, [len(examples) for examples in data], smoothness_of(simulation.module, data))
+    return {"conditions": [asdict(condition) for condition in found]}
 
 
 def _generality(simulation: Simulation) -> dict[str, Any]:
