@@ -24,7 +24,8 @@ from cloister.fl.algorithms.flic import FLIC
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.link import Frame
 from cloister.protocol.masked.noise import Noise
-from cloister.protocol.view.answers import Functionality, Model, Vector
+from cloister.protocol.view.answers import Model, Vector
+from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import Protection, Setup
 from cloister.protocol.view.work import LocalJob, LocalOffer, LocalWork
 

@@ -24,8 +24,9 @@ from cloister.protocol.core.link import Frame
 from cloister.protocol.parts.gate import TOLERANCE, Rules
 from cloister.protocol.parts.history import apart
 from cloister.protocol.parts.leverage import Row, largest
-from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Updates, Weights
+from cloister.protocol.view.answers import Assignment, BelowFloor, Model, Remembered, Sum, Updates, Weights
 from cloister.protocol.view.asks import ServerView
+from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import Protection, Setup
 from cloister.protocol.view.work import LocalJob, LocalWork
 

@@ -32,8 +32,9 @@ from cloister.fl.runs.simulation import Simulation
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.drivers.dropouts import Dropouts
 from cloister.protocol.view.account import Opened, Sketched
-from cloister.protocol.view.answers import Assignment, Functionality, Snapshot, Traffic
+from cloister.protocol.view.answers import Assignment, Snapshot, Traffic
 from cloister.protocol.view.asks import ServerView
+from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import Protection
 from cloister.protocol.view.work import LocalJob, LocalWork
 from cloister.reporting.account_words import account_meters, account_notes

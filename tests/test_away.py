@@ -11,7 +11,8 @@ from cloister.crypto.orthonormal import Permutation
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.drivers.journal import InFile
 from cloister.protocol.uploaded.clients import transforming_clients
-from cloister.protocol.view.answers import Assignment, Functionality, Model, Sum, Weights
+from cloister.protocol.view.answers import Assignment, Model, Sum, Weights
+from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
 from cloister.protocol.work.away import Processes

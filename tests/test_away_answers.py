@@ -8,7 +8,8 @@ import pytest
 
 from cloister.crypto.entropy import OsEntropy
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
-from cloister.protocol.view.answers import Assignment, Functionality, Model, Sum, Weights
+from cloister.protocol.view.answers import Assignment, Model, Sum, Weights
+from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
 from cloister.protocol.work.away import Processes

@@ -13,7 +13,8 @@ from cloister.fl.clustering.profiles import clustered, matched, number_of_cluste
 from cloister.fl.runs.scenario import PROTECTIONS
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.errors import Refused
-from cloister.protocol.view.answers import Functionality, Model
+from cloister.protocol.view.answers import Model
+from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import check_composition
 
 from .quadratic_clients import CLIENTS, GROUPS, START, Run, Values, farthest, giving, gradient, mean, named

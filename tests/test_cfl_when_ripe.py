@@ -16,7 +16,8 @@ from cloister.fl.runs.metrics import adjusted_rand_index
 from cloister.fl.runs.simulation import Simulation
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.link import Frame
-from cloister.protocol.view.answers import Functionality, Gram, Model
+from cloister.protocol.view.answers import Gram, Model
+from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import Protection
 from cloister.protocol.view.work import LocalJob
 from cloister.scenario_file import load

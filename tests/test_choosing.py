@@ -14,7 +14,8 @@ from cloister.protocol.core.errors import ProtocolError, Refused
 from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.roles import Deadline, Judge, Judged, Party, Persist, Received, Send
 from cloister.protocol.messages import decode
-from cloister.protocol.view.answers import Assignment, Functionality, Model, Sum, Weights
+from cloister.protocol.view.answers import Assignment, Model, Sum, Weights
+from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.codec import Envelope, encode

@@ -33,8 +33,9 @@ from cloister.protocol.drivers.dropouts import Dropouts
 from cloister.protocol.drivers.in_process import InProcess
 from cloister.protocol.messages import MESSAGES
 from cloister.protocol.pairs.choices import DISTANCES, ONE_RELEASE, PER_PAIR, PUBLIC, PerRound, ServerSamples
-from cloister.protocol.view.answers import Cost, Functionality
+from cloister.protocol.view.answers import Cost
 from cloister.protocol.view.asks import ServerView
+from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import Protection, Setup
 from cloister.protocol.view.work import LocalJob, LocalWork
 from cloister.scenario_file import load

@@ -30,7 +30,8 @@ from cloister.protocol import Encrypted, Masked, Permuted, Plain
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.pairs.choices import PER_PAIR, PUBLIC, Distances, MeanSketch, PerClient, PerPair
 from cloister.protocol.pairs.noise import Noise
-from cloister.protocol.view.answers import Functionality, Model
+from cloister.protocol.view.answers import Model
+from cloister.protocol.view.functionality import Functionality
 
 from .scripted_pairs import Scripted
 

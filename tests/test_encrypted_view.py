@@ -22,8 +22,9 @@ from cloister.protocol.encrypted.holders import KEPT, Holders
 from cloister.protocol.encrypted.similarities import EncryptedSimilarities
 from cloister.protocol.messages import decode
 from cloister.protocol.parts.gate import Rules
-from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Sum, Weights
+from cloister.protocol.view.answers import Assignment, BelowFloor, Model, Sum, Weights
 from cloister.protocol.view.disclosure import totals
+from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
 

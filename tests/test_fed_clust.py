@@ -13,7 +13,8 @@ from cloister.fl.runs.scenario import PROTECTIONS
 from cloister.fl.runs.simulation import Simulation
 from cloister.protocol import Encrypted, Masked, Permuted, Plain
 from cloister.protocol.core.errors import Refused
-from cloister.protocol.view.answers import Assignment, Functionality, Model, Weights
+from cloister.protocol.view.answers import Assignment, Model, Weights
+from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import check_composition
 from cloister.protocol.view.work import LocalJob
 

@@ -19,7 +19,8 @@ from cloister.fl.runs.scenario import PROTECTIONS
 from cloister.fl.runs.simulation import Simulation
 from cloister.protocol import Masked, Noise
 from cloister.protocol.core.errors import Refused
-from cloister.protocol.view.answers import Functionality, Model
+from cloister.protocol.view.answers import Model
+from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import check_composition
 from cloister.protocol.view.work import LocalJob
 

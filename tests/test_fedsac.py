@@ -26,7 +26,7 @@ from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.core.link import Frame
 from cloister.protocol.pairs.choices import PerClient
-from cloister.protocol.view.answers import Functionality
+from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import check_composition
 
 from . import sides

@@ -14,7 +14,8 @@ from cloister.protocol import Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.core.link import Frame
 from cloister.protocol.messages import decode
-from cloister.protocol.view.answers import Assignment, Functionality, Model, Weights
+from cloister.protocol.view.answers import Assignment, Model, Weights
+from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import check_composition
 from cloister.protocol.wire.codec import encode
 

@@ -15,7 +15,8 @@ from cloister.fl.clustering.linkage import cut, euclidean
 from cloister.fl.runs.scenario import PROTECTIONS
 from cloister.protocol import Permuted, Plain, TwoServer
 from cloister.protocol.core.errors import Refused
-from cloister.protocol.view.answers import Functionality, Model
+from cloister.protocol.view.answers import Model
+from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import check_composition
 
 from .quadratic_clients import CLIENTS, EVERY, GROUPS, START, Run, farthest, giving, mean, named

@@ -29,7 +29,8 @@ from cloister.fl.runs.scenario import Scenario
 from cloister.protocol import Masked, Permuted, Plain
 from cloister.protocol.core.link import Frame
 from cloister.protocol.parts.history import History
-from cloister.protocol.view.answers import Functionality, Model, Remembered
+from cloister.protocol.view.answers import Model, Remembered
+from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import Protection, Setup
 from cloister.protocol.view.work import LocalJob, LocalOffer, LocalWork
 

@@ -17,7 +17,7 @@ from cloister.fl.runs.metrics import purity
 from cloister.fl.runs.run_folder import RunFolder
 from cloister.protocol import Masked, Permuted, Plain
 from cloister.protocol.parts.history import History
-from cloister.protocol.view.answers import Functionality
+from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import Protection
 from cloister.scenario_file import load
 

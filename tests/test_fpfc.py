@@ -24,7 +24,8 @@ from cloister.protocol.core.errors import Refused
 from cloister.protocol.core.link import Frame
 from cloister.protocol.messages import decode
 from cloister.protocol.uploaded.pair_state import Pairs
-from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Sum, Weights
+from cloister.protocol.view.answers import Assignment, BelowFloor, Model, Sum, Weights
+from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import Protection, Setup, check_composition
 from cloister.protocol.view.work import LocalJob, LocalWork
 

@@ -26,7 +26,8 @@ from cloister.fl.robust.spectral import CAF
 from cloister.fl.robust.weiszfeld import CenteredClipping, GeometricMedian
 from cloister.fl.runs.codec import from_plain, to_plain
 from cloister.protocol import Masked, Permuted
-from cloister.protocol.view.answers import Functionality, Model
+from cloister.protocol.view.answers import Model
+from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.work import LocalJob
 
 from .test_flic import Toy, members

@@ -25,7 +25,8 @@ from cloister.fl.runs.scenario import PROTECTIONS, Scenario
 from cloister.fl.runs.simulation import Simulation
 from cloister.protocol import Encrypted, Masked, Noise, Permuted, Plain, TwoServer
 from cloister.protocol.core.errors import Refused
-from cloister.protocol.view.answers import Functionality, Model
+from cloister.protocol.view.answers import Model
+from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import Protection, Setup, check_composition
 from cloister.protocol.view.work import LocalJob, LocalWork
 

@@ -9,7 +9,8 @@ import pytest
 
 from cloister.crypto.orthonormal import HadamardRotation
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
-from cloister.protocol.view.answers import Assignment, Functionality, Model, Sum, Weights
+from cloister.protocol.view.answers import Assignment, Model, Sum, Weights
+from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.work.away import Processes
 
 from .test_away import ANSWERS, MEMBERS, Killer, back, mine_lasting, opened, update_of

@@ -29,7 +29,8 @@ from cloister.protocol.masked.shape import Shape
 from cloister.protocol.masked.view import MaskedView
 from cloister.protocol.privacy.gaussian import gaussian_epsilon
 from cloister.protocol.privacy.ledger import Ledger
-from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Sum, Weights
+from cloister.protocol.view.answers import Assignment, BelowFloor, Model, Sum, Weights
+from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
 from cloister.reporting.report import write_report

@@ -13,8 +13,9 @@ from cloister.protocol.messages import decode
 from cloister.protocol.parts.gate import Rules
 from cloister.protocol.parts.history import History
 from cloister.protocol.parts.sketches import Sketches
-from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Sum, Weights
+from cloister.protocol.view.answers import Assignment, BelowFloor, Model, Sum, Weights
 from cloister.protocol.view.disclosure import totals
+from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
 

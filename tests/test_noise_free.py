@@ -26,8 +26,9 @@ from cloister.protocol.core.errors import Refused
 from cloister.protocol.pairs import noise as pairs_noise
 from cloister.protocol.pairs.choices import Distances, MeanSketch, PerClient, PerPair
 from cloister.protocol.privacy.ledger import Ledger
-from cloister.protocol.view.answers import Assignment, Functionality, Model, Remembered
-from cloister.protocol.view.noise_free import NOISE_FREE, check_acknowledged, left_out
+from cloister.protocol.view.answers import Assignment, Model, Remembered
+from cloister.protocol.view.functionality import NOISE_FREE, Functionality
+from cloister.protocol.view.noise_free import check_acknowledged, left_out
 from cloister.protocol.view.protection import Setup
 from cloister.reporting.report import write_report
 from cloister.summary import summary_table

@@ -13,7 +13,8 @@ from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.roles import Deadline, Received
 from cloister.protocol.parts.history import apart
 from cloister.protocol.parts.offset_sketches import Gathered, Gathering, server_step, to_words
-from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Weights
+from cloister.protocol.view.answers import Assignment, BelowFloor, Model, Remembered, Sum, Weights
+from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.codec import Envelope

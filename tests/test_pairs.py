@@ -38,7 +38,8 @@ from cloister.protocol.pairs.question import PairQuestion
 from cloister.protocol.pairs.sealing import CLOUD, MODEL, opened_chunks, sealed_chunks
 from cloister.protocol.pairs.server import Paired, Pairing, Undecided, server_step
 from cloister.protocol.pairs.terms import KEY, PairTerms, terms_of
-from cloister.protocol.view.answers import Assignment, Functionality, Model
+from cloister.protocol.view.answers import Assignment, Model
+from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.wire.codec import Envelope, encode, first_items
 

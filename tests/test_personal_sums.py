@@ -19,7 +19,8 @@ from cloister.protocol.drivers.roles import Received
 from cloister.protocol.masked.receiver_opened.client import member_step
 from cloister.protocol.masked.receiver_opened.opening import ReceiverOpened
 from cloister.protocol.parts.personal import Personal
-from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Sum, Weights
+from cloister.protocol.view.answers import Assignment, BelowFloor, Model, Sum, Weights
+from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import Setup, check_composition
 from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.codec import Envelope

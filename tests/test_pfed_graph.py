@@ -18,7 +18,7 @@ from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.core.link import Frame
 from cloister.protocol.messages import decode
-from cloister.protocol.view.answers import Functionality
+from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import check_composition
 
 from .quadratic_clients import CLIENTS, START, Run, Values, giving, mean, named, trained

@@ -38,8 +38,9 @@ from cloister.fl.runs.simulation import Simulation
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.parts.history import History
-from cloister.protocol.view.answers import Functionality, Model
+from cloister.protocol.view.answers import Model
 from cloister.protocol.view.asks import ServerView
+from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import Protection, Setup
 from cloister.protocol.view.work import LocalJob, LocalWork
 from cloister.protocol.work.sketch_keys import Keys

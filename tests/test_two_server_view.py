@@ -16,8 +16,9 @@ from cloister.protocol.core.errors import ProtocolError, Refused
 from cloister.protocol.core.session import DEALER, SECOND_SERVER
 from cloister.protocol.messages import decode
 from cloister.protocol.two_servers.sharing import Sharing
-from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Traffic, Weights
+from cloister.protocol.view.answers import Assignment, BelowFloor, Model, Remembered, Sum, Traffic, Weights
 from cloister.protocol.view.disclosure import totals
+from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import Setup, check_composition
 from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.codec import encode

@@ -12,7 +12,8 @@ from cloister.protocol.core.errors import ProtocolError, Refused
 from cloister.protocol.two_servers import asking as two_server_asking
 from cloister.protocol.two_servers.run import gram
 from cloister.protocol.two_servers.sharing import Sharing
-from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Updates, Weights
+from cloister.protocol.view.answers import Assignment, BelowFloor, Model, Remembered, Sum, Updates, Weights
+from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
 

@@ -18,9 +18,10 @@ from cloister.protocol.messages import decode
 from cloister.protocol.two_servers.asking import Unanswered
 from cloister.protocol.two_servers.run import gram
 from cloister.protocol.two_servers.sharing import Sharing
-from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Sum
+from cloister.protocol.view.answers import Assignment, BelowFloor, Model, Sum
 from cloister.protocol.view.asks import ServerView
 from cloister.protocol.view.disclosure import totals
+from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import Protection, Setup
 from cloister.protocol.view.work import LocalJob, LocalWork
 

@@ -33,8 +33,8 @@ from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
 from cloister.fl.robust.weiszfeld import GeometricMedian
 from cloister.fl.runs.scenario import PROTECTIONS
 from cloister.protocol.view import asks
-from cloister.protocol.view.answers import Functionality
 from cloister.protocol.view.asks import functionalities
+from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import Protection, Setup
 
 ALGORITHMS = (

@@ -19,8 +19,9 @@ from cloister.protocol.core.errors import Refused
 from cloister.protocol.messages import decode
 from cloister.protocol.parts.gate import Rules
 from cloister.protocol.uploaded.uploading import Uploads
-from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Remembered, Sum, Weights
+from cloister.protocol.view.answers import Assignment, BelowFloor, Model, Remembered, Sum, Weights
 from cloister.protocol.view.disclosure import totals
+from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import Setup, check_composition
 from cloister.protocol.view.work import LocalWork
 

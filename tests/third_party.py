@@ -19,7 +19,8 @@ from cloister.protocol.parts.record import Record
 from cloister.protocol.parts.run import Harness, Run, network_of, nothing
 from cloister.protocol.parts.tasks import give, session_of
 from cloister.protocol.parts.weights import asked
-from cloister.protocol.view.answers import Assignment, BelowFloor, Functionality, Remembered, Snapshot, Sum, Updates, Weights
+from cloister.protocol.view.answers import Assignment, BelowFloor, Remembered, Snapshot, Sum, Updates, Weights
+from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.codec import Envelope

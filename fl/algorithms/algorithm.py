@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
 from ...protocol.core.errors import NobodyAnswered
-from ...protocol.view.answers import Functionality, Model, Remembered, Sum, Weights
+from ...protocol.view.answers import Model, Remembered, Sum, Weights
 from ...protocol.view.asks import MovesModels
+from ...protocol.view.functionality import Functionality
 from ..clients.training import Training
 from ..clustering.bipartition import Bipartition
 from .parameter_tree import Node

@@ -30,8 +30,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ...protocol.view.answers import Assignment, Functionality, Gram, Model, Remembered, Updates
+from ...protocol.view.answers import Assignment, Gram, Model, Remembered, Updates
 from ...protocol.view.asks import MovesModels, Recalls, Similarities, Sums, Trains
+from ...protocol.view.functionality import Functionality
 from ..clients.training import Training
 from ..clustering.bipartition import Bipartition, optimal_bipartition
 from ..clustering.separation import accepts, cosine_similarity

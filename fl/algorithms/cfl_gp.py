@@ -26,8 +26,9 @@ from typing import Protocol
 
 import numpy as np
 
-from ...protocol.view.answers import Assignment, Functionality, Model, Remembered
+from ...protocol.view.answers import Assignment, Model, Remembered
 from ...protocol.view.asks import Histories, MovesModels, Similarities, Sums, Trains
+from ...protocol.view.functionality import Functionality
 from ..clustering.kmeans import Values, grouped
 from ..clustering.profiles import clustered, matched, number_of_clusters
 from ..clustering.separation import cosine_similarity

@@ -36,8 +36,9 @@ from numpy.typing import NDArray
 from ...protocol.pairs import choices
 from ...protocol.pairs.choices import ORTHONORMAL, Choice, Distances, MeanSketch, PerPair
 from ...protocol.pairs.question import PairQuestion
-from ...protocol.view.answers import Assignment, Functionality, Model, Sum, Updates, Weights
+from ...protocol.view.answers import Assignment, Model, Sum, Updates, Weights
 from ...protocol.view.asks import ComparesPairs, MovesModels, Sums, Trains
+from ...protocol.view.functionality import Functionality
 from ..clients.training import Training
 from ..emd.clusters import JOINED, Edges, adjacency, majorities, neighbourhoods
 from ..emd.distances import COSINE, Distance, ExactEmd

@@ -20,8 +20,9 @@ from typing import Protocol
 
 import numpy as np
 
-from ...protocol.view.answers import Assignment, Functionality, Model, Remembered
+from ...protocol.view.answers import Assignment, Model, Remembered
 from ...protocol.view.asks import Histories, MovesModels, Similarities, Sums, Trains
+from ...protocol.view.functionality import Functionality
 from ..clustering.kmeans import grouped
 from ..clustering.linkage import Linkage, check_linkage, cut, euclidean
 from .algorithm import Cluster, Flat, Measured, Start

@@ -6,8 +6,9 @@ from typing import Protocol
 
 import numpy as np
 
-from ...protocol.view.answers import Assignment, Functionality, Model
+from ...protocol.view.answers import Assignment, Model
 from ...protocol.view.asks import MovesModels, Sums, Trains
+from ...protocol.view.functionality import Functionality
 from ..clients.training import Training
 from .algorithm import Cluster, Flat, Sampling, Start, advanced, check_participation, check_sampling, invited, mean_of
 

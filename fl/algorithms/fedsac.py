@@ -32,8 +32,8 @@ from torch import nn
 
 from ...protocol.pairs.choices import PerRound
 from ...protocol.pairs.question import PairQuestion
-from ...protocol.view.answers import Functionality
 from ...protocol.view.asks import ComparesPairs
+from ...protocol.view.functionality import Functionality
 from ..clients.bases import EmbeddingBases
 from ..clustering.subspaces import Angles, Pair, Unmeasured, mean_angle
 from ..data.population import Population

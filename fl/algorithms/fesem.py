@@ -22,8 +22,9 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from ...protocol.view.answers import Assignment, Functionality, Gram, Model, Remembered, Updates, Weights
+from ...protocol.view.answers import Assignment, Gram, Model, Remembered, Updates, Weights
 from ...protocol.view.asks import Histories, MovesModels, PersonalSums, Similarities, Sums, Trains
+from ...protocol.view.functionality import Functionality
 from ..clients.training import Training
 from ..clustering.kmeans import Labels, Values, coordinates, grouped, kmeans, lloyd
 from ..clustering.separation import norms

@@ -24,8 +24,9 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ...protocol.view.answers import Assignment, Functionality, Gram, Model, Remembered, Weights
+from ...protocol.view.answers import Assignment, Gram, Model, Remembered, Weights
 from ...protocol.view.asks import MovesModels, Recalls, Revises, Similarities, Sums, Trains
+from ...protocol.view.functionality import Functionality
 from ..clustering.directions import cosines_to_means, decomposed_cosines, differences_of_cosines, normalised_mean
 from ..clustering.kmeans import grouped, kmeans
 from ..clustering.linkage import cut

@@ -31,8 +31,9 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from ...protocol.view.answers import Assignment, BelowFloor, Functionality, Gram, Model, Remembered, Sum, Updates
+from ...protocol.view.answers import Assignment, BelowFloor, Gram, Model, Remembered, Sum, Updates
 from ...protocol.view.asks import Choices, MovesModels, Recalls, Similarities, Sums, Trains
+from ...protocol.view.functionality import Functionality
 from ..clients.training import Training
 from ..clustering.communities import (
     Detector,

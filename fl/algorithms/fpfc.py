@@ -26,8 +26,9 @@ from typing import Protocol
 
 import numpy as np
 
-from ...protocol.view.answers import Assignment, Functionality, Model, Remembered, Sum, Updates, Weights
+from ...protocol.view.answers import Assignment, Model, Remembered, Sum, Updates, Weights
 from ...protocol.view.asks import MovesModels, PersonalSums, Sums, Trains
+from ...protocol.view.functionality import Functionality
 from ...protocol.view.fusion import Fuses
 from ..clients.training import Training
 from ..clustering.fusion import L1, Penalty, Scad, Values, components

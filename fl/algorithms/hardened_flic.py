@@ -41,8 +41,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ...protocol.view.answers import Assignment, Functionality, Gram, Updates, Weights
+from ...protocol.view.answers import Assignment, Gram, Updates, Weights
 from ...protocol.view.asks import Choices, MovesModels, Similarities, Sums, Trains
+from ...protocol.view.functionality import Functionality
 from ..clients.training import Training
 from ..clustering.separation import cosine_similarity, norm_of_combination, norms
 from ..robust.mixing import of_gram

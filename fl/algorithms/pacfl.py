@@ -30,8 +30,9 @@ from torch import nn
 
 from ...protocol.pairs.choices import PerClient, PerPair
 from ...protocol.pairs.question import PairQuestion
-from ...protocol.view.answers import Assignment, Functionality, Model
+from ...protocol.view.answers import Assignment, Model
 from ...protocol.view.asks import ComparesPairs, MovesModels, Sums, Trains
+from ...protocol.view.functionality import Functionality
 from ..clients.bases import Bases
 from ..clustering.kmeans import grouped
 from ..clustering.linkage import Linkage, check_linkage, cut

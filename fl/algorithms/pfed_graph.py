@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...protocol.view.answers import Functionality
+from ...protocol.view.functionality import Functionality
 from .personal_graph import PersonalGraph, PersonalGraphView, State, rows_by_similarity
 
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ...protocol.view.answers import Assignment, Functionality, Gram, Model, Remembered
+from ...protocol.view.answers import Assignment, Gram, Model, Remembered
+from ...protocol.view.functionality import Functionality
 from ..clients.training import Training
 from ..clustering.separation import cosine_similarity, norm_of_combination, norms
 from ..robust.clustering import ClippedClustering

@@ -20,8 +20,9 @@ from typing import Protocol
 import numpy as np
 
 from ...protocol.core.errors import Refused
-from ...protocol.view.answers import BelowFloor, Functionality, Gram, Model, Sum, Updates, Vector, Weights
+from ...protocol.view.answers import BelowFloor, Gram, Model, Sum, Updates, Vector, Weights
 from ...protocol.view.asks import Coordinates, Histories, MovesModels, Revises, Similarities, Sums, Trains, View
+from ...protocol.view.functionality import Functionality
 from ..robust.aggregate import aggregate
 from ..robust.mixing import Mixed, of_gram
 from ..robust.rejection import after_rejecting

@@ -11,8 +11,9 @@ from typing import Protocol
 
 import numpy as np
 
-from ...protocol.view.answers import Assignment, BelowFloor, Functionality, Model, Sum
+from ...protocol.view.answers import Assignment, BelowFloor, Model, Sum
 from ...protocol.view.asks import MovesModels, Slots
+from ...protocol.view.functionality import Functionality
 from ..clients.training import Training
 from .algorithm import Cluster, Flat, Sampling, Start, advanced, check_counts, check_participation, check_sampling, invited
 

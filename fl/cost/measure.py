@@ -23,21 +23,10 @@ from ...crypto.entropy import SimulatedEntropy
 from ...protocol.core.errors import Refused
 from ...protocol.core.session import RUN_BYTES
 from ...protocol.drivers.dropouts import Dropouts
-from ...protocol.view.answers import (
-    Assignment,
-    BelowFloor,
-    Cost,
-    Functionality,
-    Gram,
-    Remembered,
-    Sum,
-    Updates,
-    Vector,
-    Weights,
-    Work,
-)
+from ...protocol.view.answers import Assignment, BelowFloor, Cost, Gram, Remembered, Sum, Updates, Vector, Weights, Work
 from ...protocol.view.asks import ServerView
 from ...protocol.view.disclosure import Disclosure
+from ...protocol.view.functionality import Functionality
 from ...protocol.view.protection import Protection, Setup, check_composition
 from ...protocol.view.work import LocalJob, LocalWork
 from ..algorithms.algorithm import Cluster, advanced, mean_of

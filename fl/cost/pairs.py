@@ -15,8 +15,9 @@ import numpy as np
 
 from ...protocol.pairs.choices import Choice, PerRound
 from ...protocol.pairs.question import Answered, Embedders, Occasion, PairQuestion, Rows
-from ...protocol.view.answers import Assignment, Functionality, Updates, Vector
+from ...protocol.view.answers import Assignment, Updates, Vector
 from ...protocol.view.asks import ServerView
+from ...protocol.view.functionality import Functionality
 from ..clients.embedders import SimulatedEmbedders, parted
 from ..emd.distances import COSINE, Distance, ExactEmd
 from ..emd.judging import Judging, Tolerance, tau_of

@@ -3,8 +3,8 @@
 from typing import Any
 
 from ...protocol.core.errors import Refused
-from ...protocol.view.answers import Functionality
-from ...protocol.view.noise_free import EMBEDDING_MODEL, check_acknowledged
+from ...protocol.view.functionality import EMBEDDING_MODEL, Functionality
+from ...protocol.view.noise_free import check_acknowledged
 from ...protocol.view.protection import Protection
 from ..algorithms.algorithm import Algorithm
 

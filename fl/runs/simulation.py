@@ -14,8 +14,9 @@ from torch import nn
 from ...crypto.entropy import SimulatedEntropy
 from ...protocol.core.errors import Fault
 from ...protocol.pairs.question import Embedders
-from ...protocol.view.answers import COMPUTED, BelowFloor, Functionality, Model, Vector
+from ...protocol.view.answers import COMPUTED, BelowFloor, Model, Vector
 from ...protocol.view.asks import ServerView
+from ...protocol.view.functionality import Functionality
 from ...protocol.view.protection import Setup
 from ...protocol.view.work import Judgement, LocalJob, LocalOffer, LocalWork, Workers
 from ..algorithms.algorithm import Cluster, Start

@@ -8,7 +8,8 @@ from ..drivers.in_process import no_work
 from ..drivers.roles import Party
 from ..parts.models import Models
 from ..parts.run import Run, nothing
-from ..view.answers import Functionality, Model, Remembered, Snapshot
+from ..view.answers import Model, Remembered, Snapshot
+from ..view.functionality import Functionality
 from ..wire.messages import HEAD_BYTES
 from ..work.uploads import to_bytes
 from . import roles

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ...crypto.ckks import MOST_DIGITS
 from ..parts.gate import Rules
-from ..view.answers import Functionality
+from ..view.functionality import Functionality
 from ..view.protection import Setup
 from ..work.sketch_keys import Keys
 

@@ -19,7 +19,8 @@ from ..parts.models import unused
 from ..parts.run import Ids, Run
 from ..parts.sketches import DEVIATIONS
 from ..view.account import Sketched
-from ..view.answers import Functionality, Gram, Remembered, Snapshot, Traffic, Updates
+from ..view.answers import Gram, Remembered, Snapshot, Traffic, Updates
+from ..view.functionality import Functionality
 from ..wire.messages import HEAD_BYTES
 from ..work.maker import SKETCH as DRAWN
 from ..work.sketch_keys import SketchTerms

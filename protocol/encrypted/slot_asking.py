@@ -10,7 +10,8 @@ from ..drivers.roles import Party
 from ..parts.held import Held
 from ..parts.models import Models
 from ..parts.run import Ids, Run
-from ..view.answers import Assignment, BelowFloor, Functionality, Sum, Updates
+from ..view.answers import Assignment, BelowFloor, Sum, Updates
+from ..view.functionality import Functionality
 from ..wire.messages import HEAD_BYTES
 from ..work.slot_work import check
 from . import slot_server

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ..parts.charter import NoiseTerms
 from ..privacy.adjacency import Adjacency
-from ..view.answers import Functionality
+from ..view.functionality import Functionality
 from ..view.noise_free import check_acknowledged, check_names
 
 COVERED = frozenset({Functionality.SUMS, Functionality.SLOTS, Functionality.PERSONAL_SUMS})

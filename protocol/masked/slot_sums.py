@@ -12,7 +12,8 @@ from ..parts.charter import Numbers
 from ..parts.held import Held
 from ..parts.models import Models
 from ..parts.run import Run
-from ..view.answers import Assignment, BelowFloor, Functionality, Sum, Updates
+from ..view.answers import Assignment, BelowFloor, Sum, Updates
+from ..view.functionality import Functionality
 from ..work.slot_work import check
 from .masking import MaskedSessions
 from .server import Summed

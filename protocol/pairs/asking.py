@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 from ..core.errors import Refused
 from ..parts.run import Run, nothing
-from ..view.answers import Assignment, Functionality, Model, Remembered, Snapshot, Traffic, Updates, Vector
+from ..view.answers import Assignment, Model, Remembered, Snapshot, Traffic, Updates, Vector
+from ..view.functionality import Functionality
 from .question import PairAnswers, PairQuestion
 
 if TYPE_CHECKING:

@@ -39,8 +39,8 @@ class Noise:
     budget, delta: every client refuses releases that together exceed epsilon = budget at delta.
     trained_privately: whether the embedding model was itself released with differential privacy for the same unit (a claim of
     whoever builds the run: it is not checked, and its epsilon is not in this ledger).
-    acknowledge: answers without noise about the same records that are given all the same (`noise_free.NOISE_FREE`; "sums" where a
-    run trains on them): nothing bounds what they tell, and their names stand beside every epsilon of this noise.
+    acknowledge: answers without noise about the same records that are given all the same (`NOISE_FREE` in view/functionality.py;
+    "sums" where a run trains on them): nothing bounds what they tell, and their names stand beside every epsilon of this noise.
     """
 
     clip: float

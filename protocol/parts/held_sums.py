@@ -4,7 +4,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..view.answers import Assignment, BelowFloor, Functionality, Sum, Updates, Weights
+from ..view.answers import Assignment, BelowFloor, Sum, Updates, Weights
+from ..view.functionality import Functionality
 from .held import Held
 from .leverage import Row
 from .run import Ids, Run

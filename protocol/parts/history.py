@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.errors import Refused
-from ..view.answers import Functionality, Remembered, Snapshot, Traffic, Updates, Vector
+from ..view.answers import Remembered, Snapshot, Traffic, Updates, Vector
+from ..view.functionality import Functionality
 from .gram import gram_matrix
 from .models import unused
 from .run import Run

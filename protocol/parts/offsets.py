@@ -17,7 +17,8 @@ from ..core.session import SERVER, Session
 from ..drivers.in_process import no_work
 from ..drivers.roles import Effect, Party, Send
 from ..view.account import Sketched, source_of
-from ..view.answers import OFFSET_AS, Functionality, Gram, Remembered, Snapshot, Traffic, Updates, Work
+from ..view.answers import OFFSET_AS, Gram, Remembered, Snapshot, Traffic, Updates, Work
+from ..view.functionality import Functionality
 from ..wire.codec import Envelope
 from ..wire.messages import KEY, WORK, Discard, Retain
 from ..work.maker import SKETCH

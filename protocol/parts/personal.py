@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..core.errors import Refused
-from ..view.answers import BelowFloor, Functionality, Model, Remembered, Snapshot, Sum, Updates, Weights
+from ..view.answers import BelowFloor, Model, Remembered, Snapshot, Sum, Updates, Weights
+from ..view.functionality import Functionality
 from .leverage import Row
 from .models import Models
 from .run import Ids, Run, nothing

@@ -13,7 +13,8 @@ from ...crypto.entropy import KeptEntropy
 from ..core.session import SERVER
 from ..drivers.in_process import InProcess
 from ..drivers.roles import Learned
-from ..view.answers import Functionality, Model, Remembered, Snapshot, Traffic, Vector
+from ..view.answers import Model, Remembered, Snapshot, Traffic, Vector
+from ..view.functionality import Functionality
 from ..view.protection import Setup
 from ..wire.codec import Kinds
 from ..wire.messages import HEAD_BYTES

@@ -16,7 +16,8 @@ from ..core.session import SERVER
 from ..drivers.in_process import no_work
 from ..drivers.roles import Effect, Party
 from ..view.account import Sketched
-from ..view.answers import SKETCHED_AS, Functionality, Gram, Remembered, Snapshot, Updates, Vector
+from ..view.answers import SKETCHED_AS, Gram, Remembered, Snapshot, Updates, Vector
+from ..view.functionality import Functionality
 from ..work.maker import SKETCH
 from ..work.sketch_keys import SketchTerms
 from ..work.uploads import Collected, Collecting, invite, server_step

@@ -7,7 +7,7 @@ Gram questions are answered on projections that are drawn after the upload, so n
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..view.answers import Functionality
+from ..view.functionality import Functionality
 from ..view.protection import Setup
 from .terms import Terms
 

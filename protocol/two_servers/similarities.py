@@ -12,7 +12,8 @@ from ..parts.history import EDGE, KEPT, of_split, parted
 from ..parts.models import unused
 from ..parts.run import Run
 from ..view.account import Sketched, source_of
-from ..view.answers import Functionality, Gram, Remembered, Snapshot, Traffic, Updates
+from ..view.answers import Gram, Remembered, Snapshot, Traffic, Updates
+from ..view.functionality import Functionality
 from .asking import Unanswered, consistent
 from .helpers import Helpers
 from .kept import Shared, packed, unpacked

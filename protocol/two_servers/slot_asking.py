@@ -13,7 +13,8 @@ from ..core.errors import Refused
 from ..core.session import SECOND_SERVER, SERVER, Session
 from ..parts.models import Models
 from ..parts.run import Run
-from ..view.answers import Assignment, BelowFloor, Functionality, Sum
+from ..view.answers import Assignment, BelowFloor, Sum
+from ..view.functionality import Functionality
 from ..work.slot_work import check
 from ..work.uploads import to_bytes
 from .asking import Unanswered

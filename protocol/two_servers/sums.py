@@ -9,7 +9,8 @@ from ..core.session import SERVER
 from ..parts.models import Models
 from ..parts.run import Run
 from ..parts.weights import asked
-from ..view.answers import Assignment, BelowFloor, Functionality, Sum, Updates, Weights
+from ..view.answers import Assignment, BelowFloor, Sum, Updates, Weights
+from ..view.functionality import Functionality
 from .asking import Unanswered
 from .helpers import Helpers
 from .run import sums

@@ -12,7 +12,8 @@ from ..parts.models import Models, unused
 from ..parts.run import Run
 from ..parts.tasks import session_of
 from ..parts.weights import asked
-from ..view.answers import BelowFloor, Functionality, Remembered, Snapshot, Sum, Traffic, Updates, Weights
+from ..view.answers import BelowFloor, Remembered, Snapshot, Sum, Traffic, Updates, Weights
+from ..view.functionality import Functionality
 from ..view.fusion import Shrink, Values
 from .pair_state import ARRAYS, Pairs
 from .sums import UploadSums

@@ -10,7 +10,7 @@ from typing import Literal
 
 from ...crypto.orthonormal import Permutation, Transform
 from ..parts.gate import Rules
-from ..view.answers import Functionality
+from ..view.functionality import Functionality
 from ..view.protection import Setup
 from .clients import transforming_clients
 from .uploading import Answering

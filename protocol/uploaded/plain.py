@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ..parts.gate import Rules
-from ..view.answers import Functionality
+from ..view.functionality import Functionality
 from ..view.protection import Setup
 from .clients import uploading_clients
 from .uploading import Answering

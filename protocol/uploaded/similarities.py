@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from ..parts.gram import about, centred, cosine_block, gram_matrix, rounding
 from ..parts.history import History, of_split, parted
 from ..parts.run import Ids, Run
-from ..view.answers import Functionality, Gram, Remembered, Updates, Vector
+from ..view.answers import Gram, Remembered, Updates, Vector
+from ..view.functionality import Functionality
 from .uploading import Answering, Uploads
 
 

@@ -9,7 +9,8 @@ from ..drivers.roles import Party
 from ..parts.models import Models
 from ..parts.run import Run
 from ..parts.tasks import session_of
-from ..view.answers import Assignment, BelowFloor, Functionality, Sum
+from ..view.answers import Assignment, BelowFloor, Sum
+from ..view.functionality import Functionality
 from ..wire.messages import HEAD_BYTES
 from ..work.slot_work import check, unfair, unpacked
 from ..work.uploads import Collected, Collecting, server_step

@@ -16,7 +16,8 @@ from ..parts.personal import PersonalQuestion
 from ..parts.run import Ids, Run
 from ..parts.tasks import session_of
 from ..parts.weights import asked
-from ..view.answers import Assignment, BelowFloor, Functionality, Sum, Updates, Weights
+from ..view.answers import Assignment, BelowFloor, Sum, Updates, Weights
+from ..view.functionality import Functionality
 from ..work.uploads import Collected, Summed, Summing, server_step
 from .uploading import Answering, Uploads
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field
-from enum import StrEnum
 from math import isfinite
 from types import MappingProxyType
 from typing import Any, Literal
@@ -40,25 +39,6 @@ OFFSET_AS: Mapping[Work, Work] = MappingProxyType(
 MOST_WEIGHT = 2.0**200
 ENERGY = 1e-5
 """Relative error of a published mean squared norm."""
-
-
-class Functionality(StrEnum):
-    """What a view can be asked for. An algorithm lists what it needs, a protection what it gives."""
-
-    SUMS = "sums"
-    GRAM = "gram"
-    GRAM_ORIGIN = "gram(origin)"
-    GRAM_EDGE = "gram(edge)"
-    GRAM_RECALL = "gram(recall)"
-    GRAM_REMEMBER = "gram(remember)"
-    GRAM_HISTORY = "gram(history)"
-    COORDINATES = "coordinates"
-    CHOICE = "choice"
-    SLOTS = "slots"
-    PAIRS = "pairs"
-    PERSONAL_SUMS = "personal sums"
-    REVISION = "models that the server may change"
-    FUSION = "fusion"
 
 
 @dataclass(frozen=True, slots=True)

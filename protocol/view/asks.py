@@ -20,7 +20,6 @@ from .answers import (
     Assignment,
     BelowFloor,
     Cost,
-    Functionality,
     Gram,
     Model,
     Owner,
@@ -34,6 +33,7 @@ from .answers import (
     Work,
 )
 from .disclosure import Disclosure
+from .functionality import Functionality
 from .fusion import Fuses
 
 if TYPE_CHECKING:

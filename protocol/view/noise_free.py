@@ -8,27 +8,7 @@ in the ledger, and beside the epsilon wherever it is shown.
 from collections.abc import Iterable
 
 from ..core.errors import Refused
-from .answers import Functionality
-
-EMBEDDING_MODEL = "embedding model"
-
-NOISE_FREE = {
-    Functionality.SUMS.value: "sums of its updates, and the models that come of them",
-    Functionality.GRAM.value: "sketches of its updates' differences from others', or the inner products themselves",
-    Functionality.GRAM_ORIGIN.value: "sketches of its updates, or the inner products themselves",
-    Functionality.GRAM_EDGE.value: "sketches by which it is placed in a cluster",
-    Functionality.GRAM_RECALL.value: "sketches of its last update's difference from others'",
-    Functionality.GRAM_REMEMBER.value: "what is kept of its updates, and compared with later ones",
-    Functionality.GRAM_HISTORY.value: "what is kept of all of its updates, and compared",
-    Functionality.COORDINATES.value: "order statistics of its updates",
-    Functionality.CHOICE.value: "the name of the model that serves it best",
-    Functionality.SLOTS.value: "sums of its updates by choice, and how many made it",
-    Functionality.PERSONAL_SUMS.value: "sums of its updates for single clients",
-    Functionality.FUSION.value: "its last model, and sums of models, its own among them, for single clients",
-    Functionality.PAIRS.value: "embeddings of its records, bases or distances of them, with noise for one record alone or none",
-    EMBEDDING_MODEL: "the model that embeds its records and that other clients are shown, which was trained on them",
-}
-"""By the name to acknowledge it by: what a client tells where the answer has no noise of this claim."""
+from .functionality import NOISE_FREE
 
 
 def check_names(names: Iterable[str]) -> None:

@@ -12,8 +12,9 @@ from ...crypto.entropy import Entropy
 from ...crypto.identity import Verify, verify, verifying_once
 from ..core.errors import Refused
 from ..core.link import Tap
-from .answers import Functionality, Vector
+from .answers import Vector
 from .asks import View
+from .functionality import Functionality
 from .work import Judgement, Workers
 
 if TYPE_CHECKING:
