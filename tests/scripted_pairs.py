@@ -47,6 +47,11 @@ class Scripted:
     def train_and_sum(self, round: int, work: Any, weights: Any) -> Any:
         return {name: self._sum(name, list(w.of)) for name, w in weights.items()}
 
+    def train_alone(self, round: int, models: Any) -> Any:
+        trained = {i: Model(f"{i} alone@{round}") for i in models}
+        self.models |= {trained[i].name: self.models[model.name] + i for i, model in models.items()}
+        return trained
+
     def advance(self, model: Model, mean: Sum) -> Model:
         name = f"{model.name}>{mean.name}"
         self.models[name] = self.models[model.name] + self.means[mean.name]

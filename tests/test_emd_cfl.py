@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cloister.fl.algorithms.algorithm import Start
+from cloister.fl.algorithms.algorithm import Cluster, Start
 from cloister.fl.algorithms.emd_cfl import AS_PUBLISHED, EMDCFL, PRINTED, Gap, Replicates, Share, State
 from cloister.fl.algorithms.fedavg import Oracle
 from cloister.fl.clients.embedders import parted
@@ -137,11 +137,35 @@ def test_a_newcomer_is_compared_and_averaged_in_from_the_initial_model() -> None
     assert view.models[state.clusters["0000"].model.name] == pytest.approx(moved / (23 + 16))
 
 
-def test_below_the_floor_a_cluster_keeps_its_members_model() -> None:
+def test_below_the_floor_a_cluster_keeps_its_members_model_until_all_pairs_are_decided() -> None:
+    """Then its clients train alone, in the rounds that they are chosen for; who joins makes them begin again with everybody."""
     algorithm, state = start((0, 1, 3))
-    state = algorithm.round(state, Scripted(floor=2), np.random.default_rng(0))
+    view, rng = Scripted(floor=2, loses=lambda round, a, b: round == 0 and (a, b) == (0, 1)), np.random.default_rng(0)
+    state = algorithm.round(state, view, rng)
     assert members(state) == [(0, 3), (1,)]
     assert state.clusters["0001"].model == Model("init")
+    for t in range(1, 5):
+        state = algorithm.round(state, view, rng)
+        assert members(state) == [(0, 3), (1,)]
+        assert state.clusters["client 1"].alone
+        assert view.models[state.clusters["client 1"].model.name] == t
+        assert view.models[state.clusters["0000"].model.name] == pytest.approx((t + 1) * 39 / 23)
+    assert from_plain(State, to_plain(state)) == state
+    state = algorithm.join(state, [4])
+    assert state.clusters["0001"] == Cluster((1,), state.start, state.round)
+    for _ in range(2):
+        state = algorithm.round(state, view, rng)
+    assert members(state) == [(0, 3), (1, 4)]
+    assert not any(c.alone for c in state.clusters.values())
+
+
+def test_a_cluster_of_two_below_the_floor_is_parted() -> None:
+    algorithm, state = start((0, 1, 3, 4, 6))
+    view, rng = Scripted(floor=3), np.random.default_rng(0)
+    for t in range(1, 4):
+        state = algorithm.round(state, view, rng)
+        assert members(state) == [(0, 3, 6), (1,), (4,)]
+        assert [view.models[state.clusters[f"client {i}"].model.name] for i in (1, 4)] == [t, 4 * t]
 
 
 def test_the_state_serialises() -> None:

@@ -1,5 +1,6 @@
 """FedClust: clusters by last layers alone, which are all that leaves a client, under every protection; and newcomers."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from cloister.protocol.view.protection import check_composition
 from cloister.protocol.view.work import LocalJob
 
 from .example_files import load
-from .quadratic_clients import CLIENTS, EVERY, GROUPS, START, Run, Values, farthest, giving, mean, named, result, target
+from .quadratic_clients import CLIENTS, EVERY, GROUPS, START, Run, Values, farthest, giving, mean, named, result, target, trained
 
 LAST = 60
 """Coordinates of the last layer."""
@@ -78,6 +79,24 @@ def test_without_newcomers_the_silent_are_alone_and_nobody_joins() -> None:
     assert run.members == ((0, 1, 2, 3), (4, 5, 7), (6,), (8, 9, 10))
     with pytest.raises(ValueError, match="newcomers=True"):
         run.algorithm.join(run.state, [11])
+
+
+@pytest.mark.parametrize(("protection", "bound"), EVERY, ids=named)
+def test_clients_of_a_cluster_below_the_floor_train_alone(protection: Any, bound: float) -> None:
+    """A group of four is averaged; of two each is by itself, from the start on, and the server hears nothing of them."""
+    present, rounds = [0, 1, 4, 5, 6, 7], 3
+    run = Run(FedClust(threshold=LAMBDA, by_samples=False), replace(protection, floor=3), of=head, present=present)
+    run.step()
+    assert run.members == ((0, 1), (4, 5, 6, 7))
+    group, alone = START.astype(np.float64), {i: START.astype(np.float64) for i in (0, 1)}
+    for t in range(1, rounds + 1):
+        logged = len(run.view.record.log)
+        run.step()
+        group = mean(GROUPS[1], group, by_samples=False)
+        alone = {i: trained(i, model) for i, model in alone.items()}
+        assert farthest(run.models(), {GROUPS[1]: group, (0,): alone[0], (1,): alone[1]}) < bound * t
+        told = {i for entry in run.view.record.log[logged:] for i in entry.about if entry.recipient == "server"}
+        assert t == 1 or told <= {*GROUPS[1]}
 
 
 def test_a_threshold_says_how_many() -> None:

@@ -377,7 +377,7 @@ def test_the_cost_of_slots_is_that_of_a_k_fold_vector(protection: Protection) ->
 
 
 @pytest.mark.parametrize("protection", [Plain(floor=2), Permuted(floor=2), MASKED, TwoServer(floor=2)], ids=repr)
-@pytest.mark.parametrize("first", [0, 10**3, 10**6])
+@pytest.mark.parametrize("first", [0, 10**6])
 def test_sixty_four_slots_work_in_late_rounds(protection: Protection, first: int) -> None:
     """Their models are named one by one, however long the names are."""
 
@@ -390,7 +390,7 @@ def test_sixty_four_slots_work_in_late_rounds(protection: Protection, first: int
 
     view = protection.open(Setup(RUN, INITIAL, MEMBERS, workers, SimulatedEntropy(1)))
     models = [Model("init")] * 64
-    for round in range(first, first + 3):
+    for round in range(first, first + 2):
         work = Assignment(models[0], MEMBERS, MEMBERS, tuple(models[1:]))
         answers = view.slots(round, "a cluster with a long name of its own", work)
         assert [isinstance(answer, Sum) for answer in answers] == [True] * 2 + [False] * 62

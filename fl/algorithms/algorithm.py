@@ -1,6 +1,6 @@
 """What an algorithm is: hyper-parameters with `init` and `round`, and a state that names clusters and their models."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, get_args
 
@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
 from ...protocol.core.errors import NobodyAnswered
-from ...protocol.view.answers import Model, Remembered, Sum, Weights
-from ...protocol.view.asks import MovesModels
+from ...protocol.view.answers import BelowFloor, Model, Remembered, Sum, Weights
+from ...protocol.view.asks import MovesModels, Trains
 from ...protocol.view.functionality import Functionality
 from ..clients.training import Training
 from ..clustering.bipartition import Bipartition
@@ -33,12 +33,16 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Clients that share a model. members: ascending ids. born: the round from which the cluster trains. seed: as in `Start`."""
+    """Clients that share a model. members: ascending ids. born: the round from which the cluster trains. seed: as in `Start`.
+
+    alone: of a single client, that it trains by itself; the model is its own then.
+    """
 
     members: tuple[int, ...]
     model: Model
     born: int = 0
     seed: int = 0
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -207,6 +211,30 @@ def advanced(view: MovesModels, cluster: Cluster, answer: object, step: float = 
     """The cluster with its model moved by the answered mean; unchanged where nothing came of it."""
     model = moved(view, cluster.model, answer, step)
     return cluster if model is None else replace(cluster, model=model)
+
+
+def left_alone(clusters: Mapping[str, Cluster], answers: Mapping[str, object]) -> dict[str, Cluster]:
+    """The clusters, those that have fewer members than their sum's floor parted into clients that train alone, from its model.
+
+    Such a cluster would keep the model that it began with for good.
+    """
+    found: dict[str, Cluster] = {}
+    for name, cluster in clusters.items():
+        answer = answers.get(name)
+        if isinstance(answer, BelowFloor) and len(cluster.members) < answer.floor:
+            found |= {f"client {i}": replace(cluster, members=(i,), alone=True) for i in cluster.members}
+        else:
+            found[name] = cluster
+    return found
+
+
+def trained_alone(
+    view: Trains, round: int, clusters: Mapping[str, Cluster], who: Container[int] | None = None
+) -> dict[str, Cluster]:
+    """The clusters, after a round of those that are alone. who: of which clients; None for all."""
+    own = {c.members[0]: c.model for c in clusters.values() if c.alone and (who is None or c.members[0] in who)}
+    trained = view.train_alone(round, own) if own else {}
+    return {name: replace(c, model=trained.get(c.members[0], c.model)) if c.alone else c for name, c in clusters.items()}
 
 
 def check_participation(participation: float) -> None:

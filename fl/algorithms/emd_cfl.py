@@ -20,7 +20,7 @@ Where the paper is silent:
 - A client that never took part is a cluster of its own at the initial model. All such clients train in one session.
 - Clients of one cluster that trained from different models are averaged as models, weighted by their samples. Of clients that
   trained from one model, fewer than the protection's floor are left out of the mean. A cluster without any published mean keeps
-  the model that most of its members had.
+  the model that most of its members had; once all pairs are decided, clients of one that is smaller than the floor train alone.
 
 `PRINTED` and `AS_PUBLISHED` are the two forms, as far as they go here.
 """
@@ -46,7 +46,20 @@ from ..emd.embedding import LAST_LINEAR, Embedding
 from ..emd.judging import Gap, Judging, Pair, Replicates, Share, Tau, Tolerance, in_euclidean_units, tau_of
 from ..emd.pairs import Cores
 from ..emd.subsample import Size
-from .algorithm import Cluster, Flat, Sampling, Start, advanced, check_participation, check_sampling, cohorts, moved, sample
+from .algorithm import (
+    Cluster,
+    Flat,
+    Sampling,
+    Start,
+    advanced,
+    check_participation,
+    check_sampling,
+    cohorts,
+    left_alone,
+    moved,
+    sample,
+    trained_alone,
+)
 
 __all__ = [
     "AS_PUBLISHED",
@@ -174,9 +187,13 @@ class EMDCFL:
         return State(0, alone, {}, (), {}, {}, eps, start.model, start.seed)
 
     def join(self, state: State, newcomers: Sequence[int], /) -> State:
-        """New clients enter as everybody did: at the initial model, joined with nobody until they are compared."""
-        alone = {_name((i,)): Cluster((i,), state.start, state.round) for i in newcomers}
-        return replace(state, clusters={**state.clusters, **alone})
+        """New clients enter as everybody did: at the initial model, joined with nobody until they are compared.
+
+        So do those that train alone, which may find their like among them.
+        """
+        new = (*newcomers, *(c.members[0] for c in state.clusters.values() if c.alone))
+        found = {name: c for name, c in state.clusters.items() if not c.alone}
+        return replace(state, clusters=found | {_name((i,)): Cluster((i,), state.start, state.round) for i in new})
 
     def round(self, state: State, view: EmdView, rng: np.random.Generator, /) -> State:
         """One pass of the loop of line 4."""
@@ -185,7 +202,8 @@ class EMDCFL:
         work = {name: Assignment(s.model, tuple(i for i in s.members if i in chosen), s.members) for name, s in sessions.items()}
         known = {*state.lost, *(pair for pair in state.accepts if pair[0] < pair[1])}
         if all(pair in known for pair in combinations(sorted(chosen), 2)) and self._settled(state, work):
-            return self._frozen_round(state, view, work)
+            following = self._frozen_round(state, view, work)
+            return replace(following, clusters=trained_alone(view, state.round, following.clusters, chosen))
         updates = view.train(state.round, work)  # lines 6-9
         present = sorted(i for handle in updates.values() for i in handle.clients)
         pairs = tuple(pair for pair in combinations(present, 2) if pair not in known)  # line 11
@@ -202,7 +220,7 @@ class EMDCFL:
                 eps=judging.eps,
             )
         clusters = self._aggregated(state, view, work, updates)  # lines 20-21
-        return replace(state, round=state.round + 1, clusters=clusters)
+        return replace(state, round=state.round + 1, clusters=trained_alone(view, state.round, clusters, chosen))
 
     def _chosen(self, state: State, rng: np.random.Generator) -> tuple[int, ...]:
         """Who takes part: a random sample, or two of fixed cohorts of half its size.
@@ -234,7 +252,7 @@ class EMDCFL:
         clusters = dict(state.clusters)
         for name, mean in means.items():
             clusters[name] = advanced(view, clusters[name], mean)
-        return replace(state, round=state.round + 1, clusters=clusters)
+        return replace(state, round=state.round + 1, clusters=left_alone(clusters, means) if _decided(state) else clusters)
 
     def _aggregated(
         self, state: State, view: EmdView, work: Mapping[str, Assignment], updates: Mapping[str, Updates]
@@ -252,19 +270,22 @@ class EMDCFL:
                 if part:
                     asked[name][_name(members)] = Weights(dict.fromkeys(part, 1.0), self.by_samples, tuple(members))
         sums = {name: view.sums(updates[name], weights) for name, weights in asked.items() if weights}
-        clusters = {}
+        clusters, few = dict[str, Cluster](), dict[str, object]()
         for members in groups:
+            if all(before[i].alone for i in members):
+                clusters |= {name: c for name, c in state.clusters.items() if c.alone and c.members[0] in members}
+                continue
             name = _name(members)
             parts: dict[Model, float] = {}
             for session, answers in sums.items():
-                answer = answers.get(name)
+                answer = few[name] = answers.get(name)
                 model = moved(view, work[session].model, answer)
                 if isinstance(answer, Sum) and model is not None:
                     parts[model] = parts.get(model, 0.0) + answer.weight
             same = [c for c in state.clusters.values() if c.members == members]
             born = same[0].born if same else state.round + 1
             clusters[name] = Cluster(members, _model(view, parts, [before[i].model for i in members]), born)
-        return clusters
+        return left_alone(clusters, few) if _decided(state) else clusters
 
 
 PRINTED = EMDCFL(eps=0.025, choice=choices.PRINTED, grouping=neighbourhoods, size=Size(512, 0.1))
@@ -284,14 +305,20 @@ class PublicEmbedding(Protocol):
     def __call__(self, shape: tuple[int, ...], /) -> object: ...
 
 
+def _decided(state: State) -> bool:
+    """Whether every two clients were compared, or never will be."""
+    return all(pair in state.accepts or pair in state.lost for pair in combinations(state.clients, 2))
+
+
 def _name(members: Sequence[int]) -> str:
     return f"{min(members):04d}"
 
 
 def _sessions(state: State, chosen: set[int]) -> dict[str, Cluster]:
     """Who trains together: clusters with a participant; those that are still at the initial model all in one session."""
-    new = [c for c in state.clusters.values() if c.model == state.start]
-    found = {name: c for name, c in sorted(state.clusters.items()) if c.model != state.start and chosen & set(c.members)}
+    clusters = {name: c for name, c in sorted(state.clusters.items()) if not c.alone}
+    new = [c for c in clusters.values() if c.model == state.start]
+    found = {name: c for name, c in clusters.items() if c.model != state.start and chosen & set(c.members)}
     members = tuple(sorted(i for c in new for i in c.members))
     if chosen & set(members):
         found["start"] = Cluster(members, state.start)

@@ -9,6 +9,8 @@ The paper was not at hand, nor any code of its authors: a summary of it was. It 
   members that were grouped first.
 - Clusters begin at w^0: of the first training nothing but the last layer leaves a client. It is a round of the run.
 - lambda is in the units of weights, and so depends on the learning rate, the epochs and the layer.
+- Where a protection publishes no sum of so few clients as a cluster has, each of them trains alone, from w^0. Where newcomers are
+  placed they wait for some instead, at w^0.
 - Who does not answer in that round is a cluster of its own, or, where newcomers are placed, one of them.
 - Under a permutation that serves the whole run (`Permuted(keys="run")`) the coordinates that are not 0 show which are the last
   layer's; with `keys="session"`, or a rotation, they do not.
@@ -101,7 +103,7 @@ class FedClust(Averaging):
         joining = self._placed(state, view) if state.waiting else {}
         clusters = {
             name: replace(c, members=tuple(sorted({*c.members, *(i for i, group in joining.items() if group == name)})))
-            for name, c in self.averaged(state.round, state.clusters, view, rng).items()
+            for name, c in self.averaged(state.round, state.clusters, view, rng, parts=not self.newcomers).items()
         }
         waiting = tuple(i for i in state.waiting if i not in joining)
         return replace(state, round=state.round + 1, clusters=clusters, waiting=waiting, measured={})

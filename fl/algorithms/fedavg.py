@@ -10,7 +10,19 @@ from ...protocol.view.answers import Assignment, Model
 from ...protocol.view.asks import MovesModels, Sums, Trains
 from ...protocol.view.functionality import Functionality
 from ..clients.training import Training
-from .algorithm import Cluster, Flat, Sampling, Start, advanced, check_participation, check_sampling, invited, mean_of
+from .algorithm import (
+    Cluster,
+    Flat,
+    Sampling,
+    Start,
+    advanced,
+    check_participation,
+    check_sampling,
+    invited,
+    left_alone,
+    mean_of,
+    trained_alone,
+)
 
 
 class FedAvgView(Trains, Sums, MovesModels, Protocol):
@@ -50,19 +62,22 @@ class Averaging:
         return training
 
     def averaged(
-        self, round: int, clusters: Mapping[str, Cluster], view: FedAvgView, rng: np.random.Generator
+        self, round: int, clusters: Mapping[str, Cluster], view: FedAvgView, rng: np.random.Generator, parts: bool = False
     ) -> dict[str, Cluster]:
         """The clusters with the models that a round of federated averaging inside each of them ends with.
 
-        Updates are added as they arrive, none is kept.
+        Updates are added as they arrive, none is kept. parts: clusters below the floor are `left_alone`.
         """
         work = {}
         for name, c in sorted(clusters.items()):
+            if c.alone:
+                continue
             who = invited(c, round, self.participation, self.sampling, rng)
             work[name] = Assignment(c.model, who, c.members)
         weights = {name: replace(mean_of(a.participants, self.by_samples), complete=self.complete) for name, a in work.items()}
-        means = view.train_and_sum(round, work, weights)
-        return {name: advanced(view, cluster, means.get(name)) for name, cluster in clusters.items()}
+        means = view.train_and_sum(round, work, weights) if work else {}
+        moved = {name: advanced(view, cluster, means.get(name)) for name, cluster in clusters.items()}
+        return trained_alone(view, round, left_alone(moved, means) if parts else moved)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

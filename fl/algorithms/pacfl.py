@@ -17,7 +17,8 @@ Where paper and authors' code differ or are silent, this is what happens:
 - Linkage "weighted" is what the code calls average. Examples are as training sees them.
 - A client of whom nothing was compared waits like a newcomer, and is asked again; of two others it is 90 degrees.
 - A newcomer that joins as above moves nobody else; the code clusters everybody anew.
-- Clusters begin at w^0 and train from the round on in which they are found.
+- Clusters begin at w^0 and train from the round on in which they are found. Where a protection publishes no sum of so few
+  clients as a cluster has, each of them trains alone; once a newcomer joins one, both begin at w^0.
 """
 
 from collections.abc import Mapping, Sequence
@@ -112,7 +113,7 @@ class PACFL(Averaging):
         state = replace(state, measured={})
         if state.waiting:
             state = self._compared(state, view)
-        clusters = self.averaged(state.round, state.clusters, view, rng) if state.clusters else {}
+        clusters = self.averaged(state.round, state.clusters, view, rng, parts=True) if state.clusters else {}
         return replace(state, round=state.round + 1, clusters=clusters)
 
     def _compared(self, state: State, view: PacflView) -> State:
@@ -147,7 +148,9 @@ class PACFL(Averaging):
                 state = _with(state, [(i,)])
                 continue
             grown = state.clusters[nearest]
-            grown = replace(grown, members=tuple(sorted({*grown.members, i})))
+            grown = state.start if grown.alone else grown
+            members = tuple(sorted({*state.clusters[nearest].members, i}))
+            grown = replace(grown, members=members, born=state.round if grown is state.start else grown.born)
             state = replace(state, clusters={**state.clusters, nearest: grown})
         return state
 
