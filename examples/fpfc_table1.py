@@ -57,7 +57,7 @@ PAPER = {
 """Accuracy in percent, clusters, adjusted Rand index."""
 ALL_DATA = 10**7
 """Examples a step: more than any client has, so that each step takes the full gradient."""
-REFINED = (10, 30, 100)
+REFINED = (10, 100, 300, 1000)
 """Rounds of federated averaging inside FPFC's clusters, after which accuracy is looked at."""
 THRESHOLDS = (0.01, 0.03, 0.1, 0.3, 0.5, 1.0, 2.0, 4.0)
 """Of nu, for FPFC-l1."""
