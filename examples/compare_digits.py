@@ -2,6 +2,8 @@
 
 Run it:  cloister compare examples/compare_digits.py               scale quick, one seed: ten minutes on two cores
          cloister compare examples/compare_digits.py:seeds          the same with five seeds, which can tell more
+         cloister compare examples/compare_digits.py:few            a quarter takes part in a round; five minutes
+         cloister compare examples/compare_digits.py:sizes          with 8 and with 48 clients; five minutes
 
 `turned`: two groups, one of which sees its digits upside down. `swapped`: two groups, each with two labels swapped. `skewed`: no
 groups, labels by Dirichlet(.3). A method `fits` where the data are of the kind that its paper is about: clients in groups for
@@ -13,6 +15,7 @@ One line makes a new method part of it.
 """
 
 from dataclasses import replace
+from typing import Any
 
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
 from cloister.fl.algorithms.cfl_gp import CFLGP
@@ -149,3 +152,39 @@ comparison = Comparison(
     },
 )
 seeds = replace(comparison, name="methods on digits, five seeds", seeds=(1, 2, 3, 4, 5))
+
+
+def taking_part(share: float) -> dict[str, Method]:
+    """The methods in which not all clients take part in a round, with this share of them."""
+
+    def made(method: Method) -> Method:
+        of: Any = method.algorithm
+        return replace(
+            method,
+            algorithm=lambda base: replace(of if hasattr(of, "needs") else of(base), participation=share),
+            fits=(),
+        )
+
+    return {name: made(method) for name, method in comparison.methods.items() if name != "LOCAL"}
+
+
+swapped = digits("swapped", LabelSwap(clients=CLIENTS, groups=2))
+few = replace(
+    comparison,
+    name="methods on digits, a quarter of 16 clients a round",
+    data={"swapped": replace(swapped, rounds=4 * ROUNDS, evaluate_every=4 * ROUNDS)},
+    methods=taking_part(0.25),
+    protections={"Plain": Plain()},
+    seeds=(1, 2, 3),
+    attacks={},
+)
+"""In four times as many rounds, so that every client works as often as in the others."""
+sizes = replace(
+    comparison,
+    name="methods on digits, 8 and 48 clients",
+    data={f"{n} clients": replace(swapped, partition=LabelSwap(clients=n, groups=2)) for n in (8, 48)},
+    methods={name: replace(method, fits=()) for name, method in comparison.methods.items()},
+    protections={"Plain": Plain()},
+    seeds=(1, 2, 3),
+    attacks={},
+)
