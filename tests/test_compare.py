@@ -9,6 +9,7 @@ import pickle
 import re
 import subprocess
 import sys
+import weakref
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -310,6 +311,20 @@ def test_what_the_search_came_to_nothing_with_is_in_the_table_and_tried_again(tm
     assert found.complete
     assert block_lines(found, "turned", "Plain")[0].instead.startswith("failed: no configuration")
     assert len([row for row in play(failing, tmp_path, resume=True) if row["protection"] is None]) == 4
+
+
+@pytest.mark.trains
+def test_no_run_stays_in_memory_once_its_line_is_there(tmp_path: Path) -> None:
+    """A run refers to itself; a grid on images held a dozen of them until Python looked."""
+    alive: list[weakref.ref[Simulation]] = []
+
+    def watched(simulation: Simulation) -> float:
+        alive.append(weakref.ref(simulation))
+        return float(sum(ref() is not None for ref in alive[:-1]))
+
+    comparison = replace(sample.tiny, search=None, measures={"others": watched}, methods={"a": Method(algorithm=FedAvg())})
+    rows = play(replace(comparison, seeds=(0, 1, 2)), tmp_path)
+    assert [row["measures"]["others"] for row in rows] == [0.0] * 3
 
 
 def test_a_folder_of_another_kind_is_not_written_into(tmp_path: Path) -> None:

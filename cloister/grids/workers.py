@@ -3,6 +3,7 @@
 The result of a cell does not depend on who plays it: workers and the process that needs none compute with one thread each.
 """
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -39,6 +40,7 @@ def _begin(make: Callable[[], Bench]) -> None:
     torch.set_num_threads(1)
     threadpool_limits(1)
     _bench[:] = [make()]
+    gc.freeze()  # what a worker begins with stays: it need not be looked through after every cell
 
 
 def _end_with_parent() -> None:
@@ -49,7 +51,15 @@ def _end_with_parent() -> None:
 
 
 def _play(task: Task) -> Row:
-    return _bench[0].play(task)
+    return _tidied(_bench[0], task)
+
+
+def _tidied(bench: Bench, task: Task) -> Row:
+    """The line of a cell. Its run is gone by then: it refers to itself, and several would wait for Python to look for them."""
+    try:
+        return bench.play(task)
+    finally:
+        gc.collect()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +114,7 @@ def crew_of(bench: Bench, make: Callable[[], Bench], workers: int) -> Iterator[C
 
 def _played(bench: Bench, task: Task) -> "Future[Row]":
     future: Future[Row] = Future()
-    future.set_result(bench.play(task))
+    future.set_result(_tidied(bench, task))
     return future
 
 

@@ -20,8 +20,8 @@ Where paper and authors' code differ or are silent, this is what happens; for th
 - Embeddings are what comes before the last linear layer, in evaluation mode; axes are about their mean.
 - l1 is 0 from round `until` on (the code: after a share of the rounds, by default never); then nothing is released.
 - l1 = .9, l2 = 1.4, k = 3 and mu = .01 are those of the code's readme.
-- Weights hang on small differences of cosines: with sketches of few measurements clients of other groups get some. On 16 clients of
-  turned digits 64 measurements left an accuracy of .84, and 512 that of exact cosines, .91 (one seed).
+- Weights hang on small differences of cosines: with sketches of few measurements clients of other groups get some. On 16 clients
+  of turned digits 64 measurements left an accuracy of .84, and 512 that of exact cosines, .91 (one seed).
 """
 
 from collections.abc import Sequence
