@@ -66,7 +66,7 @@ METHODS = {
     "EMD-CFL": Method(algorithm=lambda base: base.algorithm),
     "CFL": Method(algorithm=CFL(thresholds=ScaleFree(eps1=0.4, eps2=0.1)), grid={"algorithm.thresholds.eps1": (0.3, 0.5, 0.7)}),
     "PACFL": Method(algorithm=PACFL(beta=20.0), grid={"algorithm.beta": (12.0, 24.0, 48.0)}),
-    "FedClust": Method(algorithm=FedClust(threshold=1.0), grid={"algorithm.threshold": (0.3, 0.6, 1.2)}, second_hand=True),
+    "FedClust": Method(algorithm=FedClust(threshold=2.5), grid={"algorithm.threshold": (1.0, 2.5, 5.0)}, second_hand=True),
     "IFCA": Method(algorithm=lambda base: IFCA(models=planted(base))),
     "FlexCFL": Method(algorithm=lambda base: FlexCFL(groups=planted(base))),
     "FeSEM": Method(algorithm=lambda base: FeSEM(models=planted(base))),

@@ -115,7 +115,7 @@ def _items_in(data: bytes, most: int = MAX_FIELDS) -> list[_Item]:
     major, count, at = _head(data, 0)
     if major != 4 or not 5 <= count <= MAX_FIELDS:
         raise ValueError("not a message")
-    listed, items = 0, []
+    listed, items, end = 0, [], len(data)
     for _ in range(min(count, most)):
         start = at
         major, argument, at = _head(data, at)
@@ -126,13 +126,16 @@ def _items_in(data: bytes, most: int = MAX_FIELDS) -> list[_Item]:
             if listed > MAX_ITEMS:
                 raise ValueError("a list is nested or too long")
             for _ in range(argument):
-                inner, size, at = _head(data, at)
+                if at < end and (first := data[at]) & 31 < 24:  # most heads are one byte: not worth a call each
+                    inner, size, at = first >> 5, first & 31, at + 1
+                else:
+                    inner, size, at = _head(data, at)
                 if inner > 3:
                     raise ValueError("a list is nested or too long, or has in it what is not part of any message")
                 at += size if inner > 1 else 0
         elif major > 4:
             raise ValueError("maps, tags, floats and simple values are not part of any message")
-        if at > len(data):
+        if at > end:
             raise ValueError("it ends early")
         items.append(_Item(major, argument, start, at))
     return items
