@@ -94,13 +94,14 @@ SCALES = {"paper": scenario, "reduced": reduced, "quick": quick}
 def methods(base: Scenario, nu: float = 4.0) -> dict[str, Algorithm]:
     """The table's rows, each with the participation that the scenario has. nu: of FPFC-l1."""
     fpfc: Any = base.algorithm
+    groups: Any = base.partition
     share = fpfc.participation
     return {
         "LOCAL": Local(),
         "FedAvg": FedAvg(participation=share, sampling="random"),
         "Per-FedAvg": PerFedAvg(alpha=0.1, participation=share, sampling="random"),
-        "IFCA": IFCA(models=4, participation=share),
-        "CFL": CFL(thresholds=Absolute(eps1=0.5, eps2=1.0), participation=share),
+        "IFCA": IFCA(models=groups.groups, participation=share, sampling="random"),
+        "CFL": CFL(thresholds=Absolute(eps1=0.5, eps2=1.0), participation=share, sampling="random"),
         "FPFC-l1": replace(fpfc, penalty=L1(lam=0.2), nu=nu),
         "FPFC": fpfc,
         "Oracle": Oracle(participation=share, sampling="random"),

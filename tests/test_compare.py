@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 from scipy import stats
 
 from cloister import cli
@@ -30,7 +31,7 @@ from cloister.comparing.notes import fits, fits_words
 from cloister.comparing.panels import matrices
 from cloister.comparing.report import render, write_comparison_report
 from cloister.comparing.run import Choice, Ledger, choice_of, count_of, play_comparison
-from cloister.comparing.texts import csv_text, markdown
+from cloister.comparing.texts import csv_text, markdown, terminal
 from cloister.comparing.verdict import headline, paired, standings
 from cloister.comparing.workers import Bench, Origin, crew
 from cloister.fl.algorithms.algorithm import Cluster, Measured
@@ -53,6 +54,7 @@ from cloister.fl.runs.comparison_cells import (
 )
 from cloister.fl.runs.results_folder import ResultsFolder, Row
 from cloister.fl.runs.simulation import Simulation
+from cloister.grids.watching import progress_bar
 from cloister.protocol import Plain
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.view.answers import Model
@@ -313,6 +315,46 @@ def test_what_the_search_came_to_nothing_with_is_in_the_table_and_tried_again(tm
     assert len([row for row in play(failing, tmp_path, resume=True) if row["protection"] is None]) == 4
 
 
+def test_a_setting_is_of_all_scenarios_or_of_one() -> None:
+    two = Origin(str(FILE), ("training.lr=0.3", "data.turned.rounds=7")).load()
+    assert (two.data["turned"].training.lr, two.data["turned"].rounds) == (0.3, 7)
+    one = Origin(f"{FILE}:tiny", ("data.iid.partition.samples=9",)).load()
+    partition: Any = one.data["iid"].partition
+    assert partition.samples == 9
+    with pytest.raises(ValueError, match="no field"):
+        Origin(f"{FILE}:tiny", ("data.moon.rounds=2",)).load()
+
+
+@pytest.mark.trains
+def test_measures_of_any_number_are_taken_and_of_anything_else_fail(tmp_path: Path) -> None:
+    measures = {"half": lambda _: np.float32(0.5), "one": lambda _: torch.tensor(1)}
+    comparison = replace(sample.tiny, search=None, methods={"a": Method(algorithm=FedAvg())}, measures=measures)
+    (row,) = play(comparison, tmp_path / "numbers")
+    assert row["measures"] == {"half": 0.5, "one": 1.0}
+    (row,) = play(replace(comparison, measures={"word": lambda _: "much"}), tmp_path / "words")  # type: ignore[dict-item, return-value]
+    assert (row["status"], "could not convert" in row["reason"]) == ("failed", True)
+    for bad in ({"a b": float, "a_b": float}, {"a\nb": float}):
+        with pytest.raises(ValueError, match="headings of one line"):
+            replace(comparison, measures=bad)
+
+
+@pytest.mark.trains
+def test_names_are_shown_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever looks like markup is none."""
+    named = replace(
+        sample.tiny, name="t [/b]", search=None, data={"[/d]": sample.tiny.data["iid"]}, measures={"[/m]": lambda _: 0.5}
+    )
+    play(replace(named, methods={"A [/b] x": Method(algorithm=FedAvg())}), tmp_path)
+    found = read_comparison(tmp_path)
+    Console(width=200).print(terminal(found, "[/d]", "Plain"))
+    bar, _ = progress_bar(named.name, 1, 0)
+    bar.get_renderable()
+    with bar:
+        pass
+    shown = capsys.readouterr().out
+    assert all(word in shown for word in ("t [/b]", "[/d]", "A [/b] x", "[/m]"))
+
+
 @pytest.mark.trains
 def test_no_run_stays_in_memory_once_its_line_is_there(tmp_path: Path) -> None:
     """A run refers to itself; a grid on images held a dozen of them until Python looked."""
@@ -522,6 +564,11 @@ def test_all_intervals_hold_at_once() -> None:
 )
 def test_wins_and_ties_are_what_their_interval_says(gaps: tuple[float, ...], outcome: str) -> None:
     assert paired(dict(enumerate(gaps)), dict.fromkeys(range(9), 0.0), 1, 0.01).outcome == outcome
+
+
+def test_equal_gaps_of_two_seeds_are_no_win() -> None:
+    assert paired({0: 0.32, 1: 0.32}, {0: 0.3, 1: 0.3}, 10, 0.01).outcome == "undecided"
+    assert paired(dict.fromkeys(range(5), 0.4), dict.fromkeys(range(5), 0.3), 10, 0.01).outcome == "win"
 
 
 def test_a_tie_is_said_of_equal_methods_and_seeds_that_are_told_would_decide() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cloister.fl.algorithms.algorithm import Cluster, Start
+from cloister.fl.algorithms.algorithm import Cluster, Few, Start
 from cloister.fl.algorithms.emd_cfl import AS_PUBLISHED, EMDCFL, PRINTED, Gap, Replicates, Share, State
 from cloister.fl.algorithms.fedavg import Oracle
 from cloister.fl.clients.embedders import parted
@@ -147,7 +147,7 @@ def test_below_the_floor_a_cluster_keeps_its_members_model_until_all_pairs_are_d
     for t in range(1, 5):
         state = algorithm.round(state, view, rng)
         assert members(state) == [(0, 3), (1,)]
-        assert state.clusters["client 1"].alone
+        assert state.clusters["client 1"].alone == Few((1,), 2)
         assert view.models[state.clusters["client 1"].model.name] == t
         assert view.models[state.clusters["0000"].model.name] == pytest.approx((t + 1) * 39 / 23)
     assert from_plain(State, to_plain(state)) == state

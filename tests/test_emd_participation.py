@@ -11,9 +11,16 @@ import pytest
 
 from cloister.fl.algorithms.algorithm import Start
 from cloister.fl.algorithms.emd_cfl import EMDCFL, State
+from cloister.fl.clients.training import Training
+from cloister.fl.data.partition import Rotation
+from cloister.fl.data.source import Digits
 from cloister.fl.emd.clusters import adjacency, components, majorities, neighbourhoods
 from cloister.fl.emd.record import undecided
+from cloister.fl.models.papers import Mlp
 from cloister.fl.runs.metrics import adjusted_rand_index
+from cloister.fl.runs.scenario import Scenario
+from cloister.fl.runs.simulation import Simulation
+from cloister.protocol import Masked
 from cloister.protocol.view.answers import Model
 
 from .scripted_pairs import Scripted, never
@@ -56,6 +63,20 @@ def test_pairs_that_have_not_met_do_not_part_a_group() -> None:
     assert own >= 0.98
     assert 0.45 <= printed <= 0.8
     assert expectations(0.75)[0] >= 0.999
+
+
+@pytest.mark.trains
+def test_clusters_below_the_floor_are_no_reason_to_end_while_pairs_are_undecided() -> None:
+    """In the first rounds of few clients nobody is in a cluster of three yet."""
+    scenario = Scenario(
+        name="few", data=Digits(), partition=Rotation(12, (0, 180), samples=60), model=Mlp(hidden=(16,)),
+        training=Training(epochs=2, batch=10, lr=0.2), algorithm=EMDCFL(eps=0.01, participation=0.25, by_samples=False),
+        protection=Masked(floor=3), rounds=12, validation=0.2,
+    )  # fmt: skip
+    simulation = Simulation(scenario, None)
+    for _ in range(12):
+        simulation.step()
+    assert simulation.state.round == 12
 
 
 @pytest.mark.parametrize("lost", [0.05, 0.1])

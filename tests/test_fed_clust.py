@@ -99,6 +99,25 @@ def test_clients_of_a_cluster_below_the_floor_train_alone(protection: Any, bound
         assert t == 1 or told <= {*GROUPS[1]}
 
 
+@pytest.mark.parametrize("sampling", ["cohorts", "random"])
+def test_of_a_cluster_that_is_large_enough_as_many_are_invited_as_its_sum_takes(sampling: Any) -> None:
+    """Half of four are two, of whom no sum is told where the floor is 3: then three are asked, and the model moves."""
+    run = Run(FedClust(threshold=LAMBDA, participation=0.5, sampling=sampling, by_samples=False), Plain(floor=3), of=head)
+    for _ in range(4):
+        run.step()
+    assert run.members == GROUPS
+    assert all(float(np.abs(model - START).max()) > 0.1 for model in run.models().values())
+    assert all(len(run.active[t, "update"]) >= 9 for t in (2, 3))
+
+
+def test_who_is_alone_works_no_more_often_than_others() -> None:
+    run = Run(FedClust(threshold=LAMBDA, participation=0.25, by_samples=False), Plain(floor=2), of=head, present=[0, 4, 5, 6, 7])
+    for _ in range(13):
+        run.step()
+    worked = {i: sum(i in of for (t, kind), of in run.active.items() if kind == "update") for i in (0, 4, 5, 6, 7)}
+    assert 3 <= worked[0] <= 5, "twelve rounds, of which it takes part in a quarter; in one it is found to be alone"
+
+
 def test_a_threshold_says_how_many() -> None:
     for threshold, count in ((0.0, 12), (1e6, 1)):
         run = Run(FedClust(threshold=threshold), Plain(), of=head)

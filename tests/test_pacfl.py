@@ -21,7 +21,7 @@ from cloister.protocol.pairs.question import PairQuestion
 from cloister.protocol.view.answers import Assignment, Model
 from cloister.protocol.view.protection import check_composition
 
-from .quadratic_clients import CLIENTS, GROUPS, START, Run, farthest, mean, named
+from .quadratic_clients import CLIENTS, GROUPS, START, Run, farthest, mean, named, trained
 
 PIXELS, CLASSES, COUNT = 20, 3, 2
 
@@ -141,6 +141,32 @@ def test_newcomers_join_the_nearest_within_beta_or_are_alone(choice: Any) -> Non
     lonely.state = algorithm.join(lonely.state, [11])
     lonely.step()
     assert lonely.members == ((0, 1, 2, 3), (4, 5, 6, 7), (11,))
+
+
+def test_newcomers_make_a_cluster_of_those_who_train_alone() -> None:
+    """One that is too small stays one in name: its newcomers train alone too, until they are enough and begin together at w^0."""
+    algorithm = PACFL(beta=30.0, vectors=COUNT, measure="aligned", by_samples=False)
+    run = Run(algorithm, Plain(floor=4), present=[0, 1, 4, 5, 6, 7], embedders=BASES)
+    run.step()
+    assert run.members == ((0,), (1,), (4, 5, 6, 7))
+    alone = {i: trained(i, START) for i in (0, 1)}
+    assert (
+        farthest(run.models(), {(i,): alone[i] for i in alone} | {GROUPS[1]: mean(GROUPS[1], START.astype(np.float64), False)})
+        < 1e-5
+    )
+    run.state = algorithm.join(run.state, [2])
+    run.step()
+    assert run.members == ((0,), (1,), (2,), (4, 5, 6, 7))
+    alone = {i: trained(i, alone.get(i, START)) for i in (0, 1, 2)}
+    assert all(float(np.abs(run.models()[i,] - alone[i]).max()) < 1e-5 for i in alone)
+    run.state = algorithm.join(run.state, [3])
+    run.step()
+    assert run.members == GROUPS[:2]
+    assert float(np.abs(run.models()[GROUPS[0]] - mean(GROUPS[0], start, False)).max()) < 1e-5
+    assert len(run.state.clusters) == 2
+    run.state = algorithm.join(run.state, [8])
+    run.step()
+    assert run.members == (*GROUPS[:2], (8,))
 
 
 def test_beta_says_how_many() -> None:

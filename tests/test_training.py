@@ -113,6 +113,19 @@ def test_minibatches_are_a_fresh_permutation_each_epoch() -> None:
 
 
 @pytest.mark.trains
+@pytest.mark.parametrize("batch", [5, 1000])
+def test_what_is_not_finite_in_one_clients_data_stays_with_it(batch: int) -> None:
+    """Short batches are filled up side by side, and nothing times what is not a number is not nothing."""
+    module = initial(Mlp((6,)), (1, 3, 3), 4, 0)
+    jobs = jobs_for(module, [12, 7, 3, 12], lambda n, k: images(n, (1, 3, 3), k))
+    jobs[0].examples.x[0] = float("nan")
+    training = replace(PLAIN, batch=batch)
+    found, plain = (dict(way(module, jobs, training, 0)) for way in (Fast(), PlainLoop()))
+    assert [bool(np.isfinite(found[job.client]).all()) for job in jobs] == [False, True, True, True]
+    assert all(distance(found[job.client], plain[job.client]) < 1e-4 for job in jobs[1:])
+
+
+@pytest.mark.trains
 def test_training_changes_nothing_but_its_result() -> None:
     module = nn.Sequential(nn.Flatten(), nn.Linear(9, 6), nn.BatchNorm1d(6), nn.Dropout(), nn.Linear(6, 4))
     before = {name: value.clone() for name, value in module.state_dict().items()}

@@ -50,7 +50,7 @@ def _metrics(comparison: Comparison, cell: Cell, data: Path | None) -> dict[str,
     found |= {"clients": len(trial.clients), "groups": {str(i): g for i, g in sorted(planted.items())}, "clusters": clusters}
     found |= price(trial) | trouble(trial) | {"pieced_together": _account(trial), "compared": undecided(trial.simulation.state)}
     if comparison.measures:
-        found["measures"] = {name: measure(trial.simulation) for name, measure in comparison.measures.items()}
+        found["measures"] = {name: float(measure(trial.simulation)) for name, measure in comparison.measures.items()}
     return found | ({"matrix": looked.plain()} if cell.seed == comparison.seeds[0] else {})
 
 

@@ -4,6 +4,7 @@ import csv
 import io
 from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 
 from ..fl.runs.results_folder import strict
@@ -105,18 +106,18 @@ def _rest(found: Found, line: Line) -> list[str]:
 def terminal(found: Found, data: str, protection: str) -> Table:
     """A block in short."""
     heads = {key: head for key, head in columns(found).items() if key in SHOWN or key.startswith(("measure ", "attack "))}
-    table = Table(title=title(found, data, protection), title_justify="left")
+    table = Table(title=escape(title(found, data, protection)), title_justify="left")
     table.add_column("method", no_wrap=True)
     for head in heads.values():
-        table.add_column(head, justify="right")
+        table.add_column(escape(head), justify="right")
     table.add_column("verdict")
     for line in block_lines(found, data, protection):
-        name = marked(found, line.method)
+        name = escape(marked(found, line.method))
         if line.numbers["accuracy"] is None:
             table.add_row(name, line.instead.partition(":")[0], *[""] * len(heads))
             continue
         bold = "bold" if line.best else None
-        table.add_row(name, *(line.words[key] for key in heads), line.words["verdict"], style=bold)
+        table.add_row(name, *(escape(line.words[key]) for key in heads), escape(line.words["verdict"]), style=bold)
     return table
 
 

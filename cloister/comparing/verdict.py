@@ -54,7 +54,7 @@ def paired(one: Mapping[int, float], other: Mapping[int, float], pairs: int, mar
     mean = sum(gaps) / n if n else float("nan")
     if n < 2:
         return Paired("undecided", mean, -inf, inf, n)
-    deviation = sqrt(sum((g - mean) ** 2 for g in gaps) / (n - 1))
+    deviation = max(sqrt(sum((g - mean) ** 2 for g in gaps) / (n - 1)), margin / 10)  # equal gaps of few seeds are chance, too
     half = _half(deviation, n, pairs)
     low, high = mean - half, mean + half
     if low > 0 or high < 0:

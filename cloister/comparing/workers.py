@@ -13,7 +13,10 @@ from .cell import play_cell
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a comparison comes from: the file, changes of its scenarios, its seeds if they are others, and the data folder."""
+    """Where a comparison comes from: the file, changes of its scenarios, its seeds if they are others, and the data folder.
+
+    settings: PATH=VALUE of every scenario; of one alone as data.NAME.PATH=VALUE.
+    """
 
     where: str
     settings: tuple[str, ...] = ()
@@ -23,7 +26,14 @@ class Origin:
     def load(self) -> Comparison:
         """The comparison. Raises ValueError of one line."""
         comparison = load_comparison(self.where)
-        data = {name: with_settings(scenario, self.settings) for name, scenario in comparison.data.items()}
+        data = dict(comparison.data)
+        for setting in self.settings:
+            first, _, rest = setting.partition(".")
+            name = next((name for name in data if first == "data" and rest.startswith(f"{name}.")), None)
+            if name is not None:
+                data[name] = with_settings(data[name], [rest.removeprefix(f"{name}.")])
+            else:
+                data = {name: with_settings(scenario, [setting]) for name, scenario in data.items()}
         return replace(comparison, data=data, seeds=self.seeds or comparison.seeds)
 
     def bench(self) -> "Bench":

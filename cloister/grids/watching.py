@@ -7,6 +7,7 @@ from pathlib import Path
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from ..errors_in_one_line import say
@@ -59,4 +60,4 @@ def progress_bar(what: str, total: int, done: int) -> tuple[Progress, TaskID]:
     """A bar of cells on stderr, with a note."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[note]}"))
     bar = Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=Console(stderr=True))
-    return bar, bar.add_task(what, total=total, completed=done, note="")
+    return bar, bar.add_task(escape(what), total=total, completed=done, note="")

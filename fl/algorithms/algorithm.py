@@ -32,17 +32,27 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
+class Few:
+    """A cluster that was too small for a sum: its members, and the floor that it would have to reach."""
+
+    members: tuple[int, ...]
+    floor: int
+
+
+@dataclass(frozen=True, slots=True)
 class Cluster:
     """Clients that share a model. members: ascending ids. born: the round from which the cluster trains. seed: as in `Start`.
 
-    alone: of a single client, that it trains by itself; the model is its own then.
+    alone: of a single client that trains by itself the cluster that it was of; the model is its own then. least: fewest members
+    that are invited to a round.
     """
 
     members: tuple[int, ...]
     model: Model
     born: int = 0
     seed: int = 0
-    alone: bool = False
+    alone: Few | None = None
+    least: int = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -216,23 +226,25 @@ def advanced(view: MovesModels, cluster: Cluster, answer: object, step: float = 
 def left_alone(clusters: Mapping[str, Cluster], answers: Mapping[str, object]) -> dict[str, Cluster]:
     """The clusters, those that have fewer members than their sum's floor parted into clients that train alone, from its model.
 
-    Such a cluster would keep the model that it began with for good.
+    Such a cluster would keep the model that it began with for good. Of one that is large enough more members are invited from
+    now on, where fewer than the floor took part.
     """
     found: dict[str, Cluster] = {}
     for name, cluster in clusters.items():
         answer = answers.get(name)
         if isinstance(answer, BelowFloor) and len(cluster.members) < answer.floor:
-            found |= {f"client {i}": replace(cluster, members=(i,), alone=True) for i in cluster.members}
+            few = Few(cluster.members, answer.floor)
+            found |= {f"client {i}": replace(cluster, members=(i,), alone=few) for i in cluster.members}
+        elif isinstance(answer, BelowFloor) and len(answer.clients) < answer.floor:
+            found[name] = replace(cluster, least=answer.floor)
         else:
             found[name] = cluster
     return found
 
 
-def trained_alone(
-    view: Trains, round: int, clusters: Mapping[str, Cluster], who: Container[int] | None = None
-) -> dict[str, Cluster]:
-    """The clusters, after a round of those that are alone. who: of which clients; None for all."""
-    own = {c.members[0]: c.model for c in clusters.values() if c.alone and (who is None or c.members[0] in who)}
+def trained_alone(view: Trains, round: int, clusters: Mapping[str, Cluster], resting: Container[int] = ()) -> dict[str, Cluster]:
+    """The clusters, after a round of those that are alone. resting: clients that have none."""
+    own = {c.members[0]: c.model for c in clusters.values() if c.alone and c.members[0] not in resting}
     trained = view.train_alone(round, own) if own else {}
     return {name: replace(c, model=trained.get(c.members[0], c.model)) if c.alone else c for name, c in clusters.items()}
 

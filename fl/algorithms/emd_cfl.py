@@ -198,12 +198,13 @@ class EMDCFL:
     def round(self, state: State, view: EmdView, rng: np.random.Generator, /) -> State:
         """One pass of the loop of line 4."""
         chosen = set(self._chosen(state, rng))  # line 5
+        resting = {c.members[0] for c in state.clusters.values() if c.alone} - chosen
         sessions = _sessions(state, chosen)
         work = {name: Assignment(s.model, tuple(i for i in s.members if i in chosen), s.members) for name, s in sessions.items()}
         known = {*state.lost, *(pair for pair in state.accepts if pair[0] < pair[1])}
         if all(pair in known for pair in combinations(sorted(chosen), 2)) and self._settled(state, work):
             following = self._frozen_round(state, view, work)
-            return replace(following, clusters=trained_alone(view, state.round, following.clusters, chosen))
+            return replace(following, clusters=trained_alone(view, state.round, following.clusters, resting))
         updates = view.train(state.round, work)  # lines 6-9
         present = sorted(i for handle in updates.values() for i in handle.clients)
         pairs = tuple(pair for pair in combinations(present, 2) if pair not in known)  # line 11
@@ -220,7 +221,7 @@ class EMDCFL:
                 eps=judging.eps,
             )
         clusters = self._aggregated(state, view, work, updates)  # lines 20-21
-        return replace(state, round=state.round + 1, clusters=trained_alone(view, state.round, clusters, chosen))
+        return replace(state, round=state.round + 1, clusters=trained_alone(view, state.round, clusters, resting))
 
     def _chosen(self, state: State, rng: np.random.Generator) -> tuple[int, ...]:
         """Who takes part: a random sample, or two of fixed cohorts of half its size.

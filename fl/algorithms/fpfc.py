@@ -16,6 +16,8 @@ Where paper and authors' code differ or are silent, this is what happens:
   says which of its conditions hold (`conditions`). What the closed form needs, a > 1 + 1 / rho, is checked.
 - Whose zeta_i a protection does not tell, because it rests on too few others, is pulled to its own model in that round. A
   cluster whose mean is not published, for the same reason, goes on as single clients with models of their own.
+- With lambda = 0 nobody is pulled to others, and each client trains alone; but line 3 pulls every local step to where its round
+  began, so that models are LOCAL's only where a round is one step.
 - After K rounds nothing changes any more, unless `refine` asks for federated averaging inside the found clusters: the pull to
   zeta_i is part of what clients minimise, and what they end with is short of what they would reach together.
 """
@@ -116,7 +118,9 @@ class FPFC:
 
     def conditions(self, training: Training, sizes: Sequence[int], smoothness: float | None, /) -> list[Condition]:
         """Theorem 1's, each held against the run."""
-        return theorem_1(self.penalty, self.rho, training, sizes, smoothness)
+        found = theorem_1(self.penalty, self.rho, training, sizes, smoothness)
+        chance = Condition("every client takes part with some chance in every round", False)
+        return [chance, *found] if self.participation < 1 and self.sampling != "random" else found
 
     def init(self, start: Start, /) -> State:
         everyone = Cluster(start.clients, start.model, seed=start.seed)

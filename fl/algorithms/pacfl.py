@@ -18,7 +18,7 @@ Where paper and authors' code differ or are silent, this is what happens:
 - A client of whom nothing was compared waits like a newcomer, and is asked again; of two others it is 90 degrees.
 - A newcomer that joins as above moves nobody else; the code clusters everybody anew.
 - Clusters begin at w^0 and train from the round on in which they are found. Where a protection publishes no sum of so few
-  clients as a cluster has, each of them trains alone; once a newcomer joins one, both begin at w^0.
+  clients as a cluster has, each of them trains alone; once newcomers make it large enough, it begins again at w^0.
 """
 
 from collections.abc import Mapping, Sequence
@@ -142,17 +142,27 @@ class PACFL(Averaging):
     def _joined(self, state: State, new: tuple[int, ...]) -> State:
         """Each newcomer in the nearest cluster, or in one of its own."""
         for i in new:
-            mean = {name: float(np.mean([_angle(state, i, j) for j in c.members])) for name, c in state.clusters.items()}
-            nearest = min(mean, key=lambda name: mean[name])
-            if mean[nearest] > self.beta:
-                state = _with(state, [(i,)])
-                continue
-            grown = state.clusters[nearest]
-            grown = state.start if grown.alone else grown
-            members = tuple(sorted({*state.clusters[nearest].members, i}))
-            grown = replace(grown, members=members, born=state.round if grown is state.start else grown.born)
-            state = replace(state, clusters={**state.clusters, nearest: grown})
+            groups = {c.alone.members if c.alone else c.members: name for name, c in state.clusters.items()}
+            mean = {members: float(np.mean([_angle(state, i, j) for j in members])) for members in groups}
+            nearest = min(mean, key=lambda members: mean[members])
+            state = _grown(state, groups[nearest], i) if mean[nearest] <= self.beta else _with(state, [(i,)])
         return state
+
+
+def _grown(state: State, name: str, client: int) -> State:
+    """The client in this cluster. One whose members train alone is one cluster again, at w^0, as soon as it is large enough."""
+    cluster, few = state.clusters[name], state.clusters[name].alone
+    if few is None:
+        grown = replace(cluster, members=tuple(sorted({*cluster.members, client})))
+        return replace(state, clusters={**state.clusters, name: grown})
+    together = tuple(sorted({*few.members, client}))
+    others = {name: c for name, c in state.clusters.items() if c.alone != few}
+    if len(together) >= few.floor:
+        return _with(replace(state, clusters=others), [together])
+    alone = {c.members[0]: c for c in state.clusters.values() if c.alone == few}
+    alone[client] = replace(state.start, members=(client,), born=state.round)
+    few = replace(few, members=together)
+    return replace(state, clusters=others | {f"client {i}": replace(c, alone=few) for i, c in alone.items()})
 
 
 def _angle(state: State, i: int, j: int) -> float:
@@ -161,7 +171,7 @@ def _angle(state: State, i: int, j: int) -> float:
 
 def _with(state: State, found: Sequence[tuple[int, ...]]) -> State:
     """The state with these clusters beside those that it has, at w^0."""
-    count = len(state.clusters)
+    count = max((int(name.rpartition(" ")[2]) for name in state.clusters if name.startswith("cluster ")), default=0)
     added = {
         f"cluster {count + k}": Cluster(members, state.start.model, state.round, state.start.seed)
         for k, members in enumerate(found, 1)

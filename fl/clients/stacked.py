@@ -86,6 +86,7 @@ def plan(jobs: Sequence[Job], training: Training) -> Plan:
     share = np.zeros((counts[0], len(jobs), batch), np.float32)
     first = 0
     for k, job in enumerate(jobs):
+        rows[:, k] = first  # filled up with an example of its own: 0 times another's that is not finite is not 0
         for step, index in enumerate(minibatches(job, training)):
             rows[step, k, : len(index)] = index.numpy() + first
             share[step, k, : len(index)] = 1 / len(index)

@@ -32,7 +32,11 @@ def theorem_1(
 ) -> list[Condition]:
     """Theorem 1's conditions. sizes: n_i of all clients. smoothness: L_f, or None. weak: L_-, where L_f is known."""
     plain = training.batch >= max(sizes) and not training.momentum and not training.weight_decay
-    found = [Condition(f"every step is by the full gradient of at most {max(sizes)} examples, without momentum or decay", plain)]
+    steady = Condition(
+        f"the step is the same in all rounds: it falls by {1 - training.lr_decay:.2g} a round", training.lr_decay == 1
+    )
+    found = [steady] if training.lr_decay < 1 else []
+    found += [Condition(f"every step is by the full gradient of at most {max(sizes)} examples, without momentum or decay", plain)]
     if not isinstance(penalty, Scad) or penalty.xi == 0:
         return [*found, Condition("the penalty is SCAD, smoothed by some xi above 0", False)]
     bound = 2 * penalty.lam / penalty.xi

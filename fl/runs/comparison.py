@@ -112,6 +112,10 @@ class Comparison:
             raise ValueError(f"seeds names one value twice: {self.seeds}")
         if not 0 < self.margin < 1:
             raise ValueError(f"margin is between 0 and 1, not {self.margin}")
+        if len({name.replace(" ", "_") for name in self.measures}) < len(self.measures) or not all(
+            map(str.isprintable, self.measures)
+        ):
+            raise ValueError(f"measures have headings of one line, each another: {', '.join(map(repr, self.measures))}")
         if unknown := sorted({*self.attacked} - self.protections.keys()):
             raise ValueError(f"attacked names protections that are not there: {', '.join(unknown)}")
         if common := sorted({*(self.search.seeds if self.search else ())} & {*self.seeds}):

@@ -103,8 +103,7 @@ class NoField(ValueError):
 
 
 def changed(value: Any, path: str, text: str) -> Any:
-    """The dataclass with the field at `path` ("training.lr", or "data.NAME.rounds" through a mapping) set from text, read as the
-    field's type.
+    """The dataclass with the field at `path` ("training.lr") set from text, read as the field's type.
 
     Raises ValueError of one line that lists what there is when the path does not exist or the text does not fit.
     """
@@ -124,10 +123,6 @@ def replaced(value: Any, path: str, new: Any) -> Any:
 def _with(value: Any, path: str, new: Callable[[Any, str], Any]) -> Any:
     """new: what is put into the field of this name of its owner."""
     name, _, rest = path.partition(".")
-    if isinstance(value, Mapping) and rest:
-        if name not in value:
-            raise NoField(f"nothing is named {name!r} there; it has: {', '.join(map(str, value)) or 'none'}")
-        return {**value, name: _with(value[name], rest, new)}
     known = {f.name: f for f in fields(value)} if is_dataclass(value) else {}
     if name not in known:
         raise NoField(f"no field {name!r} in {type(value).__name__}; it has: {', '.join(known) or 'none'}")

@@ -150,7 +150,7 @@ class Simulation:
             self.lost = f"{below[-1].words}, and there is no other:"
             equal = ", algorithm.by_samples=False" if len(below[-1].clients) >= floor else ""
             self.lost += f" more clients{equal} or a lower protection.floor are needed"
-            hopeless = max(len(c.members) for c in clusters) < floor
+            hopeless = sum(len(c.members) for c in clusters) < floor
         elif faults and models <= before and not self.state.measured:
             self.lost = f"no update of round {t} could be used ({faults[-1].reason}); a smaller training.lr may help"
             present = {*getattr(self.state, "open_to", ()), *(i for c in clusters for i in c.members)}
