@@ -149,11 +149,9 @@ def test_newcomers_make_a_cluster_of_those_who_train_alone() -> None:
     run = Run(algorithm, Plain(floor=4), present=[0, 1, 4, 5, 6, 7], embedders=BASES)
     run.step()
     assert run.members == ((0,), (1,), (4, 5, 6, 7))
-    alone = {i: trained(i, START) for i in (0, 1)}
-    assert (
-        farthest(run.models(), {(i,): alone[i] for i in alone} | {GROUPS[1]: mean(GROUPS[1], START.astype(np.float64), False)})
-        < 1e-5
-    )
+    alone, start = {i: trained(i, START) for i in (0, 1)}, START.astype(np.float64)
+    papers = {(i,): alone[i] for i in alone} | {GROUPS[1]: mean(GROUPS[1], start, False)}
+    assert farthest(run.models(), papers) < 1e-5
     run.state = algorithm.join(run.state, [2])
     run.step()
     assert run.members == ((0,), (1,), (2,), (4, 5, 6, 7))
