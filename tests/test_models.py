@@ -5,10 +5,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from cloister.fl.models.papers import CflCnn, Cifar5Cnn, EmdCflCnn, FlicCnn, Lstm, Mlp, ModelFactory, initial, split
+from cloister.fl.models.papers import CflCnn, Cifar5Cnn, EmdCflCnn, FlicCnn, FpfcCnn, Lstm, Mlp, ModelFactory, initial, split
 from cloister.fl.models.vector import dimension, load_vector, names_and_shapes, to_vector
 
-IMAGE_MODELS = [Mlp((20, 30)), Mlp(()), CflCnn(), FlicCnn(), EmdCflCnn(), Cifar5Cnn()]
+IMAGE_MODELS = [Mlp((20, 30)), Mlp(()), CflCnn(), FlicCnn(), EmdCflCnn(), FpfcCnn(), Cifar5Cnn()]
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,7 @@ IMAGE_MODELS = [Mlp((20, 30)), Mlp(()), CflCnn(), FlicCnn(), EmdCflCnn(), Cifar5
         (CflCnn(), (1, 28, 28), 62, 18_506),  # CFL's notebook
         (FlicCnn(), (1, 28, 28), 10, 1_663_370),  # FLIC, section IV
         (EmdCflCnn(), (1, 28, 28), 10, 3_287_178),  # EMD-CFL's code
+        (FpfcCnn(), (1, 28, 28), 10, 6_582),  # FPFC's code
         (EmdCflCnn(), (3, 28, 28), 10, 3_288_330),
         (Mlp((64,)), (1, 8, 8), 10, 64 * 64 + 64 + 64 * 10 + 10),
         (Lstm(embedding=3, hidden=5), (7,), 11, 11 * 3 + 4 * 5 * (3 + 5 + 2) + 4 * 5 * (5 + 5 + 2) + 5 * 11 + 11),
