@@ -31,6 +31,8 @@ def compare(
     method groups clients by; and comparison.json, written before anything is played. What a protection refuses stands in the
     table with the reason. Who is better is said where seeds can tell; where not, about how many would.
 
+    --set changes a field of every data set's scenario, training.lr=0.3, or with data.NAME. before the path of one alone.
+
     A comparison that was stopped, even by a kill, goes on with the same command plus --out FOLDER --resume; so does one that has
     grown by a method, a seed or a data set.
     """
