@@ -96,7 +96,7 @@ def crew_of(bench: Bench, make: Callable[[], Bench], workers: int) -> Iterator[C
     Leaving early ends them at once.
     """
     if workers == 1:
-        with _one_thread():
+        with _one_thread(), _looked_through():
             yield Crew(lambda task: _played(bench, task), 1)
         return
     before = set(multiprocessing.active_children())
@@ -116,6 +116,16 @@ def _played(bench: Bench, task: Task) -> "Future[Row]":
     future: Future[Row] = Future()
     future.set_result(_tidied(bench, task))
     return future
+
+
+@contextmanager
+def _looked_through() -> Iterator[None]:
+    """What there is by now need not be looked through after every cell."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 @contextmanager
