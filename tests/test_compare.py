@@ -331,7 +331,8 @@ def test_measures_of_any_number_are_taken_and_of_anything_else_fail(tmp_path: Pa
     comparison = replace(sample.tiny, search=None, methods={"a": Method(algorithm=FedAvg())}, measures=measures)
     (row,) = play(comparison, tmp_path / "numbers")
     assert row["measures"] == {"half": 0.5, "one": 1.0}
-    (row,) = play(replace(comparison, measures={"word": lambda _: "much"}), tmp_path / "words")  # type: ignore[dict-item, return-value]
+    wrong: dict[str, Any] = {"word": lambda _: "much"}
+    (row,) = play(replace(comparison, measures=wrong), tmp_path / "words")
     assert (row["status"], "could not convert" in row["reason"]) == ("failed", True)
     for bad in ({"a b": float, "a_b": float}, {"a\nb": float}):
         with pytest.raises(ValueError, match="headings of one line"):

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from cloister.fl.algorithms.fpfc import FPFC
 from cloister.fl.clients.training import Training
 from cloister.fl.clustering.fusion import L1, Scad
 from cloister.fl.clustering.fusion_theory import smoothness_of, theorem_1
@@ -113,6 +114,17 @@ def test_no_hessian_is_larger_than_the_constant(classes: int, seed: int) -> None
 def test_of_other_models_no_constant_is_known() -> None:
     data = [Examples(torch.zeros(3, 4), torch.zeros(3, dtype=torch.int64))]
     assert smoothness_of(initial(Mlp(hidden=(5,)), (4,), 2, 0), data) is None
+    linear, none = initial(SoftmaxRegression(), (4,), 2, 0), Examples(torch.zeros(0, 4), torch.zeros(0, dtype=torch.int64))
+    assert smoothness_of(linear, data) == pytest.approx(0.5)  # the bias alone
+    assert smoothness_of(linear, [*data, none]) is None
+    assert smoothness_of(linear, [Examples(data[0].x + float("nan"), data[0].y)]) is None
+
+
+def test_a_falling_step_and_fixed_cohorts_are_none_of_the_theorems() -> None:
+    assert holds(training=replace(FULL, lr_decay=0.9)) == [False, *[True] * 7]
+    fixed = FPFC(rounds=5, penalty=GENTLE, rho=5.0, participation=0.5, sampling="cohorts")
+    assert [c.holds for c in fixed.conditions(FULL, [40, 90], 1.0)] == [False, *[True] * 7]
+    assert all(c.holds for c in replace(fixed, sampling="random").conditions(FULL, [40, 90], 1.0))
 
 
 @pytest.mark.trains

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from ...protocol.pairs import choices
 from ...protocol.pairs.choices import ORTHONORMAL, Choice, Distances, MeanSketch, PerPair
 from ...protocol.pairs.question import PairQuestion
-from ...protocol.view.answers import Assignment, Model, Sum, Updates, Weights
+from ...protocol.view.answers import Assignment, BelowFloor, Model, Sum, Updates, Weights
 from ...protocol.view.asks import ComparesPairs, MovesModels, Sums, Trains
 from ...protocol.view.functionality import Functionality
 from ..clients.training import Training
@@ -253,7 +253,7 @@ class EMDCFL:
         clusters = dict(state.clusters)
         for name, mean in means.items():
             clusters[name] = advanced(view, clusters[name], mean)
-        return replace(state, round=state.round + 1, clusters=left_alone(clusters, means) if _decided(state) else clusters)
+        return replace(state, round=state.round + 1, clusters=_apart(state, clusters, means))
 
     def _aggregated(
         self, state: State, view: EmdView, work: Mapping[str, Assignment], updates: Mapping[str, Updates]
@@ -286,7 +286,7 @@ class EMDCFL:
             same = [c for c in state.clusters.values() if c.members == members]
             born = same[0].born if same else state.round + 1
             clusters[name] = Cluster(members, _model(view, parts, [before[i].model for i in members]), born)
-        return left_alone(clusters, few) if _decided(state) else clusters
+        return _apart(state, clusters, few)
 
 
 PRINTED = EMDCFL(eps=0.025, choice=choices.PRINTED, grouping=neighbourhoods, size=Size(512, 0.1))
@@ -306,9 +306,13 @@ class PublicEmbedding(Protocol):
     def __call__(self, shape: tuple[int, ...], /) -> object: ...
 
 
-def _decided(state: State) -> bool:
-    """Whether every two clients were compared, or never will be."""
-    return all(pair in state.accepts or pair in state.lost for pair in combinations(state.clients, 2))
+def _apart(state: State, clusters: dict[str, Cluster], answers: Mapping[str, object]) -> dict[str, Cluster]:
+    """The clusters, those below the floor left alone, if every two clients were compared, or never will be."""
+    if not any(isinstance(answer, BelowFloor) for answer in answers.values()):
+        return clusters
+    lost = {*state.lost}
+    decided = all(pair in state.accepts or pair in lost for pair in combinations(state.clients, 2))
+    return left_alone(clusters, answers) if decided else clusters
 
 
 def _name(members: Sequence[int]) -> str:

@@ -32,10 +32,7 @@ def theorem_1(
 ) -> list[Condition]:
     """Theorem 1's conditions. sizes: n_i of all clients. smoothness: L_f, or None. weak: L_-, where L_f is known."""
     plain = training.batch >= max(sizes) and not training.momentum and not training.weight_decay
-    steady = Condition(
-        f"the step is the same in all rounds: it falls by {1 - training.lr_decay:.2g} a round", training.lr_decay == 1
-    )
-    found = [steady] if training.lr_decay < 1 else []
+    found = [Condition("the step is the same in all rounds", False)] if training.lr_decay < 1 else []
     found += [Condition(f"every step is by the full gradient of at most {max(sizes)} examples, without momentum or decay", plain)]
     if not isinstance(penalty, Scad) or penalty.xi == 0:
         return [*found, Condition("the penalty is SCAD, smoothed by some xi above 0", False)]
@@ -76,7 +73,8 @@ def _least_steps(rho: float, alpha: float, steps: int, smoothness: float, weak: 
 
 
 def smoothness_of(module: nn.Module, data: Sequence[Examples]) -> float | None:
-    """A Lipschitz constant of the gradients of all clients' mean losses, for a softmax regression; None for any other model.
+    """A Lipschitz constant of the gradients of all clients' mean losses, for a softmax regression; None for any other model, and
+    where a client has no examples, or some that are not finite.
 
     Half of the largest eigenvalue of the second moment of (x, 1): the softmax's own Hessian is at most 1/2 (Boehning 1992).
     Softmax regression is convex, so that any L_- will do.
@@ -86,6 +84,8 @@ def smoothness_of(module: nn.Module, data: Sequence[Examples]) -> float | None:
         return None
     most = 0.0
     for examples in data:
+        if len(examples) == 0 or not bool(torch.isfinite(examples.x).all()):
+            return None
         x = examples.x.flatten(1).to(torch.float64).numpy()
         if layers[0].bias is not None:
             x = np.hstack([x, np.ones((len(x), 1))])
