@@ -1,0 +1,158 @@
+"""What an observer makes of each client's update: the estimate that all attacks on single updates begin with.
+
+From the best that the view has: the update itself; its transform, with the seed that undoes it; linear measurements of it, with
+the seed that draws them; sketches under a key of which sums are known beside their sketches; and where there is nothing of the
+client's own, the mean of the smallest sum that it is in, without what corrupt clients put in.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...crypto.projection import TwoStage
+from ...protocol.masked.known import sketched_of
+from ...protocol.masked.protection import Masked
+from ...protocol.uploaded.clients import SharedSecret
+from ...protocol.uploaded.permuted import Permuted
+from ...protocol.uploaded.plain import Plain
+from ...protocol.view.answers import Vector
+from ...protocol.view.protection import Setup
+from ...protocol.work.sketch_keys import RatchetedKeys, SketchSecret, SketchTerms
+from ..liars import adjoint, forward
+from .reading import Instance, SketchSet, opened, sketch_sets, uploads
+from .view import CorruptView, PublishedSum
+
+Matrix = NDArray[np.float64]
+RIDGE = 1e-3
+"""Of sums that are regressed on, relative to their mean square: there is noise in no pair but rounding, and in a sketch."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Estimate:
+    """vector: float64 (d,). how: "update", "transform", "measurements", "span" or "mean"."""
+
+    vector: Matrix = field(repr=False)
+    how: str
+
+
+def estimates(view: CorruptView) -> dict[Instance, Estimate]:
+    """By round, kind and client, of honest clients: the best that this module knows to make of the view."""
+    found = {instance: Estimate(mean, "mean") for instance, mean in means(view).items()}
+    for better in (_spanned, _measured, _uploaded):
+        found |= dict(better(view, {i: e.vector for i, e in found.items()}))
+    return {instance: e for instance, e in found.items() if instance[2] not in view.observer.clients}
+
+
+def means(view: CorruptView) -> dict[Instance, Matrix]:
+    """Of every client in a sum that the observer knows, the mean of the others in the smallest one: float64 (d,)."""
+    found: dict[Instance, tuple[float, Matrix]] = {}
+    for s in view.sums:
+        if s.mean is None or not (total := sum(s.row.values())):
+            continue
+        left, weight = _without(view, s, total)
+        size = float(sum(abs(a) for i, a in s.row.items() if i not in view.observer.clients))
+        for i in s.row:
+            key = (s.round, s.kind, i)
+            if weight and (key not in found or size < found[key][0]):
+                found[key] = size, left / weight
+    return {key: vector for key, (_, vector) in found.items()}
+
+
+def _without(view: CorruptView, s: PublishedSum, total: float) -> tuple[Matrix, float]:
+    """The sum and its weight, without what corrupt clients put in, where weights are known."""
+    mean = np.asarray(s.mean, np.float64)
+    own = {i: held.updates.get((s.round, s.kind)) for i, held in view.held.items() if i in s.row}
+    if s.times_samples or any(v is None or len(v) != len(mean) for v in own.values()):
+        return mean, 1.0
+    summed = total * mean - sum((s.row[i] * np.asarray(v, np.float64) for i, v in own.items()), np.zeros(len(mean)))
+    return summed, total - sum(s.row[i] for i in own)
+
+
+def _uploaded(view: CorruptView, _: Mapping[Instance, Matrix]) -> Iterator[tuple[Instance, Estimate]]:
+    how, seed = view.public.protection, _seed(view)
+    came = uploads(view)
+    if isinstance(how, Permuted):
+        if not seed:
+            return
+        secret = SharedSecret(seed, view.public.run, how.transform, how.keys, len(view.public.initial))
+        for key, one in came.items():
+            yield key, Estimate(np.asarray(secret(one.session).invert(one.vector), np.float64), "transform")
+    elif isinstance(how, Plain):
+        for key, one in came.items():
+            yield key, Estimate(one.vector.astype(np.float64), "update")
+
+
+def _measured(view: CorruptView, known: Mapping[Instance, Matrix]) -> Iterator[tuple[Instance, Estimate]]:
+    """With the clients' seed: k measurements of each update, about what else is known of it."""
+    if not (seed := _seed(view)) or (terms := _terms(view)) is None:
+        return
+    for one in sketch_sets(view):
+        sketch, of = _drawn(seed, terms, one)
+        back = _inverse(sketch)
+        for client, measured in of.items():
+            key = (one.round, one.kind, client)
+            about = known.get(key, np.zeros(terms.d))
+            yield key, Estimate(about + back(measured - forward(sketch, about)), "measurements")
+
+
+def _spanned(view: CorruptView, known: Mapping[Instance, Matrix]) -> Iterator[tuple[Instance, Estimate]]:
+    """Without it: each update's part along sums whose sketch, under the same key, the server knows too."""
+    terms = _terms(view)
+    sets = [one for one in sketch_sets(view) if one.raw]
+    if terms is None or _seed(view):
+        return
+    pairs: dict[bytes, list[tuple[Matrix, Matrix]]] = defaultdict(list)
+    for one in sets:
+        for s in view.sums:
+            here = (s.round, s.kind) == (one.round, one.kind) and s.row.keys() <= one.raw.keys()
+            if here and s.mean is not None and not s.times_samples and (total := sum(s.row.values())):
+                sketched = sum((a * one.raw[i] for i, a in s.row.items()), np.zeros(terms.rows)) / total
+                pairs[_key(terms, one)].append((np.asarray(s.mean, np.float64), sketched))
+    for one in sets:
+        if not (of := pairs.get(_key(terms, one))):
+            continue
+        vectors, sketches = (np.stack(side) for side in zip(*of, strict=True))
+        gram = sketches @ sketches.T
+        gram += RIDGE * np.trace(gram) / len(gram) * np.eye(len(gram))
+        for client, raw in one.raw.items():
+            key = (one.round, one.kind, client)
+            at = next((k for k, (mean, _) in enumerate(of) if key in known and np.allclose(mean, known[key])), None)
+            base, left = (np.zeros(terms.d), raw) if at is None else (known[key], raw - sketches[at])
+            yield key, Estimate(base + vectors.T @ np.linalg.solve(gram, sketches @ left), "span")
+
+
+def _key(terms: SketchTerms, one: SketchSet) -> bytes:
+    return b"" if terms.keys == "run" else one.made
+
+
+def _drawn(seed: bytes, terms: SketchTerms, one: SketchSet) -> tuple[TwoStage, Mapping[int, Matrix]]:
+    """The sketch of this set, and what it measured of each client's update."""
+    if terms.keys == "run":
+        return SketchSecret(seed, terms)(one.made), one.raw
+    keys = RatchetedKeys(seed, terms)
+    keys.advance(one.round)
+    drawn = keys.offset(one.made)
+    read = {i: opened(words, drawn.offset, drawn.step) for i, words in one.words.items()}
+    return drawn.sketch, {**one.raw, **{i: y for i, y in read.items() if y is not None}}
+
+
+def _inverse(sketch: TwoStage) -> Callable[[Matrix], Matrix]:
+    """Of measurements, the shortest vector that has them: S^T (S S^T)^-1."""
+    rows = np.stack([forward(sketch, adjoint(sketch, unit)) for unit in np.eye(sketch.k)])
+    inverse = np.linalg.pinv(rows, hermitian=True)
+    return lambda measured: adjoint(sketch, inverse @ measured)
+
+
+def _seed(view: CorruptView) -> bytes:
+    return next((held.seed for held in view.held.values() if held.seed), b"")
+
+
+def _terms(view: CorruptView) -> SketchTerms | None:
+    how, public = view.public.protection, view.public
+    if not isinstance(how, Masked):
+        return None
+    nobody: Setup = Setup(public.run, public.initial, public.clients, lambda _: iter(()), None)  # type: ignore[arg-type]
+    return sketched_of(how, nobody)
