@@ -18,14 +18,17 @@ from ...protocol.masked.protection import Masked
 from ...protocol.uploaded.clients import SharedSecret
 from ...protocol.uploaded.permuted import Permuted
 from ...protocol.uploaded.plain import Plain
-from ...protocol.view.answers import Vector
 from ...protocol.view.protection import Setup
 from ...protocol.work.sketch_keys import RatchetedKeys, SketchSecret, SketchTerms
-from ..liars import adjoint, forward
+from ..liars import forward
 from .reading import Instance, SketchSet, opened, sketch_sets, uploads
 from .view import CorruptView, PublishedSum
 
 Matrix = NDArray[np.float64]
+DENSE = 8192
+"""Updates of up to so many numbers are read with every direction, longer ones along the prior's alone."""
+RESIDUAL = 0.1
+"""Share of the variance that a prior leaves to directions that it does not have."""
 RIDGE = 1e-3
 """Of sums that are regressed on, relative to their mean square: there is noise in no pair but rounding, and in a sketch."""
 
@@ -38,11 +41,16 @@ class Estimate:
     how: str
 
 
-def estimates(view: CorruptView) -> dict[Instance, Estimate]:
-    """By round, kind and client, of honest clients: the best that this module knows to make of the view."""
+def estimates(view: CorruptView, prior: Matrix | None = None) -> dict[Instance, Estimate]:
+    """By round, kind and client, of honest clients: the best that this module knows to make of the view.
+
+    prior: float64 (m, d), deviations of updates from their mean in a run of the attacker's own; measurements are read as of
+    vectors that vary like these. Without it every direction is as likely.
+    """
     found = {instance: Estimate(mean, "mean") for instance, mean in means(view).items()}
-    for better in (_spanned, _measured, _uploaded):
-        found |= dict(better(view, {i: e.vector for i, e in found.items()}))
+    found |= dict(_spanned(view, {i: e.vector for i, e in found.items()}))
+    found |= dict(_measured(view, {i: e.vector for i, e in found.items()}, prior))
+    found |= dict(_uploaded(view))
     return {instance: e for instance, e in found.items() if instance[2] not in view.observer.clients}
 
 
@@ -71,7 +79,7 @@ def _without(view: CorruptView, s: PublishedSum, total: float) -> tuple[Matrix, 
     return summed, total - sum(s.row[i] for i in own)
 
 
-def _uploaded(view: CorruptView, _: Mapping[Instance, Matrix]) -> Iterator[tuple[Instance, Estimate]]:
+def _uploaded(view: CorruptView) -> Iterator[tuple[Instance, Estimate]]:
     how, seed = view.public.protection, _seed(view)
     came = uploads(view)
     if isinstance(how, Permuted):
@@ -85,24 +93,27 @@ def _uploaded(view: CorruptView, _: Mapping[Instance, Matrix]) -> Iterator[tuple
             yield key, Estimate(one.vector.astype(np.float64), "update")
 
 
-def _measured(view: CorruptView, known: Mapping[Instance, Matrix]) -> Iterator[tuple[Instance, Estimate]]:
+def _measured(view: CorruptView, known: Mapping[Instance, Matrix], prior: Matrix | None) -> Iterator[tuple[Instance, Estimate]]:
     """With the clients' seed: k measurements of each update, about what else is known of it."""
     if not (seed := _seed(view)) or (terms := _terms(view)) is None:
         return
+    reader: tuple[bytes, TwoStage, Callable[[Matrix], Matrix]] | None = None
+    whole = SketchSecret(seed, terms)
     for one in sketch_sets(view):
-        sketch, of = _drawn(seed, terms, one)
-        back = _inverse(sketch)
+        sketch, of = (whole(one.made), one.raw) if terms.keys == "run" else _drawn(seed, terms, one)
+        if reader is None or reader[0] != _key(terms, one):
+            reader = _key(terms, one), sketch, _reading(sketch, prior)
         for client, measured in of.items():
             key = (one.round, one.kind, client)
             about = known.get(key, np.zeros(terms.d))
-            yield key, Estimate(about + back(measured - forward(sketch, about)), "measurements")
+            yield key, Estimate(about + reader[2](measured - forward(sketch, about)), "measurements")
 
 
 def _spanned(view: CorruptView, known: Mapping[Instance, Matrix]) -> Iterator[tuple[Instance, Estimate]]:
     """Without it: each update's part along sums whose sketch, under the same key, the server knows too."""
     terms = _terms(view)
     sets = [one for one in sketch_sets(view) if one.raw]
-    if terms is None or _seed(view):
+    if terms is None:
         return
     pairs: dict[bytes, list[tuple[Matrix, Matrix]]] = defaultdict(list)
     for one in sets:
@@ -129,9 +140,7 @@ def _key(terms: SketchTerms, one: SketchSet) -> bytes:
 
 
 def _drawn(seed: bytes, terms: SketchTerms, one: SketchSet) -> tuple[TwoStage, Mapping[int, Matrix]]:
-    """The sketch of this set, and what it measured of each client's update."""
-    if terms.keys == "run":
-        return SketchSecret(seed, terms)(one.made), one.raw
+    """The sketch of this session's set, and what it measured of each client's update."""
     keys = RatchetedKeys(seed, terms)
     keys.advance(one.round)
     drawn = keys.offset(one.made)
@@ -139,11 +148,23 @@ def _drawn(seed: bytes, terms: SketchTerms, one: SketchSet) -> tuple[TwoStage, M
     return drawn.sketch, {**one.raw, **{i: y for i, y in read.items() if y is not None}}
 
 
-def _inverse(sketch: TwoStage) -> Callable[[Matrix], Matrix]:
-    """Of measurements, the shortest vector that has them: S^T (S S^T)^-1."""
-    rows = np.stack([forward(sketch, adjoint(sketch, unit)) for unit in np.eye(sketch.k)])
-    inverse = np.linalg.pinv(rows, hermitian=True)
-    return lambda measured: adjoint(sketch, inverse @ measured)
+def _reading(sketch: TwoStage, prior: Matrix | None) -> Callable[[Matrix], Matrix]:
+    """Of measurements S x, the x that is likeliest: C S^T (S C S^T)^+ y, with C of the prior and a little of every direction."""
+    if prior is None and sketch.d > DENSE:
+        raise ValueError(f"of updates of more than {DENSE} numbers measurements are read by a prior")
+    rows = np.zeros((0, sketch.d)) if prior is None else np.asarray(prior, np.float64) / np.sqrt(len(prior))
+    small = RESIDUAL * float(np.square(rows).sum()) / sketch.d if len(rows) else 1.0
+    seen = np.stack([forward(sketch, row) for row in rows]) if len(rows) else np.zeros((0, sketch.k))
+    whole = np.asarray(sketch.apply(np.eye(sketch.d)), np.float64) if sketch.d <= DENSE else np.zeros((0, sketch.k))
+    isotropic = whole.T @ whole if len(whole) else sketch.d / sketch.k * np.eye(sketch.k)
+    inverse = np.linalg.pinv(seen.T @ seen + small * isotropic, hermitian=True)
+
+    def read(measured: Matrix) -> Matrix:
+        solved = inverse @ measured
+        found: Matrix = rows.T @ (seen @ solved)
+        return found + small * (whole @ solved) if len(whole) else found
+
+    return read
 
 
 def _seed(view: CorruptView) -> bytes:

@@ -21,12 +21,25 @@ from ...protocol.parts.models import Models
 from ...protocol.view.account import source_of
 from ...protocol.view.answers import COMPUTED, Gram, Sum, Updates, Vector, Weights, Work
 from ...protocol.view.work import LocalJob, LocalWork
-from .observer import Observer
+from .observer import SERVER_ALONE, Observer
 from .truth import Truth
 from .view import Answered, Compared, CorruptView, Held, Public, PublishedSum
 
 QUESTIONS = frozenset(
-    "train_and_sum sums gram cosines recall gram_with accumulate coordinates slots personal_sums choose pairs".split()
+    [
+        "train_and_sum",
+        "sums",
+        "gram",
+        "cosines",
+        "recall",
+        "gram_with",
+        "accumulate",
+        "coordinates",
+        "slots",
+        "personal_sums",
+        "choose",
+        "pairs",
+    ]
 )
 """What a view answers with numbers; other asks answer with handles."""
 
@@ -107,6 +120,15 @@ class Recorder:
             self.answered if served else [],
             {i: self._held(i) for i in sorted(observer.clients)},
         )
+
+    @property
+    def sums_alone(self) -> CorruptView:
+        """Of one that is told every published sum of more than one client, and nothing else.
+
+        The anchor of claims that a protection hides single updates: none that publishes these sums can tell less.
+        """
+        sums = [s for s in self.sums if sum(a != 0 for a in s.row.values()) > 1]
+        return CorruptView(SERVER_ALONE, self.public, sums=sums)
 
     @property
     def public(self) -> Public:

@@ -4,7 +4,7 @@ An attack takes a `CorruptView` and nothing else. What is true (`truth.py`) is f
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -114,12 +114,3 @@ class CorruptView:
     compared: Sequence[Compared] = field(default=(), repr=False)
     answered: Sequence[Answered] = field(default=(), repr=False)
     held: Mapping[int, Held] = field(default_factory=dict, repr=False)
-
-
-def aggregate_only(view: CorruptView) -> CorruptView:
-    """What the sums alone would have told: models and published sums that rest on more than one client, and nothing else.
-
-    The anchor of every claim that a protection hides single updates: no protection that publishes these sums can tell less.
-    """
-    sums = [s for s in view.sums if sum(a != 0 for a in s.row.values()) > 1]
-    return replace(view, frames=(), compared=(), answered=(), held={}, sums=sums)
