@@ -25,21 +25,9 @@ from .observer import SERVER_ALONE, Observer
 from .truth import Truth
 from .view import Answered, Compared, CorruptView, Held, Public, PublishedSum
 
-QUESTIONS = frozenset(
-    [
-        "train_and_sum",
-        "sums",
-        "gram",
-        "cosines",
-        "recall",
-        "gram_with",
-        "accumulate",
-        "coordinates",
-        "slots",
-        "personal_sums",
-        "choose",
-        "pairs",
-    ]
+QUESTIONS = (
+    *("train_and_sum", "sums", "gram", "cosines", "recall", "gram_with", "accumulate"),
+    *("coordinates", "slots", "personal_sums", "choose", "pairs"),
 )
 """What a view answers with numbers; other asks answer with handles."""
 
@@ -92,7 +80,7 @@ class Recorder:
         watch = self.simulation.watch
         self._workers, watch.workers = watch.workers, self._work
         self._view: Any = self.simulation.view
-        self.simulation.view = Listening(self._view, self._hear)  # type: ignore[assignment]
+        self.simulation.view = Listening(self._view, self._hear)
 
     def rounds(self) -> Iterator[int]:
         """Play the scenario to its end, yielding after each round."""
@@ -189,7 +177,7 @@ class Recorder:
     # --- answers ------------------------------------------------------------------------------------------------------
 
     def _hear(self, asked: str, question: tuple[Any, ...], options: Mapping[str, Any], found: Any) -> None:
-        first = question[0] if question else None
+        first: Any = question[0] if question else None
         t = self.simulation.state.round
         match asked, found:
             case "gram", Gram():

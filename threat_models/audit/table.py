@@ -45,8 +45,18 @@ class Row:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        judged_ = [{"claim": j.claim.id, "whose": j.claim.whose, "statement": j.claim.statement, "bound": j.claim.bound,
-                    "side_information": j.claim.side_information, "verdict": j.verdict, "witness": j.witness} for j in self.claims]  # fmt: skip
+        judged_ = [
+            {
+                "claim": j.claim.id,
+                "whose": j.claim.whose,
+                "statement": j.claim.statement,
+                "bound": j.claim.bound,
+                "side_information": j.claim.side_information,
+                "verdict": j.verdict,
+                "witness": j.witness,
+            }
+            for j in self.claims
+        ]
         names = ("here", "sums alone", "everything")
         return {
             "observer": self.observer,
