@@ -17,7 +17,9 @@ class Spend(StrEnum):
 
 File = Annotated[
     str | None,
-    typer.Argument(metavar="FILE[:NAME]", help="A Python file with a Scenario; or the folder of an earlier audit, to show it again."),
+    typer.Argument(
+        metavar="FILE[:NAME]", help="A Python file with a Scenario; or the folder of an earlier audit, to show it again."
+    ),
 ]
 HowMuch = Annotated[Spend, typer.Option(help="quick: minutes, two seeds. full: five seeds, all victims and records.")]
 SelfTest = Annotated[

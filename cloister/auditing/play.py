@@ -44,7 +44,8 @@ def play(
         if self_test:
             from .self_test import play_self_test
 
-            return play_self_test(budget, as_json)
+            play_self_test(budget, as_json)
+            return
         if file is None:
             raise ValueError("name a scenario to audit, for example examples/quickstart.py, or give --self-test")
         if Path(file).is_dir():
@@ -90,7 +91,7 @@ def audited(scenario: Scenario, budget: Budget, seeds: Sequence[int], data: Path
         observers = observers_of(scenario.protection, played[0].audited.public.clients)
         attacks = bar.add_task("attacking", total=len(observers) * len(EXPERIMENTS), note="")
         bar.update(task, completed=4 * len(seeds), note="")
-        for row in rows(played, observers, EXPERIMENTS, CLAIMS, budget, scenario.algorithm):
+        for row in rows(played, observers, EXPERIMENTS, CLAIMS, budget):
             measured.append(row)
             bar.update(attacks, advance=1, note=f"{row.experiment}, {row.observer}")
     return {
@@ -101,6 +102,7 @@ def audited(scenario: Scenario, budget: Budget, seeds: Sequence[int], data: Path
         "seeds": list(seeds),
         "seconds": time.perf_counter() - started,
         "rows": [row.as_dict() for row in measured],
+        "meters": [{"seed": stage.seed, "rounds": [[t, of] for t, of in stage.meters]} for stage in played],
         "machine": machine(),
         "versions": versions(),
     }

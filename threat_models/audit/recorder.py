@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from ...fl.data.population import Examples
+from ...fl.meters.record import said
 from ...fl.runs.scenario import Scenario
 from ...fl.runs.simulation import Simulation, seed_of
 from ...protocol.core.link import Frame, Tap
@@ -87,6 +88,13 @@ class Recorder:
         while self.simulation.state.round < self._scenario.rounds:
             self.simulation.step()
             yield self.simulation.state.round
+
+    @property
+    def meters(self) -> dict[str, Any]:
+        """What the server could piece together until now, as a run's summary says it; empty where it sees updates anyway."""
+        if not self.simulation.watch.on:
+            return {}
+        return said(self.simulation.watch, self._view, [entry.as_dict() for entry in self._view.record.log])
 
     def seen_by(self, observer: Observer) -> CorruptView:
         """That observer's view of the rounds that were played."""
