@@ -19,7 +19,7 @@ from cloister.fl.data.population import Examples
 from cloister.fl.data.source import Digits
 from cloister.fl.models.papers import CflCnn, Mlp, initial
 from cloister.fl.models.vector import dimension, load_vector, to_vector
-from cloister.protocol import Masked, Plain
+from cloister.protocol import Masked, Plain, TwoServer
 from cloister.protocol.core.link import Frame, Tap
 from cloister.protocol.core.session import SERVER
 from cloister.protocol.messages import decode
@@ -153,3 +153,15 @@ def test_more_bins_show_more_records(seed: int, digits: Examples) -> None:
 def test_only_layers_that_it_can_craft() -> None:
     with pytest.raises(ValueError, match="only linear layers"):
         silenced(initial(CflCnn(), (1, 28, 28), 10, 0))
+
+
+@pytest.mark.trains
+def test_two_servers_do_not_compare_the_models_that_clients_got(digits: Examples) -> None:
+    """What does not hold: the first server, which sends the models, isolates a client in the sum of both."""
+    module = initial(Mlp((16,)), (1, 8, 8), 10, 0)
+    start = to_vector(module)
+    computers = Computers(module, digits)
+    answer, mean, _ = published(TwoServer(floor=2), computers, start, Lying(silenced(module)))
+    assert isinstance(answer, Sum)
+    guess = isolated(module, (mean * len(CLIENTS)).astype(np.float32))
+    assert relative_error(guess, computers.gradient(TARGET, start)) < 1e-4
