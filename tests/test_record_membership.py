@@ -119,27 +119,49 @@ def test_shadow_models_tell_members_from_others() -> None:
     assert min(means["online"], means["offline"], means["rmia"]) > max(means["confidence"] + 0.03, 0.63)
 
 
+def of_the_same_labels(own: Examples, pool: Examples) -> Examples:
+    """As many of each label as the client has, while they last."""
+    chosen = [torch.nonzero(pool.y == label).flatten()[: int((own.y == label).sum())] for label in range(10)]
+    return pool.take(torch.cat(chosen))
+
+
 @pytest.mark.trains
 def test_a_clients_updates_tell_its_records_from_others() -> None:
-    """Others of the same labels: what is told is the record, not the label."""
+    """Against records of any label much of what is told is the label; without what public records explain, it is the record.
+
+    The mean of all updates, which a sum shows, tells little of either.
+    """
     source = Digits()(None)
     population = Dirichlet(clients=24, alpha=0.5)(source, np.random.default_rng(0))
+    order = torch.from_numpy(np.random.default_rng(1).permutation(len(source.test)))
+    public, pool = source.test.take(order[:100]), source.test.take(order[100:])
     module = initial(Mlp((64,)), source.shape, 10, 0)
-    rounds: dict[int, list[Any]] = {i: [] for i in range(6)}
-    for round in range(10):
+    rounds: dict[int, list[Any]] = {i: [] for i in range(-1, 4)}
+    for round in range(6):
         start = to_vector(module)
         jobs = [Job(i, start, client.train, 100 * round + i) for i, client in population.clients.items()]
         updates = dict(Fast(workers=1)(module, jobs, Training(epochs=3, batch=10, lr=0.1), round))
+        updates[-1] = np.mean(list(updates.values()), axis=0).astype(np.float32)
         for i, seen in rounds.items():
             seen.append((start, updates[i]))
-        load_vector(module, start + np.mean(list(updates.values()), axis=0).astype(np.float32))
-    for score in (alignment, loss_scores):
+        load_vector(module, start + updates[-1])
+
+    def told(score: Any, same: bool, aggregate: bool = False) -> float:
         found = []
-        for i, seen in rounds.items():
+        for i in range(4):
             own = population.clients[i].train
-            both = Examples(torch.cat([own.x, source.test.x]), torch.cat([own.y, source.test.y]))
-            found.append(auc(score(module, seen, both), np.arange(len(both)) < len(own)))
-        assert np.mean(found) > 0.65
+            others = of_the_same_labels(own, pool) if same else pool
+            both = Examples(torch.cat([own.x, others.x]), torch.cat([own.y, others.y]))
+            found.append(auc(score(module, rounds[-1 if aggregate else i], both), np.arange(len(both)) < len(own)))
+        return float(np.mean(found))
+
+    def without_public(*arguments: Any) -> Any:
+        return alignment(*arguments, public)
+
+    assert told(alignment, same=False) > 0.7
+    assert told(loss_scores, same=False) > 0.7
+    assert told(without_public, same=True) > max(0.65, told(alignment, same=True) + 0.05)
+    assert told(without_public, same=True, aggregate=True) < 0.62
 
 
 @pytest.mark.trains

@@ -7,7 +7,7 @@ higher the more likely a record is a member; none sees who is. Report the true p
 the area under the curve (Carlini et al. 2022, section 2).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -27,34 +27,46 @@ CHUNK = 64
 TINY = 1e-30
 
 
-def alignment(module: nn.Module, rounds: Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]], records: Examples) -> Scores:
+def alignment(
+    module: nn.Module,
+    rounds: Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]],
+    records: Examples,
+    public: Examples | None = None,
+) -> Scores:
     """Sum over rounds of the cosine of the update with minus the record's gradient: float64 (records,).
 
-    rounds: (start, update) of the client, float32 (d,) each: the model that it trained from, and its update or an estimate of it.
-    Known by other names as the gradient attack on federated learning (Nasr et al. 2019, section II.C; Li et al. 2022, cosine attack). A
-    round whose update is 0 counts nothing.
+    rounds: (start, update) of the client, float32 (d,) each: the model that it trained from, and its update or an estimate of it. The
+    gradient-similarity attacks of Nasr et al. 2019 (section II.C) and of Li et al. 2022 on federated learning. A round whose update is
+    0 counts nothing.
+    public: records that the client does not have, of the same kind; of both vectors goes what their gradients span, so that what is
+    left is told of the record and not of its label. It costs a decomposition of (d, public) a round, so a few hundred are enough.
     """
     found = np.zeros(len(records))
     for start, update in rounds:
-        length = float(np.linalg.norm(update.astype(np.float64)))
-        if length > 0:
-            found += cosines(module, start, update.astype(np.float64) / length, records)
+        at, direction = pieces(module, start), torch.from_numpy(update).float()
+        basis = torch.zeros(len(update), 0)
+        if public is not None:
+            basis = torch.linalg.qr(torch.cat(list(gradients(module, at, public))).T)[0]
+        left = direction - basis @ (basis.T @ direction)
+        length, cosines = float(left.norm()), []
+        if length == 0:
+            continue
+        for rows in gradients(module, at, records):
+            own = rows - (rows @ basis) @ basis.T
+            cosines.append(-(own @ left) / own.norm(dim=1).clamp(min=TINY) / length)
+        found += torch.cat(cosines).double().numpy()
     return found
 
 
-def cosines(module: nn.Module, start: NDArray[np.float32], unit: Scores, records: Examples) -> Scores:
-    """Of minus each record's gradient at `start` with a vector of length 1; 0 for a record without a gradient."""
-    parameters = pieces(module, start)
+def gradients(module: nn.Module, at: Mapping[str, Tensor], records: Examples) -> Iterator[Tensor]:
+    """The gradient of each record's own loss, float32 (up to CHUNK, d) at a time."""
 
-    def loss(at: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
-        return functional.cross_entropy(functional_call(module, dict(at), (x[None],)), y[None])
+    def loss(parameters: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+        return functional.cross_entropy(functional_call(module, dict(parameters), (x[None],)), y[None])
 
     slopes = vmap(grad(loss), in_dims=(None, 0, 0))
-    direction, found = torch.from_numpy(unit).float(), []
     for index in torch.split(torch.arange(len(records)), CHUNK):
-        rows = torch.cat([s.flatten(1) for s in slopes(parameters, records.x[index], records.y[index]).values()], dim=1)
-        found.append(-(rows @ direction) / rows.norm(dim=1).clamp(min=TINY))
-    return np.asarray(torch.cat(found).double().numpy())
+        yield torch.cat([slope.flatten(1) for slope in slopes(dict(at), records.x[index], records.y[index]).values()], dim=1)
 
 
 def loss_scores(module: nn.Module, rounds: Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]], records: Examples) -> Scores:
