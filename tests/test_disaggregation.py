@@ -16,9 +16,7 @@ CLIENTS, D, ROUNDS = 24, 200, 60
 Row = dict[int, float]
 
 
-def played(
-    participation: float, seed: int, spread: float = 0.5
-) -> tuple[list[Published], dict[int, NDArray[np.float64]]]:
+def played(participation: float, seed: int, spread: float = 0.5) -> tuple[list[Published], dict[int, NDArray[np.float64]]]:
     """Means of updates: what all have in common drifts, each client has a deviation of its own, and there is noise."""
     rng = np.random.default_rng(seed)
     own = spread * rng.standard_normal((CLIENTS, D))

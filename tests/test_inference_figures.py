@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import torch
+from cloister.threat_models.label_regression import total_variation
 from torch import nn
 
 from cloister.fl.clients.training import Job, Training, full_gradient, train_one
@@ -22,7 +23,6 @@ from cloister.threat_models.inference.membership_scores import auc, tpr_at
 from cloister.threat_models.inference.record_membership import lira_online, logit_scaled, mean_where, rmia
 from cloister.threat_models.inference.shadow_models import shadow_updates, train_shadows
 from cloister.threat_models.inference.sum_membership import Crowd
-from cloister.threat_models.label_regression import total_variation
 
 pytestmark = [
     pytest.mark.slow,
@@ -82,7 +82,9 @@ def test_four_records_of_three_epochs(mnist: Source) -> None:
                 guess = inverting_gradients(module, seen, own.y, SHAPE, training, rng, steps=600)
                 into.extend(matched_psnr(guess.x, own.x))
             plain.extend(psnr(mnist.test.x.mean(dim=0, keepdim=True), own.x)[0])
-    print(f"\nmedian PSNR {np.median(found):.1f} dB, of the aggregate {np.median(aggregate):.1f}, mean image {np.median(plain):.1f}")
+    print(
+        f"\nmedian PSNR {np.median(found):.1f} dB, of the aggregate {np.median(aggregate):.1f}, mean image {np.median(plain):.1f}"
+    )
     assert np.median(found) > 20
     assert np.median(aggregate) < 15
 

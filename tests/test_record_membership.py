@@ -79,7 +79,11 @@ def test_a_higher_confidence_than_without_the_record_is_a_members() -> None:
     shadow = np.tile(np.array([[0.0], [1.0], [2.0], [6.0], [7.0], [8.0]]), (1, 3))
     inside = np.tile(np.array([[False]] * 3 + [[True]] * 3), (1, 3))
     target = np.array([0.5, 4.2, 7.5])
-    for score in (lira_online(target, shadow, inside), lira_online(target, shadow, inside, True), lira_offline(target, shadow, inside)):
+    for score in (
+        lira_online(target, shadow, inside),
+        lira_online(target, shadow, inside, True),
+        lira_offline(target, shadow, inside),
+    ):
         assert (np.diff(score) > 0).all()
     assert abs(lira_online(np.full(3, 4.0), shadow, inside)).max() < 1e-9
     with pytest.raises(ValueError, match="too few shadow models"):

@@ -5,11 +5,13 @@ from collections.abc import Sequence
 from ...protocol.core.session import SECOND_SERVER, SERVER
 from ...protocol.two_servers.protection import TwoServer
 from .experiment import Experiment
+from .images import GradientInversion
 from .labels import LabelInference
+from .membership import MembershipInference
 from .observer import NETWORK, SERVER_ALONE, Observer, server_and
 from .recovery import UpdateRecovery
 
-EXPERIMENTS: tuple[Experiment, ...] = (UpdateRecovery(), LabelInference())
+EXPERIMENTS: tuple[Experiment, ...] = (UpdateRecovery(), LabelInference(), MembershipInference(), GradientInversion())
 
 
 def observers_of(protection: object, clients: Sequence[int]) -> tuple[Observer, ...]:

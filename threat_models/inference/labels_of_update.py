@@ -48,9 +48,7 @@ def llg(module: nn.Module, gradient: Update, records: int) -> Histogram:
     return counts / records
 
 
-def labels_from_bias(
-    module: nn.Module, update: Update, public: Examples, rate: float, steps: int, classes: int
-) -> Histogram:
+def labels_from_bias(module: nn.Module, update: Update, public: Examples, rate: float, steps: int, classes: int) -> Histogram:
     """The histogram whose expected bias update is the one seen: float64 (classes,), shares that add up to 1.
 
     Of mean cross entropy each step changes the last bias by rate * (share_k - mean softmax_k), so the whole update's is

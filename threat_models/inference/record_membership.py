@@ -69,7 +69,9 @@ def gradients(module: nn.Module, at: Mapping[str, Tensor], records: Examples) ->
         yield torch.cat([slope.flatten(1) for slope in slopes(dict(at), records.x[index], records.y[index]).values()], dim=1)
 
 
-def loss_scores(module: nn.Module, rounds: Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]], records: Examples) -> Scores:
+def loss_scores(
+    module: nn.Module, rounds: Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]], records: Examples
+) -> Scores:
     """Mean over rounds of how much the update lowers the record's loss: float64 (records,).
 
     The loss at the start less the loss at start + update (Yeom et al. 2018's loss, calibrated by the model before). rounds: as in
