@@ -1,4 +1,6 @@
-"""Shadow models and shadow updates: what an adversary trains on public data of the same kind, by the clients' own local training."""
+"""Shadow models and shadow updates: what an adversary trains on public data of the same kind, by the clients' own local
+training.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,7 +21,9 @@ from .record_membership import Membership, Scores, pieces
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shadows:
-    """inside: bool (models, records), which record which model was trained on, each with probability half. models: float32 (models, d)."""
+    """inside: bool (models, records), which record which model was trained on, each with probability half. models: float32
+    (models, d).
+    """
 
     inside: Membership = field(repr=False)
     models: NDArray[np.float32] = field(repr=False)
