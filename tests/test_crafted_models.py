@@ -157,7 +157,8 @@ def test_only_layers_that_it_can_craft() -> None:
 
 @pytest.mark.trains
 def test_two_servers_do_not_compare_the_models_that_clients_got(digits: Examples) -> None:
-    """What does not hold: the first server, which sends the models, isolates a client in the sum of both."""
+    """What does not hold: a first server that sends unlike models isolates a client. The protocol's claims are of servers that
+    follow it."""
     module = initial(Mlp((16,)), (1, 8, 8), 10, 0)
     start = to_vector(module)
     computers = Computers(module, digits)

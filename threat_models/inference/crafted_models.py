@@ -26,7 +26,7 @@ def imprint(module: nn.Module, public: Tensor, rng: np.random.Generator, gain: f
     module: linear layers with ReLU between them, as many bins as the first has units. public: inputs (n, ...), distributed as
     the clients'. Unit j has the pattern's weights and minus the (j + 1/2)-th quantile of the public values as its bias, and all
     units go on alike, so that what a record adds to unit j and to j + 1 differs only if it lies between the two (Fowl et al.
-    2022, section 3.1). gain: length of the weights that go on. Raises ValueError for another architecture.
+    2022). gain: length of the weights that go on. Raises ValueError for another architecture.
     """
     first, *others = layers_of(module)
     bins, width = first.out_features, first.in_features
@@ -61,8 +61,10 @@ def imprinted(module: nn.Module, total: Update, tolerance: float = 1e-7) -> Tens
 
 
 def silenced(module: nn.Module) -> Update:
-    """Parameters at which nothing but the last bias has a gradient: float32 (d,), all hidden units dead (Pasquini et al. 2022,
-    section 4). For every client but the target, who gets the true model."""
+    """Parameters at which nothing but the last bias has a gradient: float32 (d,), as all hidden units are dead.
+
+    For every client but the target, who gets the true model (Pasquini et al. 2022, gradient suppression).
+    """
     was = to_vector(module)
     with torch.no_grad():
         for layer in layers_of(module)[:-1]:

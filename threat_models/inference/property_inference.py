@@ -2,7 +2,7 @@
 
 The adversary has the client's update (or an estimate of it, or of its mean over rounds) and public data of the same kind, of
 which it makes shadow clients with and without the property, or of each cluster, and plays their local training
-(`shadow_models`). After Ganju et al. 2018 and Melis et al. 2019 (property inference, section 5), with a linear classifier.
+(`shadow_models`). After Ganju et al. 2018 and Melis et al. 2019, with a linear classifier.
 """
 
 from dataclasses import dataclass, field

@@ -34,7 +34,7 @@ class Shadows:
 
 
 def train_shadows(module: nn.Module, records: Examples, training: Training, models: int, rng: np.random.Generator) -> Shadows:
-    """Models trained from the module's parameters, each on half of the records (Carlini et al. 2022, section IV.A).
+    """Models trained from the module's parameters, each on half of the records (Carlini et al. 2022).
 
     Every record is in exactly half of the models (rounded up for one of the two sides), so each is seen from both. training: its
     epochs are all the training that there is. Raises ValueError for fewer than two models.
