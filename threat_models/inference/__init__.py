@@ -1,1 +1,1 @@
-"""Attacks on privacy: what an adversary infers from what it was shown, and scores of its guesses against the truth."""
+"""Attacks on privacy: from what a corrupt party has to what it should not know. None sees the truth that scores it."""
