@@ -17,12 +17,12 @@ from cloister.fl.models.vector import load_vector, to_vector
 from cloister.threat_models.inference.crafted_models import imprint, imprinted
 from cloister.threat_models.inference.image_scores import exact_share, matched_psnr, psnr
 from cloister.threat_models.inference.inversion import first_layer, inverting_gradients, only_label
+from cloister.threat_models.inference.label_regression import total_variation
 from cloister.threat_models.inference.labels_of_update import labels_from_bias, labels_from_layer
 from cloister.threat_models.inference.membership_scores import auc, tpr_at
 from cloister.threat_models.inference.record_membership import lira_online, logit_scaled, mean_where, rmia
 from cloister.threat_models.inference.shadow_models import shadow_updates, train_shadows
 from cloister.threat_models.inference.sum_membership import Crowd
-from cloister.threat_models.label_regression import total_variation
 
 pytestmark = [
     pytest.mark.slow,

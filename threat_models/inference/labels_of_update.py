@@ -2,7 +2,7 @@
 
 The adversary has one client's update (the server under plain uploads, or whoever put an estimate together) and the model that the
 client began from. What each function uses beside that stands with it. No function trains a shadow; for a regression over a whole
-run see `threat_models.label_regression`, whose `total_variation` and `top_label` score these guesses too.
+run see `label_regression`, whose `total_variation` and `top_label` score these guesses too.
 """
 
 from collections.abc import Mapping
