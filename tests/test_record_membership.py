@@ -57,8 +57,9 @@ above, where a low score is a member's; one augmentation."""
 LIRA_OFFLINE_DENSITY = [-1.9949248197542224, -1.7992119395707613, -2.880742594714384, -1.7951770462651768, -3.0353190514758452]
 """`generate_ours_offline` of the same file: the logarithm of the density, where the paper has the distribution function."""
 RMIA = {0.0: [1.0, 0.375, 1.0, 0.75, 0.0], 0.3: [1.0, 0.375, 1.0, 0.625, 0.0], 1.0: [1.0, 0.375, 1.0, 0.875, 0.0]}
-"""What `run_rmia` of privacytrustlab/ml_privacy_meter, modules/mia/attacks/rmia.py (commit 0b8cb7aa) gives for the values above, by
-offline_a, with 3 of the 6 reference models. Of population records it takes the 3 models with the largest values."""
+"""What `run_rmia` of privacytrustlab/ml_privacy_meter, modules/mia/attacks/rmia.py (commit 0b8cb7aa) gives for the values
+above, by offline_a, with 3 of the 6 reference models. Of population records it takes the 3 models with the largest values.
+"""
 
 
 def test_lira_is_the_authors_code_on_a_small_case() -> None:
