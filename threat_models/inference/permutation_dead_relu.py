@@ -21,14 +21,15 @@ DEAD = -1e3
 def distinct_answers(classes: int, samples: int) -> Values:
     """q, float64 (classes,), a distribution about 1 / classes whose q_k * samples have remainders that are apart and below 1/2.
 
-    Raises ValueError where clients have too few samples for that.
+    Raises ValueError for fewer than five classes, which leave no room for that, or too few samples.
     """
-    if samples < 2 * classes:
-        raise ValueError(f"answers about 1 / {classes} need at least {2 * classes} samples, not {samples}")
+    if classes < 5 or samples < 2 * classes:
+        raise ValueError(f"five classes or more and at least {2 * classes} samples are needed, not {classes} and {samples}")
     remainders = (np.arange(classes) + 0.5) / (2 * classes + 1)
-    remainders[-1] += np.ceil(remainders.sum()) - remainders.sum() if remainders.sum() % 1 > 0.5 else -(remainders.sum() % 1)
-    whole = np.full(classes, (samples - round(remainders.sum())) // classes)
-    whole[: samples - round(remainders.sum()) - whole.sum()] += 1
+    remainders *= np.floor(remainders.sum()) / remainders.sum()
+    left = samples - round(remainders.sum())
+    whole = np.full(classes, left // classes)
+    whole[: left % classes] += 1
     found: Values = (whole + remainders) / samples
     return found
 

@@ -80,7 +80,7 @@ def mirrored(uploads: Vectors, signed: bool = False, near: float = 1e-3) -> Plac
     """
     from scipy.spatial import KDTree
 
-    lit = np.flatnonzero((uploads != 0).all(axis=0))
+    lit = np.flatnonzero((uploads != 0).any(axis=0))
     columns = uploads[:, lit].T.astype(np.float64)
     if signed:
         largest = columns[np.arange(len(lit)), np.abs(columns).argmax(axis=1)]
