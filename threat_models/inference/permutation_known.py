@@ -45,10 +45,10 @@ def known_plaintext(clear: Vectors, permuted: Vectors, signed: bool = False) -> 
     right, as values are copied bit for bit. Raises ValueError for other shapes.
     """
     _check(clear, permuted)
-    (ours, at), (theirs, to) = _unique(clear, signed), _unique(permuted, signed)
-    _, a, b = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
+    ours, theirs = _unique(clear, signed), _unique(permuted, signed)
     order = np.full(clear.shape[1], UNKNOWN)
-    order[to[b]] = at[a]
+    for values in ours.keys() & theirs.keys():
+        order[theirs[values]] = ours[values]
     return Placed(order, _signs(order, clear, permuted))
 
 
@@ -94,13 +94,18 @@ def _upright(vectors: NDArray[np.float64] | Vectors) -> NDArray[np.float64] | Ve
     return np.where(vectors[largest, np.arange(vectors.shape[1])] < 0, -vectors, vectors)
 
 
-def _unique(vectors: Vectors, signed: bool) -> tuple[NDArray[np.void], Places]:
-    """The columns whose values no other column has, as sortable keys, and where they are."""
+def _unique(vectors: Vectors, signed: bool) -> dict[bytes, int]:
+    """Where the columns are whose values no other column has, by their values."""
     columns = _upright(vectors) if signed else vectors
     rows = np.ascontiguousarray((columns + np.float32(0)).T.astype(np.float32))  # adding 0 makes -0 a 0
-    keys = rows.view([("", np.uint32)] * rows.shape[1]).reshape(-1)
-    found, at, count = np.unique(keys, return_index=True, return_counts=True)
-    return found[count == 1], at[count == 1].astype(np.int64)
+    found: dict[bytes, int] = {}
+    twice = set[bytes]()
+    for place, row in enumerate(rows):
+        values = row.tobytes()
+        if values in found:
+            twice.add(values)
+        found[values] = place
+    return {values: place for values, place in found.items() if values not in twice}
 
 
 def _signs(order: Places, clear: Vectors, permuted: Vectors) -> Vectors:

@@ -55,19 +55,22 @@ def zero_sums(uploads: Vectors, outputs: int, most: int = 1000, still: float = 1
 def largest_group(uploads: Vectors, groups: Groups) -> int:
     """Which group is the output layer's bias: the one that moves most. Adversary: as for `zero_sums`.
 
-    That is a rule of thumb, for inputs of the last layer that are mostly below 1.
+    uploads: float32 (n, d), of the first round or rounds. A rule of thumb, for initial models whose last layer's inputs are mostly
+    below 1; they grow as it learns.
     """
     return int(np.abs(uploads[:, groups.members]).sum(axis=(0, 2)).argmax())
 
 
 def label_similarity(uploads: Vectors, members: Places) -> Values:
-    """How alike clients' labels are: inner products of what their biases do beside the mean client's.
+    """How alike clients' labels are: cosines of what their biases do beside the mean client's.
 
-    Adversary: as for `zero_sums`. uploads: float32 (clients, d), of each client the mean of its uploads of all rounds. members:
-    int64 (K,), the group of the bias. Returns float64 (clients, clients). Which coordinate is which label is not told.
+    Adversary: as for `zero_sums`. uploads: float32 (clients, d), of each client one upload, or the mean of several of the first
+    rounds. members: int64 (K,), the group of the bias. Returns float64 (clients, clients). Which coordinate is which label is not
+    told.
     """
     values = uploads[:, members].astype(np.float64)
     values = values - values.mean(axis=0)
+    values /= np.linalg.norm(values, axis=1, keepdims=True) + 1e-300
     found: Values = values @ values.T
     return found
 

@@ -1,13 +1,11 @@
 """Known plaintext against a secret rotation H D2 H D1 of padded vectors: secret signs D1 and D2, public Walsh-Hadamard H.
 
 Two attacks. Any secret linear map gives whoever knows r vectors in clear the part of every other vector that lies in their span,
-and everything once they span the space (`in_span`). This map gives more: with y = H D2 H D1 x, H y = D2 H (D1 x), so that of two
-known vectors a and b the unknown second signs cancel,
-
-    (H y_a) * H (D1 b) = (H y_b) * H (D1 a)      (coordinate by coordinate),
-
-which are as many linear equations as the padded vector has coordinates, in the d signs of D1 alone. Two known updates, or two
-released models, under one key therefore give the whole key (`two_known`).
+and everything once they span the space (`in_span`). This map gives all of it for one known vector x of y = H D2 H D1 x: the sizes
+of z = H y = D2 (H D1 x) are those of H (D1 x), where x is known and only its signs are not. That is phase retrieval, with as many
+measurements as the padded vector has coordinates: the leading eigenvector of a matrix of the measurements is close to the signs
+(spectral initialisation, Netrapalli et al. 2013; which function of the sizes to take, Mondelli and Montanari 2019), and alternating
+between both sides makes it exact. So the rotation stands up to a known update no longer than a permutation does (`key_of`).
 """
 
 from dataclasses import dataclass, field
@@ -17,6 +15,8 @@ from numpy.typing import NDArray
 
 Vectors = NDArray[np.float32]
 Values = NDArray[np.float64]
+EXACT = 1e-3
+"""A misfit below this is rounding: the next best key would miss by far more."""
 
 
 def in_span(clear: Vectors, transformed: Vectors, uploads: Vectors) -> Values:
@@ -35,7 +35,7 @@ def in_span(clear: Vectors, transformed: Vectors, uploads: Vectors) -> Values:
 class RotationGuess:
     """A guess of the key of H D2 H D1. first, second: float64 (length,), 1 or -1, up to all of both negated.
 
-    misfit: relative error of what the guess makes of the known vectors; near 0 where the key is right.
+    misfit: relative error of what the guess makes of the known vectors: below `EXACT` where the key is right.
     """
 
     first: Values = field(repr=False)
@@ -60,59 +60,71 @@ def walsh_hadamard(vectors: Values) -> Values:
     return (found / np.sqrt(length)).reshape(vectors.shape)
 
 
-def two_known(clear: Vectors, transformed: Vectors, refinements: int = 50, most: int = 2000) -> RotationGuess:
-    """The key from two or more vectors that are known in clear and rotated.
+def key_of(clear: Vectors, transformed: Vectors, rng: np.random.Generator, most: int = 600) -> RotationGuess:
+    """The key from one or more vectors that are known in clear and rotated.
 
-    Adversary: the server, which has two updates under one key in clear, or theta_0 and two released models with the sums of the
-    means that it published until then. clear: float32 (r, d), r >= 2. transformed: float32 (r, length), length a power of two.
-    First the linear equations of all neighbouring pairs are solved by conjugate gradients (at most `most` steps), then signs are
-    rounded and each side's are read from the other's until they agree. Signs of coordinates that are 0 in all known vectors
-    cannot be told. Raises ValueError for other shapes or one vector.
+    Adversary: the server, which has an update under the key in clear, or theta_0, a released model, and the sum of the means that
+    it published until then. clear: float32 (r, d). transformed: float32 (r, length), length a power of two. rng: draws where the
+    search for the eigenvector begins. most: steps of the difference map, taken only where alternating ends at no key.
+    The signs of coordinates that are 0 in all known vectors cannot be told, and there is a key for each choice. Raises ValueError
+    for other shapes.
     """
-    from scipy.sparse.linalg import LinearOperator, lsmr
-
     _check(clear, transformed)
     (r, d), length = clear.shape, transformed.shape[1]
-    if r < 2 or length & (length - 1):
-        raise ValueError(f"two known vectors or more, of a length that is a power of two, are needed; these are {r} of {length}")
+    if length & (length - 1):
+        raise ValueError(f"rotated vectors have a power of two as their length, not {length}")
     x = np.zeros((r, length))
     x[:, :d] = clear
-    z = walsh_hadamard(transformed.astype(np.float64))  # D2 H D1 x
-    scale = np.sqrt(np.square(x).sum(axis=0)) + 1e-300  # so that every unknown sign counts alike in its column
-    column = np.where(scale > 1e-12 * scale.max(), 1 / scale, 0.0)
-    others = np.roll(np.arange(r), -1)
+    z = walsh_hadamard(transformed.astype(np.float64))
+    norm = np.linalg.norm(z)
+    x, z = x / norm, z / norm
+    w = x * _spectral(x, z, rng)
+    first, second, misfit = _alternated(x, z, w)
+    for step in range(most):
+        if misfit < EXACT:
+            break
+        _, m = _fit_second(z, w)
+        w = w + 0.5 * (x * _signs((x * (2 * m - w)).sum(axis=0)) - m)
+        if step % 20 == 19:
+            first, second, misfit = _alternated(x, z, w)
+    return RotationGuess(first, second, d, misfit)
 
-    def forward(signs: Values) -> Values:
-        mixed = walsh_hadamard(x * (column * signs.reshape(-1)))
-        return (z * mixed[others] - z[others] * mixed).reshape(-1)
 
-    def backward(residual: Values) -> Values:
-        e = residual.reshape(r, length)
-        mixed = np.zeros_like(e)
-        mixed[others] += z * e
-        mixed -= z[others] * e
-        found: Values = column * (x * walsh_hadamard(mixed)).sum(axis=0)
+def _spectral(x: Values, z: Values, rng: np.random.Generator) -> Values:
+    """A first guess of D1: signs of the leading eigenvector of sum_r diag(x_r) H diag(T(z_r^2)) H diag(x_r)."""
+    from scipy.sparse.linalg import LinearOperator, eigsh
+
+    length = x.shape[1]
+    share = np.maximum((x != 0).sum(axis=1, keepdims=True), 1) / length
+    y = np.square(z) / np.maximum(np.square(z).mean(axis=1, keepdims=True), 1e-300)
+    weights = (y - 1) / (y + np.sqrt(1 / share) - 0.9)
+
+    def applied(signs: Values) -> Values:
+        found: Values = (x * walsh_hadamard(weights * walsh_hadamard(x * signs.reshape(-1)))).sum(axis=0)
         return found
 
-    fixed = int(scale.argmax())  # the key is told up to its sign: one sign is chosen, and the others follow
-    unit = np.zeros(length)
-    unit[fixed] = 1 / column[fixed]
-    free = np.ones(length)
-    free[fixed] = 0.0
-    equations = LinearOperator(
-        (r * length, length), matvec=lambda v: forward(free * v.reshape(-1)), rmatvec=lambda e: free * backward(e), dtype=np.float64
-    )
-    solved = lsmr(equations, -forward(unit), atol=1e-12, btol=1e-12, conlim=0, maxiter=most)[0]
-    first = _signs(free * solved + unit)
-    second = np.ones(length)
-    for _ in range(refinements):
-        second = _signs((z * walsh_hadamard(x * first)).sum(axis=0))
-        again = _signs((x * walsh_hadamard(second * z)).sum(axis=0))
+    start = np.abs(x).sum(axis=0) * rng.choice([-1.0, 1.0], length) + 1e-3 * np.abs(x).max()
+    matrix = LinearOperator((length, length), matvec=applied, dtype=np.float64)
+    return _signs(eigsh(matrix, k=1, which="LA", v0=start, tol=1e-4)[1][:, 0])
+
+
+def _fit_second(z: Values, w: Values) -> tuple[Values, Values]:
+    """D2 by the vectors w before the first H, and what the measurements then say that these are."""
+    second = _signs((z * walsh_hadamard(w)).sum(axis=0))
+    return second, walsh_hadamard(second * z)
+
+
+def _alternated(x: Values, z: Values, w: Values) -> tuple[Values, Values, float]:
+    """Each side's signs from the other's until they agree: D1, D2, and how far they miss."""
+    first = _signs((x * w).sum(axis=0))
+    for _ in range(50):
+        second, m = _fit_second(z, x * first)
+        again = _signs((x * m).sum(axis=0))
         if np.array_equal(again, first):
             break
         first = again
-    misfit = float(np.linalg.norm(walsh_hadamard(x * first) * second - z) / np.linalg.norm(z))
-    return RotationGuess(first, second, d, misfit)
+    second, m = _fit_second(z, x * first)
+    return first, second, float(np.linalg.norm(x * first - m) / np.linalg.norm(z))
 
 
 def _signs(values: Values) -> Values:
