@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,8 @@ from cloister.fl.clients.training import Training
 from cloister.fl.data.dealing import Dealing
 from cloister.fl.data.images import Digits, Mnist
 from cloister.fl.data.population import Client, Examples, Population, Source
-from cloister.fl.models.vector import to_vector
+from cloister.fl.models.papers import Mlp
+from cloister.fl.models.vector import load_vector, to_vector
 from cloister.fl.runs.scenario import Scenario
 from cloister.fl.runs.simulation import Simulation
 from cloister.protocol.core.link import Frame
@@ -26,6 +27,7 @@ from cloister.protocol.messages import decode
 from cloister.protocol.uploaded.permuted import Permuted
 from cloister.protocol.view.work import LocalJob, LocalWork
 from cloister.protocol.wire.messages import Mean, Task, Upload
+from cloister.threat_models.inference.permutation_dead_relu import dead_model
 
 Array = NDArray[np.float32]
 MOST = 1 << 24
@@ -193,5 +195,30 @@ class DirichletEach(Dealing):
         return Population(found, dict.fromkeys(found, 0), source.classes, source.shape)
 
 
-remembered = cache(played)
-"""The same run, played once."""
+@dataclass(frozen=True, kw_only=True)
+class OneKnown(Dealing):
+    """Client 0 has `many` examples, every other client one."""
+
+    clients: int
+    many: int
+
+    def __call__(self, source: Source, rng: np.random.Generator, /) -> Population:
+        order = torch.from_numpy(rng.permutation(len(source.train)))
+        cuts = [0, *(self.many + k for k in range(self.clients))]
+        hands = {i: source.train.take(order[a:b]) for i, (a, b) in enumerate(pairwise(cuts))}
+        found = {i: Client(i, hand, source.test.take(torch.arange(1))) for i, hand in hands.items()}
+        return Population(found, dict.fromkeys(found, 0), source.classes, source.shape)
+
+
+@dataclass(frozen=True)
+class Dead:
+    """An MLP that begins at `dead_model`, answering q to every input."""
+
+    q: tuple[float, ...]
+    width: int
+
+    def __call__(self, shape: tuple[int, ...], classes: int) -> nn.Module:
+        module = Mlp(hidden=(self.width,))(shape, classes)
+        start = dead_model(self.width, torch.Size(shape).numel(), np.array(self.q), np.random.default_rng(0))
+        load_vector(module, start)
+        return module

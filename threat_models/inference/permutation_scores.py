@@ -1,16 +1,19 @@
-"""How well a guess about permuted uploads does: it is compared with the truth here, and nowhere in an attack."""
+"""How well a guess about transformed uploads does: guesses are compared with the truth here, and nowhere in an attack.
 
+Label histograms are compared by `total_variation` and `top_label` of `threat_models.label_regression`.
+"""
+
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...crypto.orthonormal import HadamardRotation, Permutation, SignedPermutation
-from .permutation_known import UNKNOWN, Placed
-from .rotation_known import RotationGuess
+from .permutation_known import Placed
 
 Values = NDArray[np.float64]
 Vectors = NDArray[np.float32]
+Places = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,58 +24,57 @@ class Recovery:
     wrong: int
 
 
-def placed(guess: Placed, true: Permutation | SignedPermutation) -> Recovery:
-    """A guess beside the clients' transform."""
-    order, signs = (true.order, None) if isinstance(true, Permutation) else (true.permutation.order, true.signs)
-    right = guess.order == order
-    if signs is not None:
-        right &= guess.signs == signs[order]
-    return Recovery(float(right.mean()), int((guess.known & ~right).sum()))
+def recovery(guess: Placed, clear: Vectors, permuted: Vectors, among: NDArray[np.bool_] | None = None) -> Recovery:
+    """A guess beside updates of several clients and rounds under the key, both float32 (n, d).
+
+    A coordinate is placed rightly where it has the value of its place in all of them. among: bool (d,), the coordinates in clear
+    that count; None for all.
+    """
+    at = np.flatnonzero(guess.known)
+    right = (permuted[:, at] * guess.signs[at] == clear[:, guess.order[at]]).all(axis=0)
+    counted = np.ones(clear.shape[1], bool) if among is None else among
+    return Recovery(float((right & counted[guess.order[at]]).sum() / max(counted.sum(), 1)), int((~right).sum()))
 
 
-def moved(guess: Placed, clear: Vectors, permuted: Vectors) -> float:
-    """Share of the non-zero coordinates of an update (d,) that the guess puts where they were, or where the same value was."""
-    lit = clear != 0
-    return float((guess.opened(permuted)[lit] == clear[lit]).mean())
+def moved(opened: Vectors, true: Vectors) -> float:
+    """Share of the coordinates that are not 0 in true updates (..., d) that have exactly their value in what was opened."""
+    return float((opened == true)[true != 0].mean())
 
 
-def energy(opened: Vectors, true: Vectors) -> float:
-    """How much of the squared norm of true updates (..., d) is in what was opened: 1 - |opened - true|^2 / |true|^2, pooled."""
+def energy(opened: Vectors | Values, true: Vectors) -> float:
+    """How much of the squared norm of true updates (..., d) was opened: 1 - |opened - true|^2 / |true|^2, pooled; 0 of nothing
+    opened, and below it where the guess is worse than none."""
     apart, of = (np.square(v.astype(np.float64)).sum() for v in (opened - true, true))
     return float(1 - apart / of)
 
 
-def relative_error(opened: Vectors, true: Vectors) -> float:
+def relative_error(opened: Vectors | Values, true: Vectors) -> float:
     """|opened - true| / |true|, pooled over rows."""
-    return float(np.linalg.norm((opened - true).astype(np.float64)) / np.linalg.norm(true.astype(np.float64)))
-
-
-def total_variation(guessed: Values, true: Values) -> Values:
-    """Of each histogram (n, classes), half of the sum of absolute differences: (n,), in [0, 1]."""
-    found: Values = np.abs(guessed - true).sum(axis=1) / 2
-    return found
-
-
-def top_hits(guessed: Values, true: Values) -> NDArray[np.bool_]:
-    """Whether the most frequent label of each histogram is found: (n,). Of equally frequent ones any counts."""
-    found: NDArray[np.bool_] = true[np.arange(len(true)), guessed.argmax(axis=1)] == true.max(axis=1)
-    return found
+    apart, of = (np.linalg.norm(v.astype(np.float64)) for v in (opened - true, true))
+    return float(apart / of)
 
 
 def psnr(guessed: Values, true: Values, peak: float = 1.0) -> Values:
     """Of each image, rows of values up to `peak`: 10 log10(peak^2 / mean squared error), in dB."""
-    error = np.square(guessed - true).reshape(len(true), -1).mean(axis=1)
+    error = np.square(guessed - true).mean(axis=1)
     found: Values = 10 * np.log10(peak**2 / np.maximum(error, 1e-300))
     return found
 
 
-def same_rotation(guess: RotationGuess, true: HadamardRotation, lit: NDArray[np.bool_]) -> float:
-    """Share of the signs that are right, of `lit` coordinates (d,) and of the rotation's second signs, up to both flipped."""
-    a = guess.first[: true.d][lit] * true.first[: true.d][lit]
-    b = guess.second * true.second
-    return float(max(np.concatenate([a, b]).mean(), np.concatenate([-a, -b]).mean()) / 2 + 0.5)
+def precision_and_recall(members: Places, order: Places, true: Iterable[frozenset[int]]) -> tuple[float, float]:
+    """Of groups of coordinates of uploads, int64 (groups, size): the share that is a true group, and of true ones the share found.
+
+    order: int64 (d,), the clients' permutation. true: groups of coordinates in clear. Precision is 1 where nothing was claimed.
+    """
+    claimed, there = {frozenset(order[group].tolist()) for group in members}, set(true)
+    hits = len(claimed & there)
+    return hits / len(claimed) if claimed else 1.0, hits / len(there)
 
 
-def known_share(guess: Placed) -> float:
-    """Share of coordinates that a guess says anything about."""
-    return float((guess.order != UNKNOWN).mean())
+def similarity_correlation(guessed: Values, histograms: Values) -> float:
+    """Correlation, over all pairs of clients, of guessed similarities (n, n) with cosines of histograms (n, classes) beside their
+    mean."""
+    beside = histograms - histograms.mean(axis=0)
+    beside = beside / (np.linalg.norm(beside, axis=1, keepdims=True) + 1e-300)
+    pairs = np.triu_indices(len(histograms), 1)
+    return float(np.corrcoef(guessed[pairs], (beside @ beside.T)[pairs])[0, 1])

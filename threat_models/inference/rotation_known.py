@@ -64,8 +64,10 @@ def key_of(clear: Vectors, transformed: Vectors, rng: np.random.Generator, most:
     """The key from one or more vectors that are known in clear and rotated.
 
     Adversary: the server, which has an update under the key in clear, or theta_0, a released model, and the sum of the means that
-    it published until then. clear: float32 (r, d). transformed: float32 (r, length), length a power of two. rng: draws where the
-    search for the eigenvector begins. most: steps of the difference map, taken only where alternating ends at no key.
+    it published until then. Or none of these, but theta_0 and public data: a mean that it trains itself, beside the one that it
+    published; signs are so coarse that a likeness will do. clear: float32 (r, d). transformed: float32 (r, length), length a power
+    of two. rng: draws where the search for the eigenvector begins. most: steps of the difference map, taken only where alternating
+    ends at no key; 0 where clear vectors are likenesses, which no key fits.
     The signs of coordinates that are 0 in all known vectors cannot be told, and there is a key for each choice. Raises ValueError
     for other shapes.
     """
