@@ -67,7 +67,8 @@ class Figure:
         return self.low <= self.measured <= self.high
 
     def __str__(self) -> str:
-        return f"{self.attack:44} {self.name:44} {self.measured:10.5g}   {self.low:.5g} .. {self.high:.5g}{'' if self.holds else '  OUT'}"
+        verdict = "" if self.holds else "  OUT"
+        return f"{self.attack:50} {self.name:44} {self.measured:10.5g}   {self.low:.5g} .. {self.high:.5g}{verdict}"
 
 
 @cache
@@ -200,30 +201,33 @@ def dead_models() -> Iterator[Figure]:
     yield Figure("A5 HadamardRotation, chose theta_0", "label of single-class clients, of 20", int(right), 20, 20)
 
 
-def shadows(seen: Played, histograms: NDArray[np.float64], each: int, rng: np.random.Generator) -> tuple[Array, Any]:
-    """Updates from theta_0 on public data of these label shares, as they came out."""
+def shadows(
+    seen: Played, histograms: NDArray[np.float64], each: int, training: Training, rng: np.random.Generator
+) -> tuple[Array, Any]:
+    """Updates from theta_0 on public data of these label shares, and the shares as they came out."""
     places = [np.flatnonzero(public().y.numpy() == k) for k in range(CLASSES)]
     counts = np.stack([rng.multinomial(each, h) for h in histograms])
     index = [np.concatenate([rng.choice(places[k], n) for k, n in enumerate(c)]) for c in counts]
     jobs = [Job(i, seen.start, public().take(torch.from_numpy(at)), int(rng.integers(2**60))) for i, at in enumerate(index)]
-    return np.stack([v for _, v in Fast()(seen.module, jobs, TRAINING, 0)]), counts / each
+    return np.stack([v for _, v in Fast()(seen.module, jobs, training, 0)]), counts / each
 
 
 def learned_labels() -> Iterator[Figure]:
     rng = np.random.default_rng(5)
     how: tuple[tuple[type[Transform], Seen, float, float], ...] = (
         (Permutation, "values", 0.9, 0.5),
-        (SignedPermutation, "magnitudes", 0.9, 0.35),
-        (HadamardRotation, "norm", 0.25, 0.1),
+        (SignedPermutation, "magnitudes", 0.9, 0.4),
+        (HadamardRotation, "norm", 0.4, 0.0),
     )
-    for kind, who, wanted, each in (
-        ("single-class", OneClass(clients=50, each=80), np.eye(CLASSES)[np.arange(300) % CLASSES], 80),
-        ("Dirichlet(.3)", DirichletEach(clients=60, each=500, alpha=0.3), rng.dirichlet(np.full(CLASSES, 0.3), 300), 500),
+    one_step = Training(epochs=1, batch=500, lr=LR)
+    for kind, who, wanted, each, training in (
+        ("single-class", OneClass(clients=20, each=400), np.eye(CLASSES)[np.arange(300) % CLASSES], 400, TRAINING),
+        ("Dirichlet(.3)", DirichletEach(clients=100, each=500, alpha=0.3), rng.dirichlet(np.full(10, 0.3), 300), 500, one_step),
     ):
         made: tuple[Array, Any] | None = None
         for transform, what, single, skewed in how:
-            seen = played(MnistTest(), who, MODEL, TRAINING, transform, 1, "session")
-            made = made or shadows(seen, wanted, each, rng)
+            seen = played(MnistTest(), who, MODEL, training, transform, 1, "session")
+            made = made or shadows(seen, wanted, each, training, rng)
             guess = ShadowLabels.learned(features(made[0], what), made[1]).histograms(features(seen.received(0), what))
             true, name = seen.histograms(), f"A6 {transform.__name__}, theta_0, public data"
             least = single if kind == "single-class" else skewed
@@ -241,7 +245,7 @@ def seeds() -> Iterator[Figure]:
     dead[: WIDTH * PIXELS] = np.tile(~public().x.flatten(1).numpy().any(axis=0), WIDTH)
 
     def order_of(seed: int) -> NDArray[np.int64]:
-        return np.random.RandomState(seed).permutation(d)  # noqa: NPY002
+        return np.random.RandomState(seed).permutation(d)
 
     upload = seen.computed(0)[0][order_of(secret)]
     scores = brute_force(upload, range(2**13), order_of, dead)

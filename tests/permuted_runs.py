@@ -162,17 +162,19 @@ class EvenOrOdd:
 
 @dataclass(frozen=True, kw_only=True)
 class OneClass(Dealing):
-    """Client i has `each` examples of label i mod classes and no other."""
+    """Client i has `each` examples of label i mod classes and no other. skip: examples of each label that nobody gets."""
 
     clients: int
     each: int
+    skip: int = 0
 
     def __call__(self, source: Source, rng: np.random.Generator, /) -> Population:
         found = {}
         places = {k: rng.permutation(np.flatnonzero(source.train.y.numpy() == k)) for k in range(source.classes)}
         for i in range(self.clients):
             turn, label = divmod(i, source.classes)
-            own = source.train.take(torch.from_numpy(places[label][turn * self.each : (turn + 1) * self.each]))
+            first = self.skip + turn * self.each
+            own = source.train.take(torch.from_numpy(places[label][first : first + self.each]))
             found[i] = Client(i, own, source.test.take(torch.arange(1)))
         return Population(found, dict.fromkeys(found, 0), source.classes, source.shape)
 

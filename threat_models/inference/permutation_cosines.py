@@ -1,8 +1,8 @@
 """Attack A13: one cosine between a chosen upload and a victim's reads one coordinate of the victim's update.
 
-Orthonormal maps keep inner products, so this is as true of a rotation as of a permutation, and of keys of a session as of a run: the
-corrupt client transforms its unit vector like an update. It needs cosines that are told to somebody who must not have the updates:
-a client, or a reader of published similarity matrices.
+Orthonormal maps keep inner products, so this is as true of a rotation as of a permutation, and of keys of a session as of a
+run: the corrupt client transforms its unit vector like an update. It needs cosines that are told to somebody who must not have
+the updates: a client, or a reader of published similarity matrices.
 """
 
 import numpy as np

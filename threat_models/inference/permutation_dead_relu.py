@@ -44,8 +44,8 @@ def dead_model(hidden: int, features: int, q: Values, rng: np.random.Generator) 
 def histograms(uploads: Vectors, samples: NDArray[np.int64], q: Values, lr: float, signed: bool = False) -> Values:
     """Label histograms from permuted uploads of one step from `dead_model`.
 
-    Adversary: the server, which chose theta_0. uploads: float32 (n, d). samples: int64 (n,), as the uploads say. signed: signs are
-    flipped too. Returns float64 (n, classes); rows of a client whose upload is not of this kind are NaN.
+    Adversary: the server, which chose theta_0. uploads: float32 (n, d). samples: int64 (n,), as the uploads say. signed: signs
+    are flipped too. Returns float64 (n, classes); rows of a client whose upload is not of this kind are NaN.
     """
     return np.stack([_histogram(u, int(n), q, lr, signed) for u, n in zip(uploads, samples, strict=True)])
 

@@ -1,7 +1,7 @@
 """Attack A11: once a permutation is opened, updates in clear tell what updates in clear tell: inputs and labels.
 
-Of one step on one example, each row of the first layer's gradient is the input times the gradient of that unit's bias. Of one step
-on all examples the output layer's bias changes by lr times the share of each label less what the model answered.
+Of one step on one example, each row of the first layer's gradient is the input times the gradient of that unit's bias. Of one
+step on all examples the output layer's bias changes by lr times the share of each label less what the model answered.
 """
 
 import numpy as np
@@ -31,8 +31,9 @@ def only_label(update: Vectors, classes: int) -> int:
 def label_shares(updates: Vectors, answers: Values, lr: float) -> Values:
     """Label histograms after one step on all examples, from the output layer's bias.
 
-    Adversary: as for `first_layer_input`, with public data. updates: float32 (n, d), output bias last. answers: float64 (classes,),
-    the mean of what the initial model answers to public inputs. Returns float64 (n, classes), not negative, rows that add up to 1.
+    Adversary: as for `first_layer_input`, with public data. updates: float32 (n, d), output bias last. answers: float64
+    (classes,), the mean of what the initial model answers to public inputs. Returns float64 (n, classes), not negative, rows
+    that add up to 1.
     """
     shares = np.maximum(updates[:, -len(answers) :].astype(np.float64) / lr + answers, 0.0)
     found: Values = shares / np.maximum(shares.sum(axis=1, keepdims=True), 1e-300)

@@ -62,7 +62,7 @@ def psnr(guessed: Values, true: Values, peak: float = 1.0) -> Values:
 
 
 def precision_and_recall(members: Places, order: Places, true: Iterable[frozenset[int]]) -> tuple[float, float]:
-    """Of groups of coordinates of uploads, int64 (groups, size): the share that is a true group, and of true ones the share found.
+    """Of groups of coordinates of uploads, int64 (groups, size): the share that is right, and of the true ones the share found.
 
     order: int64 (d,), the clients' permutation. true: groups of coordinates in clear. Precision is 1 where nothing was claimed.
     """

@@ -29,9 +29,9 @@ class Groups:
 def zero_sums(uploads: Vectors, outputs: int, most: int = 1000, still: float = 1e-5) -> Groups:
     """Attack A8. Adversary: the server alone, which knows the number K of outputs.
 
-    uploads: float32 (n, d), of any clients and rounds under one key. most: how many coordinates, those of largest norm, are looked
-    at; with fewer observations than that nothing is found. still: below what share of the largest singular value uploads do not
-    move in a direction.
+    uploads: float32 (n, d), of any clients and rounds under one key. most: how many coordinates, those of largest norm, are
+    looked at; with fewer observations than that nothing is found. still: below what share of the largest singular value uploads
+    do not move in a direction.
     """
     norms = np.linalg.norm(uploads.astype(np.float64), axis=0)
     chosen = np.sort(np.argsort(-norms, kind="stable")[: min(most, int((norms > 0).sum()))])
@@ -55,8 +55,8 @@ def zero_sums(uploads: Vectors, outputs: int, most: int = 1000, still: float = 1
 def largest_group(uploads: Vectors, groups: Groups) -> int:
     """Which group is the output layer's bias: the one that moves most. Adversary: as for `zero_sums`.
 
-    uploads: float32 (n, d), of the first round or rounds. A rule of thumb, for initial models whose last layer's inputs are mostly
-    below 1; they grow as it learns.
+    uploads: float32 (n, d), of the first round or rounds. A rule of thumb, for initial models whose last layer's inputs are
+    mostly below 1; they grow as it learns.
     """
     return int(np.abs(uploads[:, groups.members]).sum(axis=(0, 2)).argmax())
 

@@ -1,7 +1,7 @@
-"""What zeros and dead weights tell under a shared permutation: how much of the input space a client fills, and who fills the same.
+"""What zeros and dead weights tell under a shared permutation: how many features clients have, and which of them the same.
 
-A weight whose input never lights up has gradient 0. Permuted or not, signs flipped or not, a zero stays a zero; a rotation has none.
-With weight decay such a weight moves all the same, by a factor that the server knows, and by that betrays its place.
+A weight whose input never lights up has gradient 0. Permuted or not, signs flipped or not, a zero stays a zero; a rotation has
+none. With weight decay such a weight moves all the same, by a factor that the server knows, and by that betrays its place.
 """
 
 import numpy as np
@@ -58,9 +58,9 @@ def by_weight_decay(start: Vectors, uploads: Vectors, shrink: float, dead: NDArr
 
     Adversary: the server, which knows theta_0, the training's learning rate and decay, and from public data which features no
     client has. start: float32 (d,), theta_0. uploads: float64 or float32 (n, d), of each client the sum of its uploads of all
-    rounds so far under one key. shrink: as in `shrink_of`, over all steps. dead: bool (d,), weights of features that no client has.
-    Candidates are coordinates that changed alike for all clients; each dead weight takes the nearest of them, and of those that
-    take the same the nearest keeps it.
+    rounds so far under one key. shrink: as in `shrink_of`, over all steps. dead: bool (d,), weights of features that no client
+    has. Candidates are coordinates that changed alike for all clients; each dead weight takes the nearest of them, and of those
+    that take the same the nearest keeps it.
     """
     spread = uploads.max(axis=0) - uploads.min(axis=0)
     alike = np.flatnonzero(spread <= 1e-3 * np.abs(uploads).max(axis=0) + 1e-12)

@@ -1,11 +1,12 @@
 """Known plaintext against a secret rotation H D2 H D1 of padded vectors: secret signs D1 and D2, public Walsh-Hadamard H.
 
-Two attacks. Any secret linear map gives whoever knows r vectors in clear the part of every other vector that lies in their span,
-and everything once they span the space (`in_span`). This map gives all of it for one known vector x of y = H D2 H D1 x: the sizes
-of z = H y = D2 (H D1 x) are those of H (D1 x), where x is known and only its signs are not. That is phase retrieval, with as many
-measurements as the padded vector has coordinates: the leading eigenvector of a matrix of the measurements is close to the signs
-(spectral initialisation, Netrapalli et al. 2013; which function of the sizes to take, Mondelli and Montanari 2019), and alternating
-between both sides makes it exact. So the rotation stands up to a known update no longer than a permutation does (`key_of`).
+Two attacks. Any secret linear map gives whoever knows r vectors in clear the part of every other vector that lies in their
+span, and everything once they span the space (`in_span`). This map gives all of it for one known vector x of y = H D2 H D1 x:
+the sizes of z = H y = D2 (H D1 x) are those of H (D1 x), where x is known and only its signs are not. That is phase retrieval,
+with as many measurements as the padded vector has coordinates: the leading eigenvector of a matrix of the measurements is close
+to the signs (spectral initialisation, Netrapalli et al. 2013; which function of the sizes to take, Mondelli and Montanari
+2019), and alternating between both sides makes it exact. So the rotation stands up to a known update no longer than a
+permutation does (`key_of`).
 """
 
 from dataclasses import dataclass, field
@@ -55,21 +56,21 @@ def walsh_hadamard(vectors: Values) -> Values:
     found = vectors.reshape(-1, length)
     while half < length:
         pairs = found.reshape(len(found), -1, 2, half)
-        found = np.stack([pairs[:, :, 0] + pairs[:, :, 1], pairs[:, :, 0] - pairs[:, :, 1]], axis=2).reshape(len(found), length)
+        found = np.stack([pairs[:, :, 0] + pairs[:, :, 1], pairs[:, :, 0] - pairs[:, :, 1]], axis=2).reshape(-1, length)
         half *= 2
-    return (found / np.sqrt(length)).reshape(vectors.shape)
+    whole: Values = (found / np.sqrt(length)).reshape(vectors.shape)
+    return whole
 
 
 def key_of(clear: Vectors, transformed: Vectors, rng: np.random.Generator, most: int = 600) -> RotationGuess:
     """The key from one or more vectors that are known in clear and rotated.
 
-    Adversary: the server, which has an update under the key in clear, or theta_0, a released model, and the sum of the means that
-    it published until then. Or none of these, but theta_0 and public data: a mean that it trains itself, beside the one that it
-    published; signs are so coarse that a likeness will do. clear: float32 (r, d). transformed: float32 (r, length), length a power
-    of two. rng: draws where the search for the eigenvector begins. most: steps of the difference map, taken only where alternating
-    ends at no key; 0 where clear vectors are likenesses, which no key fits.
-    The signs of coordinates that are 0 in all known vectors cannot be told, and there is a key for each choice. Raises ValueError
-    for other shapes.
+    Adversary: the server, which has an update under the key in clear, or theta_0, a released model, and the sum of the means
+    that it published until then. Or none of these, but theta_0 and public data: a mean that it trains itself, beside the one
+    that it published; signs are so coarse that a likeness will do. clear: float32 (r, d). transformed: float32 (r, length),
+    length a power of two. rng: draws where the search for the eigenvector begins. most: steps of the difference map, taken only
+    where alternating ends at no key; 0 where clear vectors are likenesses, which no key fits. The signs of coordinates that are
+    0 in all known vectors cannot be told, and there is a key for each choice. Raises ValueError for other shapes.
     """
     _check(clear, transformed)
     (r, d), length = clear.shape, transformed.shape[1]
