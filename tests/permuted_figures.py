@@ -217,7 +217,7 @@ def learned_labels() -> Iterator[Figure]:
     how: tuple[tuple[type[Transform], Seen, float, float], ...] = (
         (Permutation, "values", 0.9, 0.5),
         (SignedPermutation, "magnitudes", 0.9, 0.4),
-        (HadamardRotation, "norm", 0.4, 0.0),
+        (HadamardRotation, "norm", 0.25, 0.0),
     )
     one_step = Training(epochs=1, batch=500, lr=LR)
     for kind, who, wanted, each, training in (
