@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from cloister.threat_models.label_regression import top_label, total_variation
 from numpy.typing import NDArray
 
 from cloister.crypto.orthonormal import HadamardRotation, Permutation, SignedPermutation, Transform
@@ -41,7 +42,6 @@ from cloister.threat_models.inference.permutation_seed import brute_force
 from cloister.threat_models.inference.permutation_shadow import Seen, ShadowLabels, features
 from cloister.threat_models.inference.rotation_known import in_span, key_of
 from cloister.threat_models.knowledge import Level
-from cloister.threat_models.label_regression import top_label, total_variation
 from cloister.threat_models.membership import Fixed
 
 from .permuted_runs import Array, Dead, DirichletEach, MnistTest, OneClass, OneKnown, Played, played

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import torch
-from cloister.threat_models.label_regression import total_variation
 from torch import nn
 
 from cloister.fl.clients.training import Job, Training, full_gradient, train_one

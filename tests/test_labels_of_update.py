@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from cloister.threat_models.label_regression import top_label, total_variation
 from numpy.typing import NDArray
 
 from cloister.fl.clients.fast import Fast

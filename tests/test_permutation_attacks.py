@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cloister.threat_models.label_regression import top_label
 from numpy.typing import NDArray
 
 from cloister.crypto.orthonormal import Permutation, SignedPermutation, Transform
@@ -24,7 +25,6 @@ from cloister.threat_models.inference.permutation_scores import (
 )
 from cloister.threat_models.inference.permutation_seed import brute_force
 from cloister.threat_models.inference.permutation_shadow import ShadowLabels, features
-from cloister.threat_models.label_regression import top_label
 
 from .permuted_figures import groups_of, probed, released
 from .permuted_runs import Dead, DirichletEach, EvenOrOdd, OneClass, OneKnown, Played, played

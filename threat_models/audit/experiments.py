@@ -17,8 +17,8 @@ EXPERIMENTS: tuple[Experiment, ...] = (UpdateRecovery(), LabelInference(), Membe
 def observers_of(protection: object, clients: Sequence[int]) -> tuple[Observer, ...]:
     """Everybody whom a threat model speaks of, with the clients of the lowest ids where some are corrupt."""
     first = sorted(clients)[:2]
-    servers = (SERVER_ALONE, server_and(first[0]))
+    servers: tuple[Observer, ...] = (SERVER_ALONE, server_and(first[0]))
     if isinstance(protection, TwoServer):
         both = Observer(frozenset({SERVER, SECOND_SERVER}))
-        servers = (SERVER_ALONE, Observer(frozenset({SECOND_SERVER})), server_and(first[0]), both)
+        servers: tuple[Observer, ...] = (SERVER_ALONE, Observer(frozenset({SECOND_SERVER})), server_and(first[0]), both)
     return (*servers, Observer(clients=frozenset(first)), NETWORK)

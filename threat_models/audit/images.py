@@ -32,7 +32,7 @@ SHOWN = 6
 class GradientInversion:
     """Of each victim, the mean over its images of how far the best guess comes from the mean image (0) to GOOD dB (1).
 
-    Guesses are read off the first layer in closed form where it is linear, and sought by an optimiser where there are FEW records.
+    Guesses are read off the first layer in closed form where it is linear, and sought by an optimiser where records are FEW.
     The update is the first that the observer knows a start of.
     """
 
