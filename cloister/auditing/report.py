@@ -117,11 +117,10 @@ def rocs(found: Mapping[str, Any]) -> list[dict[str, Any]]:
     for k, row in enumerate(found["rows"]):
         if "here" not in row["roc"]:
             continue
-        lines = [
-            Line(name, *np.array(row["roc"][name], np.float64).T, hue=None if name == "here" else ENDS.index(name) - 1)
-            for name in ENDS
-            if name in row["roc"]
-        ]
+        lines = []
+        for name in (n for n in ENDS if n in row["roc"]):
+            x, y = np.array(row["roc"][name], np.float64).T
+            lines.append(Line(name, x, y, None if name == "here" else ENDS.index(name) - 1))
         chance = Line("chance", np.array([0.0, 1.0]), np.array([0.0, 1.0]))
         chart = Chart(name=f"roc{k}", thick=lines, dashed=[chance], axis="false positive rate", ticks=(0, 0.25, 0.5, 0.75, 1))
         panels.append({"title": f"{row['experiment']}, {row['observer']}", "figure": _pair(chart)})

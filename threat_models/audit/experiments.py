@@ -20,5 +20,5 @@ def observers_of(protection: object, clients: Sequence[int]) -> tuple[Observer, 
     servers: tuple[Observer, ...] = (SERVER_ALONE, server_and(first[0]))
     if isinstance(protection, TwoServer):
         both = Observer(frozenset({SERVER, SECOND_SERVER}))
-        servers: tuple[Observer, ...] = (SERVER_ALONE, Observer(frozenset({SECOND_SERVER})), server_and(first[0]), both)
+        servers = (SERVER_ALONE, Observer(frozenset({SECOND_SERVER})), server_and(first[0]), both)
     return (*servers, Observer(clients=frozenset(first)), NETWORK)

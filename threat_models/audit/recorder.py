@@ -150,14 +150,18 @@ class Recorder:
 
     @property
     def _parts(self) -> tuple[Examples, Examples]:
-        """Test examples of all clients, each once: the attacker's, and those that nobody has."""
+        """Test examples of all clients: the attacker's, and those that nobody has.
+
+        Sets of one length are cut alike: groups that differ in labels alone have the same inputs in their test sets.
+        """
         clients = self.simulation.population.clients.values()
-        distinct = {id(c.test): c.test for c in clients}.values()
-        x, y = torch.cat([t.x for t in distinct]), torch.cat([t.y for t in distinct])
-        order = np.random.default_rng(seed_of(self._scenario.seed, "auxiliary")).permutation(len(y))
-        cut = round(self._share * len(y))
-        whole = Examples(x, y)
-        return whole.take(torch.from_numpy(order[:cut])), whole.take(torch.from_numpy(order[cut:]))
+        mine, rest = list[Examples](), list[Examples]()
+        for test in {id(c.test): c.test for c in clients}.values():
+            order = np.random.default_rng(seed_of(self._scenario.seed, "auxiliary")).permutation(len(test))
+            cut = round(self._share * len(test))
+            mine.append(test.take(torch.from_numpy(order[:cut])))
+            rest.append(test.take(torch.from_numpy(order[cut:])))
+        return _whole(mine), _whole(rest)
 
     def _held(self, client: int) -> Held:
         of_client = self._view.harness.run.clients.all[client]
@@ -215,3 +219,7 @@ class Recorder:
             held = (clients[i].mean(lesson.key) for i in sorted(lesson.clients))
             mean = next((v for v in held if v is not None), None)
         return PublishedSum(of.round, of.cluster, source_of(of.name)[2], row, weights.times_samples, answer.recipient, mean)
+
+
+def _whole(parts: Sequence[Examples]) -> Examples:
+    return Examples(torch.cat([p.x for p in parts]), torch.cat([p.y for p in parts]))
