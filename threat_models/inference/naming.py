@@ -41,24 +41,25 @@ def namings(seen: Matrix, named: Matrix, rng: np.random.Generator, fixed: int = 
     return [np.array(order) for order in sorted(found, key=lambda order: found[order])]
 
 
-def alike(seen: Matrix, named: Matrix, rng: np.random.Generator, starts: int = STARTS) -> Order:
+def alike(seen: Matrix, named: Matrix, rng: np.random.Generator, fixed: int = 0, starts: int = STARTS) -> Order:
     """The best naming where several things may have one name: int64 (n,). seen: float64 (n, n); named: float64 (m, m).
 
     By changing one name at a time, from random starts. The diagonal of `named` is the distance of two things of one name; that
-    of `seen` is not looked at.
+    of `seen` is not looked at. fixed: how many of the last things have the last names, which no other thing has.
     """
-    n, m = len(seen), len(named)
-    apart = ~np.eye(n, dtype=bool)
-    best, least = np.zeros(n, dtype=np.int64), np.inf
+    n, m = len(seen) - fixed, len(named) - fixed
+    apart = ~np.eye(len(seen), dtype=bool)
+    own = np.arange(m, m + fixed)
+    best, least = np.concatenate([np.zeros(n, dtype=np.int64), own]), np.inf
     for _ in range(starts):
-        order = rng.integers(m, size=n)
+        order = np.concatenate([rng.integers(m, size=n), own])
         better = True
         while better:
             before = order.copy()
             for i in rng.permutation(n):
                 rest = apart[i]
-                forth = np.sum((seen[i, rest] - named[:, order[rest]]) ** 2, axis=1)
-                back = np.sum((seen[rest, i][:, None] - named[order[rest]]) ** 2, axis=0)
+                forth = np.sum((seen[i, rest] - named[:m][:, order[rest]]) ** 2, axis=1)
+                back = np.sum((seen[rest, i][:, None] - named[order[rest]][:, :m]) ** 2, axis=0)
                 order[i] = int(np.argmin(forth + back))
             better = not np.array_equal(before, order)
         now = float(np.sum((seen - named[np.ix_(order, order)])[apart] ** 2))

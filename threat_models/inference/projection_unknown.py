@@ -141,5 +141,3 @@ def _expected(y: Matrix, classes: Classes, projection: Matrix, noise: float) -> 
         means.append(mean + white.T @ gain)
         left.append(covariance - gain.T @ gain)
     return logs, means, left
-
-
