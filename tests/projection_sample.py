@@ -2,27 +2,37 @@
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import combinations
 from typing import Any
 
 import numpy as np
+import torch
 
 from cloister.fl.algorithms.emd_cfl import EMDCFL
-from cloister.fl.clients.training import Training
-from cloister.fl.data.population import Examples
+from cloister.fl.clients.training import Job, PlainLoop, Training
+from cloister.fl.data.partition import Iid
+from cloister.fl.data.population import Client, Examples, Population
 from cloister.fl.data.source import Digits
 from cloister.fl.emd.distances import Euclidean, ExactEmd, MeanDistance
+from cloister.fl.emd.judging import tau_of
 from cloister.fl.emd.subsample import Size
-from cloister.fl.models.papers import Mlp
+from cloister.fl.models.papers import Mlp, initial
+from cloister.fl.models.vector import load_vector, to_vector
 from cloister.fl.runs.scenario import Scenario
-from cloister.fl.runs.simulation import Simulation
+from cloister.fl.runs.simulation import INITIAL, Simulation
 from cloister.protocol import Plain
 from cloister.protocol.core.session import SERVER
 from cloister.protocol.messages import decode
 from cloister.protocol.pairs.choices import MeanSketch
 from cloister.protocol.pairs.messages import PairClouds, PairDistance, PairOffer
+from cloister.protocol.pairs.question import PairQuestion
 from cloister.protocol.pairs.terms import PairTerms
+from cloister.protocol.view.answers import Assignment
 from cloister.protocol.view.work import LocalWork
+
+from . import sides
 
 LIMIT = 1 << 28
 
@@ -57,6 +67,7 @@ class Colluders:
     members: frozenset[int]
     models: Mapping[int, np.ndarray] = field(default_factory=dict)
     held: list[Held] = field(default_factory=list)
+    shown: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
 
     def corrupt(self, computers: Any) -> "Colluding":
         return Colluding(self, computers)
@@ -108,6 +119,57 @@ class Watching:
         return honest
 
 
+@dataclass
+class Shown:
+    """A colluder's own computer, which notes the embeddings that it is shown where clients measure."""
+
+    own: Any
+    client: int
+    conduct: Colluders
+
+    def release(self, *arguments: Any) -> Any:
+        return self.own.release(*arguments)
+
+    def show(self, *arguments: Any) -> Any:
+        return self.own.show(*arguments)
+
+    def report(self, terms: Any, own: Any, others: Any, theirs: np.ndarray) -> Any:
+        self.conduct.shown[self.client, terms.peer(self.client)] = theirs
+        return self.own.report(terms, own, others, theirs)
+
+
+def nobody(directions: Any) -> dict[tuple[int, int], bool]:
+    """A judge that joins nobody: what the server was sent is what matters here."""
+    return {(d.client, d.other): False for d in directions}
+
+
+@dataclass(frozen=True)
+class OneLabelEach:
+    """Client i has examples of label i mod classes alone."""
+
+    clients: int
+    samples: int
+
+    def __call__(self, source: Any, rng: np.random.Generator) -> Population:
+        found = {}
+        for i in range(self.clients):
+            of = [np.flatnonzero(split.y.numpy() == i % source.classes) for split in (source.train, source.test)]
+            turns = self.clients // source.classes + 1
+            train, test = (torch.from_numpy(places[i // source.classes :: turns][: self.samples].copy()) for places in of)
+            found[i] = Client(i, source.train.take(train), source.test.take(test))
+        return Population(found, dict.fromkeys(found, 0), source.classes, source.shape)
+
+
+def public_network(source: Any, hidden: int, epochs: int = 5, count: int = 2000) -> Any:
+    """A builder of an embedding that was trained on the last `count` test examples of the source, which no client has."""
+    module = initial(Mlp(hidden=(hidden,)), source.shape, source.classes, 5)
+    held = source.test.take(torch.arange(max(0, len(source.test) - count), len(source.test)))
+    job = Job(0, to_vector(module), held, 1)
+    ((_, update),) = PlainLoop()(module, [job], Training(epochs=epochs, batch=10, lr=0.1), 0)
+    load_vector(module, job.start + update)
+    return lambda shape: module.embedding
+
+
 class Played:
     """One round of EMD-CFL, with every frame that reached or left the server."""
 
@@ -119,22 +181,29 @@ class Played:
             self.frames.append(frame)
             return [frame]
 
-        rows, public = changes.pop("rows", 64), changes.pop("public", None)
-        far = MeanDistance(Euclidean()) if isinstance(choice, MeanSketch) else ExactEmd()
-        algorithm = EMDCFL(eps=0.05, choice=choice, distance=far, size=Size(rows), public=public)
+        rows, public, pairs = changes.pop("rows", 64), changes.pop("public", None), changes.pop("pairs", None)
+        distance = MeanDistance(Euclidean()) if isinstance(choice, MeanSketch) else ExactEmd()
+        algorithm = EMDCFL(eps=0.05, choice=choice, distance=distance, size=Size(rows), public=public)
         known: dict[str, Any] = {
             "name": "compared",
             "data": Digits(),
+            "partition": Iid(clients=3),
             "model": Mlp(hidden=(64,)),
             "training": Training(epochs=8, batch=10, lr=0.1),
             "protection": Plain(),
             "rounds": 1,
             "validation": 0.25,
         }
-        self.sim = Simulation(
-            Scenario(algorithm=algorithm, faults=tap, adversary=colluders, **{**known, **changes}), changes.pop("folder", None)
-        )
-        self.sim.step()
+        self.sim = Simulation(Scenario(algorithm=algorithm, faults=tap, adversary=colluders, **{**known, **changes}), None)
+        if colluders is not None:
+            for i in colluders.members:
+                role = sides.comparers(self.sim.view)[i].role
+                role.state = replace(role.state, computer=Shown(role.state.computer, i, colluders))
+        clients = tuple(sorted(self.sim.population.clients))
+        asked = tuple(combinations(clients, 2)) if pairs is None else pairs
+        work = {"all": Assignment(INITIAL, clients, clients)}
+        updates = self.sim.view.train(0, work)
+        self.sim.view.pairs(0, work, updates, PairQuestion(asked, choice, tau_of(distance), nobody))
 
     @property
     def envelopes(self) -> list[Any]:
@@ -187,14 +256,11 @@ class Played:
 
     @property
     def start(self) -> np.ndarray:
-        from cloister.fl.models.vector import to_vector
-
         return to_vector(self.sim.module)
 
-    @property
+    @cached_property
     def computers(self) -> Any:
-        found = self.sim._embedders()
-        return found
+        return self.sim._embedders()
 
     def embed_public(self, weights: np.ndarray | None, count: int = 5000) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Embeddings, labels and inputs of public examples: the source's test examples, which nobody trains on."""

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ...crypto.ckks import MOST_DIGITS, SecretContext
 from .ckks_ring import Ciphertext, Integers, Values, coefficients, decoded, encoded, values_of
 
 
@@ -48,6 +49,14 @@ def opened(ciphertext: Ciphertext, key: Integers) -> Values:
     prime = ciphertext.prime
     clear = (ciphertext.c0 + ciphertext.c1 * values_of(key, prime)) % prime
     return decoded(coefficients(clear, prime), ciphertext.scale)
+
+
+def opened_by_client(key: SecretContext, ciphertexts: bytes, length: int) -> Values:
+    """What another client sent encrypted, float64 (length,): no attack is needed where all clients hold one key.
+
+    Adversary: the server, or whoever else has the ciphertexts, with any one client. Side information: none.
+    """
+    return key.decrypt(key.read(ciphertexts, length)).rounded(MOST_DIGITS)
 
 
 def flooding_bits(sigma_added: float, sigma_ckks: float, queries: int) -> float:

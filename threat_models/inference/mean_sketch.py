@@ -1,8 +1,8 @@
 """What one noisy mean of public embeddings, projected, tells of a client: its labels' shares, and whether a record is in it.
 
-Noise for one record hides one record: shares of labels are what a mean is, and stay. Side information of all: the public
-embedding, public examples with labels, and the terms of the release (clip, noise, rows), which are public; embeddings are clipped
-as the terms say before their means are taken.
+Noise for one record hides one record: shares of labels are what a mean is, and show the better the more rows it is of. Side
+information of all: the public embedding, public examples with labels, and the terms of the release (clip, noise, rows), which are
+public; embeddings are clipped as the terms say before their means are taken.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,8 @@ def label_shares(sketch: Rows, projection: Matrix, centres: Matrix) -> Vector:
     """The shares of the classes, float64 (classes,), none negative, with the sum 1.
 
     Adversary: the server and any one client, as all know the projection R, float64 (d, p). sketch: float (p,). centres: mean
-    clipped public embedding of each class, float64 (classes, d). Least squares on the simplex: sum_k h_k c_k R nearest the sketch.
+    clipped public embedding of each class, float64 (classes, d). Least squares on the simplex: sum_k h_k c_k R
+    nearest the sketch.
     """
     from scipy.optimize import nnls
 

@@ -44,25 +44,34 @@ def namings(seen: Matrix, named: Matrix, rng: np.random.Generator, fixed: int = 
 def alike(seen: Matrix, named: Matrix, rng: np.random.Generator, fixed: int = 0, starts: int = STARTS) -> Order:
     """The best naming where several things may have one name: int64 (n,). seen: float64 (n, n); named: float64 (m, m).
 
-    By changing one name at a time, from random starts. The diagonal of `named` is the distance of two things of one name; that
-    of `seen` is not looked at. fixed: how many of the last things have the last names, which no other thing has.
+    By changing one name at a time, or exchanging two names of all things, from random starts. The diagonal of `named` is the
+    distance of two things of one name; that of `seen` is not looked at. fixed: how many of the last things have the last names,
+    which no other thing has.
     """
     n, m = len(seen) - fixed, len(named) - fixed
     apart = ~np.eye(len(seen), dtype=bool)
     own = np.arange(m, m + fixed)
-    best, least = np.concatenate([np.zeros(n, dtype=np.int64), own]), np.inf
+
+    def cost(order: Order) -> float:
+        return float(np.sum((seen - named[np.ix_(order, order)])[apart] ** 2))
+
+    found = []
     for _ in range(starts):
         order = np.concatenate([rng.integers(m, size=n), own])
-        better = True
+        least, better = np.inf, True
         while better:
-            before = order.copy()
             for i in rng.permutation(n):
                 rest = apart[i]
                 forth = np.sum((seen[i, rest] - named[:m][:, order[rest]]) ** 2, axis=1)
                 back = np.sum((seen[rest, i][:, None] - named[order[rest]][:, :m]) ** 2, axis=0)
                 order[i] = int(np.argmin(forth + back))
-            better = not np.array_equal(before, order)
-        now = float(np.sum((seen - named[np.ix_(order, order)])[apart] ** 2))
-        if now < least:
-            best, least = order, now
-    return best
+            exchanged = [_exchanged(order, a, b) for a in range(m) for b in range(a)]
+            order = min([order, *exchanged], key=cost)
+            better = cost(order) < least - 1e-12
+            least = cost(order)
+        found.append((least, order))
+    return min(found, key=lambda one: one[0])[1]
+
+
+def _exchanged(order: Order, a: int, b: int) -> Order:
+    return np.where(order == a, b, np.where(order == b, a, order))

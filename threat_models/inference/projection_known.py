@@ -41,11 +41,17 @@ def non_negative(released: Rows, projection: Matrix) -> Matrix:
     """Rows Z >= 0 of least |Z R - Y| (Lawson and Hanson 1974): float64 (rows, d).
 
     Embeddings behind a ReLU are not negative and have zeros; with enough of them the solution is the only one, hence exact.
+    Coordinates of which the projection is not known, whose row is 0, stay 0.
     """
     from scipy.optimize import nnls
 
-    matrix = np.ascontiguousarray(projection.T)
-    return np.stack([nnls(matrix, row, maxiter=30 * len(projection))[0] for row in released.astype(np.float64)])
+    lengths = np.linalg.norm(projection, axis=1)
+    known = lengths > 1e-6 * lengths.max()
+    matrix = np.ascontiguousarray(projection[known].T)
+    found = np.zeros((len(released), len(projection)))
+    for row, y in zip(found, released.astype(np.float64), strict=True):
+        row[known] = nnls(matrix, y, maxiter=30 * len(projection))[0]
+    return found
 
 
 def linear(released: Rows, projection: Matrix, known: Moments, noise: float = 0.0) -> Matrix:
@@ -60,17 +66,25 @@ def linear(released: Rows, projection: Matrix, known: Moments, noise: float = 0.
     return found
 
 
-def from_known_rows(released: Rows, places: Labels, embeddings: Rows, known: Moments) -> Matrix:
-    """Embeddings of all rows from those of some (Liu, Giannella and Kargupta 2006; Giannella et al. 2013): float64 (rows, d).
+def projection_from(released: Rows, places: Labels, embeddings: Rows) -> Matrix:
+    """The projection on the span of known rows, float64 (d, p), 0 off it: all of it, exactly, from d independent ones.
 
     Adversary: the server alone, of which some of the client's own records are known. places: their rows in the cloud, int64
-    (k,); embeddings: float (k, d). With k >= d independent rows R is found exactly. With fewer, R is known on their span alone;
-    of the rest of an embedding, z', what is released is like noise of variance |z'|^2 / p, as E R R^T = I.
+    (k,); embeddings: float (k, d). Liu, Giannella and Kargupta 2006.
+    """
+    found: Matrix = np.linalg.pinv(embeddings.astype(np.float64)) @ released[places].astype(np.float64)
+    return found
+
+
+def from_known_rows(released: Rows, places: Labels, embeddings: Rows, known: Moments) -> Matrix:
+    """Embeddings of all rows from those of some, as in `projection_from` (Giannella et al. 2013): float64 (rows, d).
+
+    With fewer known rows than coordinates R is known on their span alone; of the rest of an embedding, z', what is released is
+    like noise of variance |z'|^2 / p, as E R R^T = I.
     """
     mine = embeddings.astype(np.float64)
-    within = np.linalg.pinv(mine)
-    projection = within @ released[places].astype(np.float64)
-    outside = np.eye(mine.shape[1]) - within @ mine
+    projection = projection_from(released, places, mine)
+    outside = np.eye(mine.shape[1]) - np.linalg.pinv(mine) @ mine
     second = known.covariance + np.outer(known.mean, known.mean)
     left = max(float(np.einsum("ij,jk,ik->", outside, second, outside)), 0.0)
     return linear(released, projection, known, float(np.sqrt(left / released.shape[1])))

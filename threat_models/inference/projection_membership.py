@@ -7,20 +7,23 @@ import numpy as np
 
 from .projection_known import Labels, Matrix, Rows
 
+TINY = 1e-9
+"""Added to distances before their logarithm is taken."""
+
 
 def by_distances(released: Rows, places: Labels, insiders: Rows, candidates: Rows) -> Matrix:
     """A score for each candidate, float64 (candidates,), larger for members.
 
     Adversary: the server alone, of which k of the client's records are known: their rows in the cloud, int64 (k,), and their
-    embeddings, (k, d). A projection keeps distances about, so a member's distances to the insiders are those of some row, with a
-    relative error of each of about sqrt(1 / (2 p)); the score is minus the least mean square of relative differences.
+    embeddings, (k, d). A projection keeps distances about, so a member's distances to the insiders, and its norm, are those of
+    some row, with a relative error of each of about sqrt(1 / (2 p)) or less; the score is minus the least mean square of
+    differences of their logarithms.
     """
-    y, z = released.astype(np.float64), insiders.astype(np.float64)
-    rest = np.setdiff1d(np.arange(len(y)), places)
-    seen = _distances(y[rest], y[places])
-    wanted = _distances(candidates.astype(np.float64), z)
-    typical = np.maximum(np.median(seen, axis=0), 1e-12)
-    apart = ((wanted[:, None, :] - seen[None, :, :]) / typical) ** 2
+    y, z = _with_origin(released[places]), _with_origin(insiders)
+    rest = np.setdiff1d(np.arange(len(released)), places)
+    seen = np.log(_distances(released[rest].astype(np.float64), y) + TINY)
+    wanted = np.log(_distances(candidates.astype(np.float64), z) + TINY)
+    apart = (wanted[:, None, :] - seen[None, :, :]) ** 2
     return np.asarray(-apart.mean(axis=2).min(axis=1))
 
 
@@ -28,9 +31,10 @@ def off_span(released: Rows, embeddings: Rows) -> float:
     """The share of the released cloud, by norm, that lies off the column space of these embeddings.
 
     Adversary: of differential privacy, who knows a record set to the last record and asks whether it is the one; anybody who is
-    shown the released cloud. Y = Z R has columns in that of Z, whatever R is: with more rows than coordinates the share is 0, up
-    to rounding, for the true set, and above for any other. So a secret projection without noise is (epsilon, delta)-DP for no
-    epsilon. Raises ValueError where the embeddings span everything, and nothing can be told.
+    shown the released cloud. Y = Z R has columns in the space of those of Z, whatever R is: with more rows than coordinates the
+    share is 0, up to rounding, for the true set, and above for one with another record in a record's place, unless a coordinate
+    is lit by that record alone. So a secret projection without noise is (epsilon, delta)-DP for no epsilon.
+    Raises ValueError where the embeddings span everything, and nothing can be told.
     """
     y, z = released.astype(np.float64), embeddings.astype(np.float64)
     left, sizes, _ = np.linalg.svd(z, full_matrices=False)
@@ -38,6 +42,10 @@ def off_span(released: Rows, embeddings: Rows) -> float:
     if kept.shape[1] >= len(z):
         raise ValueError(f"{len(z)} embeddings of rank {kept.shape[1]} span every column; more rows than coordinates are needed")
     return float(np.linalg.norm(y - kept @ (kept.T @ y)) / np.linalg.norm(y))
+
+
+def _with_origin(rows: Rows) -> Matrix:
+    return np.concatenate([rows.astype(np.float64), np.zeros((1, rows.shape[1]))])
 
 
 def _distances(a: Matrix, b: Matrix) -> Matrix:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-
 from .naming import distances_of, namings
 from .projection_known import Labels, Matrix, Rows
 
