@@ -13,9 +13,11 @@ from cloister.fl.emd.distances import ExactEmd
 from cloister.fl.models.papers import Mlp
 from cloister.protocol import Masked
 from cloister.protocol.pairs.choices import (
+    AS_PUBLISHED,
     DISTANCES,
     ONE_RELEASE,
     ORTHONORMAL,
+    PER_PAIR,
     PRINTED,
     PUBLIC,
     Distances,
@@ -82,7 +84,9 @@ def with_colluder(found):
 
 
 @pytest.mark.trains
-@pytest.mark.parametrize("choice", [PRINTED, ORTHONORMAL], ids=["printed", "orthonormal"])
+@pytest.mark.parametrize(
+    "choice", [PRINTED, AS_PUBLISHED, PER_PAIR, ORTHONORMAL], ids=["printed", "published", "per pair", "orthonormal"]
+)
 def test_a_server_and_the_other_client_have_the_embeddings_of_a_trained_model(choice):
     found = played(choice)
     cloud, projection = with_colluder(found)
