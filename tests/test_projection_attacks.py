@@ -288,6 +288,21 @@ def test_a_narrow_model_copies_the_main_directions():
 
 
 @pytest.mark.trains
+def test_two_colluders_with_narrow_models_copy_half_an_input_each():
+    halves = {i: projection_peer.Copying(np.eye(64)[at], np.zeros(32)) for i, at in ((1, slice(0, 32)), (2, slice(32, 64)))}
+    models = {i: np.concatenate([half.weights, np.zeros(10 * 32 + 10, dtype=np.float32)]) for i, half in halves.items()}
+    colluders = Colluders(frozenset(halves), models)
+    found = Played(PRINTED, colluders=colluders, rows=30, pairs=((0, 1), (0, 2)), model=Mlp(hidden=(32,)))
+    clouds, projections = [found.cloud(0, i).other for i in halves], [found.held(i, 0).projection for i in halves]
+    inputs, shares = found.truth(0, None)[2], []
+    for kept in (slice(0, 1), slice(0, 2)):
+        both = projection_peer.joined(clouds[kept], projections[kept], list(halves.values())[kept])
+        shares.append(exact_share(projection_peer.inputs_whole(*both), inputs))
+    assert shares[0] == 0
+    assert shares[1] > 0.8
+
+
+@pytest.mark.trains
 def test_where_clients_measure_a_peer_alone_has_the_inputs():
     sent = projection_peer.whole(64, 64)
     found = copying(DISTANCES, 64, sent, protection=Masked(floor=2, sketch=8))

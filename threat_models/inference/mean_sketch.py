@@ -53,8 +53,8 @@ def presence(sketch: Rows, projection: Matrix, rest: Vector, candidate: Rows, ro
 def named_by_sketches(sketches: Sequence[Rows], centres: Matrix, kinds: Labels, rng: np.random.Generator) -> Labels:
     """The kind of data of every client, int64 (clients,), by the distances between their sketches under one unknown projection.
 
-    Adversary: the server alone. centres: mean clipped public embedding of each kind, float64 (m, d). The sketches' distances to 0
-    count as well: a client of no data at 0, which keeps its name, is not needed for that, as norms are distances to it.
+    Adversary: the server alone. centres: mean clipped public embedding of each kind, float64 (m, d). Norms count as
+    well, as distances to 0.
     """
     seen = np.stack([sketch.astype(np.float64) for sketch in sketches])
     origin_seen, origin = np.zeros((1, seen.shape[1])), np.zeros((1, centres.shape[1]))
