@@ -29,7 +29,14 @@ from cloister.fl.runs.simulation import Simulation
 from cloister.protocol import Masked, Plain
 from cloister.protocol.view.answers import Sum
 from cloister.protocol.view.work import LocalJob, LocalWork
-from cloister.threat_models.label_regression import Compared, LabelRegression, Seen, features, top_label, total_variation
+from cloister.threat_models.inference.label_regression import (
+    Compared,
+    LabelRegression,
+    Seen,
+    features,
+    top_label,
+    total_variation,
+)
 
 CLASSES = 10
 SHADOW = 1000

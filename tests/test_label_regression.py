@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cloister.threat_models.label_regression import (
+from cloister.threat_models.inference.label_regression import (
     Compared,
     LabelRegression,
     Seen,

@@ -94,7 +94,7 @@ class InProcess:
         self._tap = tap
         self._computers = computers
         self._judge = judge
-        self._kinds = MappingProxyType({**WORK, **kinds})
+        self.kinds = MappingProxyType({**WORK, **kinds})
         self._max_bytes = max_bytes
         self._record = record
 
@@ -247,7 +247,7 @@ class InProcess:
             return cast("FarRole", far).take(frame.sender, frame.data)
         try:
             with self.timed(frame.receiver):
-                envelope = decode(frame.data, frame.sender, self._max_bytes, self._kinds)
+                envelope = decode(frame.data, frame.sender, self._max_bytes, self.kinds)
             if (envelope.sender, envelope.receiver) != (frame.sender, frame.receiver):
                 raise ProtocolError("a message that names other parties than its link", frame.sender)
             session = envelope.session

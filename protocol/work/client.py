@@ -85,6 +85,12 @@ class Client:
         owned = self._owned
         return owned[name] if owned is not None and owned.holds(name) else None
 
+    def mean(self, name: str) -> Vector | None:
+        """A mean that it was sent in this round, for whoever measures a simulation."""
+        owned = self._owned
+        kept = None if owned is None else owned.means.get(name)
+        return None if kept is None else kept.vector
+
     def alone(self, round: int, start: str, given: Vector | None) -> LocalJob | None:
         """What it does to train by itself, and tell nobody; None without a seat or a model to start from.
 

@@ -1,1 +1,1 @@
-"""Attacks on what the parties of a protocol really saw: each a plain function of arrays that its adversary has."""
+"""Attacks on privacy: from what a corrupt party has to what it should not know. None sees the truth that scores it."""

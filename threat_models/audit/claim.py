@@ -1,0 +1,62 @@
+"""Claims as values: what is said to hold of a protection, against whom, and by which experiment it would fall."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from .observer import Observer
+from .scoring import Leakage
+
+Verdict = Literal["refuted", "not refuted", "inconclusive", "not covered"]
+Whose = Literal["Cloister", "paper"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """id: how a threat model names it. statement: in words, of the whole run. whose: who says so.
+
+    protection: whether it is about a run under this one. adversary: whether it holds against this observer. side_information:
+    what the adversary knows beside its view. experiment: the name of the one that would refute it. bound: on the normalised
+    leakage, 0 for what the published sums tell and 1 for what the updates tell.
+    """
+
+    id: str
+    statement: str
+    whose: Whose
+    protection: Callable[[Any], bool] = field(repr=False)
+    adversary: Callable[[Observer], bool] = field(repr=False)
+    side_information: str
+    experiment: str
+    bound: float
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A claim against what was measured. witness: what refutes it, or what it would take to know, in words."""
+
+    claim: Claim
+    verdict: Verdict
+    witness: str
+
+
+def judged(claim: Claim, found: Leakage | None, worst: tuple[int, float] | None = None) -> Judged:
+    """The verdict; "not refuted" is never "proven". worst: the victim of whom most was found, and how much.
+
+    Refuted where the whole interval is above the bound, not refuted where its upper bound is not; everything between, and all
+    where the attack does not even succeed in clear, is inconclusive.
+    """
+    if found is None:
+        return Judged(claim, "not covered", f"no experiment on {claim.experiment} could be made of this run")
+    if not found.valid:
+        apart = abs(found.plain - found.aggregate)
+        return Judged(
+            claim, "inconclusive", f"in clear the attack finds but {apart:.2f} more than sums tell: its failing says nothing"
+        )
+    if found.upper <= claim.bound:
+        return Judged(claim, "not refuted", f"at most {found.upper:.3f} of what there is to find, at 95 %")
+    if found.low > claim.bound:
+        most = "" if worst is None else f"; of client {worst[0]} {worst[1]:.2f}"
+        return Judged(claim, "refuted", f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}] of what there is to find{most}")
+    return Judged(
+        claim, "inconclusive", f"up to {found.upper:.3f}; about {max(found.needed, found.victims + 1)} victims would tell"
+    )

@@ -1,0 +1,179 @@
+"""What an observer makes of each client's update: the estimate that all attacks on single updates begin with.
+
+From the best that the view has: the update itself; its transform, with the seed that undoes it; linear measurements of it, with
+the seed that draws them; sketches under a key of which sums are known beside their sketches; and where there is nothing of the
+client's own, the mean of the smallest sum that it is in, without what corrupt clients put in.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...crypto.projection import TwoStage
+from ...protocol.masked.known import sketched_of
+from ...protocol.masked.protection import Masked
+from ...protocol.uploaded.clients import SharedSecret
+from ...protocol.uploaded.permuted import Permuted
+from ...protocol.uploaded.plain import Plain
+from ...protocol.view.protection import Setup
+from ...protocol.work.sketch_keys import RatchetedKeys, SketchSecret, SketchTerms
+from ..liars import forward
+from .reading import Instance, SketchSet, opened, sketch_sets, uploads
+from .view import CorruptView, PublishedSum
+
+Matrix = NDArray[np.float64]
+DENSE = 8192
+"""Updates of up to so many numbers are read with every direction, longer ones along the prior's alone."""
+RESIDUAL = 0.1
+"""Share of the variance that a prior leaves to directions that it does not have."""
+RIDGE = 1e-3
+"""Of sums that are regressed on, relative to their mean square: there is noise in no pair but rounding, and in a sketch."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Estimate:
+    """vector: float64 (d,). how: "update", "transform", "measurements", "span" or "mean"."""
+
+    vector: Matrix = field(repr=False)
+    how: str
+
+
+def estimates(view: CorruptView, prior: Matrix | None = None) -> dict[Instance, Estimate]:
+    """By round, kind and client, of honest clients: the best that this module knows to make of the view.
+
+    prior: float64 (m, d), deviations of updates from their mean in a run of the attacker's own; measurements are read as of
+    vectors that vary like these. Without it every direction is as likely.
+    """
+    found = {instance: Estimate(mean, "mean") for instance, mean in means(view).items()}
+    found |= dict(_spanned(view, {i: e.vector for i, e in found.items()}))
+    found |= dict(_measured(view, {i: e.vector for i, e in found.items()}, prior))
+    found |= dict(_uploaded(view))
+    return {instance: e for instance, e in found.items() if instance[2] not in view.observer.clients}
+
+
+def means(view: CorruptView) -> dict[Instance, Matrix]:
+    """Of every client in a sum that the observer knows, the mean of the others in the smallest one: float64 (d,)."""
+    found: dict[Instance, tuple[float, Matrix]] = {}
+    for s in view.sums:
+        if s.mean is None or not (total := sum(s.row.values())):
+            continue
+        left, weight = _without(view, s, total)
+        size = float(sum(abs(a) for i, a in s.row.items() if i not in view.observer.clients))
+        for i in s.row:
+            key = (s.round, s.kind, i)
+            if weight and (key not in found or size < found[key][0]):
+                found[key] = size, left / weight
+    return {key: vector for key, (_, vector) in found.items()}
+
+
+def _without(view: CorruptView, s: PublishedSum, total: float) -> tuple[Matrix, float]:
+    """The sum and its weight, without what corrupt clients put in, where weights are known."""
+    mean = np.asarray(s.mean, np.float64)
+    own = {i: held.updates.get((s.round, s.kind)) for i, held in view.held.items() if i in s.row}
+    if s.times_samples or any(v is None or len(v) != len(mean) for v in own.values()):
+        return mean, 1.0
+    summed = total * mean - sum((s.row[i] * np.asarray(v, np.float64) for i, v in own.items()), np.zeros(len(mean)))
+    return summed, total - sum(s.row[i] for i in own)
+
+
+def _uploaded(view: CorruptView) -> Iterator[tuple[Instance, Estimate]]:
+    how, seed = view.public.protection, _seed(view)
+    came = uploads(view)
+    if isinstance(how, Permuted):
+        if not seed:
+            return
+        secret = SharedSecret(seed, view.public.run, how.transform, how.keys, len(view.public.initial))
+        for key, one in came.items():
+            yield key, Estimate(np.asarray(secret(one.session).invert(one.vector), np.float64), "transform")
+    elif isinstance(how, Plain):
+        for key, one in came.items():
+            yield key, Estimate(one.vector.astype(np.float64), "update")
+
+
+def _measured(view: CorruptView, known: Mapping[Instance, Matrix], prior: Matrix | None) -> Iterator[tuple[Instance, Estimate]]:
+    """With the clients' seed: k measurements of each update, about what else is known of it."""
+    if not (seed := _seed(view)) or (terms := _terms(view)) is None:
+        return
+    reader: tuple[bytes, TwoStage, Callable[[Matrix], Matrix]] | None = None
+    whole = SketchSecret(seed, terms)
+    for one in sketch_sets(view):
+        sketch, of = (whole(one.made), one.raw) if terms.keys == "run" else _drawn(seed, terms, one)
+        if reader is None or reader[0] != _key(terms, one):
+            reader = _key(terms, one), sketch, _reading(sketch, prior)
+        for client, measured in of.items():
+            key = (one.round, one.kind, client)
+            about = known.get(key, np.zeros(terms.d))
+            yield key, Estimate(about + reader[2](measured - forward(sketch, about)), "measurements")
+
+
+def _spanned(view: CorruptView, known: Mapping[Instance, Matrix]) -> Iterator[tuple[Instance, Estimate]]:
+    """Without it: each update's part along sums whose sketch, under the same key, the server knows too."""
+    terms = _terms(view)
+    sets = [one for one in sketch_sets(view) if one.raw]
+    if terms is None:
+        return
+    pairs: dict[bytes, list[tuple[Matrix, Matrix]]] = defaultdict(list)
+    for one in sets:
+        for s in view.sums:
+            here = (s.round, s.kind) == (one.round, one.kind) and s.row.keys() <= one.raw.keys()
+            if here and s.mean is not None and not s.times_samples and (total := sum(s.row.values())):
+                sketched = sum((a * one.raw[i] for i, a in s.row.items()), np.zeros(terms.rows)) / total
+                pairs[_key(terms, one)].append((np.asarray(s.mean, np.float64), sketched))
+    for one in sets:
+        if not (of := pairs.get(_key(terms, one))):
+            continue
+        vectors, sketches = (np.stack(side) for side in zip(*of, strict=True))
+        gram = sketches @ sketches.T
+        gram += RIDGE * np.trace(gram) / len(gram) * np.eye(len(gram))
+        for client, raw in one.raw.items():
+            key = (one.round, one.kind, client)
+            at = next((k for k, (mean, _) in enumerate(of) if key in known and np.allclose(mean, known[key])), None)
+            base, left = (np.zeros(terms.d), raw) if at is None else (known[key], raw - sketches[at])
+            yield key, Estimate(base + vectors.T @ np.linalg.solve(gram, sketches @ left), "span")
+
+
+def _key(terms: SketchTerms, one: SketchSet) -> bytes:
+    return b"" if terms.keys == "run" else one.made
+
+
+def _drawn(seed: bytes, terms: SketchTerms, one: SketchSet) -> tuple[TwoStage, Mapping[int, Matrix]]:
+    """The sketch of this session's set, and what it measured of each client's update."""
+    keys = RatchetedKeys(seed, terms)
+    keys.advance(one.round)
+    drawn = keys.offset(one.made)
+    read = {i: opened(words, drawn.offset, drawn.step) for i, words in one.words.items()}
+    return drawn.sketch, {**one.raw, **{i: y for i, y in read.items() if y is not None}}
+
+
+def _reading(sketch: TwoStage, prior: Matrix | None) -> Callable[[Matrix], Matrix]:
+    """Of measurements S x, the x that is likeliest: C S^T (S C S^T)^+ y, with C of the prior and a little of every direction."""
+    if prior is None and sketch.d > DENSE:
+        raise ValueError(f"of updates of more than {DENSE} numbers measurements are read by a prior")
+    rows = np.zeros((0, sketch.d)) if prior is None else np.asarray(prior, np.float64) / np.sqrt(len(prior))
+    small = RESIDUAL * float(np.square(rows).sum()) / sketch.d if len(rows) else 1.0
+    seen = np.stack([forward(sketch, row) for row in rows]) if len(rows) else np.zeros((0, sketch.k))
+    whole = np.asarray(sketch.apply(np.eye(sketch.d)), np.float64) if sketch.d <= DENSE else np.zeros((0, sketch.k))
+    isotropic = whole.T @ whole if len(whole) else sketch.d / sketch.k * np.eye(sketch.k)
+    inverse = np.linalg.pinv(seen.T @ seen + small * isotropic, hermitian=True)
+
+    def read(measured: Matrix) -> Matrix:
+        solved = inverse @ measured
+        found: Matrix = rows.T @ (seen @ solved)
+        return found + small * (whole @ solved) if len(whole) else found
+
+    return read
+
+
+def _seed(view: CorruptView) -> bytes:
+    return next((held.seed for held in view.held.values() if held.seed), b"")
+
+
+def _terms(view: CorruptView) -> SketchTerms | None:
+    how, public = view.public.protection, view.public
+    if not isinstance(how, Masked):
+        return None
+    nobody: Setup = Setup(public.run, public.initial, public.clients, lambda _: iter(()), None)  # type: ignore[arg-type]
+    return sketched_of(how, nobody)

@@ -1,0 +1,75 @@
+"""What an experiment is: an attack on recorded views, and a score of its guess for every victim."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..inference.label_regression import Features
+from .truth import Truth
+from .view import CorruptView
+
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How much an audit spends. seeds: runs of the scenario. victims: clients whose single records are tried. rounds: of a run
+    whose updates are compared with records, evenly spaced. records: of each victim, and as many that it has not. steps: of
+    optimisers."""
+
+    name: str
+    seeds: int
+    victims: int
+    rounds: int
+    records: int
+    steps: int
+
+
+QUICK = Budget("quick", seeds=2, victims=6, rounds=12, records=60, steps=200)
+FULL = Budget("full", seeds=5, victims=24, rounds=60, records=200, steps=2000)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """What an attacker has. view: of the audited run. shadow: the same observer's view of a run of its own, on data that it
+    knows: `known`. sums: nothing but the audited run's published sums, against which recovery is measured. prior: float64
+    (m, d), how updates differ from their mean in the attacker's run; None where they are not vectors of one kind.
+    """
+
+    view: CorruptView
+    shadow: CorruptView = field(repr=False)
+    known: Truth = field(repr=False)
+    sums: CorruptView = field(repr=False)
+    prior: Features | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Finding:
+    """What an attack got. victims: whom it tried. values: of each, from 0 (nothing) to 1 (all), larger for more.
+
+    members, others: scores of what it had to tell apart, where there is such a thing; (k,) each. pictures: arrays to look at.
+    """
+
+    victims: tuple[int, ...]
+    values: Values
+    members: Values = field(default_factory=lambda: np.zeros(0), repr=False)
+    others: Values = field(default_factory=lambda: np.zeros(0), repr=False)
+    pictures: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+class Experiment(Protocol):
+    """name: what is sought. unit: what a value is. side: what the attacker knows beside the view. source: paper or place."""
+
+    name: str
+    unit: str
+    side: str
+    source: str
+
+    def applies(self, evidence: Evidence, /) -> str:
+        """Empty, or why this experiment says nothing about such a run."""
+        ...
+
+    def __call__(self, evidence: Evidence, truth: Truth, budget: Budget, rng: np.random.Generator, /) -> Finding: ...

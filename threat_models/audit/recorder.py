@@ -1,0 +1,217 @@
+"""Plays a scenario and keeps what every party saw of it.
+
+It stands where nothing changes by it: as a tap on the links, before the clients' computers, and between an algorithm and the view
+that it asks. From what it kept `seen_by` takes one observer's share.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ...fl.data.population import Examples
+from ...fl.meters.record import said
+from ...fl.runs.scenario import Scenario
+from ...fl.runs.simulation import Simulation, seed_of
+from ...protocol.core.link import Frame, Tap
+from ...protocol.core.session import SERVER
+from ...protocol.parts.models import Models
+from ...protocol.view.account import source_of
+from ...protocol.view.answers import COMPUTED, Gram, Sum, Updates, Vector, Weights, Work
+from ...protocol.view.work import LocalJob, LocalWork
+from .observer import SERVER_ALONE, Observer
+from .truth import Truth
+from .view import Answered, Compared, CorruptView, Held, Public, PublishedSum
+
+QUESTIONS = (
+    *("train_and_sum", "sums", "gram", "cosines", "recall", "gram_with", "accumulate"),
+    *("coordinates", "slots", "personal_sums", "choose", "pairs"),
+)
+"""What a view answers with numbers; other asks answer with handles."""
+
+
+@dataclass(slots=True)
+class Recording:
+    """A tap that keeps every frame that was sent. inner: what the network does to it."""
+
+    inner: Tap | None = None
+    frames: list[Frame] = field(default_factory=list)
+
+    def __call__(self, frame: Frame, /) -> Iterable[Frame]:
+        self.frames.append(frame)
+        return (frame,) if self.inner is None else self.inner(frame)
+
+
+class Listening:
+    """The view of a simulation, as its algorithm asks it; `heard` is told every answer that is numbers."""
+
+    def __init__(self, view: Any, heard: Any) -> None:
+        self._view, self._heard = view, heard
+
+    def __getattr__(self, name: str) -> Any:
+        asked = getattr(self._view, name)
+        if name not in QUESTIONS:
+            return asked
+
+        def answer(*question: Any, **options: Any) -> Any:
+            found = asked(*question, **options)
+            self._heard(name, question, options, found)
+            return found
+
+        return answer
+
+
+class Recorder:
+    """One run, played and kept whole. share: of the test examples, what the attacker has (`auxiliary`); the rest is `outside`."""
+
+    def __init__(self, scenario: Scenario, data: Path | None, share: float = 0.5) -> None:
+        self.tap = Recording(scenario.faults)
+        self.simulation = Simulation(replace(scenario, faults=self.tap), data)
+        self.models: dict[tuple[int, int], Vector] = {}
+        self.sums: list[PublishedSum] = []
+        self.compared: list[Compared] = []
+        self.answered: list[Answered] = []
+        self.updates: dict[tuple[int, Work, int], Vector] = {}
+        self._starts: dict[tuple[int, int], Vector] = {}
+        self._scenario = scenario
+        self._share = share
+        watch = self.simulation.watch
+        self._workers, watch.workers = watch.workers, self._work
+        self._view: Any = self.simulation.view
+        self.simulation.view = Listening(self._view, self._hear)
+
+    def rounds(self) -> Iterator[int]:
+        """Play the scenario to its end, yielding after each round."""
+        while self.simulation.state.round < self._scenario.rounds:
+            self.simulation.step()
+            yield self.simulation.state.round
+
+    @property
+    def meters(self) -> dict[str, Any]:
+        """What the server could piece together until now, as a run's summary says it; empty where it sees updates anyway."""
+        if not self.simulation.watch.on:
+            return {}
+        return said(self.simulation.watch, self._view, [entry.as_dict() for entry in self._view.record.log])
+
+    def seen_by(self, observer: Observer) -> CorruptView:
+        """That observer's view of the rounds that were played."""
+        served = SERVER in observer.servers
+        unknown = observer.clients - self.simulation.population.clients.keys()
+        if unknown:
+            raise ValueError(f"no clients of the run: {sorted(unknown)}")
+        frames = [f for f in self.tap.frames if observer.sees(f.sender, f.receiver)]
+        if observer.network:
+            frames = [replace(f, data=bytes(len(f.data))) for f in frames]
+        owned = served and self._view.owner == "server"
+        return CorruptView(
+            observer,
+            self.public,
+            frames,
+            self._starts if owned else {},
+            [self._told(s, observer) for s in self.sums] if served else [],
+            self.compared if served else [],
+            self.answered if served else [],
+            {i: self._held(i) for i in sorted(observer.clients)},
+        )
+
+    @property
+    def sums_alone(self) -> CorruptView:
+        """Of one that is told every published sum of more than one client, and the models that follow, and nothing else.
+
+        The anchor of claims that a protection hides single updates: none that publishes these sums can tell less.
+        """
+        sums = [s for s in self.sums if sum(a != 0 for a in s.row.values()) > 1]
+        return CorruptView(SERVER_ALONE, self.public, models=self._starts, sums=sums)
+
+    @property
+    def public(self) -> Public:
+        simulation, scenario = self.simulation, self._scenario
+        run = self._view.harness.run
+        return Public(
+            run.setup.run,
+            simulation.module,
+            run.setup.initial,
+            scenario.training,
+            scenario.algorithm,
+            scenario.protection,
+            simulation.state.round,
+            run.setup.clients,
+            simulation.population.classes,
+            self._parts[0],
+            run.network.kinds,
+        )
+
+    @property
+    def truth(self) -> Truth:
+        return Truth(self.simulation.population, self.updates, self._parts[1])
+
+    @property
+    def _parts(self) -> tuple[Examples, Examples]:
+        """Test examples of all clients, each once: the attacker's, and those that nobody has."""
+        clients = self.simulation.population.clients.values()
+        distinct = {id(c.test): c.test for c in clients}.values()
+        x, y = torch.cat([t.x for t in distinct]), torch.cat([t.y for t in distinct])
+        order = np.random.default_rng(seed_of(self._scenario.seed, "auxiliary")).permutation(len(y))
+        cut = round(self._share * len(y))
+        whole = Examples(x, y)
+        return whole.take(torch.from_numpy(order[:cut])), whole.take(torch.from_numpy(order[cut:]))
+
+    def _held(self, client: int) -> Held:
+        of_client = self._view.harness.run.clients.all[client]
+        return Held(
+            self.simulation.population.clients[client].train,
+            of_client.admission[1],
+            {(t, kind): v for (t, kind, i), v in self.updates.items() if i == client},
+            {t: v for (t, i), v in self._starts.items() if i == client},
+        )
+
+    def _told(self, found: PublishedSum, observer: Observer) -> PublishedSum:
+        """With the mean, if the observer has it."""
+        reached = found.to == "server" or found.to in observer.clients or (found.to == "clients" and observer.clients)
+        return found if reached else replace(found, mean=None)
+
+    def _work(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:
+        made: dict[int, LocalJob] = {job.client: job for job in jobs}
+        for client, work in self._workers(jobs):
+            job = made[client]
+            if job.work in COMPUTED:
+                self.updates[job.round, job.work, client] = work.vector
+                self._starts[job.round, client] = job.start
+            yield client, work
+
+    # --- answers ------------------------------------------------------------------------------------------------------
+
+    def _hear(self, asked: str, question: tuple[Any, ...], options: Mapping[str, Any], found: Any) -> None:
+        first: Any = question[0] if question else None
+        t = self.simulation.state.round
+        match asked, found:
+            case "gram", Gram():
+                origin = bool(options.get("origin", False))
+                kind = source_of(first.name)[2]
+                self.compared.append(Compared(t, kind, found.clients, found.clients, found.matrix, origin, asked))
+            case "recall", Gram():
+                self.compared.append(Compared(t, "update", found.clients, found.clients, found.matrix, False, asked))
+            case "cosines" | "gram_with", np.ndarray():
+                columns = question[1].rows
+                self.compared.append(Compared(t, "update", first.clients, columns, found, asked == "gram_with", asked))
+            case "sums" | "train_and_sum", Mapping():
+                for name, answer in found.items():
+                    if isinstance(answer, Sum):
+                        weights: Weights = question[-1][name]
+                        of = first if isinstance(first, Updates) else Updates(f"{name}@{t}/update", name, t, (), ())
+                        self.sums.append(self._sum(of, weights, answer))
+            case _:
+                self.answered.append(Answered(t, asked, found))
+
+    def _sum(self, of: Updates, weights: Weights, answer: Sum) -> PublishedSum:
+        row = {i: weights.of[i] for i in answer.clients if weights.of.get(i, 0.0) != 0}
+        means = self._view.harness.part(Models)
+        mean = means.means.get(answer.name)
+        if mean is None and (lesson := means.handles.means.get(answer.name)) is not None:
+            clients = self._view.harness.run.clients.all
+            held = (clients[i].mean(lesson.key) for i in sorted(lesson.clients))
+            mean = next((v for v in held if v is not None), None)
+        return PublishedSum(of.round, of.cluster, source_of(of.name)[2], row, weights.times_samples, answer.recipient, mean)

@@ -1,0 +1,43 @@
+"""How much of a client's update the observer recovers, beyond what the published sums alone tell of it."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+
+from .estimates import estimates, means
+from .experiment import Budget, Evidence, Finding
+from .truth import Truth
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateRecovery:
+    """1 - |x' - x|^2 / |x - m|^2 over a client's rounds, x' the estimate and m the mean of the smallest published sum with it.
+
+    So it is 0 for who knows the sums alone and 1 for who has the updates. An estimate that is worse than the mean counts as it.
+    """
+
+    name: str = "updates"
+    unit: str = "share of what sets an update apart from its cluster's mean"
+    side: str = "a run of its own, for how updates vary"
+    source: str = "linear estimation; gradient disaggregation (Lam et al. 2021) where rosters differ"
+
+    def applies(self, evidence: Evidence, /) -> str:
+        return ""
+
+    def __call__(self, evidence: Evidence, truth: Truth, budget: Budget, rng: np.random.Generator, /) -> Finding:
+        view = evidence.view
+        found, alone = estimates(view, evidence.prior), means(evidence.sums)
+        left, whole = defaultdict[int, float](float), defaultdict[int, float](float)
+        for (t, kind, client), x in truth.updates.items():
+            if client in view.observer.clients:
+                continue
+            wide = x.astype(np.float64)
+            mean = alone.get((t, kind, client), np.zeros(len(wide)))
+            apart = float(np.square(wide - mean).sum())
+            guess = found.get((t, kind, client))
+            missed = apart if guess is None or len(guess.vector) != len(wide) else float(np.square(guess.vector - wide).sum())
+            left[client] += min(missed, apart)
+            whole[client] += apart
+        victims = tuple(sorted(whole))
+        return Finding(victims, np.array([1 - left[i] / whole[i] if whole[i] else 0.0 for i in victims]))

@@ -1,0 +1,89 @@
+"""What a guess is worth, with intervals: areas, rates at few false alarms, leakage between sums alone and everything."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import beta, rankdata
+
+Values = NDArray[np.float64]
+CONFIDENCE = 0.95
+RESAMPLED = 4000
+APART = 0.2
+"""Least difference between everything and sums alone for a leakage to mean something."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """An estimate between bounds, each exceeded with probability (1 - CONFIDENCE) / 2."""
+
+    low: float
+    value: float
+    high: float
+
+
+def proportion(hits: int, of: int, confidence: float = CONFIDENCE) -> Interval:
+    """A share, by Clopper and Pearson (1934)."""
+    tail = (1 - confidence) / 2
+    low = float(beta.ppf(tail, hits, of - hits + 1)) if hits else 0.0
+    high = float(beta.ppf(1 - tail, hits + 1, of - hits)) if hits < of else 1.0
+    return Interval(low, hits / of if of else 0.0, high)
+
+
+def auc(members: Values, others: Values) -> Interval:
+    """The chance that a member scores higher than another, ties half; interval by Hanley and McNeil (1982), eq. 1."""
+    m, n = len(members), len(others)
+    ranks = rankdata(np.concatenate([members, others]))
+    area = (ranks[:m].sum() - m * (m + 1) / 2) / (m * n)
+    q1, q2 = area / (2 - area), 2 * area**2 / (1 + area)
+    variance = (area * (1 - area) + (m - 1) * (q1 - area**2) + (n - 1) * (q2 - area**2)) / (m * n)
+    half = 1.96 * float(np.sqrt(max(variance, 0.0)))
+    return Interval(max(0.0, area - half), float(area), min(1.0, area + half))
+
+
+def tpr_at(fpr: float, members: Values, others: Values) -> Interval:
+    """Share of members found at a threshold that at most this share of the others passes."""
+    ordered = np.sort(others)[::-1]
+    allowed = int(np.floor(fpr * len(others)))
+    return proportion(int((members > ordered[allowed]).sum()), len(members))
+
+
+@dataclass(frozen=True, slots=True)
+class Leakage:
+    """How much of the way from sums alone (0) to everything (1) a view goes. here, aggregate, plain: mean values on the way.
+
+    low, value, high: as in `Interval`; upper: exceeded with probability 1 - CONFIDENCE. needed: victims at which the upper bound
+    would be at most `bound` beyond the value, at this spread; 0 where it is. valid: whether the anchors are APART.
+    """
+
+    here: float
+    aggregate: float
+    plain: float
+    low: float
+    value: float
+    high: float
+    upper: float
+    victims: int
+    needed: int
+    valid: bool
+
+
+def leakage(here: Values, aggregate: Values, plain: Values, rng: np.random.Generator, bound: float = 0.1) -> Leakage:
+    """Of values of the same victims, (n,) each, larger for more leaked: (here - aggregate) / (plain - aggregate) of the means.
+
+    Intervals by resampling victims, of whom each brings its three values.
+    """
+    n = len(here)
+    stacked = np.stack([here, aggregate, plain])
+    means = stacked.mean(axis=1)
+    picks = rng.integers(0, n, (RESAMPLED, n))
+    drawn = stacked[:, picks].mean(axis=2)
+    ways = np.abs(drawn[2] - drawn[1])
+    ratios = np.where(ways > 0, (drawn[0] - drawn[1]) / np.where(ways > 0, drawn[2] - drawn[1], 1.0), 0.0)
+    tail = (1 - CONFIDENCE) / 2
+    low, high, upper = np.quantile(ratios, [tail, 1 - tail, CONFIDENCE])
+    apart = float(means[2] - means[1])
+    value = float((means[0] - means[1]) / apart) if apart else 0.0
+    needed = int(np.ceil(n * (max(upper - value, 0.0) / bound) ** 2)) if upper - value > bound else 0
+    there, alone, all_ = (float(mean) for mean in means)
+    return Leakage(there, alone, all_, float(low), value, float(high), float(upper), n, needed, abs(apart) >= APART)

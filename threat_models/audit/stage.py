@@ -1,0 +1,92 @@
+"""The runs that an audit needs of one seed: the audited one, the same in clear, and the attacker's own of either kind."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...fl.runs.scenario import Scenario
+from ...protocol.uploaded.plain import Plain
+from .experiment import Evidence
+from .observer import SERVER_ALONE, Observer
+from .recorder import Recorder
+from .truth import Matrix, Truth
+from .view import CorruptView
+
+READINGS = 6
+"""How often meters are read in a run."""
+SHADOW = 1000
+"""Added to the seed of a run for the attacker's own."""
+PRIOR = 400
+"""Deviations of updates that a prior is made of, at most."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stage:
+    """Runs of one seed, played to their end. meters: of the audited one, after some rounds (`Recorder.meters`)."""
+
+    seed: int
+    audited: Recorder
+    clear: Recorder
+    shadow: Recorder
+    clear_shadow: Recorder
+    meters: tuple[tuple[int, dict[str, Any]], ...] = ()
+
+    def evidence(self, observer: Observer) -> Evidence:
+        """Of the audited run."""
+        return self._of(self.audited, self.shadow, observer)
+
+    @property
+    def plain(self) -> Evidence:
+        """Of the server where nothing is hidden."""
+        return self._of(self.clear, self.clear_shadow, SERVER_ALONE)
+
+    @property
+    def aggregate(self) -> Evidence:
+        """Of one that is told the audited run's sums, whoever opened them, and nothing else."""
+        return self._among(self.audited, self.audited.sums_alone, self.shadow, self.shadow.sums_alone)
+
+    def _of(self, target: Recorder, shadow: Recorder, observer: Observer) -> Evidence:
+        return self._among(target, target.seen_by(observer), shadow, shadow.seen_by(observer))
+
+    def _among(self, target: Recorder, view: CorruptView, shadow: Recorder, own: CorruptView) -> Evidence:
+        prior = deviations(self.clear_shadow.truth, np.random.default_rng(self.seed))
+        return Evidence(view, own, shadow.truth, target.sums_alone, prior)
+
+
+def stages(scenario: Scenario, seeds: Sequence[int], data: Path | None) -> Iterator[Stage | tuple[int, str]]:
+    """Of every seed, as it is played; before it, (seed, what is being played) for whoever waits."""
+    for seed in seeds:
+        played: list[Recorder] = []
+        meters: list[tuple[int, dict[str, Any]]] = []
+        clear = isinstance(scenario.protection, Plain)
+        for words, one, protection in (
+            ("the run", seed, scenario.protection),
+            ("the run in clear", seed, Plain()),
+            ("the attacker's own run", seed + SHADOW, scenario.protection),
+            ("the attacker's own run in clear", seed + SHADOW, Plain()),
+        ):
+            if clear and words.endswith("in clear"):
+                played.append(played[-1])
+                continue
+            yield seed, words
+            recorder = Recorder(replace(scenario, seed=one, protection=protection), data)
+            for t in recorder.rounds():
+                if not played and (t == scenario.rounds or t % max(1, scenario.rounds // READINGS) == 0):
+                    meters.append((t, recorder.meters))
+            played.append(recorder)
+        yield Stage(seed, *played, tuple(meters))
+
+
+def deviations(truth: Truth, rng: np.random.Generator) -> Matrix:
+    """Of updates, from the mean of those of the same round and kind: float64 (m, d), PRIOR of them at most, drawn by `rng`."""
+    keys = [key for key in truth.updates if key[1] == "update"]
+    chosen = rng.permutation(len(keys))[:PRIOR]
+    sums: dict[int, tuple[Matrix, int]] = {}
+    for t, _, i in keys:
+        before, count = sums.get(t, (np.zeros(len(truth.updates[t, "update", i])), 0))
+        sums[t] = before + truth.updates[t, "update", i], count + 1
+    rows = [truth.updates[keys[k]] - sums[keys[k][0]][0] / sums[keys[k][0]][1] for k in chosen]
+    return np.array(rows, np.float64)

@@ -1,0 +1,28 @@
+"""What is true of a run: for whoever scores an attack's guess, and for no attack."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...fl.data.population import Examples, Population
+from ...protocol.view.answers import Vector, Work
+
+Matrix = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Truth:
+    """population: all clients' data, and the planted groups. updates: float32 (d,) by round, kind and client, as clients computed
+    them. outside: examples of the same distribution that neither a client nor the attacker has."""
+
+    population: Population = field(repr=False)
+    updates: Mapping[tuple[int, Work, int], Vector] = field(repr=False)
+    outside: Examples = field(repr=False)
+
+    def histogram(self, client: int) -> Matrix:
+        """Shares of labels among the client's training examples: float64 (classes,)."""
+        counts = np.bincount(self.population.clients[client].train.y.numpy().ravel(), minlength=self.population.classes)
+        found: Matrix = counts / counts.sum()
+        return found

@@ -1,0 +1,116 @@
+"""A corrupt party's view of a run: the frames that it sent and received, what it holds, and what everybody knows.
+
+An attack takes a `CorruptView` and nothing else. What is true (`truth.py`) is for whoever scores its guess.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from ...fl.clients.training import Training
+from ...fl.data.population import Examples
+from ...protocol.core.link import Frame
+from ...protocol.view.answers import Owner, Vector, Work
+from ...protocol.wire.codec import Kinds
+from .observer import Observer
+
+Matrix = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Public:
+    """What everybody knows of a run, or could.
+
+    module: with the initial parameters; initial: the same, float32 (d,), with what is carried beside them. algorithm, protection:
+    as in the scenario. rounds: that were played. clients: ids. classes: labels. auxiliary: examples of the same distribution that
+    no client has, as an attacker may have some: side information, named wherever it is used.
+    """
+
+    run: bytes
+    module: nn.Module = field(repr=False)
+    initial: Vector = field(repr=False)
+    training: Training
+    algorithm: Any
+    protection: Any
+    rounds: int
+    clients: tuple[int, ...]
+    classes: int
+    auxiliary: Examples = field(repr=False)
+    kinds: Kinds = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PublishedSum:
+    """A weighted sum over clients that was opened. row: weights by client; times the clients' samples if `times_samples`.
+
+    to: who opened it. mean: the sum over the sum of the weights, float32 (d,), of the updates as they were uploaded; None if the
+    observer was not told. before: the model that these updates started from, where the observer holds it.
+    """
+
+    round: int
+    cluster: str
+    kind: Work
+    row: Mapping[int, float]
+    times_samples: bool
+    to: Owner | int
+    mean: Vector | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compared:
+    """Inner products that a server was answered: float64 (rows, columns).
+
+    rows, columns: clients. origin: of the updates themselves; else of their deviations from their mean. asked: by which question.
+    """
+
+    round: int
+    kind: Work
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
+    matrix: Matrix = field(repr=False)
+    origin: bool
+    asked: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answered:
+    """Any other answer of the protocol to the server, as its algorithm was given it."""
+
+    round: int
+    asked: str
+    value: Any = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Held:
+    """What a corrupt client holds beside its frames. seed: what the clients of the run share; empty where they share none.
+
+    examples: its training data. updates: its own, by round and kind. models: it started from, by round.
+    """
+
+    examples: Examples = field(repr=False)
+    seed: bytes = field(default=b"", repr=False)
+    updates: Mapping[tuple[int, Work], Vector] = field(default_factory=dict, repr=False)
+    models: Mapping[int, Vector] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CorruptView:
+    """All that the observer knows at the end of a run.
+
+    frames: in order, as bytes; of the network, without bytes. models: of servers that own them, by round and client, what the
+    client was to start from. sums, compared, answered: what servers computed of their frames. held: by corrupt client.
+    """
+
+    observer: Observer
+    public: Public
+    frames: Sequence[Frame] = field(default=(), repr=False)
+    models: Mapping[tuple[int, int], Vector] = field(default_factory=dict, repr=False)
+    sums: Sequence[PublishedSum] = field(default=(), repr=False)
+    compared: Sequence[Compared] = field(default=(), repr=False)
+    answered: Sequence[Answered] = field(default=(), repr=False)
+    held: Mapping[int, Held] = field(default_factory=dict, repr=False)
