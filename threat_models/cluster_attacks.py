@@ -1,7 +1,7 @@
 """Attacks that adapt to clustering by similarity, as in FLIC, CFL, FLAME or ClippedClustering (attacks of group 5.9).
 
-Cosines do not see the norm of an upload, each member's own noise averages out while a common direction does not, and a server that
-clusters once is blind afterwards.
+Cosines do not see the norm of an upload, each member's own noise averages out while a common direction does not, and a server
+that clusters once is blind afterwards.
 """
 
 from collections.abc import Mapping

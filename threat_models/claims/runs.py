@@ -67,8 +67,7 @@ def hidden_from_clients(protection: Any, algorithm: Any) -> bool:
 def projected_pairs(protection: Any, algorithm: Any) -> bool:
     """Where pairs of clients exchange models, and show the server embeddings under a projection that is the pair's secret."""
     choice = getattr(algorithm, "choice", None)
-    secret = isinstance(choice, PerPair) and choice.projection != "none" and choice.noise is None
-    return secret and choice.embedding == "exchanged"
+    return isinstance(choice, PerPair) and (choice.embedding, choice.noise) == ("exchanged", None) and choice.projection != "none"
 
 
 def measured_pairs(protection: Any, algorithm: Any) -> bool:
