@@ -18,6 +18,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from .auditing.command import audit
 from .comparing.command import compare
 from .errors_in_one_line import Failure, one_line_errors, say
 from .evaluating.command import breakdown, evaluate
@@ -200,6 +201,7 @@ def _measure(scenario: Scenario, load: Workload, chosen: Sequence[Protection]) -
 app.command()(evaluate)
 app.command()(breakdown)
 app.command()(compare)
+app.command()(audit)
 
 
 @app.command()

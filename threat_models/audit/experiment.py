@@ -35,7 +35,8 @@ FULL = Budget("full", seeds=5, victims=24, rounds=60, records=200, steps=2000)
 @dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
     """What an attacker has. view: of the audited run. shadow: the same observer's view of a run of its own, on data that it
-    knows: `known`. sums: nothing but the audited run's published sums, against which recovery is measured. prior: float64 (m, d), how updates differ from their mean there; None where they are not vectors of one kind.
+    knows: `known`. sums: nothing but the audited run's published sums, against which recovery is measured. prior: float64
+    (m, d), how updates differ from their mean in the attacker's run; None where they are not vectors of one kind.
     """
 
     view: CorruptView

@@ -98,4 +98,5 @@ def sketch_sets(view: CorruptView) -> list[SketchSet]:
 def opened(words: Words, offset: Words, step: float) -> NDArray[np.float64] | None:
     """S x of words behind a known offset: float64 (k,); None where they are out of range."""
     steps = (words - offset).view(np.int64)
-    return steps * step if bool((np.abs(steps) <= LARGEST).all()) else None
+    found = np.asarray(steps * step, np.float64)
+    return found if bool((np.abs(steps) <= LARGEST).all()) else None

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from ...fl.data.population import Examples
+from ...fl.meters.record import said
 from ...fl.runs.scenario import Scenario
 from ...fl.runs.simulation import Simulation, seed_of
 from ...protocol.core.link import Frame, Tap
@@ -25,21 +26,9 @@ from .observer import SERVER_ALONE, Observer
 from .truth import Truth
 from .view import Answered, Compared, CorruptView, Held, Public, PublishedSum
 
-QUESTIONS = frozenset(
-    [
-        "train_and_sum",
-        "sums",
-        "gram",
-        "cosines",
-        "recall",
-        "gram_with",
-        "accumulate",
-        "coordinates",
-        "slots",
-        "personal_sums",
-        "choose",
-        "pairs",
-    ]
+QUESTIONS = (
+    *("train_and_sum", "sums", "gram", "cosines", "recall", "gram_with", "accumulate"),
+    *("coordinates", "slots", "personal_sums", "choose", "pairs"),
 )
 """What a view answers with numbers; other asks answer with handles."""
 
@@ -92,13 +81,20 @@ class Recorder:
         watch = self.simulation.watch
         self._workers, watch.workers = watch.workers, self._work
         self._view: Any = self.simulation.view
-        self.simulation.view = Listening(self._view, self._hear)  # type: ignore[assignment]
+        self.simulation.view = Listening(self._view, self._hear)
 
     def rounds(self) -> Iterator[int]:
         """Play the scenario to its end, yielding after each round."""
         while self.simulation.state.round < self._scenario.rounds:
             self.simulation.step()
             yield self.simulation.state.round
+
+    @property
+    def meters(self) -> dict[str, Any]:
+        """What the server could piece together until now, as a run's summary says it; empty where it sees updates anyway."""
+        if not self.simulation.watch.on:
+            return {}
+        return said(self.simulation.watch, self._view, [entry.as_dict() for entry in self._view.record.log])
 
     def seen_by(self, observer: Observer) -> CorruptView:
         """That observer's view of the rounds that were played."""
@@ -189,7 +185,7 @@ class Recorder:
     # --- answers ------------------------------------------------------------------------------------------------------
 
     def _hear(self, asked: str, question: tuple[Any, ...], options: Mapping[str, Any], found: Any) -> None:
-        first = question[0] if question else None
+        first: Any = question[0] if question else None
         t = self.simulation.state.round
         match asked, found:
             case "gram", Gram():

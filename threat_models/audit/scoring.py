@@ -1,4 +1,4 @@
-"""What a guess is worth, with intervals: areas, rates at few false alarms, and leakage on a scale from sums alone to everything."""
+"""What a guess is worth, with intervals: areas, rates at few false alarms, leakage between sums alone and everything."""
 
 from dataclasses import dataclass
 
@@ -85,4 +85,5 @@ def leakage(here: Values, aggregate: Values, plain: Values, rng: np.random.Gener
     apart = float(means[2] - means[1])
     value = float((means[0] - means[1]) / apart) if apart else 0.0
     needed = int(np.ceil(n * (max(upper - value, 0.0) / bound) ** 2)) if upper - value > bound else 0
-    return Leakage(*map(float, means), float(low), value, float(high), float(upper), n, needed, abs(apart) >= APART)
+    there, alone, all_ = (float(mean) for mean in means)
+    return Leakage(there, alone, all_, float(low), value, float(high), float(upper), n, needed, abs(apart) >= APART)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from .recorder import Recorder
 from .truth import Matrix, Truth
 from .view import CorruptView
 
+READINGS = 6
+"""How often meters are read in a run."""
 SHADOW = 1000
 """Added to the seed of a run for the attacker's own."""
 PRIOR = 400
@@ -22,13 +25,14 @@ PRIOR = 400
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stage:
-    """Runs of one seed, played to their end."""
+    """Runs of one seed, played to their end. meters: of the audited one, after some rounds (`Recorder.meters`)."""
 
     seed: int
     audited: Recorder
     clear: Recorder
     shadow: Recorder
     clear_shadow: Recorder
+    meters: tuple[tuple[int, dict[str, Any]], ...] = ()
 
     def evidence(self, observer: Observer) -> Evidence:
         """Of the audited run."""
@@ -56,6 +60,7 @@ def stages(scenario: Scenario, seeds: Sequence[int], data: Path | None) -> Itera
     """Of every seed, as it is played; before it, (seed, what is being played) for whoever waits."""
     for seed in seeds:
         played: list[Recorder] = []
+        meters: list[tuple[int, dict[str, Any]]] = []
         clear = isinstance(scenario.protection, Plain)
         for words, one, protection in (
             ("the run", seed, scenario.protection),
@@ -68,10 +73,11 @@ def stages(scenario: Scenario, seeds: Sequence[int], data: Path | None) -> Itera
                 continue
             yield seed, words
             recorder = Recorder(replace(scenario, seed=one, protection=protection), data)
-            for _ in recorder.rounds():
-                pass
+            for t in recorder.rounds():
+                if not played and (t == scenario.rounds or t % max(1, scenario.rounds // READINGS) == 0):
+                    meters.append((t, recorder.meters))
             played.append(recorder)
-        yield Stage(seed, *played)
+        yield Stage(seed, *played, tuple(meters))
 
 
 def deviations(truth: Truth, rng: np.random.Generator) -> Matrix:

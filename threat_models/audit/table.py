@@ -12,6 +12,7 @@ from .observer import Observer
 from .scoring import Interval, Leakage, auc, leakage, tpr_at
 from .stage import Stage
 
+POINTS = 60
 RATES = (0.01, 0.001)
 """False positive rates at which the rate of true ones is given."""
 
@@ -45,8 +46,18 @@ class Row:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        judged_ = [{"claim": j.claim.id, "whose": j.claim.whose, "statement": j.claim.statement, "bound": j.claim.bound,
-                    "side_information": j.claim.side_information, "verdict": j.verdict, "witness": j.witness} for j in self.claims]  # fmt: skip
+        judged_ = [
+            {
+                "claim": j.claim.id,
+                "whose": j.claim.whose,
+                "statement": j.claim.statement,
+                "bound": j.claim.bound,
+                "side_information": j.claim.side_information,
+                "verdict": j.verdict,
+                "witness": j.witness,
+            }
+            for j in self.claims
+        ]
         names = ("here", "sums alone", "everything")
         return {
             "observer": self.observer,
@@ -59,7 +70,18 @@ class Row:
             "told": {name: asdict(t) for name, t in zip(names, self.told, strict=False)},
             "claims": judged_,
             "reason": self.reason,
+            "values": {name: f.values.round(4).tolist() for name, f in zip(names, self.findings, strict=False)},
+            "roc": {name: roc(f) for name, f in zip(names, self.findings, strict=False) if len(f.members) and len(f.others)},
+            "pictures": dict(self.findings[0].pictures) if self.findings else {},
         }
+
+
+def roc(finding: Finding) -> list[list[float]]:
+    """False and true positive rates at POINTS thresholds."""
+    thresholds = np.sort(finding.others)[::-1]
+    chosen = thresholds[np.unique(np.linspace(0, len(thresholds) - 1, POINTS).astype(int))]
+    rates = [[float((side >= t).mean()) for side in (finding.others, finding.members)] for t in chosen]
+    return [[0.0, float((finding.members > thresholds[0]).mean())], *rates]
 
 
 def rows(

@@ -1,0 +1,1 @@
+"""What `cloister audit` does: play, attack what each party saw, and say which claims stand."""

@@ -1,0 +1,55 @@
+"""The command `audit`: what it takes and what it says of itself. What it does is in play.py, imported when asked for."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from ..grids.options import Data, Json, Out, Seeds, Set
+
+
+class Spend(StrEnum):
+    """How much an audit spends."""
+
+    QUICK = "quick"
+    FULL = "full"
+
+
+File = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="FILE[:NAME]", help="A Python file with a Scenario; or the folder of an earlier audit, to show it again."
+    ),
+]
+HowMuch = Annotated[Spend, typer.Option(help="quick: minutes, two seeds. full: five seeds, all victims and records.")]
+SelfTest = Annotated[
+    bool, typer.Option("--self-test", help="Audit the auditors: correct noise must pass them, and noise with a fault must not.")
+]
+
+
+def audit(
+    file: File = None,
+    budget: HowMuch = Spend.QUICK,
+    self_test: SelfTest = False,
+    out: Out = None,
+    seeds: Seeds = None,
+    data: Data = None,
+    set_: Set = None,
+    as_json: Json = False,
+) -> None:
+    """Attack what each party of a run really saw, and say which claims of its threat model stand.
+
+    Try:  cloister audit examples/quickstart.py --budget quick
+
+    The scenario is played, and so is the same in clear, and runs of the attacker's own. Every attack is given what a corrupt
+    party sent, received and holds, and nothing else; what it finds stands between what the published sums alone tell (0) and
+    what the updates tell (1).
+
+    A claim is refuted, not refuted, or inconclusive: because the attack fails in clear too, or for want of victims. What no
+    experiment could try is not covered. The folder holds audit.json and report.html.
+
+    Exit codes: 0 if no claim of Cloister's is refuted, 4 if one is. Claims of papers that are refuted are shown, and expected.
+    """
+    from .play import play
+
+    play(file, budget.value, self_test, out, seeds, data, set_ or (), as_json)

@@ -1,0 +1,108 @@
+"""What `cloister audit` does: play the runs, show how far it is, write the folder, say what was found."""
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+
+from ..errors_in_one_line import one_line_errors, say
+from ..fl.runs.results_folder import write
+from ..fl.runs.run_folder import machine, versions
+from ..fl.runs.scenario import Scenario, described
+from ..grids.watching import folder_for, progress_bar, seeds_of
+from ..scenario_file import load, with_settings
+from ..threat_models.audit.experiment import FULL, QUICK, Budget
+from ..threat_models.audit.experiments import EXPERIMENTS, observers_of
+from ..threat_models.audit.stage import Stage, stages
+from ..threat_models.audit.table import Row, rows
+from ..threat_models.claims import CLAIMS
+from .report import write_audit_report
+from .tables import claims_table, measured_table
+
+REFUTED = 4
+"""The exit code where a claim of Cloister's is refuted."""
+
+
+def play(
+    file: str | None,
+    budget: str,
+    self_test: bool,
+    out: Path | None,
+    seeds: str | None,
+    data: Path | None,
+    settings: Sequence[str],
+    as_json: bool,
+) -> None:
+    """The arguments are those of the command, one by one. Raises Failure."""
+    with one_line_errors():
+        if self_test:
+            from .self_test import play_self_test
+
+            play_self_test(budget, as_json)
+            return
+        if file is None:
+            raise ValueError("name a scenario to audit, for example examples/quickstart.py, or give --self-test")
+        if Path(file).is_dir():
+            folder = Path(file)
+        else:
+            scenario = with_settings(load(file), settings)
+            folder = out or folder_for(scenario.name, "audit", False)
+            if (folder / "audit.json").exists():
+                raise ValueError(f"{folder} already holds an audit; choose another --out")
+            spend = {"quick": QUICK, "full": FULL}[budget]
+            found = audited(scenario, spend, seeds_of(seeds), data, quiet=as_json)
+            folder.mkdir(parents=True, exist_ok=True)
+            write(folder / "audit.json", (json.dumps(found, indent=1) + "\n").encode())
+        report = write_audit_report(folder)
+        found = json.loads((folder / "audit.json").read_text())
+    if as_json:
+        sys.stdout.write(json.dumps(found) + "\n")
+    else:
+        console = Console()
+        console.print(measured_table(found))
+        console.print(claims_table(found))
+        console.print(f"audit folder  {folder}\nreport        {report}", highlight=False, soft_wrap=True)
+    bad = [c for row in found["rows"] for c in row["claims"] if (c["whose"], c["verdict"]) == ("Cloister", "refuted")]
+    if bad:
+        say(f"{len(bad)} of Cloister's claims are refuted, first {bad[0]['claim']}: {bad[0]['witness']}")
+        raise typer.Exit(REFUTED)
+
+
+def audited(scenario: Scenario, budget: Budget, seeds: Sequence[int], data: Path | None, quiet: bool = False) -> dict[str, Any]:
+    """The whole audit, plain JSON values."""
+    started = time.perf_counter()
+    seeds = seeds or tuple(range(scenario.seed, scenario.seed + budget.seeds))
+    bar, task = progress_bar("playing", 4 * len(seeds), 0)
+    bar.disable = quiet
+    played: list[Stage] = []
+    measured: list[Row] = []
+    with bar:
+        for one in stages(scenario, seeds, data):
+            if isinstance(one, Stage):
+                played.append(one)
+            else:
+                bar.update(task, note=f"seed {one[0]}: {one[1]}", completed=4 * len(played))
+        observers = observers_of(scenario.protection, played[0].audited.public.clients)
+        attacks = bar.add_task("attacking", total=len(observers) * len(EXPERIMENTS), note="")
+        bar.update(task, completed=4 * len(seeds), note="")
+        for row in rows(played, observers, EXPERIMENTS, CLAIMS, budget):
+            measured.append(row)
+            bar.update(attacks, advance=1, note=f"{row.experiment}, {row.observer}")
+    return {
+        "name": scenario.name,
+        "scenario": described(scenario),
+        "protection": repr(scenario.protection),
+        "budget": asdict(budget),
+        "seeds": list(seeds),
+        "seconds": time.perf_counter() - started,
+        "rows": [row.as_dict() for row in measured],
+        "meters": [{"seed": stage.seed, "rounds": [[t, of] for t, of in stage.meters]} for stage in played],
+        "machine": machine(),
+        "versions": versions(),
+    }

@@ -1,0 +1,177 @@
+"""The page of an audit, made from its folder alone: verdicts first, then what each party could find."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from ..grids.panels import Tile
+from ..reporting import figures
+from ..reporting.figures import NARROW, WIDE, Chart, Line
+from ..reporting.page import environment, write_page
+from ..reporting.run_data import flat, time_words
+
+VERDICTS = ("refuted", "inconclusive", "not covered", "not refuted")
+ENDS = ("here", "sums alone", "everything")
+
+
+def write_audit_report(folder: Path) -> Path:
+    """Writes `folder`/report.html and returns its path. Raises ValueError where there is no audit."""
+    try:
+        found = json.loads((folder / "audit.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise ValueError(f"{folder} holds no audit; give a scenario's file, for example examples/quickstart.py") from None
+    return write_page(folder, render(found))
+
+
+def render(found: Mapping[str, Any]) -> str:
+    """The page as text. Everything that comes from the audit is escaped by the template."""
+    template = environment(Path(__file__).parent).get_template("audit.html.j2")
+    return template.render(
+        kind="audit",
+        title=str(found["name"]),
+        verdict=headline(found),
+        tiles=tiles(found),
+        claims=claims(found),
+        observers=observers(found),
+        rocs=rocs(found),
+        histograms=histograms(found),
+        meters=meters(found),
+        pictures=pictures(found),
+        untried=[row for row in found["rows"] if row["leakage"] is None],
+        scenario=[*flat(found["scenario"])],
+        budget=[*flat(found["budget"]), ("seeds", ", ".join(map(str, found["seeds"])))],
+        machine=[*flat(found["versions"]), *flat(found["machine"])],
+    )
+
+
+def claims(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Every claim with the observer that it was tried against, the worst verdicts first."""
+    rows = [
+        {**claim, "observer": row["observer"], "experiment": row["experiment"]}
+        for row in found["rows"]
+        for claim in row["claims"]
+    ]
+    return sorted(rows, key=lambda c: (c["whose"] != "Cloister", VERDICTS.index(c["verdict"])))
+
+
+def headline(found: Mapping[str, Any]) -> str:
+    """What was found, in a sentence or two; no praise where nothing could be shown."""
+    ours = Counter(c["verdict"] for c in claims(found) if c["whose"] == "Cloister")
+    papers = sum(c["verdict"] == "refuted" for c in claims(found) if c["whose"] != "Cloister")
+    total = sum(ours.values())
+    if not total:
+        words = "Nothing is claimed of this protection against any of these observers."
+    elif ours["refuted"]:
+        words = f"{ours['refuted']} of {total} claims are refuted."
+    else:
+        words = f"No claim is refuted: of {total}, {ours['not refuted']} were attacked in vain where the attack works in clear"
+        words += f", and {ours['inconclusive'] + ours['not covered']} could not be judged."
+    return words + (
+        f" {papers} claim{'s' * (papers > 1)} of the paper {'are' if papers > 1 else 'is'} refuted." if papers else ""
+    )
+
+
+def tiles(found: Mapping[str, Any]) -> list[Tile]:
+    """The numbers of the headline."""
+    ours = Counter(c["verdict"] for c in claims(found) if c["whose"] == "Cloister")
+    alone = [r for r in found["rows"] if r["observer"] == "server" and r["leakage"] and r["leakage"]["valid"]]
+    most = max(alone, key=lambda r: r["leakage"]["upper"], default=None)
+    value = "none" if most is None else f"{max(0.0, most['leakage']['upper']):.2f}"
+    detail = "no attack works even in clear" if most is None else f"at most, at 95 %: {most['experiment']}; 1 is everything"
+    return [
+        Tile("refuted", str(ours["refuted"]), "claims of Cloister's"),
+        Tile("not refuted", str(ours["not refuted"]), "attacked in vain; never proven"),
+        Tile("not judged", str(ours["inconclusive"] + ours["not covered"]), "the attack fails in clear too, or few victims"),
+        Tile("the server alone", value, detail),
+        Tile("time", time_words(found["seconds"]), f"budget {found['budget']['name']}, {len(found['seeds'])} seeds"),
+    ]
+
+
+def observers(found: Mapping[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """What was measured, by observer; ends of bars as shares of the drawing's width."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for row in found["rows"]:
+        if (leak := row["leakage"]) is not None:
+            ends = {name: 100 * _within(leak[name]) for name in ("low", "value", "high")} if leak["valid"] else None
+            told = row["told"].get("here")
+            groups.setdefault(row["observer"], []).append({**row, "bar": ends, "told_here": told})
+    return [*groups.items()]
+
+
+def _within(value: float) -> float:
+    return float(min(max((value + 0.05) / 1.1, 0.0), 1.0))
+
+
+def _pair(chart: Chart) -> tuple[Markup, Markup]:
+    return figures.curves(chart, WIDE), figures.curves(chart, NARROW)
+
+
+def rocs(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Curves of experiments that tell members from others: what was found here between its ends."""
+    panels = []
+    for k, row in enumerate(found["rows"]):
+        if "here" not in row["roc"]:
+            continue
+        lines = [
+            Line(name, *np.array(row["roc"][name], np.float64).T, hue=None if name == "here" else ENDS.index(name) - 1)
+            for name in ENDS
+            if name in row["roc"]
+        ]
+        chance = Line("chance", np.array([0.0, 1.0]), np.array([0.0, 1.0]))
+        chart = Chart(name=f"roc{k}", thick=lines, dashed=[chance], axis="false positive rate", ticks=(0, 0.25, 0.5, 0.75, 1))
+        panels.append({"title": f"{row['experiment']}, {row['observer']}", "figure": _pair(chart)})
+    return panels
+
+
+def histograms(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """How values spread over victims, where the attack means something."""
+    panels = []
+    edges = np.linspace(0, 1, 21)
+    for k, row in enumerate(found["rows"]):
+        if row["leakage"] is None or not row["leakage"]["valid"] or row["observer"] in ("network",):
+            continue
+        middles = (edges[1:] + edges[:-1]) / 2
+        counts = {n: np.histogram(np.clip(row["values"][n], 0, 1), edges)[0].astype(np.float64) for n in ENDS}
+        lines = [Line(n, middles, counts[n], hue=None if n == "here" else ENDS.index(n) - 1) for n in ENDS]
+        chart = Chart(name=f"histogram{k}", thick=lines, axis=row["unit"], ticks=(0, 0.25, 0.5, 0.75, 1))
+        panels.append({"title": f"{row['experiment']}, {row['observer']}", "figure": _pair(chart)})
+    return panels
+
+
+def meters(found: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Span and participation, as they grew with the rounds of the first seed."""
+    read = [(t, of) for t, of in found["meters"][0]["rounds"] if of] if found["meters"] else []
+    if not read:
+        return None
+    x = np.array([t for t, _ in read], np.float64)
+
+    def line(name: str, words: str, hue: int) -> Line | None:
+        y = [np.nan if of.get(name) is None else of[name]["largest"] for _, of in read]
+        return None if np.isnan(y).all() else Line(words, x, np.array(y, np.float64), hue)
+
+    known = (
+        line("span", "single updates", 0),
+        line("temporal", "habits", 1),
+        line("leverage", "taking part", 2),
+        line("information", "told apart", 3),
+    )
+    lines = [one for one in known if one is not None]
+    return {"figure": _pair(Chart(name="meters", thick=lines)), "seed": found["meters"][0]["seed"]} if lines else None
+
+
+def pictures(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Images that were recovered, beside what they should have been."""
+    return [
+        {
+            "title": f"{row['experiment']}, {row['observer']}",
+            "pairs": row["pictures"]["pairs"],
+            "words": row["pictures"].get("words", ""),
+        }
+        for row in found["rows"]
+        if row["pictures"].get("pairs")
+    ]
