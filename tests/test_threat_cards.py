@@ -155,6 +155,14 @@ def test_with_a_client_there_are_claims_only_where_nothing_is_compared() -> None
         assert about(protection, FedAvg(), server_and(3, 4)) == set()
 
 
+def test_clients_are_covered_where_sums_have_three_others() -> None:
+    one, two = Observer(clients=frozenset({0})), Observer(clients=frozenset({0, 1}))
+    assert about(Masked(corrupt=2), SPLITS, two) == {"masked.updates.two-clients", "masked.labels.two-clients"}
+    assert about(Masked(corrupt=1), SPLITS, one) == {"masked.updates.client", "masked.labels.client"}
+    assert about(Masked(), SPLITS, one) == about(Masked(corrupt=1), SPLITS, two) == set()
+    assert about(Masked(corrupt=2), EMDCFL(choice=ORTHONORMAL), two) == set()
+
+
 def test_every_run_has_claims_against_the_network_and_two_servers_against_each_helper() -> None:
     for protection in (Plain(), Masked(), TwoServer(), Encrypted(), Permuted()):
         assert about(protection, FedAvg(), NETWORK) == {"links.updates.network", "links.labels.network"}

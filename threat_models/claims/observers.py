@@ -19,6 +19,11 @@ def client_alone(observer: Observer) -> bool:
     return not observer.servers and len(observer.clients) == 1
 
 
+def two_clients(observer: Observer) -> bool:
+    """Two clients together."""
+    return not observer.servers and len(observer.clients) == 2
+
+
 def second_server(observer: Observer) -> bool:
     """Of two servers the second, alone."""
     return observer.servers == {SECOND_SERVER} and not observer.clients

@@ -1,9 +1,8 @@
 """What the CFL paper claims of its privacy step, and the little that Cloister does (cards/permuted_cfl.md)."""
 
-from .masked import SHARE
-from .observers import client_alone, server_alone
-from .runs import hidden_from_clients, permuted
-from .sought import kept
+from .observers import server_alone
+from .runs import permuted
+from .sought import kept, kept_from_clients
 
 CLAIMS = (
     *kept(
@@ -15,12 +14,5 @@ CLAIMS = (
         0.1,
         whose="paper",
     ),
-    *kept(
-        "permuted",
-        "updates",
-        ("client", "one client", client_alone),
-        lambda protection, algorithm: permuted(protection, algorithm) and hidden_from_clients(protection, algorithm),
-        "Permuted(floor=3 or more), no personal sums, no fusion",
-        SHARE,
-    ),
+    *kept_from_clients("permuted", "updates", permuted, "Permuted", most=1),
 )

@@ -58,10 +58,11 @@ def permuted(protection: Any, algorithm: Any) -> bool:
     return isinstance(protection, Permuted)
 
 
-def hidden_from_clients(protection: Any, algorithm: Any) -> bool:
-    """Where no client is shown anything of another but sums of three or more: not its records, its model or a sum of its own."""
+def hidden_from(count: int, protection: Any, algorithm: Any) -> bool:
+    """Where so many clients are shown nothing of others but sums with three more in them: no records, models or personal sums."""
     told = {F.PAIRS, F.PERSONAL_SUMS, F.FUSION} & asked(protection, algorithm)
-    return not told and bool(getattr(protection, "floor", 0) >= 3)
+    least: int = getattr(protection, "floor", 0) + getattr(protection, "corrupt", 0)
+    return not told and least >= 3 + count
 
 
 def projected_pairs(protection: Any, algorithm: Any) -> bool:

@@ -1,10 +1,13 @@
 """What experiments seek, in words, and claims that say of several what one protection keeps from one observer."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from ..audit.claim import Claim, Whose
 from ..audit.observer import Observer
+from .observers import client_alone, two_clients
+from .runs import hidden_from
 
 SOUGHT = {
     "updates": ("what sets a client's update apart from its cluster's mean", "how updates vary, from a run of its own"),
@@ -20,6 +23,10 @@ SOUGHT = {
     "inconsistent models": ("one client's update, by a model that the others were not sent", "it makes the models, and lies"),
 }
 """By experiment: what is sought, and what the attacker knows beside its view."""
+
+
+SHARE = 0.18
+"""What clients' own parts tell of the others' in the least sum with three others: 1 - (1 - 1/3) / (1 - 1/5) = 0.17 for two."""
 
 
 def kept(
@@ -41,7 +48,7 @@ def kept(
         sought, side = SOUGHT[experiment]
         yield Claim(
             id=f"{protocol}.{experiment.replace(' ', '-')}.{name}",
-            statement=f"{where}: over the whole run, {who} finds out no more about {sought} than the published sums tell",
+            statement=f"{where}: over the whole run, {who} can find out no more about {sought} than the published sums tell",
             whose=whose,
             applies=applies,
             adversary=adversary,
@@ -49,3 +56,17 @@ def kept(
             experiment=experiment,
             bound=bound,
         )
+
+
+def kept_from_clients(
+    protocol: str, experiments: str, applies: Callable[[Any, Any], bool], where: str, most: int = 2
+) -> Iterator[Claim]:
+    """Of one client alone and, if `most` is 2, of two together, where the least sum has three others in it."""
+    for count, observer in enumerate((("client", "one client", client_alone), ("two-clients", "two clients", two_clients)), 1):
+        if count <= most:
+            inside = f"{where}, {3 + count} or more clients in a sum, no personal sums or shown records"
+            yield from kept(protocol, experiments, observer, partial(_both, applies, count), inside, SHARE)
+
+
+def _both(applies: Callable[[Any, Any], bool], count: int, protection: Any, algorithm: Any) -> bool:
+    return applies(protection, algorithm) and hidden_from(count, protection, algorithm)

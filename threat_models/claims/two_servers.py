@@ -2,17 +2,16 @@
 
 from typing import Any
 
-from .masked import SHARE
-from .observers import client_alone, dealer, second_server, server_alone, server_and_a_client
-from .runs import hidden_from_clients, two_servers, two_servers_summing
-from .sought import kept
+from .observers import dealer, second_server, server_alone, server_and_a_client
+from .runs import two_servers, two_servers_summing
+from .sought import SHARE, kept, kept_from_clients
 
 WHERE = "TwoServer, no comparison of records"
 SUMMING = "TwoServer, nothing compared"
 
 
-def _with_one(protection: Any) -> bool:
-    return bool(protection.corrupt >= 1 and protection.floor >= 3)
+def _summing_with_one(protection: Any, algorithm: Any) -> bool:
+    return two_servers_summing(protection, algorithm) and bool(protection.corrupt >= 1 and protection.floor >= 3)
 
 
 CLAIMS = (
@@ -30,16 +29,9 @@ CLAIMS = (
         "two_servers",
         "updates",
         ("server-and-client", "the first server with one client", server_and_a_client),
-        lambda protection, algorithm: two_servers_summing(protection, algorithm) and _with_one(protection),
+        _summing_with_one,
         f"{SUMMING}, corrupt=1 or more, floor=3 or more",
         SHARE,
     ),
-    *kept(
-        "two_servers",
-        "updates",
-        ("client", "one client", client_alone),
-        lambda protection, algorithm: two_servers(protection, algorithm) and hidden_from_clients(protection, algorithm),
-        f"{WHERE}, floor=3 or more",
-        SHARE,
-    ),
+    *kept_from_clients("two_servers", "updates", two_servers, "TwoServer"),
 )
