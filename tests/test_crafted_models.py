@@ -1,7 +1,7 @@
 """Models that a malicious server hands out: records imprinted into sums, and one client's update isolated by unlike models.
 
-Both go through the shipped protections: imprinting needs one model for all and so passes masked sums, model inconsistency is refused
-there by the clients, who compare digests of the model that they got.
+Both go through the shipped protections: imprinting needs one model for all and so passes masked sums, model inconsistency is
+refused there by the clients, who compare digests of the model that they got.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -91,7 +91,7 @@ def published(protection: Protection, computers: Computers, start: np.ndarray, t
 @pytest.mark.trains
 @pytest.mark.parametrize("protection", [Plain(), Masked(floor=2)], ids=lambda p: type(p).__name__)
 def test_records_are_read_from_a_sum_of_an_imprinted_model(protection: Protection, digits: Examples) -> None:
-    """D5: also from a masked sum, which is exact up to fixed point. Records alone in one of 256 bins: about (1 - 1/256)^39 = .86."""
+    """Also from a masked sum, which is exact up to fixed point: (1 - 1/256)^39 = .86 of the records are alone in a bin."""
     module = initial(Mlp((256,)), (1, 8, 8), 10, 0)
     start = imprint(module, digits.x[400:], np.random.default_rng(0))
     answer, mean, _ = published(protection, computers := Computers(module, digits), start, None)
@@ -103,7 +103,7 @@ def test_records_are_read_from_a_sum_of_an_imprinted_model(protection: Protectio
 
 @pytest.mark.trains
 def test_unlike_models_isolate_a_client_where_nobody_compares_them(digits: Examples) -> None:
-    """D6: the sum is the target's update, but for the last bias."""
+    """The sum is the target's update, but for the last bias."""
     module = initial(Mlp((16,)), (1, 8, 8), 10, 0)
     start = to_vector(module)
     computers = Computers(module, digits)
@@ -157,7 +157,8 @@ def test_only_layers_that_it_can_craft() -> None:
 
 @pytest.mark.trains
 def test_two_servers_do_not_compare_the_models_that_clients_got(digits: Examples) -> None:
-    """What does not hold: the first server, which sends the models, isolates a client in the sum of both."""
+    """What does not hold: a first server that sends unlike models isolates a client. The protocol's claims are of servers that
+    follow it."""
     module = initial(Mlp((16,)), (1, 8, 8), 10, 0)
     start = to_vector(module)
     computers = Computers(module, digits)

@@ -11,8 +11,8 @@ from cloister.fl.data.partition import Dirichlet
 from cloister.fl.data.source import Digits
 from cloister.fl.models.papers import Mlp, initial
 from cloister.fl.models.vector import load_vector, to_vector
+from cloister.threat_models.inference.label_regression import top_label, total_variation
 from cloister.threat_models.inference.labels_of_update import labels_from_bias, labels_from_layer, llg
-from cloister.threat_models.label_regression import top_label, total_variation
 
 TRAINING = Training(epochs=3, batch=10, lr=0.1)
 Histograms = dict[str, NDArray[np.float64]]

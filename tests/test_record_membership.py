@@ -57,8 +57,9 @@ above, where a low score is a member's; one augmentation."""
 LIRA_OFFLINE_DENSITY = [-1.9949248197542224, -1.7992119395707613, -2.880742594714384, -1.7951770462651768, -3.0353190514758452]
 """`generate_ours_offline` of the same file: the logarithm of the density, where the paper has the distribution function."""
 RMIA = {0.0: [1.0, 0.375, 1.0, 0.75, 0.0], 0.3: [1.0, 0.375, 1.0, 0.625, 0.0], 1.0: [1.0, 0.375, 1.0, 0.875, 0.0]}
-"""What `run_rmia` of privacytrustlab/ml_privacy_meter, modules/mia/attacks/rmia.py (commit 0b8cb7aa) gives for the values above, by
-offline_a, with 3 of the 6 reference models. Of population records it takes the 3 models with the largest values."""
+"""What `run_rmia` of privacytrustlab/ml_privacy_meter, modules/mia/attacks/rmia.py (commit 0b8cb7aa) gives for the values
+above, by offline_a, with 3 of the 6 reference models. Of population records it takes the 3 models with the largest values.
+"""
 
 
 def test_lira_is_the_authors_code_on_a_small_case() -> None:
@@ -79,7 +80,11 @@ def test_a_higher_confidence_than_without_the_record_is_a_members() -> None:
     shadow = np.tile(np.array([[0.0], [1.0], [2.0], [6.0], [7.0], [8.0]]), (1, 3))
     inside = np.tile(np.array([[False]] * 3 + [[True]] * 3), (1, 3))
     target = np.array([0.5, 4.2, 7.5])
-    for score in (lira_online(target, shadow, inside), lira_online(target, shadow, inside, True), lira_offline(target, shadow, inside)):
+    for score in (
+        lira_online(target, shadow, inside),
+        lira_online(target, shadow, inside, True),
+        lira_offline(target, shadow, inside),
+    ):
         assert (np.diff(score) > 0).all()
     assert abs(lira_online(np.full(3, 4.0), shadow, inside)).max() < 1e-9
     with pytest.raises(ValueError, match="too few shadow models"):

@@ -54,7 +54,7 @@ def masked(vector: np.ndarray, key: int) -> Ring:
 
 
 def test_a_mask_that_serves_twice_shows_the_difference_up_to_the_grid() -> None:
-    """D1: and one that serves once shows nothing of it."""
+    """And one that serves once shows nothing of it."""
     one, other = (0.01 * np.random.default_rng(seed).standard_normal(500).astype(np.float32) for seed in (0, 1))
     apart = (one - other).astype(np.float64)
     found = difference_of_reused(masked(one, 7), masked(other, 7), CODE)
@@ -67,7 +67,7 @@ def test_a_mask_that_serves_twice_shows_the_difference_up_to_the_grid() -> None:
 
 @pytest.mark.parametrize("deviation", [0.01, 0.1, 1.0])
 def test_real_valued_masks_leave_what_the_formula_says(deviation: float) -> None:
-    """D2: about 1.00, .80 and .53 for candidates .38 apart among 6 clients: masks of ten times the distance hide little."""
+    """About 1.00, .80 and .53 for candidates .38 apart among 6 clients: masks of ten times the distance hide little."""
     rng, clients, d = np.random.default_rng(3), 6, 40
     one, other = (0.043 * rng.standard_normal(d) for _ in range(2))
     expected = gaussian_mask_auc(float(np.linalg.norm(one - other)), deviation, clients)
@@ -81,7 +81,7 @@ def test_real_valued_masks_leave_what_the_formula_says(deviation: float) -> None
     assert auc(np.array(scores), np.array(truth)) == pytest.approx(expected, abs=0.06)
 
 
-def test_the_card_of_real_valued_masks() -> None:
+def test_how_much_the_formula_says_real_valued_masks_leave() -> None:
     """About .6 apart: 1.00, .80 and .53 for deviations of .01, .1 and 1 are what 27 clients have."""
     assert gaussian_mask_auc(0.6, 0.1, 27) == pytest.approx(0.80, abs=0.01)
     assert gaussian_mask_auc(0.6, 0.01, 27) > 0.999

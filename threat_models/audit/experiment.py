@@ -63,10 +63,14 @@ class Finding:
 class Experiment(Protocol):
     """name: what is sought. unit: what a value is. side: what the attacker knows beside the view. source: paper or place."""
 
-    name: str
-    unit: str
-    side: str
-    source: str
+    @property
+    def name(self) -> str: ...
+    @property
+    def unit(self) -> str: ...
+    @property
+    def side(self) -> str: ...
+    @property
+    def source(self) -> str: ...
 
     def applies(self, evidence: Evidence, /) -> str:
         """Empty, or why this experiment says nothing about such a run."""

@@ -5,18 +5,20 @@ from collections.abc import Sequence
 from ...protocol.core.session import SECOND_SERVER, SERVER
 from ...protocol.two_servers.protection import TwoServer
 from .experiment import Experiment
+from .images import GradientInversion
 from .labels import LabelInference
+from .membership import MembershipInference
 from .observer import NETWORK, SERVER_ALONE, Observer, server_and
 from .recovery import UpdateRecovery
 
-EXPERIMENTS: tuple[Experiment, ...] = (UpdateRecovery(), LabelInference())
+EXPERIMENTS: tuple[Experiment, ...] = (UpdateRecovery(), LabelInference(), MembershipInference(), GradientInversion())
 
 
 def observers_of(protection: object, clients: Sequence[int]) -> tuple[Observer, ...]:
     """Everybody whom a threat model speaks of, with the clients of the lowest ids where some are corrupt."""
     first = sorted(clients)[:2]
-    servers = (SERVER_ALONE, server_and(first[0]))
+    servers: tuple[Observer, ...] = (SERVER_ALONE, server_and(first[0]))
     if isinstance(protection, TwoServer):
         both = Observer(frozenset({SERVER, SECOND_SERVER}))
-        servers = (SERVER_ALONE, Observer(frozenset({SECOND_SERVER})), server_and(first[0]), both)
+        servers: tuple[Observer, ...] = (SERVER_ALONE, Observer(frozenset({SECOND_SERVER})), server_and(first[0]), both)
     return (*servers, Observer(clients=frozenset(first)), NETWORK)

@@ -119,12 +119,12 @@ class Recorder:
 
     @property
     def sums_alone(self) -> CorruptView:
-        """Of one that is told every published sum of more than one client, and nothing else.
+        """Of one that is told every published sum of more than one client, and the models that follow, and nothing else.
 
         The anchor of claims that a protection hides single updates: none that publishes these sums can tell less.
         """
         sums = [s for s in self.sums if sum(a != 0 for a in s.row.values()) > 1]
-        return CorruptView(SERVER_ALONE, self.public, sums=sums)
+        return CorruptView(SERVER_ALONE, self.public, models=self._starts, sums=sums)
 
     @property
     def public(self) -> Public:

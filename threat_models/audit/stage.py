@@ -77,7 +77,8 @@ def stages(scenario: Scenario, seeds: Sequence[int], data: Path | None) -> Itera
                 if not played and (t == scenario.rounds or t % max(1, scenario.rounds // READINGS) == 0):
                     meters.append((t, recorder.meters))
             played.append(recorder)
-        yield Stage(seed, *played, tuple(meters))
+        audited, clear_run, shadow, clear_shadow = played
+        yield Stage(seed, audited, clear_run, shadow, clear_shadow, tuple(meters))
 
 
 def deviations(truth: Truth, rng: np.random.Generator) -> Matrix:

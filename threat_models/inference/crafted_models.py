@@ -1,8 +1,8 @@
 """Models that a malicious server hands out so that sums of updates show records or single clients.
 
 Imprinting (Fowl et al. 2022, "Robbing the Fed") needs nothing but the server's right to choose the model: every client gets the
-same one, so that comparing digests of the model does not help. Model inconsistency (Pasquini et al. 2022) sends different models to
-different clients, which clients that compare digests refuse.
+same one, so that comparing digests of the model does not help. Model inconsistency (Pasquini et al. 2022) sends different models
+to different clients, which clients that compare digests refuse.
 """
 
 from collections.abc import Sequence
@@ -23,10 +23,10 @@ SILENT = -1e3
 def imprint(module: nn.Module, public: Tensor, rng: np.random.Generator, gain: float = 0.5) -> Update:
     """Parameters whose first layer sorts records into bins by how much of a fixed pattern they have: float32 (d,).
 
-    module: linear layers with ReLU between them, as many bins as the first has units. public: inputs (n, ...), distributed as the
-    clients'. Unit j has the pattern's weights and minus the (j + 1/2)-th quantile of the public values as its bias, and all units go
-    on alike, so that what a record adds to unit j and to j + 1 differs only if it lies between the two (Fowl et al. 2022, section 3.1).
-    gain: length of the weights that go on. Raises ValueError for another architecture.
+    module: linear layers with ReLU between them, as many bins as the first has units. public: inputs (n, ...), distributed as
+    the clients'. Unit j has the pattern's weights and minus the (j + 1/2)-th quantile of the public values as its bias, and all
+    units go on alike, so that what a record adds to unit j and to j + 1 differs only if it lies between the two (Fowl et al.
+    2022). gain: length of the weights that go on. Raises ValueError for another architecture.
     """
     first, *others = layers_of(module)
     bins, width = first.out_features, first.in_features
@@ -61,8 +61,10 @@ def imprinted(module: nn.Module, total: Update, tolerance: float = 1e-7) -> Tens
 
 
 def silenced(module: nn.Module) -> Update:
-    """Parameters at which nothing but the last bias has a gradient: float32 (d,), all hidden units dead (Pasquini et al. 2022,
-    section 4). For every client but the target, who gets the true model."""
+    """Parameters at which nothing but the last bias has a gradient: float32 (d,), as all hidden units are dead.
+
+    For every client but the target, who gets the true model (Pasquini et al. 2022, gradient suppression).
+    """
     was = to_vector(module)
     with torch.no_grad():
         for layer in layers_of(module)[:-1]:
@@ -73,9 +75,9 @@ def silenced(module: nn.Module) -> Update:
 
 
 def isolated(module: nn.Module, total: Update) -> Update:
-    """The target's part of the sum of updates, where all others had `silenced`: float32 (d,), nan at the last bias, which is a sum.
+    """The target's part of the sum of updates, where all others had `silenced`: float32 (d,).
 
-    total: float32 (d,), the sum, not the mean.
+    nan at the last bias, to which all add. total: float32 (d,), the sum, not the mean.
     """
     found = total.copy()
     found[-layers_of(module)[-1].out_features :] = np.nan

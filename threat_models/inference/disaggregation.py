@@ -17,7 +17,8 @@ Rows = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Published:
-    """One published mean. weights: by client, above 0 and of any scale: the mean is sum_i w_i x_i / sum_i w_i. mean: float32 (d,).
+    """One published mean. weights: by client, above 0 and of any scale: the mean is sum_i w_i x_i / sum_i w_i. mean: float32
+    (d,).
 
     cluster: whose; sums of different clusters are of updates to different models.
     """
@@ -31,12 +32,12 @@ class Published:
 def disaggregated(published: Sequence[Published], ridge: float = 0.1, window: int = 5) -> dict[int, NDArray[np.float64]]:
     """How each client deviates from the others, float64 (d,) by client: the ridge estimate (W^T W + ridge I)^-1 W^T Y.
 
-    Row t of W are the weights of sum t, which add up to 1; of Y the mean. What all clients of a cluster have in common moves from round
-    to round, and drops out: of Y's rows goes the mean over the cluster's sums of up to `window` rounds before and after, of W's rows the
-    same. Rows are scaled by the length of the means around them, so that late rounds, whose updates are short, count too. ridge: of the
-    mean square of W's entries times the number of sums, which is what noise of one size from round to round asks for.
-    As a client keeps its column in all clusters, moves between clusters tell it apart as absences do. A client that was in all the
-    same sums as another has the same estimate; one that never changed nothing has 0.
+    Row t of W are the weights of sum t, which add up to 1; of Y the mean. What all clients of a cluster have in common moves
+    from round to round, and drops out: of Y's rows goes the mean over the cluster's sums of up to `window` rounds before and
+    after, of W's rows the same. Rows are scaled by the length of the means around them, so that late rounds, whose updates are
+    short, count too. ridge: of the mean square of W's entries times the number of sums, which is what noise of one size from
+    round to round asks for. As a client keeps its column in all clusters, moves between clusters tell it apart as absences do. A
+    client that was in all the same sums as another has the same estimate; one that never changed nothing has 0.
     """
     clients = sorted({i for one in published for i in one.weights})
     w, y = design(published, clients), np.stack([one.mean.astype(np.float64) for one in published])

@@ -24,8 +24,8 @@ def psnr(guess: Tensor, truth: Tensor) -> Scores:
 def matched_psnr(guess: Tensor, truth: Tensor) -> Scores:
     """For each true image the PSNR of the guess that it is matched with, dB: float64 (n,).
 
-    No guess counts twice: the matching is the one with the least sum of squared errors. Where there are fewer guesses than images,
-    a true image that none is left for has -inf.
+    No guess counts twice: the matching is the one with the least sum of squared errors. Where there are fewer guesses than
+    images, a true image that none is left for has -inf.
     """
     ratios = psnr(guess, truth)
     found = np.full(len(truth), -np.inf)

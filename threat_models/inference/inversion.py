@@ -24,7 +24,9 @@ Pieces = dict[str, Tensor]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Inverted:
-    """A guess. x: float32 (records, ...) as the model takes them. y: int64 (records,). objective: what was minimised, at the end."""
+    """A guess. x: float32 (records, ...) as the model takes them. y: int64 (records,). objective: what was minimised, at the
+    end.
+    """
 
     x: Tensor = field(repr=False)
     y: Tensor
@@ -44,10 +46,11 @@ def first_layer(module: nn.Module, update: Update, tolerance: float = 1e-3) -> T
     """Inputs that the first layer's update shows in closed form: float32 (found, features), those with more witnesses first.
 
     x = dW[j] / db[j] for each unit j of a linear first layer with a bias that only one record has lit (Geiping et al. 2020,
-    proposition 3.1; Phong et al. 2017). Units that one record alone has lit agree on x: those within a relative `tolerance` of each
-    other are one candidate, the least-squares x of all of them. With one record all units agree; of a batch, a unit that several
-    records lit gives a mixture of them, which as a rule agrees with no other. Exact for a single gradient step; later steps only
-    blur, as dW[j] and db[j] are then sums over the steps of the same record's share. Raises ValueError for another first layer.
+    proposition 3.1; Phong et al. 2017). Units that one record alone has lit agree on x: those within a relative `tolerance` of
+    each other are one candidate, the least-squares x of all of them. With one record all units agree; of a batch, a unit that
+    several records lit gives a mixture of them, which as a rule agrees with no other. One record is exact
+    after any number of steps without weight decay, up to rounding of the update; of more, units change sides between steps.
+    Raises ValueError for another first layer.
     """
     layers = [(name, layer) for name, layer in module.named_modules() if not list(layer.children()) and list(layer.parameters())]
     name, first = layers[0]
@@ -72,10 +75,10 @@ def first_layer(module: nn.Module, update: Update, tolerance: float = 1e-3) -> T
 
 
 def only_label(module: nn.Module, gradient: Update) -> int:
-    """The label of a single record: the one output whose gradient is negative (iDLG, Zhao et al. 2020, section 3.1).
+    """The label of a single record: the one output whose gradient is negative (iDLG, Zhao et al. 2020).
 
-    gradient: float32 (d,) of one record's loss. Reads the last layer's bias where it has one, else the sums of its rows of weights,
-    which have the right sign behind a ReLU.
+    gradient: float32 (d,) of one record's loss. Reads the last layer's bias where it has one, else the sums of its rows of
+    weights, which have the right sign behind a ReLU.
     """
     return int(last_layer_sums(module, gradient).argmin())
 
@@ -98,10 +101,10 @@ def dlg(
 ) -> Inverted:
     """Deep leakage from gradients (Zhu et al. 2019, algorithm 1): dummy records and soft labels whose gradient is the one seen.
 
-    gradient: float32 (d,), of the mean loss over `records` records at the module's parameters. label: of a single record, given, as
-    iDLG does after `only_label` (Zhao et al. 2020); None optimises labels too. L-BFGS on the squared distance, scaled by the square
-    length of the gradient, from standard normal noise. ReLU networks have no second derivative to speak of: it fails there more
-    often than on smooth ones, as the paper says.
+    gradient: float32 (d,), of the mean loss over `records` records at the module's parameters. label: of a single record, given,
+    as iDLG does after `only_label` (Zhao et al. 2020); None optimises labels too. L-BFGS on the squared distance, scaled by the
+    square length of the gradient, from standard normal noise. ReLU networks have no second derivative to speak of: it fails
+    there more often than on smooth ones, as the paper says.
     """
     goal, frozen = list(cut(module, gradient).values()), parameters_of(module)
     size = sum(piece.square().sum().item() for piece in goal) or 1.0
@@ -109,7 +112,7 @@ def dlg(
     logits = torch.from_numpy(rng.standard_normal((records, classes)).astype(np.float32)).requires_grad_()
     fixed = None if label is None else torch.full((records,), label)
     moved = [x] if fixed is not None else [x, logits]
-    optimizer = torch.optim.LBFGS(moved, lr=1.0, max_iter=20, line_search_fn="strong_wolfe")
+    optimizer: torch.optim.Optimizer = torch.optim.LBFGS(moved, lr=1.0, max_iter=20, line_search_fn="strong_wolfe")
 
     def objective() -> Tensor:
         target = fixed if fixed is not None else functional.softmax(logits, dim=1)
@@ -146,13 +149,14 @@ def inverting_gradients(
     smooth: float = 1e-4,
     lr: float = 0.1,
 ) -> Inverted:
-    """Images whose simulated local training gives the direction of the update seen (Geiping et al. 2020, section 4 and 5.2).
+    """Images whose simulated local training gives the direction of the update seen (Geiping et al. 2020).
 
     update: float32 (d,), local model - start. y: int64 (records,), labels, which are given. The client's steps are played on the
-    guess and differentiated through, in the order in which y stands: the client's own order of minibatches is not known, and matters
-    only where a batch holds fewer than all records. Momentum and the proximal term are left out, as a short round hardly shows them.
-    Minimises 1 - cosine + smooth * total variation over [0, 1] by Adam on the sign of the gradient, its rate cut to a tenth
-    after 3/8, 5/8 and 7/8 of the steps; the best of `restarts` by the objective. smooth is for images; 0 for anything else.
+    guess and differentiated through, in the order in which y stands: the client's own order of minibatches is not known, and
+    matters only where a batch holds fewer than all records. Momentum and the proximal term are not played; with them the match
+    is rough. Minimises 1 - cosine + smooth * total variation over [0, 1] by Adam on the sign of the gradient, its rate cut to a
+    tenth after 3/8, 5/8 and 7/8 of the steps; the best of `restarts` by the objective. smooth is for images; 0 for anything
+    else.
     """
     goal, start, rate = list(cut(module, update).values()), parameters_of(module), training.lr_in(round)
     length = sum_of(piece.square().sum() for piece in goal).sqrt().clamp(min=1e-30)

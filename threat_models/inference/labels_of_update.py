@@ -2,7 +2,7 @@
 
 The adversary has one client's update (the server under plain uploads, or whoever put an estimate together) and the model that the
 client began from. What each function uses beside that stands with it. No function trains a shadow; for a regression over a whole
-run see `threat_models.label_regression`, whose `total_variation` and `top_label` score these guesses too.
+run see `label_regression`, whose `total_variation` and `top_label` score these guesses too.
 """
 
 from collections.abc import Mapping
@@ -27,9 +27,9 @@ POINTS = 5
 def llg(module: nn.Module, gradient: Update, records: int) -> Histogram:
     """Label leakage from gradients (Wainakh et al. 2022, algorithm 1): float64 (classes,), shares that add up to 1.
 
-    gradient: float32 (d,), of the mean loss, or minus an update. records: how many the client has. No data. An output whose sum is
-    negative has at least one record; each record found adds the mean impact m = sum of the negative sums / records, times
-    1 + 1 / classes, to its output, until all are given out. Made for a gradient at a model that is not trained yet: the more it is
+    gradient: float32 (d,), of the mean loss, or minus an update. records: how many the client has. No data. An output whose sum
+    is negative has at least one record; each record found adds the mean impact m = sum of the negative sums / records, times 1 +
+    1 / classes, to its output, until all are given out. Made for a gradient at a model that is not trained yet: the more it is
     trained, or the more steps an update has, the less holds.
     """
     left = last_layer_sums(module, gradient).copy()
@@ -48,13 +48,11 @@ def llg(module: nn.Module, gradient: Update, records: int) -> Histogram:
     return counts / records
 
 
-def labels_from_bias(
-    module: nn.Module, update: Update, public: Examples, rate: float, steps: int, classes: int
-) -> Histogram:
+def labels_from_bias(module: nn.Module, update: Update, public: Examples, rate: float, steps: int, classes: int) -> Histogram:
     """The histogram whose expected bias update is the one seen: float64 (classes,), shares that add up to 1.
 
-    Of mean cross entropy each step changes the last bias by rate * (share_k - mean softmax_k), so the whole update's is
-    rate * steps * (I - P)^T share, where row c of P is the mean softmax of records of label c, which public data tell, at `POINTS`
+    Of mean cross entropy each step changes the last bias by rate * (share_k - mean softmax_k), so the whole update's is rate *
+    steps * (I - P)^T share, where row c of P is the mean softmax of records of label c, which public data tell, at `POINTS`
     models on the way. Least squares over shares of 0 or more. public: examples of every label, distributed as the clients'.
     rate, steps: of local training, which is public.
     """
@@ -66,9 +64,9 @@ def labels_from_bias(
 def labels_from_layer(module: nn.Module, update: Update, public: Examples, classes: int) -> Histogram:
     """The mixture of labels whose gradients make the last layer of the update: float64 (classes,), shares that add up to 1.
 
-    The last layer of the update is taken as a sum over labels, none less than 0, of what public examples of that label ask of it at
-    `POINTS` models on the way. It needs neither the learning rate nor the number of steps, and no bias.
-    public: examples of every label, distributed as the clients'.
+    The last layer of the update is taken as a sum over labels, none less than 0, of what public examples of that label ask of it
+    at `POINTS` models on the way. It needs neither the learning rate nor the number of steps, and no bias. public: examples of
+    every label, distributed as the clients'.
     """
     templates = label_templates(module, update, public, classes)
     seen = np.concatenate([piece.double().numpy().ravel() for piece in last_layer(module, update).values()])
@@ -86,13 +84,13 @@ def label_softmax(module: nn.Module, update: Update, public: Examples, classes: 
 def label_templates(module: nn.Module, update: Update, public: Examples, classes: int) -> NDArray[np.float64]:
     """What a record of each label asks of the last layer, minus its gradient, over the way: float64 (last layer, classes)."""
     has_bias = len(last_layer(module, update)) > 1
-    total = 0.0
+    parts_of_way: list[NDArray[np.float64]] = []
     for logits, inputs in on_the_way(module, update, public):
         asked = functional.one_hot(public.y, classes).double() - functional.softmax(logits.double(), dim=1)
         weights = by_label(torch.einsum("nk,nh->nkh", asked, inputs.double()).flatten(1), public.y, classes)
         parts = [weights, by_label(asked, public.y, classes)] if has_bias else [weights]
-        total = total + torch.cat(parts, dim=1).T.numpy() / POINTS
-    return np.asarray(total)
+        parts_of_way.append(torch.cat(parts, dim=1).T.numpy())
+    return np.asarray(np.mean(parts_of_way, axis=0))
 
 
 def on_the_way(module: nn.Module, update: Update, public: Examples) -> list[tuple[Tensor, Tensor]]:

@@ -9,13 +9,17 @@ Membership = NDArray[np.bool_]
 
 
 def auc(scores: Scores, member: Membership) -> float:
-    """Probability that a member scores higher than a record that is none, ties counted half. Raises ValueError for one kind only."""
+    """Probability that a member scores higher than a record that is none, ties counted half. Raises ValueError for one kind
+    only.
+    """
     count, others = sides(scores, member)
     return float((rankdata(scores)[member].sum() - count * (count + 1) / 2) / (count * others))
 
 
 def tpr_at(scores: Scores, member: Membership, fpr: float) -> float:
-    """Largest share of members above a threshold that at most a share `fpr` of the others is above; scores equal to it are below."""
+    """Largest share of members above a threshold that at most a share `fpr` of the others is above; scores equal to it are
+    below.
+    """
     _, others = sides(scores, member)
     bar = np.sort(scores[~member])[::-1][min(int(np.floor(fpr * others)), others - 1)]
     return float((scores[member] > bar).mean())

@@ -1,8 +1,8 @@
 """A property of a client's data, or its cluster, from its update: logistic regression on shadow updates.
 
-The adversary has the client's update (or an estimate of it, or of its mean over rounds) and public data of the same kind, of which it
-makes shadow clients with and without the property, or of each cluster, and plays their local training (`shadow_models`). After
-Ganju et al. 2018 and Melis et al. 2019 (property inference, section 5), with a linear classifier.
+The adversary has the client's update (or an estimate of it, or of its mean over rounds) and public data of the same kind, of
+which it makes shadow clients with and without the property, or of each cluster, and plays their local training
+(`shadow_models`). After Ganju et al. 2018 and Melis et al. 2019, with a linear classifier.
 """
 
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ class Property:
         """The likeliest class of each update: int64 (n,)."""
         scores = self.scores(updates)
         at = (scores > 0).astype(np.int64) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes[at]
+        return np.asarray(self.classes[at], np.int64)
 
 
 def learned(shadow: NDArray[np.float32], classes: NDArray[np.int64], strength: float = 1.0) -> Property:

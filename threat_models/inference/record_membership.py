@@ -4,7 +4,7 @@
 that they began from. `lira_online`, `lira_offline` and `rmia` compare a target model's confidences with those of shadow models
 (`shadow_models`), which the adversary trained on public data of the same kind: they are functions of arrays alone. Every score is
 higher the more likely a record is a member; none sees who is. Report the true positive rate at a low false positive rate beside
-the area under the curve (Carlini et al. 2022, section 2).
+the area under the curve (Carlini et al. 2022).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,11 +35,11 @@ def alignment(
 ) -> Scores:
     """Sum over rounds of the cosine of the update with minus the record's gradient: float64 (records,).
 
-    rounds: (start, update) of the client, float32 (d,) each: the model that it trained from, and its update or an estimate of it. The
-    gradient-similarity attacks of Nasr et al. 2019 (section II.C) and of Li et al. 2022 on federated learning. A round whose update is
-    0 counts nothing.
-    public: records that the client does not have, of the same kind; of both vectors goes what their gradients span, so that what is
-    left is told of the record and not of its label. It costs a decomposition of (d, public) a round, so a few hundred are enough.
+    rounds: (start, update) of the client, float32 (d,) each: the model that it trained from, and its update or an estimate of
+    it. The gradient-similarity attacks of Nasr et al. 2019 and of Li et al. 2023 on federated learning. A round
+    whose update is 0 counts nothing. public: records that the client does not have, of the same kind; of both vectors goes what
+    their gradients span, so that what is left is told of the record and not of its label. It costs a decomposition of (d,
+    public) a round, so a few hundred are enough.
     """
     found = np.zeros(len(records))
     for start, update in rounds:
@@ -69,7 +69,9 @@ def gradients(module: nn.Module, at: Mapping[str, Tensor], records: Examples) ->
         yield torch.cat([slope.flatten(1) for slope in slopes(dict(at), records.x[index], records.y[index]).values()], dim=1)
 
 
-def loss_scores(module: nn.Module, rounds: Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]], records: Examples) -> Scores:
+def loss_scores(
+    module: nn.Module, rounds: Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]], records: Examples
+) -> Scores:
     """Mean over rounds of how much the update lowers the record's loss: float64 (records,).
 
     The loss at the start less the loss at start + update (Yeom et al. 2018's loss, calibrated by the model before). rounds: as in
@@ -94,7 +96,7 @@ def pieces(module: nn.Module, vector: NDArray[np.float32]) -> dict[str, Tensor]:
 
 
 def logit_scaled(confidence: Scores) -> Scores:
-    """log(p / (1 - p)) of the true label's probability p, kept within [1e-12, 1 - 1e-12] (Carlini et al. 2022, section IV.C)."""
+    """log(p / (1 - p)) of the true label's probability p, kept within [1e-12, 1 - 1e-12] (Carlini et al. 2022)."""
     kept = np.clip(confidence, 1e-12, 1 - 1e-12)
     return np.asarray(np.log(kept) - np.log1p(-kept))
 
@@ -102,20 +104,21 @@ def logit_scaled(confidence: Scores) -> Scores:
 def lira_online(target: Scores, shadow: Scores, inside: Membership, fixed_variance: bool = False) -> Scores:
     """log N(phi; in) - log N(phi; out) of each record (Carlini et al. 2022, algorithm 1): float64 (records,).
 
-    target: logit-scaled confidences of the target model, float64 (records,). shadow: the same of shadow models, (models, records).
-    inside: whether the shadow model was trained on the record, (models, records); every record is in and out of one at least, of two
-    where the variance is the record's own. Centres are medians, as in the authors' code. fixed_variance: one variance for all records,
-    about each record's centre, which is better with few models. Raises ValueError for shapes or counts that do not fit.
+    target: logit-scaled confidences of the target model, float64 (records,). shadow: the same of shadow models, (models,
+    records). inside: whether the shadow model was trained on the record, (models, records); every record is in and out of one at
+    least, of two where the variance is the record's own. Centres are medians, as in the authors' code. fixed_variance: one
+    variance for all records, about each record's centre, which is better with few models. Raises ValueError for shapes or counts
+    that do not fit.
     """
     inner, outer = of_records(target, shadow, inside, fixed_variance), of_records(target, shadow, ~inside, fixed_variance)
     return normal_log(target, *inner) - normal_log(target, *outer)
 
 
 def lira_offline(target: Scores, shadow: Scores, inside: Membership, fixed_variance: bool = False) -> Scores:
-    """log Pr(Z <= phi) for Z as confidences of models without the record (Carlini et al. 2022, section V.B, equation 4):
-    float64 (records,).
+    """log Pr(Z <= phi) for Z as confidences of models without the record (Carlini et al. 2022): float64 (records,).
 
-    The paper's one-sided test, which looks at shadow models without the record alone. Arguments as `lira_online`'s.
+    The paper's offline attack, a one-sided test that looks at shadow models without the record alone. Arguments as
+    `lira_online`'s.
     """
     centre, deviation = of_records(target, shadow, ~inside, fixed_variance)
     return np.asarray(log_ndtr((target - centre) / (deviation + TINY)))
@@ -149,14 +152,14 @@ def rmia(
     offline_a: float = 0.3,
     gamma: float = 1.0,
 ) -> Scores:
-    """Share of population records z with LR(x, z) >= gamma, where LR = (Pr(x|t) / Pr(x)) / (Pr(z|t) / Pr(z)) (Zarifzadeh et al. 2024,
-    equations 2 to 4 and algorithm 1): float64 (records,).
+    """Share of population records z with LR(x, z) >= gamma, where LR = (Pr(x|t) / Pr(x)) / (Pr(z|t) / Pr(z)) (Zarifzadeh et al.
+    2024, RMIA): float64 (records,).
 
-    target: the target model's probabilities of the true label, float64 (records,), not scaled. population: the same of records that
-    are in no model, (others,). out: mean over shadow models without the record, (records,); population_out: mean over all, (others,).
-    Online, inside is the mean over shadow models with the record, and Pr(x) the mean of both; offline it is
-    ((1 + a) out + (1 - a)) / 2 (equation 10), a = 1 where a record's presence does not matter. A population record's presence is
-    always unknown, so its Pr(z) is the offline one.
+    target: the target model's probabilities of the true label, float64 (records,), not scaled. population: the same of records
+    that are in no model, (others,). out: mean over shadow models without the record, (records,); population_out: mean over all,
+    (others,). Online, inside is the mean over shadow models with the record, and Pr(x) the mean of both; offline it is ((1 + a)
+    out + (1 - a)) / 2, a = 1 where a record's presence does not matter. A population record's presence is always
+    unknown, so its Pr(z) is the offline one.
     """
     if not 0 <= offline_a <= 1 or not gamma > 0:
         raise ValueError(f"offline_a is within 0 and 1 and gamma above 0, not {offline_a} and {gamma}")

@@ -1,4 +1,6 @@
-"""Shadow models and shadow updates: what an adversary trains on public data of the same kind, by the clients' own local training."""
+"""Shadow models and shadow updates: what an adversary trains on public data of the same kind, by the clients' own local
+training.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,7 +21,9 @@ from .record_membership import Membership, Scores, pieces
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shadows:
-    """inside: bool (models, records), which record which model was trained on, each with probability half. models: float32 (models, d)."""
+    """inside: bool (models, records), which record which model was trained on, each with probability half. models: float32
+    (models, d).
+    """
 
     inside: Membership = field(repr=False)
     models: NDArray[np.float32] = field(repr=False)
@@ -30,7 +34,7 @@ class Shadows:
 
 
 def train_shadows(module: nn.Module, records: Examples, training: Training, models: int, rng: np.random.Generator) -> Shadows:
-    """Models trained from the module's parameters, each on half of the records (Carlini et al. 2022, section IV.A).
+    """Models trained from the module's parameters, each on half of the records (Carlini et al. 2022).
 
     Every record is in exactly half of the models (rounded up for one of the two sides), so each is seen from both. training: its
     epochs are all the training that there is. Raises ValueError for fewer than two models.

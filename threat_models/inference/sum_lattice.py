@@ -1,8 +1,8 @@
 """Which combinations of published sums rest on few clients: the audit of the lattice that published rows of weights span.
 
 Words about updates that are the same in all rows (sums of one work session, or of a client that sends the same each round); for
-updates that change from round to round see `disaggregation` and the participation meter. The leverage of few rows is the gate's own,
-`protocol.parts.leverage`; of more rows than the gate would ever open it is the participation meter's.
+updates that change from round to round see `disaggregation` and the participation meter. The leverage of few rows is the gate's
+own, `protocol.parts.leverage`; of more rows than the gate would ever open it is the participation meter's.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,8 @@ DENOMINATOR = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Isolated:
-    """A combination of rows that rests on few clients: sum_t factors[t] * row t is `weights` on these clients and 0 on all others.
+    """A combination of rows that rests on few clients: sum_t factors[t] * row t is `weights` on these clients and 0 on all
+    others.
 
     exact: whether that was reckoned in exact numbers; else it holds within rounding of floats.
     """
@@ -52,9 +53,9 @@ def most_exposed(rows: Sequence[Row]) -> float:
 def isolating(rows: Sequence[Row], fewer_than: int) -> list[Isolated]:
     """Every least set of fewer than so many clients that some combination of the rows rests on, with the combination.
 
-    rows: weights by client. Sets that contain a found one are left out. All sets are tried in which some client's leverage is large
-    enough, so that the result is complete, within rounding: binomial(clients, fewer_than - 1) small decompositions at most, and
-    none where no leverage reaches 1 / (fewer_than - 1).
+    rows: weights by client. Sets that contain a found one are left out. All sets are tried in which some client's leverage is
+    large enough, so that the result is complete, within rounding: binomial(clients, fewer_than - 1) small decompositions at
+    most, and none where no leverage reaches 1 / (fewer_than - 1).
     """
     exposed = leverage_of(rows)
     clients = sorted(exposed)
@@ -74,13 +75,15 @@ def isolating(rows: Sequence[Row], fewer_than: int) -> list[Isolated]:
 
 
 def sets_of(exposed: Mapping[int, float], fewer_than: int) -> Iterator[tuple[int, ...]]:
-    """Sets of clients that a combination may rest on, smaller ones first: some leverage in them is at least 1 over their number."""
+    """Sets of clients that a combination may rest on, smaller ones first: some leverage in them is at least 1 over their
+    number.
+    """
     for size in range(1, fewer_than):
         yield from (some for some in combinations(sorted(exposed), size) if max(exposed[i] for i in some) >= 1 / size - 1e-6)
 
 
 def combination(rows: NDArray[np.float64], inside: Sequence[int]) -> NDArray[np.float64] | None:
-    """Factors of the rows, float64 (sums,), that leave nothing outside of these columns and something in each of them; or None."""
+    """Factors of the rows, float64 (sums,), that leave nothing outside these columns and something in each, or None."""
     outside = np.delete(rows, list(inside), axis=1)
     if not outside.shape[1]:
         outside = np.zeros((len(rows), 1))

@@ -1,8 +1,8 @@
 """Whether a known update is in a plain sum of several: a sum hides who, not what (Ngo et al. 2024's setting).
 
-The adversary sees a sum that was published exactly, knows how many updates are in it, and has a candidate, an update that it knows
-or can make itself (of a client whose data it has). It plays updates of its own on public data for what the others look like. Secure
-aggregation does not stand against this: it shows the sum.
+The adversary sees a sum that was published exactly, knows how many updates are in it, and has a candidate, an update that it
+knows or can make itself (of a client whose data it has). It plays updates of its own on public data for what the others look
+like. Secure aggregation does not stand against this: it shows the sum.
 """
 
 from dataclasses import dataclass, field
@@ -16,10 +16,11 @@ COMPONENTS = 60
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Crowd:
-    """What one update looks like to the adversary: normal, with a variance along each main direction and one for all that is left.
+    """What one update looks like to the adversary: normal, with a variance along each main direction and one for all that is
+    left.
 
-    centre: float64 (d,), the mean update. basis: float64 (components, d), orthonormal. variance: float64 (components,), of one update
-    along each. rest: variance a direction of what is left; dimensions: how many directions that much variance fills.
+    centre: float64 (d,), the mean update. basis: float64 (components, d), orthonormal. variance: float64 (components,), of one
+    update along each. rest: variance a direction of what is left; dimensions: how many directions that much variance fills.
     """
 
     centre: Rows = field(repr=False)

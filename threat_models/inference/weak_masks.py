@@ -1,7 +1,7 @@
 """Masks that do not hide: a mask key that serves twice, and masks that are real numbers. Neither is Cloister's.
 
-The adversary is the server, which sees every masked upload. Masks of a sum hide an upload completely only if they are uniform in the
-ring that the sum is taken in, and fresh for every upload.
+The adversary is the server, which sees every masked upload. Masks of a sum hide an upload completely only if they are uniform in
+the ring that the sum is taken in, and fresh for every upload.
 """
 
 import math
@@ -28,7 +28,9 @@ def difference_of_reused(first: Ring, second: Ring, code: FixedPoint, weight: in
 
 
 def which_of_two(upload: Vector, one: Vector, other: Vector) -> float:
-    """log-likelihood ratio, up to a positive factor, that the upload is `one` under Gaussian masks rather than `other`: float (d,) each."""
+    """log-likelihood ratio, up to a positive factor, that the upload is `one` under Gaussian masks rather than `other`: float
+    (d,) each.
+    """
     wide, apart = np.asarray(upload, np.float64), np.asarray(one, np.float64) - np.asarray(other, np.float64)
     middle = (np.asarray(one, np.float64) + np.asarray(other, np.float64)) / 2
     return float((wide - middle) @ apart)
@@ -37,8 +39,8 @@ def which_of_two(upload: Vector, one: Vector, other: Vector) -> float:
 def gaussian_mask_auc(distance: float, deviation: float, clients: int) -> float:
     """Area under the curve of `which_of_two`: Phi(|dx| / (s sqrt(2 (n - 1)))), the best there can be (Neyman and Pearson).
 
-    distance: |dx|, of the two candidates. deviation: s, of each pairwise mask's coordinates; a client adds one for each of the others,
-    so the upload is x + N(0, (n - 1) s^2). clients: n, 2 or more.
+    distance: |dx|, of the two candidates. deviation: s, of each pairwise mask's coordinates; a client adds one for each of the
+    others, so the upload is x + N(0, (n - 1) s^2). clients: n, 2 or more.
     """
     return float(ndtr(distance / (deviation * math.sqrt(2 * (clients - 1)))))
 

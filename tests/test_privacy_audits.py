@@ -1,0 +1,227 @@
+"""Audits of shipped code paths: what they play is the real thing, claims are the ledgers', and faults are flagged."""
+
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cloister.crypto.entropy import SimulatedEntropy
+from cloister.protocol.masked import gaussian
+from cloister.protocol.masked.gaussian import Place
+from cloister.protocol.masked.server import Summed
+from cloister.protocol.masked.sum import Plan, Policy, masked_sum, parties_of
+from cloister.protocol.pairs import compute
+from cloister.protocol.pairs.computer import OwnComputer
+from cloister.protocol.parts.members import Members
+from cloister.protocol.privacy.gaussian import gaussian_epsilon
+from cloister.threat_models.privacy import noisy_sum, pair_releases, self_test
+from cloister.threat_models.privacy.discriminant import Discriminant
+from cloister.threat_models.privacy.faults import FAULTS, Fault
+from cloister.threat_models.privacy.mechanism import InOneRun, Mechanism, Observed
+
+from .masked_sum_session import charter_of
+
+
+@pytest.fixture(scope="module")
+def shipped() -> dict[str, Any]:
+    return {found.name: found for found in (make() for make in self_test.SHIPPED)}
+
+
+# --- what is played -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_masked_sum_opens_what_the_audit_adds_up() -> None:
+    """The masks that the audit leaves out change nothing."""
+    entropy, policy = SimulatedEntropy(6), Policy(unheld=frozenset({"gaussian"}))
+    members = Members.enrol(noisy_sum.CLIENTS, entropy)
+    charter = charter_of(members.enrolled, policy)
+    for round, (proposed, inside) in enumerate(noisy_sum.joined(noisy_sum.charter())):
+        updates = {i: noisy_sum.update(i, round, True) for i in noisy_sum.CLIENTS}
+        rings = noisy_sum.inputs(inside, updates.__getitem__, 5)
+        plan = Plan.of(proposed.session, proposed.terms, charter)
+        parties = parties_of(members, charter, proposed.terms.model, policy, entropy)
+        end, network = masked_sum(plan, parties, rings.__getitem__)
+        assert isinstance(end, Summed), network.faults
+        assert end.total.tolist() == reduce(np.add, rings.values()).tolist()
+
+
+def test_the_claims_are_those_of_the_closed_forms(shipped: dict[str, Any]) -> None:
+    """Mean: one Gaussian of two sensitivities. Clouds: 3.6 and a distance of 50. Sums: all of the budget."""
+    assert shipped[pair_releases.MEAN].epsilon == pytest.approx(gaussian_epsilon(1 / 2, 1e-5), rel=1e-2)
+    both = (1 / 3.6**2 + 1 / 50**2) ** 0.5
+    assert shipped[pair_releases.CLOUDS].epsilon == pytest.approx(gaussian_epsilon(both, 1e-5), rel=1e-2)
+    assert 1.99 < shipped[noisy_sum.NAME].epsilon <= 2.0
+    assert all(mechanism.gaussian and mechanism.delta == 1e-5 for mechanism in shipped.values())
+
+
+def test_the_shipped_functions_are_what_runs(monkeypatch: pytest.MonkeyPatch, shipped: dict[str, Any]) -> None:
+    called: list[str] = []
+
+    def noted(owner: Any, name: str) -> None:
+        real = owner.__dict__[name]
+        monkeypatch.setattr(owner, name, lambda *args: (called.append(name), real(*args))[1])
+
+    noted(Place, "encode")
+    noted(gaussian, "discrete_gaussian")
+    shipped[noisy_sum.NAME].play(True, 1)
+    assert called == ["encode", "discrete_gaussian"] * 6  # three clients, two rounds
+    called.clear()
+    noted(OwnComputer, "_asked")
+    noted(compute, "noised")
+    shipped[pair_releases.MEAN].play(True, 1)
+    assert called == ["_asked", "noised"] * 2
+
+
+def test_trials_differ_by_their_noise_and_neighbours_by_one_record(shipped: dict[str, Any]) -> None:
+    for name in (noisy_sum.NAME, pair_releases.MEAN):
+        play = shipped[name].play
+        assert np.array_equal(play(True, 3), play(True, 3))
+        assert not np.isclose(play(True, 3), play(True, 4)).any()
+        moved = [play(True, seed) - play(False, seed) for seed in (3, 4)]
+        assert np.linalg.norm(moved[0]) > 0.01
+        assert np.linalg.norm(moved[0] - moved[1]) < 0.2 * np.linalg.norm(moved[0])  # up to the grid
+    mean = shipped[pair_releases.MEAN]
+    half = len(mean.play(True, 3)) // 2
+    assert np.array_equal(mean.play(True, 3)[half:], mean.play(False, 3)[half:])  # client 2 is the same
+
+
+def test_neighbours_differ_in_one_record_of_one_client() -> None:
+    for number in range(5):
+        before, after = pair_releases.neighbours(number)
+        changed = [(before.examples(i, "train") != after.examples(i, "train")).any(axis=1).sum() for i in (1, 2)]
+        assert changed[0] <= 1
+        assert changed[1] == 0
+
+
+# --- the score ------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_discriminant_finds_what_has_no_noise() -> None:
+    """Two coordinates with the same noise: alone they tell little, their difference all."""
+    rng = np.random.default_rng(2)
+    noise = rng.standard_normal((2, 500, 1))
+    seen = [np.concatenate([n + 0.1 * way, n, np.full((500, 1), 7.0)], axis=1) for n, way in zip(noise, (1, 0), strict=True)]
+    score = Discriminant.between(seen[0][:100], seen[1][:100])
+    assert score(seen[0][100:]).min() > score(seen[1][100:]).max()
+
+
+def test_the_discriminant_is_fishers_where_noise_is_plain() -> None:
+    rng = np.random.default_rng(3)
+    deviations, moved = np.array([1.0, 2.0, 5.0]), np.array([1.0, 1.0, 1.0])
+    seen = [way * moved + deviations * rng.standard_normal((20_000, 3)) for way in (1, 0)]
+    weights = Discriminant.between(*seen).weights
+    assert weights / weights[0] == pytest.approx([1, 1 / 4, 1 / 25], rel=0.1, abs=0.02)
+
+
+def test_only_trials_that_choose_share_seeds() -> None:
+    seeds: dict[bool, list[int]] = {True: [], False: []}
+
+    def play(neighbour: bool, seed: int, /) -> Any:
+        seeds[neighbour].append(seed)
+        return np.random.default_rng(seed).standard_normal(2) + neighbour
+
+    mechanism = Mechanism("noise", 4.38, 1e-5, True, "GDP", play)
+    observed = Observed.of(mechanism, 100, 1)
+    assert seeds[True][:20] == seeds[False][:20]
+    assert len({*seeds[True], *seeds[False]}) == 180
+    assert observed.lower_bound("GDP", 0.95).epsilon > observed.lower_bound("Clopper-Pearson", 0.95).epsilon >= 0
+    with pytest.raises(ValueError, match="too few"):
+        mechanism.observe(9, 1)
+    with pytest.raises(ValueError, match="GDP does not hold"):
+        Mechanism("other noise", 1.0, 1e-5, False, "Clopper-Pearson", play).audit(100, 1, 0.95, "GDP")
+
+
+def test_an_audit_that_knows_the_mechanism_comes_near_its_epsilon() -> None:
+    """A plain Gaussian of several coordinates, through the same machinery: near 4.38, and not above."""
+
+    def play(neighbour: bool, seed: int, /) -> Any:
+        return np.random.default_rng(seed).standard_normal(4) + neighbour * np.array([0.6, 0.0, 0.8, 0.0])
+
+    found = Mechanism("noise", 4.38, 1e-5, True, "GDP", play).audit(4000, 3, 0.95)
+    assert 3.4 < found.epsilon < 4.38
+    assert not found.refutes(4.38)
+
+    def once(coins: Any, seed: int, /) -> Any:
+        noise = np.random.default_rng(seed).standard_normal((len(coins), 3))
+        return noise + np.where(coins, 0.5, -0.5)[:, None] * [1.0, 0.0, 0.0], np.array([1.0, 0.0, 0.0])
+
+    one = InOneRun("noise", 4.38, 1e-5, True, 2000, 200, once).audit(3, 0.95)
+    assert 1.5 < one.epsilon < 4.38
+
+
+# --- faults ---------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.mechanism}-{fault.name}")
+def test_a_fault_is_there_as_long_as_it_is_injected(fault: Fault) -> None:
+    owners = [(owner, name, owner.__dict__[name]) for owner, name, _ in fault.swaps()]
+
+    def fail() -> None:
+        with fault.injected():
+            assert all(owner.__dict__[name] is not shipped for owner, name, shipped in owners)
+            raise RuntimeError("within")
+
+    with pytest.raises(RuntimeError, match="within"):
+        fail()
+    assert all(owner.__dict__[name] is shipped for owner, name, shipped in owners)
+
+
+def test_every_shipped_path_has_faults_and_every_fault_a_path(shipped: dict[str, Any]) -> None:
+    assert {fault.mechanism for fault in FAULTS} == set(shipped)
+    assert len({(fault.mechanism, fault.name) for fault in FAULTS}) == len(FAULTS)
+    everywhere = {"no clip", "noise / n", "a block of coordinates without noise", "all-zero noise key"}
+    for name in shipped:
+        assert everywhere <= {fault.name for fault in FAULTS if fault.mechanism == name}
+
+
+# --- the self-test --------------------------------------------------------------------------------------------------------------
+
+
+QUICK = {
+    ("noise / n", pair_releases.CLOUDS),
+    ("clip after noise", pair_releases.CLOUDS),
+    ("all-zero noise key", pair_releases.CLOUDS),
+    ("variance for deviation", pair_releases.MEAN),
+    ("the same noise key in all rounds", noisy_sum.NAME),
+}
+
+
+def test_a_small_self_test_passes() -> None:
+    faults = [fault for fault in FAULTS if (fault.name, fault.mechanism) in QUICK]
+    assert len(faults) == len(QUICK)
+    rows = self_test.self_test(trials=300, seeds=(1,), faults=faults)
+    assert [str(row) for row in rows if not row.right] == []
+    assert len(rows) == 5 + len(QUICK)
+    assert {row.confidence for row in rows} == {1 - 0.001 / 5}
+    assert all("not flagged" in str(row) for row in rows if row.fault is None)
+
+
+def test_a_self_test_that_is_blind_or_trigger_happy_says_so() -> None:
+    """Of code without any noise that claims epsilon 1, and of a fault that changes nothing."""
+
+    def broken() -> Mechanism:
+        return Mechanism("broken", 1.0, 1e-5, True, "GDP", lambda neighbour, seed: np.array([float(neighbour)]))
+
+    def sound() -> Mechanism:
+        def play(neighbour: bool, seed: int, /) -> Any:
+            return np.random.default_rng(seed).standard_normal(1)
+
+        return Mechanism("sound", 1.0, 1e-5, True, "GDP", play)
+
+    harmless = Fault("nothing", "sound", "GDP", lambda: ())
+    rows = self_test.self_test(400, (1,), (broken, sound), (harmless,))
+    assert [row.right for row in rows] == [False, False, True, True, False]
+    assert str(rows[0]).startswith("broken, as shipped: flagged: WRONG by GDP, epsilon at least ")
+    with pytest.raises(ValueError, match="not audited"):
+        self_test.self_test(400, (1,), (broken,), (harmless,))
+    with pytest.raises(ValueError, match="needs a seed"):
+        self_test.self_test(400, (), (broken,), ())
+
+
+@pytest.mark.slow
+def test_correct_code_is_never_flagged_in_20_repetitions_and_every_fault_is() -> None:
+    rows = self_test.self_test()
+    assert [str(row) for row in rows if not row.right] == []
+    assert sum(row.fault is None for row in rows) == 20 * 5
+    assert sum(row.fault is not None for row in rows) == len(FAULTS)

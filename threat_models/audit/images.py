@@ -1,0 +1,107 @@
+"""Images of a client's training data, from what the observer makes of one of its updates."""
+
+import base64
+import io
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from ...fl.data.population import Examples
+from ...fl.models.vector import load_vector, to_vector
+from ..inference.image_scores import matched_psnr, psnr
+from ..inference.inversion import first_layer, inverting_gradients
+from .estimates import estimates
+from .experiment import Budget, Evidence, Finding
+from .membership import start_of
+from .truth import Truth
+from .view import CorruptView
+
+GOOD = 30.0
+"""dB at which a picture counts as recovered: hardly to be told from the original."""
+FEW = 8
+"""Records of a client up to which an optimiser is set on its images too."""
+SHOWN = 6
+
+
+@dataclass(frozen=True, slots=True)
+class GradientInversion:
+    """Of each victim, the mean over its images of how far the best guess comes from the mean image (0) to GOOD dB (1).
+
+    Guesses are read off the first layer in closed form where it is linear, and sought by an optimiser where records are FEW.
+    The update is the first that the observer knows a start of.
+    """
+
+    name: str = "images"
+    unit: str = f"how far PSNR comes from the mean image's to {GOOD:.0f} dB"
+    side: str = "the labels of a client with few records; public images, for their mean"
+    source: str = "Phong et al. 2017; Geiping et al. 2020"
+
+    def applies(self, evidence: Evidence, /) -> str:
+        public = evidence.view.public.auxiliary
+        if public.x.ndim != 4:
+            return "inputs are no images"
+        sizes = [len(c.train) for c in evidence.known.population.clients.values()]
+        if not _linear_first(evidence.view.public.module) and min(sizes) > FEW:
+            return f"the first layer is not linear, and every client has more than {FEW} records"
+        return ""
+
+    def __call__(self, evidence: Evidence, truth: Truth, budget: Budget, rng: np.random.Generator, /) -> Finding:
+        view = evidence.view
+        honest = [i for i in view.public.clients if i not in view.observer.clients]
+        victims = tuple(sorted(rng.permutation(honest)[: budget.victims].tolist()))
+        found = {key: e.vector for key, e in estimates(view, evidence.prior).items() if key[1] == "update"}
+        mean = view.public.auxiliary.x.mean(dim=0, keepdim=True)
+        values, shown = [], list[dict[str, Any]]()
+        for i in victims:
+            own = truth.population.clients[i].train
+            guesses = torch.cat([mean.expand(len(own), *mean.shape[1:]), guessed(view, i, found, own, budget, rng)])
+            floor, got = psnr(mean, own.x)[0], matched_psnr(guesses, own.x)
+            values.append(float(np.clip((np.maximum(got, floor) - floor) / (GOOD - np.minimum(floor, GOOD - 1)), 0, 1).mean()))
+            best = int(np.argmax(got - floor))
+            nearest = guesses[int(np.argmax(psnr(guesses, own.x[best : best + 1])[:, 0]))]
+            picture = {"original": png(own.x[best]), "recovered": png(nearest), "psnr": float(min(got[best], 200.0))}
+            shown += [{**picture, "client": i}] * (len(shown) < SHOWN)
+        words = "Of each victim the image that was recovered best."
+        return Finding(victims, np.array(values), pictures={"pairs": shown, "words": words})
+
+
+def guessed(
+    view: CorruptView, client: int, found: dict[Any, Any], own: Examples, budget: Budget, rng: np.random.Generator
+) -> Tensor:
+    """Images (k, ...) that the attacker reads out of the client's first update with a known start; own: for labels and shapes."""
+    rounds = sorted(t for t, _, i in found if i == client and start_of(view, t, client) is not None)
+    nothing = own.x[:0]
+    if not rounds:
+        return nothing
+    public, t = view.public, rounds[0]
+    start, module = start_of(view, t, client), deepcopy(view.public.module).cpu()
+    d = len(to_vector(module))
+    load_vector(module, np.asarray(start, np.float32)[:d])
+    update = np.asarray(found[t, "update", client], np.float32)[:d]
+    pieces = [nothing]
+    if _linear_first(module):
+        read = first_layer(module, update)[: 4 * len(own)]
+        pieces.append(read.reshape(len(read), *own.x.shape[1:]).clamp(0, 1))
+    if len(own) <= FEW and np.any(update):
+        shape = tuple(own.x.shape[1:])
+        pieces.append(inverting_gradients(module, update, own.y, shape, public.training, rng, t, budget.steps).x)
+    return torch.cat(pieces).nan_to_num()
+
+
+def png(image: Tensor) -> str:
+    """A float image (channels, height, width) within [0, 1], as a data URI."""
+    pixels = (image.detach().clamp(0, 1) * 255).round().to(torch.uint8).numpy()
+    picture = Image.fromarray(pixels[0] if len(pixels) == 1 else np.moveaxis(pixels[:3], 0, -1))
+    file = io.BytesIO()
+    picture.save(file, format="PNG")
+    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
+
+
+def _linear_first(module: nn.Module) -> bool:
+    first = next((layer for layer in module.modules() if not list(layer.children()) and list(layer.parameters())), None)
+    return isinstance(first, nn.Linear) and first.bias is not None

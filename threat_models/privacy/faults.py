@@ -1,0 +1,191 @@
+"""Faults that have been made in code whose epsilon was stated, put into the shipped code for as long as a self-test lasts.
+
+Each swaps one attribute of a shipped module or class. Nothing else in Cloister uses this module, and none of it is thread-safe.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ...crypto.fixed_point import Conditional
+from ...crypto.prg import derive_key
+from ...crypto.samplers import discrete_gaussian
+from ...fl.emd.subsample import Size
+from ...protocol.masked import gaussian
+from ...protocol.pairs import compute
+from ...protocol.pairs.compute import Asked
+from ...protocol.pairs.computer import OwnComputer
+from ...protocol.pairs.noise import Noise, noised
+from . import noisy_sum, pair_releases
+from .mechanism import Auditor
+
+Swap = tuple[Any, str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """mechanism: the name of the one it is in. auditor: which one must flag it.
+
+    swaps: (module or class, attribute, what it is for the time of the fault), made when the fault begins.
+    """
+
+    name: str
+    mechanism: str
+    auditor: Auditor
+    swaps: Callable[[], tuple[Swap, ...]]
+
+    @contextmanager
+    def injected(self) -> Iterator[None]:
+        """The shipped code with the fault. It is as it was afterwards, whatever happens."""
+        swaps = self.swaps()
+        before = [(owner, name, owner.__dict__[name]) for owner, name, _ in swaps]
+        try:
+            for owner, name, faulty in swaps:
+                setattr(owner, name, faulty)
+            yield
+        finally:
+            for owner, name, shipped in before:
+                setattr(owner, name, shipped)
+
+
+# --- noisy sums ----------------------------------------------------------------------------------------------------------------
+
+
+def _sum_noise(change: Callable[[bytes, int, int], Any]) -> Callable[[], tuple[Swap, ...]]:
+    return lambda: ((gaussian, "discrete_gaussian", change),)
+
+
+def _divided(key: bytes, count: int, variance: int) -> Any:
+    return np.rint(discrete_gaussian(key, count, variance) / len(noisy_sum.CLIENTS)).astype(np.int64)
+
+
+def _deviation_for_variance(key: bytes, count: int, variance: int) -> Any:
+    return discrete_gaussian(key, count, math.isqrt(int(variance)))
+
+
+def _block_without(key: bytes, count: int, variance: Any) -> Any:
+    """The first quarter of all coordinates."""
+    found = discrete_gaussian(key, count, variance)
+    found[: count // 4] = 0
+    return found
+
+
+def _sum_unclipped() -> tuple[Swap, ...]:
+    """Nor held to the clip by the rounding, which would raise."""
+    loose = 1e3
+    return (
+        (gaussian, "_clipped", lambda vector, l2: vector),
+        (gaussian, "Conditional", lambda key, l2, beta: Conditional(key, loose * l2, beta)),
+    )
+
+
+def _sum_key(of_noise: Callable[[bytes, str, bytes], bytes]) -> Callable[[], tuple[Swap, ...]]:
+    """Another key for the noise alone."""
+
+    def derived(secret: bytes, purpose: str, context: bytes) -> bytes:
+        of = of_noise if purpose == "distributed noise" else derive_key
+        return of(secret, purpose, context)
+
+    return lambda: ((gaussian, "derive_key", derived),)
+
+
+def _zero(secret: bytes, purpose: str, context: bytes) -> bytes:
+    return derive_key(bytes(32), purpose, context)
+
+
+def _same_in_all_rounds() -> tuple[Swap, ...]:
+    """A client keeps one secret, and derives its key without naming the session."""
+    encode = gaussian.Place.encode
+
+    class Lasting:
+        def __init__(self, entropy: Any, client: int) -> None:
+            self.entropy, self.client = entropy, client
+
+        def secret(self, label: str, size: int) -> bytes:
+            return bytes(self.entropy.secret(f"distributed gaussian {self.client}", size))
+
+    def without_session(secret: bytes, purpose: str, context: bytes) -> bytes:
+        return derive_key(secret, purpose, b"")
+
+    def reused(place: Any, vector: Any, entropy: Any) -> Any:
+        return encode(place, vector, Lasting(entropy, place.client))  # type: ignore[arg-type]
+
+    return ((gaussian.Place, "encode", reused), *_sum_key(without_session)())
+
+
+# --- pair releases -------------------------------------------------------------------------------------------------------------
+
+
+def _pair_noise(change: Callable[[Any, float, bytes], Any]) -> Callable[[], tuple[Swap, ...]]:
+    return lambda: ((compute, "noised", change),)
+
+
+def _unclipped() -> Swap:
+    return (Noise, "clipped", lambda self, rows: np.asarray(rows, np.float64))
+
+
+def _clip_after_noise() -> tuple[Swap, ...]:
+    """To about the norm that a clipped row, or mean, has."""
+
+    def late(values: Any, deviation: float, key: bytes) -> Any:
+        found = noised(values, deviation, key)
+        norms = np.linalg.norm(found, axis=-1, keepdims=True)
+        return found / np.maximum(norms, 1e-12)
+
+    return (_unclipped(), (compute, "noised", late))
+
+
+def _columns_without(values: Any, deviation: float, key: bytes) -> Any:
+    """The first quarter of all coordinates of each row."""
+    found, block = noised(values, deviation, key), max(1, values.shape[-1] // 4)
+    found[..., :block] = values[..., :block]
+    return found
+
+
+def _pair_zero() -> tuple[Swap, ...]:
+    return ((Asked, "deviate", lambda self, label: bytes(32)),)
+
+
+def _same_for_all_clients() -> tuple[Swap, ...]:
+    asked = OwnComputer._asked
+
+    def reused(computer: Any, *given: Any) -> Any:
+        return replace(asked(computer, *given), key=computer._entropy.secret("pair noise", 32))
+
+    return ((OwnComputer, "_asked", reused),)
+
+
+def _by_label() -> tuple[Swap, ...]:
+    return ((Size, "by_position", lambda self, noisy: False),)
+
+
+def _of_pairs(mechanism: str, rows: int, auditor: Auditor) -> tuple[Fault, ...]:
+    """Those that any noisy pair release can have. rows: of a client's sample."""
+    return (
+        Fault("noise / n", mechanism, auditor, _pair_noise(lambda values, s, key: noised(values, s / rows, key))),
+        Fault("variance for deviation", mechanism, auditor, _pair_noise(lambda values, s, key: noised(values, s * s, key))),
+        Fault("clip after noise", mechanism, auditor, _clip_after_noise),
+        Fault("no clip", mechanism, auditor, lambda: (_unclipped(),)),
+        Fault("a block of coordinates without noise", mechanism, auditor, _pair_noise(_columns_without)),
+        Fault("the same noise key for all clients", mechanism, auditor, _same_for_all_clients),
+    )
+
+
+FAULTS: tuple[Fault, ...] = (
+    Fault("noise / n", noisy_sum.NAME, "GDP", _sum_noise(_divided)),
+    Fault("deviation for variance", noisy_sum.NAME, "GDP", _sum_noise(_deviation_for_variance)),
+    Fault("no clip", noisy_sum.NAME, "GDP", _sum_unclipped),
+    Fault("a block of coordinates without noise", noisy_sum.NAME, "GDP", _sum_noise(_block_without)),
+    Fault("all-zero noise key", noisy_sum.NAME, "Clopper-Pearson", _sum_key(_zero)),
+    Fault("the same noise key in all rounds", noisy_sum.NAME, "GDP", _same_in_all_rounds),
+    *_of_pairs(pair_releases.MEAN, pair_releases.MEAN_ROWS, "GDP"),
+    Fault("all-zero noise key", pair_releases.MEAN, "Clopper-Pearson", _pair_zero),
+    Fault("label-dependent subsample", pair_releases.MEAN, "GDP", _by_label),
+    *_of_pairs(pair_releases.CLOUDS, pair_releases.ROWS, "one run"),
+    Fault("all-zero noise key", pair_releases.CLOUDS, "one run", _pair_zero),
+)
+"""Faults of further mechanisms are added here (of DP-SGD: no noise in one layer, a normaliser that depends on the data)."""
