@@ -59,7 +59,7 @@ def standard_normal(key: bytes, count: int) -> Sketch:
     """float64, shape (count,): independent N(0, 1) from the keystream, 64 bits each, by the inverse distribution function.
 
     The uniform number is a multiple of 2^-52 plus 2^-53, so no value exceeds 8.3: a discretised Gaussian in float64,
-    good for projections and not for differentially private noise (`samplers` is).
+    good for projections and not for noise that an epsilon rests on (`samplers` is).
     """
     uniform = (random_uint64(key, count) >> np.uint64(12)).astype(np.float64)
     uniform += 0.5

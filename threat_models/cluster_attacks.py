@@ -1,7 +1,7 @@
 """Attacks that adapt to clustering by similarity, as in FLIC, CFL, FLAME or ClippedClustering (attacks of group 5.9).
 
-Cosines do not see the norm of an upload, private noise averages out while a common direction does not, and a server that
-clusters once is blind afterwards.
+Cosines do not see the norm of an upload, each member's own noise averages out while a common direction does not, and a server
+that clusters once is blind afterwards.
 """
 
 from collections.abc import Mapping
@@ -104,7 +104,7 @@ def hiding_angle(along: float, across: float, bound: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class CloakedCollusion:
-    """u_j = rho |own_j| (k q_j + a v + sqrt(1 - k^2 - a^2) e_j): own direction, agreed poison, private noise of unit norm.
+    """u_j = rho |own_j| (k q_j + a v + sqrt(1 - k^2 - a^2) e_j): own direction, agreed poison, noise of its own of unit norm.
 
     The noise keeps members apart from each other and averages out; the poison adds up.
     """
@@ -159,7 +159,7 @@ class Bridge:
 
 @dataclass(frozen=True, slots=True)
 class VictimCapture:
-    """Members copy a victim's direction up to private noise, until its cluster is theirs; from round `turn` on they flip.
+    """Members copy a victim's direction up to noise of their own, until its cluster is theirs; from round `turn` on they flip.
 
     victim: a client; None for the honest client of the lowest id in the first session that has one, which is the victim from
     then on. A victim that is itself a member raises ValueError where members work: there would be nobody to capture. cosine: of

@@ -14,7 +14,7 @@ from .knowledge import Colluding, Level
 
 @dataclass(frozen=True, slots=True)
 class Jittered:
-    """A collusive attack whose members each add private noise of norm `spread` times their vector's: no two are alike.
+    """A collusive attack whose members each add noise of their own, of norm `spread` times their vector's: no two are alike.
 
     Members that all send one vector are at distance 0 from each other, which rules that look at distances or cosines notice
     or are fooled by for the wrong reason.

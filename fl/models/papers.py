@@ -1,7 +1,7 @@
 """Models of the papers, each the pair of an embedding and a head: forward = head(embedding(x)).
 
 A factory is a frozen dataclass that builds a fresh module for a shape of inputs and a number of classes. Initial weights come
-from torch's generator: call `initial`, which seeds a private one and leaves the global one as it was.
+from torch's generator: call `initial`, which seeds one of its own and leaves the global one as it was.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """What clients release so that a server can compare them: named choices, each with what it keeps from whom.
 
-Spec: specs/pairs.md, section Choices. None of them is private by itself: whoever is shown a cloud sees all distances within and
-between the clouds of a pair, from which labels can be guessed (more than nine in ten, for image classes that are public), and
+Spec: specs/pairs.md, section Choices. None of them hides records by itself: whoever is shown a cloud sees all distances within
+and between the clouds of a pair, from which labels can be guessed (more than nine in ten, for image classes that are public), and
 whoever knows the projection as well sees the embeddings. Only noise gives a guarantee that is proven, at a price in epsilon. And
 none of them binds a client to its data: it can be joined with whom it likes if it knows, or makes up, embeddings like theirs.
 """

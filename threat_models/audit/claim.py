@@ -15,15 +15,15 @@ Whose = Literal["Cloister", "paper"]
 class Claim:
     """id: how a threat model names it. statement: in words, of the whole run. whose: who says so.
 
-    protection: whether it is about a run under this one. adversary: whether it holds against this observer. side_information:
-    what the adversary knows beside its view. experiment: the name of the one that would refute it. bound: on the normalised
-    leakage, 0 for what the published sums tell and 1 for what the updates tell.
+    applies: whether it is about a run under this protection of this algorithm. adversary: whether it is about this observer.
+    side_information: what the adversary knows beside its view. experiment: the name of the one that would refute it. bound: on
+    the normalised leakage, 0 for what the published sums tell and 1 for what the updates tell.
     """
 
     id: str
     statement: str
     whose: Whose
-    protection: Callable[[Any], bool] = field(repr=False)
+    applies: Callable[[Any, Any], bool] = field(repr=False)
     adversary: Callable[[Observer], bool] = field(repr=False)
     side_information: str
     experiment: str

@@ -92,11 +92,12 @@ def rows(
     budget: Budget,
 ) -> Iterator[Row]:
     """Every experiment on every observer's view."""
-    protection = played[0].audited.public.protection
+    public = played[0].audited.public
     anchors: dict[tuple[str, int], tuple[Finding, Finding]] = {}
     for observer in observers:
         for experiment in experiments:
-            about = [c for c in claims if c.experiment == experiment.name and c.protection(protection) and c.adversary(observer)]
+            about = [c for c in claims if c.experiment == experiment.name and c.adversary(observer)]
+            about = [c for c in about if c.applies(public.protection, public.algorithm)]
             yield _row(played, observer, experiment, about, budget, anchors)
 
 

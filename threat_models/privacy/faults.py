@@ -1,4 +1,4 @@
-"""Faults that have been made in differentially private code, put into the shipped code for as long as a self-test lasts.
+"""Faults that have been made in code whose epsilon was stated, put into the shipped code for as long as a self-test lasts.
 
 Each swaps one attribute of a shipped module or class. Nothing else in Cloister uses this module, and none of it is thread-safe.
 """

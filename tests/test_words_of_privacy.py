@@ -1,0 +1,131 @@
+"""Words that claim privacy stand in README and in public docstrings only where a claim or a test backs them.
+
+A word that is a term and not a promise is allowed: a private key, and "differentially private" where epsilon is named beside it.
+Anything else needs a line in BACKED, with the id of one of Cloister's claims or the file of a test; or another word.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from cloister.threat_models.claims import CLAIMS
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = ("protocol", "crypto", "fl", "threat_models", "cloister")
+WORDS = re.compile(
+    r"\b(private(?:ly)?|confidential(?:ly|ity)?|anonym(?:ous(?:ly)?|ity|i[sz]ed?)|privacy[- ](?:preserving|friendly)|"
+    r"preserv\w* privacy|guarantees? privacy|privacy is (?:preserved|kept|guaranteed|protected))\b",
+    re.IGNORECASE,
+)
+KEYS = re.compile(r"\bprivate (?:keys?|half|halves)\b", re.IGNORECASE)
+FORMAL = re.compile(r"\bdifferential(?:ly)?\s+priva(?:te|cy)\b", re.IGNORECASE)
+PRICED = re.compile(r"\bepsilon\b|\bledger\b|Formal guarantee", re.IGNORECASE)
+BACKED: dict[str, str] = {
+    "protocol/masked/protection.py Masked": "tests/test_masked_noise.py",
+    "protocol/privacy/ledger.py Release": "tests/test_ledger.py",
+}
+"""By file and name, or "README.md" and a paragraph's first four words: a claim's id, or a test."""
+
+
+def said(text: str) -> list[str]:
+    """The words that claim something, of one docstring or paragraph."""
+    text = KEYS.sub("", text)
+    return WORDS.findall(FORMAL.sub("", text) if PRICED.search(text) else text)
+
+
+def docstrings(path: Path) -> Iterator[tuple[str, str]]:
+    """(name, text) of every public docstring, those under constants and fields too; a module's name is empty."""
+
+    def within(node: ast.AST, name: str) -> Iterator[tuple[str, str]]:
+        before: ast.stmt | None = None
+        for child in getattr(node, "body", []):
+            if isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant) and isinstance(child.value.value, str):
+                yield (name if before is None else f"{name}.{_assigned(before)}".strip(".")), child.value.value
+            if isinstance(child, ast.ClassDef | ast.FunctionDef) and (not child.name.startswith("_") or child.name == "__init__"):
+                yield from within(child, f"{name}.{child.name}".strip("."))
+            before = child
+
+    return within(ast.parse(path.read_text(encoding="utf-8")), "")
+
+
+def _assigned(statement: ast.stmt) -> str:
+    targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+    return next((target.id for target in targets if isinstance(target, ast.Name)), "")
+
+
+def files() -> list[Path]:
+    """Every module, once: links in the face are to folders that are read as they are."""
+    found = [path for folder in FOLDERS[:-1] for path in (ROOT / folder).rglob("*.py")]
+    own = (child for child in (ROOT / FOLDERS[-1]).iterdir() if not child.is_symlink())
+    found += [path for child in own for path in ([child] if child.suffix == ".py" else child.rglob("*.py"))]
+    return sorted(found)
+
+
+@cache
+def occurrences() -> dict[str, list[str]]:
+    """By place, as in BACKED: the words that claim something there."""
+    found: dict[str, list[str]] = {}
+    for path in files():
+        for name, text in docstrings(path):
+            if words := said(text):
+                found.setdefault(f"{path.relative_to(ROOT)} {name}".strip(), []).extend(words)
+    for paragraph in re.split(r"\n\s*\n", (ROOT / "README.md").read_text(encoding="utf-8")):
+        if words := said(paragraph):
+            found["README.md " + " ".join(paragraph.split()[:4])] = words
+    return found
+
+
+def test_every_word_that_claims_privacy_is_backed() -> None:
+    assert {place: words for place, words in occurrences().items() if place not in BACKED} == {}
+
+
+def test_what_is_backed_is_there_and_its_backing_too() -> None:
+    assert set(BACKED) - set(occurrences()) == set()
+    own = {claim.id for claim in CLAIMS if claim.whose == "Cloister"}
+    for what in BACKED.values():
+        assert what in own or (what.startswith("tests/test_") and (ROOT / what).is_file()), what
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Updates stay private.",
+        "a differentially private sum",
+        "a differentially\nprivate sum",
+        "Clients are anonymous to the server",
+        "a privacy-preserving protocol",
+        "Confidentiality holds",
+        "private keys are kept private",
+        "Privacy is preserved, since the server receives projections",
+    ],
+)
+def test_a_bare_claim_is_seen(text: str) -> None:
+    assert said(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the private key of a client",
+        "an (epsilon, delta)-differentially\nprivate release",
+        "Formal guarantee: differentially private for one record as the ledger says.",
+        "`privacy.json`: what each client has spent",
+    ],
+)
+def test_terms_are_no_claims(text: str) -> None:
+    assert said(text) == []
+
+
+def test_docstrings_of_every_kind_are_read(tmp_path: Path) -> None:
+    source = (
+        '"""Module."""\nX = 1\n"""Constant."""\nclass A:\n    """Class."""\n    y: int = 0\n    """Field."""\n'
+        '    def f(self):\n        """Method."""\n    def _g(self):\n        """Hidden."""\n'
+    )
+    (tmp_path / "m.py").write_text(source)
+    found = list(docstrings(tmp_path / "m.py"))
+    assert found == [("", "Module."), ("X", "Constant."), ("A", "Class."), ("A.y", "Field."), ("A.f", "Method.")]
+    assert len(files()) > 300

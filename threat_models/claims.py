@@ -1,5 +1,0 @@
-"""placeholder until the cards come"""
-
-from .audit.claim import Claim
-
-CLAIMS: tuple[Claim, ...] = ()

@@ -1,0 +1,28 @@
+"""Claims of `Masked`: masked sums, with sketches of differences (cards/masked_sum.md, cards/private_gram.md)."""
+
+from .observers import server_alone, server_and_a_client
+from .runs import masked, sums_alone, sums_and_differences
+from .sought import SHARE, kept, kept_from_clients
+
+ALONE = "server", "the server alone", server_alone
+
+CLAIMS = (
+    *kept(
+        "masked",
+        "updates, labels, membership, images, property, disaggregation, counts",
+        ALONE,
+        sums_and_differences,
+        "Masked, keys of a session, nothing asked about the origin",
+        0.1,
+    ),
+    *kept(
+        "masked",
+        "updates",
+        ("server-and-client", "the server with one client", server_and_a_client),
+        sums_alone,
+        "Masked(corrupt=1 or more, floor=3 or more), nothing compared",
+        SHARE,
+    ),
+    *kept_from_clients("masked", "updates, labels", masked, "Masked"),
+    *kept("masked", "inconsistent models", ALONE, masked, "Masked", 0.1),
+)

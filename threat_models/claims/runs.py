@@ -1,0 +1,90 @@
+"""Which runs a claim is about: predicates on a protection and an algorithm, by what the algorithm asks the protection for."""
+
+from typing import Any
+
+from ...protocol.encrypted.protection import Encrypted
+from ...protocol.masked.protection import Masked
+from ...protocol.pairs.choices import Distances, MeanSketch, PerPair
+from ...protocol.two_servers.protection import TwoServer
+from ...protocol.uploaded.permuted import Permuted
+from ...protocol.view.functionality import Functionality as F
+
+COMPARED = frozenset({F.GRAM, F.GRAM_ORIGIN, F.GRAM_EDGE, F.GRAM_RECALL, F.GRAM_REMEMBER, F.GRAM_HISTORY})
+"""All that sketches of updates are asked for."""
+ABOUT_THE_ORIGIN = frozenset({F.GRAM_ORIGIN, F.GRAM_REMEMBER, F.GRAM_HISTORY})
+"""Inner products of updates themselves, and not of what differs between them."""
+
+
+def asked(protection: Any, algorithm: Any) -> frozenset[F]:
+    """What the algorithm asks for under this protection: more, for some, where sums have noise."""
+    noisy = getattr(protection, "noise", None) is not None
+    found: frozenset[F] = getattr(algorithm, "needs_under_noise", algorithm.needs) if noisy else algorithm.needs
+    return found
+
+
+def masked(protection: Any, algorithm: Any) -> bool:
+    """Under masked sums, whatever is asked."""
+    return isinstance(protection, Masked)
+
+
+def sums_and_differences(protection: Any, algorithm: Any) -> bool:
+    """Under `Masked` with keys of a session, of an algorithm that asks nothing about the origin and compares no records."""
+    return masked(protection, algorithm) and protection.keys == "session" and _nothing_of(protection, algorithm, ABOUT_THE_ORIGIN)
+
+
+def sums_alone(protection: Any, algorithm: Any) -> bool:
+    """Under `Masked` with one corrupt client or more, of an algorithm that compares nothing: no update is sketched."""
+    counted = masked(protection, algorithm) and protection.corrupt >= 1 and protection.floor >= 3
+    return counted and _nothing_of(protection, algorithm, COMPARED)
+
+
+def two_servers(protection: Any, algorithm: Any) -> bool:
+    """Under two servers, whatever is asked but comparisons of records."""
+    return isinstance(protection, TwoServer) and F.PAIRS not in asked(protection, algorithm)
+
+
+def two_servers_summing(protection: Any, algorithm: Any) -> bool:
+    """Under two servers, of an algorithm that compares nothing."""
+    return two_servers(protection, algorithm) and _nothing_of(protection, algorithm, COMPARED)
+
+
+def encrypted(protection: Any, algorithm: Any) -> bool:
+    """Under the clients' shared key, whatever is asked."""
+    return isinstance(protection, Encrypted)
+
+
+def permuted(protection: Any, algorithm: Any) -> bool:
+    """Under a transform that clients share, whatever is asked."""
+    return isinstance(protection, Permuted)
+
+
+def hidden_from(count: int, protection: Any, algorithm: Any) -> bool:
+    """Where so many clients are shown nothing of others but sums with three more in them: no records, models or personal sums."""
+    told = {F.PAIRS, F.PERSONAL_SUMS, F.FUSION} & asked(protection, algorithm)
+    least: int = getattr(protection, "floor", 0) + getattr(protection, "corrupt", 0)
+    return not told and least >= 3 + count
+
+
+def projected_pairs(protection: Any, algorithm: Any) -> bool:
+    """Where pairs of clients exchange models, and show the server embeddings under a projection that is the pair's secret."""
+    choice = getattr(algorithm, "choice", None)
+    return isinstance(choice, PerPair) and (choice.embedding, choice.noise) == ("exchanged", None) and choice.projection != "none"
+
+
+def measured_pairs(protection: Any, algorithm: Any) -> bool:
+    """Where clients measure each other, and the server is told two numbers a pair and client."""
+    return isinstance(getattr(algorithm, "choice", None), Distances)
+
+
+def mean_sketches(protection: Any, algorithm: Any) -> bool:
+    """Where each client releases one mean of its records' embeddings, with noise."""
+    return isinstance(getattr(algorithm, "choice", None), MeanSketch)
+
+
+def any_run(protection: Any, algorithm: Any) -> bool:
+    """Every run."""
+    return True
+
+
+def _nothing_of(protection: Any, algorithm: Any, unwanted: frozenset[F]) -> bool:
+    return not (unwanted | {F.PAIRS}) & asked(protection, algorithm)

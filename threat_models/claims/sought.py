@@ -1,0 +1,72 @@
+"""What experiments seek, in words, and claims that say of several what one protection keeps from one observer."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from ..audit.claim import Claim, Whose
+from ..audit.observer import Observer
+from .observers import client_alone, two_clients
+from .runs import hidden_from
+
+SOUGHT = {
+    "updates": ("what sets a client's update apart from its cluster's mean", "how updates vary, from a run of its own"),
+    "labels": ("the histogram of a client's labels", "a run of its own of the same kind, whose data it knows"),
+    "membership": ("whether a client has a record", "the record, and models of its own that were trained with and without it"),
+    "images": ("a client's examples", "the network, and the labels of the examples"),
+    "property": ("whether a property holds of a client's data", "runs of its own, with and without the property"),
+    "disaggregation": ("what a client sends, pieced together of sums over rounds", "who took part in which sum"),
+    "counts": ("how many samples a client has", "who took part in which sum"),
+    "permutation": ("the places of an update's values, and so the update", "the initial model, and public data of the same kind"),
+    "embeddings": ("embeddings of a client's records", "public data of the same kind"),
+    "ckks key": ("the secret key of the clients", "ciphertexts, and every number that it was told"),
+    "inconsistent models": ("one client's update, by a model that the others were not sent", "it makes the models, and lies"),
+}
+"""By experiment: what is sought, and what the attacker knows beside its view."""
+
+
+SHARE = 0.18
+"""What clients' own parts tell of the others' in the least sum with three others: 1 - (1 - 1/3) / (1 - 1/5) = 0.17 for two."""
+
+
+def kept(
+    protocol: str,
+    experiments: str,
+    observer: tuple[str, str, Callable[[Observer], bool]],
+    applies: Callable[[Any, Any], bool],
+    where: str,
+    bound: float,
+    whose: Whose = "Cloister",
+) -> Iterator[Claim]:
+    """One claim an experiment, of those named, separated by commas: id "protocol.experiment.observer".
+
+    observer: who finds out nothing: for the id, in words, and as a predicate. where: the runs that `applies` to, in words. Raises
+    KeyError for an experiment that has no words.
+    """
+    name, who, adversary = observer
+    for experiment in map(str.strip, experiments.split(",")):
+        sought, side = SOUGHT[experiment]
+        yield Claim(
+            id=f"{protocol}.{experiment.replace(' ', '-')}.{name}",
+            statement=f"{where}: over the whole run, {who} can find out no more about {sought} than the published sums tell",
+            whose=whose,
+            applies=applies,
+            adversary=adversary,
+            side_information=side,
+            experiment=experiment,
+            bound=bound,
+        )
+
+
+def kept_from_clients(
+    protocol: str, experiments: str, applies: Callable[[Any, Any], bool], where: str, most: int = 2
+) -> Iterator[Claim]:
+    """Of one client alone and, if `most` is 2, of two together, where the least sum has three others in it."""
+    for count, observer in enumerate((("client", "one client", client_alone), ("two-clients", "two clients", two_clients)), 1):
+        if count <= most:
+            inside = f"{where}, {3 + count} or more clients in a sum, no personal sums or shown records"
+            yield from kept(protocol, experiments, observer, partial(_both, applies, count), inside, SHARE)
+
+
+def _both(applies: Callable[[Any, Any], bool], count: int, protection: Any, algorithm: Any) -> bool:
+    return applies(protection, algorithm) and hidden_from(count, protection, algorithm)

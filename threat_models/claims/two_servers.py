@@ -1,0 +1,37 @@
+"""Claims of `TwoServer` (cards/two_servers.md). None of the first server where updates are compared."""
+
+from typing import Any
+
+from .observers import dealer, second_server, server_alone, server_and_a_client
+from .runs import two_servers, two_servers_summing
+from .sought import SHARE, kept, kept_from_clients
+
+WHERE = "TwoServer, no comparison of records"
+SUMMING = "TwoServer, nothing compared"
+
+
+def _summing_with_one(protection: Any, algorithm: Any) -> bool:
+    return two_servers_summing(protection, algorithm) and bool(protection.corrupt >= 1 and protection.floor >= 3)
+
+
+CLAIMS = (
+    *kept("two_servers", "updates, labels", ("second-server", "the second server", second_server), two_servers, WHERE, 0.1),
+    *kept("two_servers", "updates, labels", ("dealer", "the dealer", dealer), two_servers, WHERE, 0.1),
+    *kept(
+        "two_servers",
+        "updates, labels, membership, images",
+        ("server", "the first server alone", server_alone),
+        two_servers_summing,
+        SUMMING,
+        0.1,
+    ),
+    *kept(
+        "two_servers",
+        "updates",
+        ("server-and-client", "the first server with one client", server_and_a_client),
+        _summing_with_one,
+        f"{SUMMING}, corrupt=1 or more, floor=3 or more",
+        SHARE,
+    ),
+    *kept_from_clients("two_servers", "updates", two_servers, "TwoServer"),
+)
