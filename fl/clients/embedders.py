@@ -78,7 +78,7 @@ class SimulatedEmbedders:
         self.d = int(self._embed(first.take(torch.arange(1)), None).shape[1])
         self.shape = tuple(first.x.shape[1:])
         if noisy:
-            _check_alone([(self._public, self._public_cut), (self._own.module, embedding)], first)
+            check_alone([(self._public, self._public_cut), (self._own.module, embedding)], first)
 
     def weights_of(self, model: NDArray[np.float32], /) -> NDArray[np.float32]:
         return self._own.weights_of(model)
@@ -102,7 +102,7 @@ class SimulatedEmbedders:
         return self._own(weights, examples.x)
 
 
-def _check_alone(networks: list[tuple[nn.Module, Embedding]], examples: Examples) -> None:
+def check_alone(networks: list[tuple[nn.Module, Embedding]], examples: Examples) -> None:
     """Raises Refused for a network that embeds the first example otherwise where all others are replaced, by zeros."""
     batch = examples.x[:BATCH]
     others = torch.zeros_like(batch)
