@@ -1,4 +1,4 @@
-"""CFL by one differentially private release: clients are cut in two, and again, by noisy mean gradients of a public model's last layer.
+"""CFL by one differentially private release a client: noisy mean gradients of a public model's last layer.
 
 After clustered federated learning (Sattler, Mueller, Samek 2020): recursive bipartition by cosine similarity of gradients,
 Algorithms 1 and 5. The paper compares every client's update of all weights in every round; each such release would be charged
@@ -14,9 +14,9 @@ to the same records again. Where this departs from it:
 - Clusters begin at the run's initial model and average from the round on in which they are found, as in `FedAvg`.
 - Who does not answer in that round, or would be past its budget, is a cluster of its own. Clients cannot join later.
 
-Formal guarantee: of `noise`, (epsilon, delta) for one record of a client, replaced by any other, against whoever sees its sketch: the
-server sees all sketches, and clusters are computed from them. Each client keeps its ledger and refuses a second release. Not
-covered: that it takes part and answers, N, and all that it does in training, whose releases have no noise of this claim.
+Formal guarantee: of `noise`, (epsilon, delta) for one record of a client, replaced by any other, against whoever sees its
+sketch: the server sees all sketches, and clusters are computed from them. Each client keeps its ledger and refuses what would
+take it past its budget. Not covered: that it takes part and answers, N, and training, whose releases have no noise of this claim.
 A client that lies about its sketch can join any cluster, or part others; nothing binds it to its data.
 """
 
@@ -45,6 +45,8 @@ from .fedavg import Averaging
 
 ALL = "all"
 """The cluster that everybody is compared in."""
+SHOWN_BY = ThumbnailRegression()
+"""The public model by default: softmax regression on 7 x 7 cells, without anything learned."""
 
 
 class PrivateCflView(Trains, Sums, ComparesPairs, MovesModels, Protocol):
@@ -78,7 +80,7 @@ class PrivateCFL(Averaging):
 
     noise: Noise
     records: int
-    public: ModelFactory = ThumbnailRegression()
+    public: ModelFactory = SHOWN_BY
     seed: int = 0
     widest: float = 0.2
     error: float = 0.01
@@ -179,7 +181,7 @@ def head_noise(
     *,
     shape: tuple[int, ...],
     classes: int,
-    public: ModelFactory = ThumbnailRegression(),
+    public: ModelFactory = SHOWN_BY,
     clip: float = 0.5,
     acknowledge: tuple[str, ...] = (),
 ) -> Noise:

@@ -1,8 +1,8 @@
-"""EMD-CFL by one differentially private release a client: the mean of public thumbnails, with noise, compared at a public tolerance.
+"""EMD-CFL by one differentially private release a client: a noisy mean of thumbnails, compared at a public tolerance.
 
-After EMD-CFL (Zhang, Williams, Toni 2025), with the choice `MeanSketch` in place of clouds: two clients accept each other where the
-noisy means of their public embeddings are near. The distance of means is at most the earth mover's distance in the same
-units, so clients that it parts are apart by the paper's measure too; not all that the paper's tells apart is told by means.
+After EMD-CFL (Zhang, Williams, Toni 2025), with the choice `MeanSketch` in place of clouds: two clients accept each other
+where the noisy means of their public embeddings are near. The distance of two means is at most the earth mover's distance at
+the Euclidean cost, so whom it parts that would part too; not all that the earth mover tells apart do means.
 
 Formal guarantee: (epsilon, delta) for one record of a client, replaced by any other, for all that it releases to be compared: one
 vector. tau is a function of public numbers, so it costs nothing; edges and clusters are computed from the vectors. Not covered:
@@ -39,7 +39,8 @@ def private_emd_cfl(
     The tolerance is of public numbers alone. Embeddings have length 1 and no negative coordinate, so replacing a record moves
     the mean by sqrt(2) / N, and each of p coordinates has noise of deviation sigma = multiplier * sqrt(2) / N. Noise puts two
     means tau = sqrt(2 p) sigma apart, with a deviation of sigma (of a chi distribution, p large), and sampling 2 / N in square at
-    most: eps = sqrt(tau^2 + 2 / N) - tau + deviations * sigma. It says nothing of clients that differ in what does not make their groups.
+    most: eps = sqrt(tau^2 + 2 / N) - tau + deviations * sigma. Clients of one group whose data differ otherwise, as by labels that
+    are not equally frequent, are beyond it.
     """
     width = public.width(shape)
     noise = one_release(epsilon, delta, clip=1.0, coordinates=width, nonnegative=True, acknowledge=acknowledge)

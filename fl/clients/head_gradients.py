@@ -1,7 +1,7 @@
 """Gradients of the last layer, one a record, under a public model: what clients of `PrivateCFL` are compared by.
 
-A record (x, y) has the gradient (softmax(W h + b) - e_y) [h, 1]^T of its cross entropy, h the model's embedding of x: it depends on
-this record and on the public model alone. Nothing here has noise: clip, mean and noise are `protocol.pairs.noise`'s, which
+A record (x, y) has the gradient (softmax(W h + b) - e_y) [h, 1]^T of its cross entropy, h the model's embedding of x: it depends
+on this record and on the public model alone. Nothing here has noise: clip, mean and noise are `protocol.pairs.noise`'s, which
 treats these gradients as it does public embeddings. Implements `pairs.question.Embedders`.
 """
 

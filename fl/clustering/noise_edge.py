@@ -25,8 +25,9 @@ Values = NDArray[np.float64]
 class Null:
     """What vectors of clients of one distribution differ by, all in the vectors' units.
 
-    deviation: of the noise on every coordinate. spread: bound of the expected squared distance of a vector, without its noise, from
-    its expectation. widest: bound of its variance in any one direction, at most `spread`. error: of one test. draws: of the edge.
+    deviation: of the noise on every coordinate. spread: bound of the expected squared distance of a vector, without its noise,
+    from its expectation. widest: bound of its variance in any one direction, at most `spread`. error: of one test. draws: of the
+    edge.
     """
 
     deviation: float
@@ -60,8 +61,9 @@ class Null:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Look:
-    """One test of a cluster. eigenvalues: descending. edge: what the first one had to exceed. cosines: in the directions above the
-    edge, in the order of `clients`, None where there is none. cut: None where the cluster stays whole."""
+    """One test of a cluster. eigenvalues: descending. edge: what the first one had to exceed. cosines: in the directions above
+    the edge, in the order of `clients`, None where there is none. cut: None where the cluster stays whole.
+    """
 
     clients: tuple[int, ...]
     eigenvalues: Values
