@@ -183,13 +183,17 @@ def head_noise(
     classes: int,
     public: ModelFactory = SHOWN_BY,
     clip: float = 0.5,
+    budget: float | None = None,
     acknowledge: tuple[str, ...] = (),
 ) -> Noise:
-    """The noise at which a client's whole budget is the one release of `PrivateCFL`, on inputs of this shape. acknowledge: as in
-    `Noise`, ("sums",) where training has no noise."""
+    """The noise by which the one release of `PrivateCFL` costs epsilon, on inputs of this shape.
+
+    budget: of all that a client's ledger counts, None for epsilon alone. acknowledge: as in `Noise`, ("sums",) where training
+    has no noise.
+    """
     head = initial(public, shape, classes, 0).get_submodule("head")
     coordinates = sum(parameter.numel() for parameter in head.parameters())
-    return one_release(epsilon, delta, clip=clip, coordinates=coordinates, acknowledge=acknowledge)
+    return one_release(epsilon, delta, clip=clip, coordinates=coordinates, budget=budget, acknowledge=acknowledge)
 
 
 def _measured(first: Look, found: tuple[tuple[int, ...], ...]) -> Measured:

@@ -28,22 +28,23 @@ def private_emd_cfl(
     shape: tuple[int, ...],
     public: Thumbnails = Thumbnails(),
     deviations: float = 4.0,
+    budget: float | None = None,
     acknowledge: tuple[str, ...] = (),
 ) -> EMDCFL:
-    """EMD-CFL whose comparison is the whole budget of a client: epsilon at delta, for one record.
+    """EMD-CFL whose comparison costs a client epsilon at delta, for one record.
 
     records: N, how many of its records each client takes. shape: of inputs (channels, height, width). deviations: by how many of
-    the noise's deviations two means of one distribution may be farther apart than expected. acknowledge: as in `Noise`, ("sums",)
-    where training has no noise.
+    the noise's deviations two means of one distribution may be farther apart than expected. budget: of all that a client's ledger
+    counts, None for epsilon alone. acknowledge: as in `Noise`, ("sums",) where training has no noise.
 
     The tolerance is of public numbers alone. Embeddings have length 1 and no negative coordinate, so replacing a record moves
     the mean by sqrt(2) / N, and each of p coordinates has noise of deviation sigma = multiplier * sqrt(2) / N. Noise puts two
     means tau = sqrt(2 p) sigma apart, with a deviation of sigma (of a chi distribution, p large), and sampling 2 / N in square at
-    most: eps = sqrt(tau^2 + 2 / N) - tau + deviations * sigma. Clients of one group whose data differ otherwise, as by labels that
-    are not equally frequent, are beyond it.
+    most: eps = sqrt(tau^2 + 2 / N) - tau + deviations * sigma. Clients of one group whose data differ otherwise, as by labels
+    that are not equally frequent, are beyond it.
     """
     width = public.width(shape)
-    noise = one_release(epsilon, delta, clip=1.0, coordinates=width, nonnegative=True, acknowledge=acknowledge)
+    noise = one_release(epsilon, delta, clip=1.0, coordinates=width, nonnegative=True, budget=budget, acknowledge=acknowledge)
     sigma = noise.multiplier * sqrt(2) * SLACK / records
     tau = sqrt(2 * width) * sigma
     tolerance = sqrt(tau**2 + 2 / records) - tau + deviations * sigma

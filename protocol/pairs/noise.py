@@ -128,18 +128,19 @@ def one_release(
     clip: float,
     coordinates: int,
     nonnegative: bool = False,
+    budget: float | None = None,
     acknowledge: tuple[str, ...] = (),
 ) -> Noise:
-    """The least noise at which one released vector of so many coordinates, for one record, is the whole budget of a client.
+    """The least noise at which one released vector of so many coordinates costs a client epsilon at delta, for one record.
 
-    A client that released another would be past its budget, so it refuses. The other arguments are as in `Noise`.
+    budget: of all that its ledger counts; None for epsilon, so that a client refuses anything more. The others as in `Noise`.
     """
     multiplier = multiplier_of(epsilon, delta, coordinates)
     return Noise(
         clip=clip,
         multiplier=multiplier,
         reference_multiplier=multiplier,
-        budget=epsilon,
+        budget=epsilon if budget is None else budget,
         delta=delta,
         nonnegative=nonnegative,
         acknowledge=acknowledge,
