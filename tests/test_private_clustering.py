@@ -1,9 +1,11 @@
 """One private release a client: what it costs, what one record moves, the noise that is really there, and its clusters."""
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +29,7 @@ from cloister.fl.emd.embedding import LAST_LINEAR
 from cloister.fl.emd.subsample import Size
 from cloister.fl.models.papers import Mlp, initial
 from cloister.fl.models.thumbnails import ThumbnailRegression, Thumbnails
+from cloister.fl.runs.experiment import run
 from cloister.fl.runs.scenario import Scenario
 from cloister.fl.runs.simulation import Simulation
 from cloister.protocol import Masked, Permuted, Plain
@@ -425,3 +428,20 @@ def test_both_methods_find_the_groups_at_the_epsilons_that_are_claimed() -> None
             assert 0.99 * claimed < cell["epsilon"] <= claimed
             assert cell["releases"] == 1
     assert "| drawn images | EMD-CFL, 4 x 4 cells | 400 | 1.00 (least 1.00) |" in example.table(found)
+
+
+@pytest.mark.trains
+def test_a_run_goes_on_from_its_folder_and_says_what_it_spent(tmp_path: Path) -> None:
+    example = load("private_clustering")
+    noise = head_noise(2.0, DELTA, shape=(1, 28, 28), classes=10, acknowledge=("sums",))
+    value = scenario_of(PrivateCFL(noise=noise, records=200), partition=example.CFL.partition(6, 2, 200), rounds=2)
+    whole = list(run(value, tmp_path / "whole", None))
+    list(run(replace(value, rounds=1), tmp_path / "parts", None))
+    parts = list(run(value, tmp_path / "parts", None, resume=True))
+    assert [done.round for done in whole] == [1, 2]
+    assert parts[-1].accuracy == whole[-1].accuracy
+    for folder in ("whole", "parts"):
+        spent = json.loads((tmp_path / folder / "privacy.json").read_text())["record"]
+        assert 1.999 < spent["epsilon_worst"] <= 2.0
+        assert spent["acknowledged"] == ["sums"]
+        assert all(len(client["releases"]) == 1 for client in spent["clients"].values())

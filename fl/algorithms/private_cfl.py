@@ -199,7 +199,7 @@ def head_noise(
 def _measured(first: Look, found: tuple[tuple[int, ...], ...]) -> Measured:
     """The look at everybody, for the record."""
     kept = tuple(members for members in found if set(members) <= set(first.clients))
-    return Measured(None, None, first.clients, similarity=first.cosines, split=first.cut, communities=kept, centred=True)
+    return Measured(None, None, first.clients, similarity=first.cosines, communities=kept, centred=True)
 
 
 def _seed(seed: int, client: int) -> int:
