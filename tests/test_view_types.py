@@ -29,9 +29,11 @@ from cloister.fl.algorithms.ifca import IFCA
 from cloister.fl.algorithms.pacfl import PACFL
 from cloister.fl.algorithms.per_fedavg import PerFedAvg
 from cloister.fl.algorithms.pfed_graph import PFedGraph
+from cloister.fl.algorithms.private_cfl import PrivateCFL
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
 from cloister.fl.robust.weiszfeld import GeometricMedian
 from cloister.fl.runs.scenario import PROTECTIONS
+from cloister.protocol.pairs.noise import one_release
 from cloister.protocol.view import asks
 from cloister.protocol.view.asks import functionalities
 from cloister.protocol.view.functionality import Functionality
@@ -58,6 +60,7 @@ ALGORITHMS = (
     FedSaC(),
     FedSaC(l1=0.0),
     PACFL(beta=10.0),
+    PrivateCFL(noise=one_release(2.0, 1e-5, clip=0.5, coordinates=500), records=400),
     CFLGP(models=2),
     FedClust(threshold=1.0),
     FedClust(threshold=1.0, newcomers=True),

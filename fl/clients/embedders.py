@@ -62,7 +62,7 @@ class SimulatedEmbedders:
         public: nn.Module | None = None,
         noisy: bool = False,
     ) -> None:
-        self._own = OwnEmbedding(module, embedding)
+        self._own = _own(module, embedding, public)
         self._public = deepcopy(module if public is None else EmbeddingAndHead(public, nn.Identity())).eval()
         self._public_cut = embedding if public is None else Embedding()
         count = size.common(len(client.train) for clients in parts.values() for client in clients.values())
@@ -78,10 +78,11 @@ class SimulatedEmbedders:
         self.d = int(self._embed(first.take(torch.arange(1)), None).shape[1])
         self.shape = tuple(first.x.shape[1:])
         if noisy:
-            _check_alone([(self._public, self._public_cut), (self._own.module, embedding)], first)
+            own = [] if self._own is None else [(self._own.module, embedding)]
+            check_alone([(self._public, self._public_cut), *own], first)
 
     def weights_of(self, model: NDArray[np.float32], /) -> NDArray[np.float32]:
-        return self._own.weights_of(model)
+        return model[:0] if self._own is None else self._own.weights_of(model)
 
     def embed(self, client: int, part: str, weights: NDArray[np.float32] | None, /) -> NDArray[np.float32]:
         return self._embed(self._samples[client, part], weights)
@@ -99,10 +100,22 @@ class SimulatedEmbedders:
     def _embed(self, examples: Examples, weights: NDArray[np.float32] | None) -> NDArray[np.float32]:
         if weights is None:
             return embed(self._public, self._public_cut, examples.x)
+        if self._own is None:
+            raise Refused("the model that clients train has no parameters before its head, so there is a public embedding alone")
         return self._own(weights, examples.x)
 
 
-def _check_alone(networks: list[tuple[nn.Module, Embedding]], examples: Examples) -> None:
+def _own(module: nn.Module, embedding: Embedding, public: nn.Module | None) -> OwnEmbedding | None:
+    """How clients' own models embed; None, where there is a public one, for models that do not. Raises ValueError."""
+    try:
+        return OwnEmbedding(module, embedding)
+    except ValueError:
+        if public is None:
+            raise
+        return None
+
+
+def check_alone(networks: list[tuple[nn.Module, Embedding]], examples: Examples) -> None:
     """Raises Refused for a network that embeds the first example otherwise where all others are replaced, by zeros."""
     batch = examples.x[:BATCH]
     others = torch.zeros_like(batch)

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from ...protocol.pairs.choices import Choice, PerRound
+from ...protocol.pairs.choices import Choice, MeanSketch, PerRound
 from ...protocol.pairs.question import Answered, Embedders, Occasion, PairQuestion, Rows
 from ...protocol.view.answers import Assignment, Updates, Vector
 from ...protocol.view.asks import ServerView
 from ...protocol.view.functionality import Functionality
 from ..clients.embedders import SimulatedEmbedders, parted
+from ..data.population import Client
 from ..emd.distances import COSINE, Distance, ExactEmd
 from ..emd.judging import Judging, Tolerance, tau_of
 from ..emd.pairs import Cores
@@ -60,12 +61,17 @@ def pair_load_of(scenario: Scenario, folder: Path | None) -> PairLoad | None:
     if hasattr(algorithm, "embedders"):
         shown: Embedders = algorithm.embedders(population, module)
         return PairLoad(choice=algorithm.choice, d=shown.d, inputs=shown.inputs, rows=shown.rows, weights=1)
-    if not scenario.validation > 0:
+    measures = not isinstance(algorithm.choice, MeanSketch)  # whose reference is a public number
+    if measures and not scenario.validation > 0:
         raise ValueError("clients measure a reference distance on what they hold out; set validation, to 0.1 for the paper's")
-    parts = {i: held_out(c, scenario.validation, seed_of(scenario.seed, "validation", i)) for i, c in population.clients.items()}
-    samples = tau_of(algorithm.distance, algorithm.eps).samples
-    held = parted({i: out for i, (_, out) in parts.items()}, samples, lambda client, part: client)
-    named = {"train": {i: kept for i, (kept, _) in parts.items()}, **held}
+    named: dict[str, Mapping[int, Client]] = {"train": population.clients}
+    if scenario.validation > 0:
+        share, seed, clients = scenario.validation, scenario.seed, population.clients
+        parts = {i: held_out(c, share, seed_of(seed, "validation", i)) for i, c in clients.items()}
+        named = {"train": {i: kept for i, (kept, _) in parts.items()}}
+        if measures:
+            samples = tau_of(algorithm.distance, algorithm.eps).samples
+            named |= parted({i: out for i, (_, out) in parts.items()}, samples, lambda client, part: client)
     public = None if algorithm.public is None else algorithm.public(population.shape)
     noisy = getattr(algorithm.choice, "noise", None) is not None
     found = SimulatedEmbedders(module, algorithm.embedding, named, algorithm.size, lambda client, part: client, public, noisy)

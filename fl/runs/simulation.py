@@ -13,6 +13,7 @@ from torch import nn
 
 from ...crypto.entropy import SimulatedEntropy
 from ...protocol.core.errors import Fault
+from ...protocol.pairs.choices import MeanSketch
 from ...protocol.pairs.question import Embedders
 from ...protocol.view.answers import COMPUTED, BelowFloor, Model, Vector
 from ...protocol.view.asks import ServerView
@@ -259,7 +260,8 @@ class Simulation:
         if (made := getattr(algorithm, "embedders", None)) is not None:
             found: Embedders = made(self.population, self.module)
             return found
-        if not self.validation:
+        measures = not isinstance(algorithm.choice, MeanSketch)  # whose reference is a public number
+        if measures and not self.validation:
             raise ValueError("clients measure a reference distance on what they hold out; set validation, to 0.1 for the paper's")
         samples = tau_of(algorithm.distance, algorithm.eps).samples
         noisy = getattr(algorithm.choice, "noise", None) is not None
@@ -267,7 +269,8 @@ class Simulation:
         def seed(client: int, part: str) -> int:
             return seed_of(self.scenario.seed, "subsample", part, client)
 
-        parts = {"train": self.population.clients, **parted(self.validation, samples, seed, noisy)}
+        held = parted(self.validation, samples, seed, noisy) if measures else {}
+        parts = {"train": self.population.clients, **held}
         public = None if algorithm.public is None else algorithm.public(self.population.shape)
         return SimulatedEmbedders(
             self.module,

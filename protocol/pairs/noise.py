@@ -107,6 +107,46 @@ def release(noise: Noise, multiplier: float, sensitivity: float, changed: int, c
     return Release(event, exact, "replace", noise.unit, words, covers)
 
 
+def multiplier_of(epsilon: float, delta: float, changed: int) -> float:
+    """The least multiplier at which one release whose `changed` coordinates a unit can change spends at most epsilon at delta.
+
+    Raises ValueError where rounding to the grid alone would cost more.
+    """
+    from ..privacy.gaussian import SummedDiscreteGaussians, gaussian_mu
+
+    mu, xi = SummedDiscreteGaussians(STEPS**2, 1, changed, 1.0).gaussian  # of a sensitivity of one step; mu grows with it
+    steps = gaussian_mu((epsilon - xi) * (1 - 1e-8), delta * math.exp(-xi / 2)) / mu - math.sqrt(changed)
+    if not steps > 0:
+        raise ValueError(f"no noise on {changed} coordinates makes epsilon {epsilon}; their rounding spends more")
+    return STEPS / steps
+
+
+def one_release(
+    epsilon: float,
+    delta: float,
+    *,
+    clip: float,
+    coordinates: int,
+    nonnegative: bool = False,
+    budget: float | None = None,
+    acknowledge: tuple[str, ...] = (),
+) -> Noise:
+    """The least noise at which one released vector of so many coordinates costs a client epsilon at delta, for one record.
+
+    budget: of all that its ledger counts; None for epsilon, so that a client refuses anything more. The others as in `Noise`.
+    """
+    multiplier = multiplier_of(epsilon, delta, coordinates)
+    return Noise(
+        clip=clip,
+        multiplier=multiplier,
+        reference_multiplier=multiplier,
+        budget=epsilon if budget is None else budget,
+        delta=delta,
+        nonnegative=nonnegative,
+        acknowledge=acknowledge,
+    )
+
+
 def opened(noise: Noise, client: int) -> "Ledger":
     """A client's ledger before its first release."""
     from ..privacy.ledger import Ledger
