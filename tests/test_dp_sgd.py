@@ -36,7 +36,9 @@ class SmallCnn(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.body = nn.Sequential(nn.Conv2d(1, 4, 3), nn.GroupNorm(2, 4), nn.Tanh(), nn.AvgPool2d(2), nn.Conv2d(4, 6, 2, stride=2))
+        self.body = nn.Sequential(
+            nn.Conv2d(1, 4, 3), nn.GroupNorm(2, 4), nn.Tanh(), nn.AvgPool2d(2), nn.Conv2d(4, 6, 2, stride=2)
+        )
         self.head = nn.Linear(6, CLASSES)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -63,7 +65,9 @@ def smooth_mlp() -> nn.Module:
     return initial(lambda s, c: nn.Sequential(nn.Flatten(), nn.Linear(64, 12), nn.Tanh(), nn.Linear(12, c)), SHAPE, CLASSES, 3)
 
 
-@pytest.mark.parametrize("module", [smooth_mlp(), initial(Mlp(hidden=(16, 9)), SHAPE, CLASSES, 1), initial(cnn, SHAPE, CLASSES, 2)])
+@pytest.mark.parametrize(
+    "module", [smooth_mlp(), initial(Mlp(hidden=(16, 9)), SHAPE, CLASSES, 1), initial(cnn, SHAPE, CLASSES, 2)]
+)
 def test_gradients_of_single_records_are_those_of_opacus(module: nn.Module) -> None:
     opacus = pytest.importorskip("opacus")
     data = examples(24)

@@ -2,12 +2,12 @@
 
 A step samples every record with chance q = batch / N by itself, scales each sampled record's gradient down to norm C over all
 trainable parameters, adds them up, adds discrete Gaussian noise of deviation z C to every coordinate, and divides by q N. N is
-public (`RecordPrivacy.public`): what a sum is divided by never follows from the records, nor from how many were sampled. Momentum,
-weight decay and terms that pull to a point work on the noisy gradient, and so cost nothing.
+public (`RecordPrivacy.public`): what a sum is divided by never follows from the records, nor from how many were sampled.
+Momentum, weight decay and terms that pull to a point work on the noisy gradient, and so cost nothing.
 
 Formal guarantee: the trained model is differentially private for one record as `RecordPrivacy.release` says, whoever knows what
-it started from; q is rounded down. Samples and noise come from the job's secret alone, by AES-256; whoever has it has both. Sums are
-in float64, with room for rounding; that float32 may round one record's gradient otherwise beside others is not counted.
+it started from; q is rounded down. Samples and noise come from the job's secret alone, by AES-256; whoever has it has both. Sums
+are in float64, with room for rounding; that float32 may round one record's gradient otherwise beside others is not counted.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ from torch.func import functional_call, grad, vmap
 from ...crypto.prg import KEY_BYTES, derive_key, random_uint64
 from ...crypto.samplers import discrete_gaussian
 from ..models.vector import load_vector, names_and_shapes, pieces_of, to_vector, trainable
-from .record_privacy import GRID, SLACK, RecordPrivacy
+from .record_privacy import GRID, RecordPrivacy
 from .training import IGNORED, Job, Regulariser, Training, check, summed_loss
 
 Values = NDArray[np.float64]
@@ -94,7 +94,7 @@ def vectorised(local: nn.Module, job: Job, index: Tensor, clip: float) -> Tensor
     """See `Sum`: of many records at once, by `torch.func`."""
     d = sum(p.numel() for p in trainable(local).values())
     total = torch.zeros(d, dtype=torch.float64)
-    for part in index.split(max(1, PER_SAMPLE_BYTES // (4 * d))) if len(index) else ():
+    for part in torch.split(index, max(1, PER_SAMPLE_BYTES // (4 * d))) if len(index) else ():
         gradients = per_sample(local, *_records(local, job, part))
         norms = gradients.double().norm(dim=1)
         scale = torch.where(norms.isfinite(), clip / norms.clamp(min=clip), 0.0)
@@ -127,7 +127,7 @@ def train_privately(
     summed: Sum = one_by_one,
     check_running: Callable[[], None] = lambda: None,
 ) -> NDArray[np.float32]:
-    """The client's update, local model - start: float32, shape (d,). Arguments as of `train_one`; summed: how gradients are added.
+    """The client's update, local model - start: float32, shape (d,). Arguments as of `train_one`; summed: how gradients add up.
 
     check_running: called before each step; what it raises ends the training. Raises ValueError for a module that is not fit.
     """

@@ -10,7 +10,7 @@ from ...crypto.identity import Identity
 from ..drivers.roles import Effect, Role
 from ..view.answers import Memory, Vector
 from ..view.protection import Setup
-from ..view.work import LocalJob, LocalWork
+from ..view.work import LocalJob, LocalWork, Unwilling
 from .maker import SECRET_BYTES, SEED, WORK, Joining, Keeps, Maker, Mine, Shared, Spends, Unseated
 from .owned import Owned
 from .participant import Participant
@@ -95,12 +95,13 @@ class Client:
             return None
         return LocalJob(self.id, round, "update", owned[start] if given is None else given)
 
-    def keep(self, name: str, job: LocalJob, work: LocalWork) -> bool:
+    def keep(self, name: str, job: LocalJob, work: LocalWork | Unwilling) -> bool:
         """Hold what it trained by itself as a model of its own; whether it is one."""
         owned = self._owned
-        if fit := owned is not None and usable(work.vector):
-            owned.hold(name, job.start + work.vector, alone=True)
-        return fit
+        if owned is None or isinstance(work, Unwilling) or not usable(work.vector):
+            return False
+        owned.hold(name, job.start + work.vector, alone=True)
+        return True
 
     def train_alone(self, round: int, start: str, given: Vector | None, name: str) -> bool:
         """Do both."""
