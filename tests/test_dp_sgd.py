@@ -1,6 +1,5 @@
 """DP-SGD of one client: against Opacus, executor against executor, and what one record can move."""
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +10,6 @@ from scipy import stats
 from torch import nn
 from torch.nn import functional
 
-from cloister.crypto.samplers import discrete_gaussian
 from cloister.fl.clients.cosine_pull import CosinePull
 from cloister.fl.clients.dp_sgd import draws, one_by_one, per_sample, train_privately, vectorised
 from cloister.fl.clients.dp_stacked import train_stacked_privately
@@ -21,8 +19,8 @@ from cloister.fl.clients.record_privacy import GRID, RecordPrivacy
 from cloister.fl.clients.stacked import linear_layers
 from cloister.fl.clients.training import IGNORED, Job, PlainLoop, Training, train_one
 from cloister.fl.data.population import Examples
-from cloister.fl.models.papers import Lstm, Mlp, SoftmaxRegression, initial
-from cloister.fl.models.vector import dimension, head_of, to_vector
+from cloister.fl.models.papers import Lstm, Mlp, initial
+from cloister.fl.models.vector import dimension, to_vector
 
 pytestmark = pytest.mark.trains
 
@@ -153,3 +151,133 @@ def test_recurrent_models_train_record_by_record() -> None:
     plain, fast = (dict(run(module, jobs, replace(TRAINING, epochs=1), 0)) for run in (PlainLoop(), Fast()))
     for i in (1, 2):
         np.testing.assert_allclose(fast[i], plain[i], rtol=0, atol=1e-6)
+
+
+def one_step(of: Job, privacy: RecordPrivacy, batch: int, module: nn.Module) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """What one step divides and goes by: the noisy sum of clipped gradients, float64 (d,)."""
+    training = Training(epochs=1, batch=batch, lr=1.0, privacy=privacy)
+    update = train_privately(module, replace(of, start=np.zeros_like(of.start)), training, 0, summed=vectorised)
+    return -update.astype(np.float64) * privacy.expected(len(of.examples), batch)
+
+
+def test_the_noise_is_there_on_every_coordinate_and_of_one_training_alone() -> None:
+    """Normal, of the claimed deviation, and other noise in another step, another training or another client's."""
+    module = initial(Mlp(hidden=(300,)), SHAPE, CLASSES, 0)
+    found = []
+    for secret in (bytes(32), bytes(31) + b"1"):
+        of = job(module, 12, secret=secret)
+        exact = vectorised(module_at_zero(module), of, torch.arange(12), PRIVACY.clip).numpy()
+        found.append((one_step(of, PRIVACY, 12, module) - exact) / (PRIVACY.multiplier * PRIVACY.clip))
+    training = replace(TRAINING, epochs=2, batch=12)
+    steps = [draw.noise / GRID for draw in draws(job(module, 12, secret=bytes(32)), training)]
+    np.testing.assert_allclose(found[0], steps[0], atol=1e-3)
+    values = [*found, steps[1]]
+    for noise in values:
+        low, high = stats.chi2.ppf([5e-7, 1 - 5e-7], len(noise))
+        assert low <= float((noise**2).sum()) <= high
+        assert stats.kstest(noise, "norm").pvalue > 1e-6
+    for a, b in ((0, 1), (0, 2), (1, 2)):
+        assert abs(float(values[a] @ values[b])) < 5.5 * len(values[a]) ** 0.5
+    for part in np.split(values[0], np.cumsum([p.numel() for p in module.parameters()])[:-1]):
+        low, high = stats.chi2.ppf([5e-7, 1 - 5e-7], len(part))
+        assert low <= float((part**2).sum()) <= high  # of no layer without
+
+
+def module_at_zero(module: nn.Module) -> nn.Module:
+    zero = initial(lambda *_: module, SHAPE, CLASSES, 0)
+    with torch.no_grad():
+        for parameter in zero.parameters():
+            parameter.zero_()
+    return zero
+
+
+def test_every_record_is_sampled_by_itself_with_the_public_rate() -> None:
+    module = initial(Mlp(hidden=()), SHAPE, CLASSES, 0)
+    training = Training(epochs=300, batch=10, lr=1.0, privacy=PRIVACY)
+    index = [draw.index.numpy() for draw in draws(job(module, 40), training)]
+    assert len(index) == 1200
+    sizes = np.array([len(of) for of in index])
+    counts = np.bincount(np.concatenate(index), minlength=40)
+    q, n = 0.25, 1200
+    assert stats.chi2.sf(float(((counts - n * q) ** 2 / (n * q * (1 - q))).sum()), 40) > 1e-6
+    assert sizes.std() == pytest.approx((40 * q * (1 - q)) ** 0.5, rel=0.12)  # not of one size
+    together = np.bincount(np.concatenate([of for of in index if 7 in of]), minlength=40)[8]
+    assert abs(together - n * q * q) < 5 * (n * q * q) ** 0.5
+    whole = list(draws(job(module, 40), replace(training, epochs=2, batch=64)))
+    assert [len(draw.index) for draw in whole] == [40, 40]
+
+
+def test_one_record_more_divides_by_the_same_number() -> None:
+    """Where Opacus 1.6 divides by a number that follows from the records: 32 for 64, and 21 for 65."""
+    module = initial(Mlp(hidden=()), SHAPE, CLASSES, 0)
+    privacy = replace(PRIVACY, adjacency="add or remove", records=64, multiplier=1e-6)
+    training = Training(epochs=1, batch=32, lr=1.0, privacy=privacy)
+    assert privacy.expected(64, 32) == privacy.expected(65, 32) == 32
+    assert privacy.steps(64, 1, 32) == privacy.steps(65, 1, 32) == 2
+    whole = examples(65, 1)
+    fewer = Examples(whole.x[:64], whole.y[:64])
+    jobs = [Job(1, to_vector(module), of, 1, secret=bytes(32)) for of in (fewer, whole)]
+    samples = [[draw.index.tolist() for draw in draws(of, training)] for of in jobs]
+    assert [[i for i in step if i < 64] for step in samples[1]] == samples[0]
+    first = [one_step(of, privacy, 64, module) for of in jobs]
+    assert float(np.linalg.norm(first[0] - first[1])) <= privacy.clip * (1 + 1e-4)
+
+
+def test_no_record_moves_a_sum_by_more_than_it_is_charged_for() -> None:
+    """Of neighbours with the same samples and noise; among records that are anything, and not finite."""
+    rng = np.random.default_rng(3)
+    most = 0.0
+    for k, module in enumerate([initial(Mlp(hidden=(9,)), SHAPE, CLASSES, 1), initial(cnn, SHAPE, CLASSES, 2)] * 8):
+        privacy = replace(PRIVACY, clip=float(rng.choice([0.1, 1.0, 5.0])), multiplier=1e-3)
+        own = job(module, 16, k)
+        x, y, at = own.examples.x.clone(), own.examples.y.clone(), int(rng.integers(16))
+        x[at] = (-50 * x[at], 0 * x[at], 1e30 + x[at], torch.nan + x[at])[k // 2 % 4]
+        y[at] = int(rng.integers(CLASSES))
+        other = replace(own, examples=Examples(x, y))
+        privacy = replace(privacy, records=16)
+        for batch, ways in ((16, (one_by_one, vectorised)), (4, (vectorised,))):
+            training = Training(epochs=1, batch=batch, lr=1.0, privacy=privacy)
+            todo = next(draws(own, training))
+            for way in ways:
+                before, after = (way(module, of, todo.index, privacy.clip) for of in (own, other))
+                moved = float((before - after).norm())
+                assert np.isfinite(moved)
+                assert moved <= privacy.release(16, 1, batch, dimension(module)).sensitivity
+                assert at in todo.index or moved == 0.0
+                most = max(most, moved / (2 * privacy.clip))
+        if k % 2 == 0:
+            stacked = [
+                train_stacked_privately(
+                    linear_layers(module) or [],
+                    [of],
+                    Training(epochs=1, batch=16, lr=1.0, privacy=privacy),
+                    0,
+                    torch.device("cpu"),
+                )[0]
+                for of in (own, other)
+            ]
+            assert float(np.linalg.norm(stacked[0] - stacked[1])) * 16 <= 2 * privacy.clip * 1.001
+    assert most > 0.5  # it does move
+
+
+@pytest.mark.parametrize(
+    ("layer", "words"),
+    [
+        (nn.BatchNorm1d(12), "mixes the records"),
+        (nn.Dropout(0.5), "not the noise's"),
+        (nn.Sequential(nn.Unflatten(1, (3, 4)), nn.InstanceNorm1d(3, track_running_stats=True), nn.Flatten()), "statistics"),
+    ],
+)
+def test_layers_that_noise_cannot_cover_are_refused_in_words(layer: nn.Module, words: str) -> None:
+    module = nn.Sequential(nn.Flatten(), nn.Linear(64, 12), layer, nn.Linear(12, CLASSES))
+    for run in (PlainLoop(), Fast()):
+        with pytest.raises(ValueError, match=words):
+            dict(run(module, [job(module)], TRAINING, 0))
+
+
+def test_training_without_a_secret_or_noise_is_refused() -> None:
+    module = smooth_mlp()
+    with pytest.raises(ValueError, match="no secret"):
+        train_one(module, job(module, secret=b""), TRAINING, 0)
+    with pytest.raises(ValueError, match="privacy at None"):
+        MetaSteps(0.1)(module, [job(module)], TRAINING, 0)

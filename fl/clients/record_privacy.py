@@ -124,6 +124,7 @@ def multiplier_for(epsilon: float, delta: float, rate: float, steps: int, adjace
     from dp_accounting import dp_event
 
     from ...protocol.privacy.accountant import spent
+    from ...protocol.privacy.gaussian import gaussian_mu
 
     apart = 2 if adjacency == "replace" else 1
 
@@ -132,11 +133,14 @@ def multiplier_for(epsilon: float, delta: float, rate: float, steps: int, adjace
         step = dp_event.GaussianDpEvent(z) if rate >= 1 else dp_event.PoissonSampledDpEvent(rate, dp_event.GaussianDpEvent(z))
         return spent([dp_event.SelfComposedDpEvent(step, steps)], adjacency, delta).epsilon
 
-    low, high = 0.25, 0.5
+    about = min(1.0, rate) * math.sqrt(steps) / gaussian_mu(epsilon, delta)  # small q sqrt(steps (e^(1 / z^2) - 1)) is about mu
+    low = high = max(0.3, 1 / math.sqrt(math.log1p(1 / about**2)))
     while cost(high) > epsilon:
-        low, high = high, 2 * high
+        low, high = high, 1.2 * high
         if high > 1 << 20:
             raise ValueError(f"no noise makes {steps} steps at rate {rate} cost at most {epsilon} at delta {delta}")
+    while low == high or cost(low) <= epsilon:
+        low, high = low / 1.2, low
     while high > 1.01 * low:
         middle = math.sqrt(low * high)
         low, high = (middle, high) if cost(middle) > epsilon else (low, middle)
