@@ -21,7 +21,7 @@ from cloister.fl.algorithms.fpfc import FPFC
 from cloister.fl.algorithms.ifca import IFCA
 from cloister.fl.algorithms.pfed_graph import PFedGraph
 from cloister.fl.clients.record_privacy import RecordPrivacy
-from cloister.fl.clients.training import Training
+from cloister.fl.clients.training import PlainLoop, Training
 from cloister.fl.data.partition import Iid
 from cloister.fl.data.population import Examples, Population
 from cloister.fl.data.source import Digits
@@ -38,6 +38,8 @@ from cloister.summary import summary_table
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.membership import Share
 from cloister.threat_models.simple_attacks import MinusGradient
+
+from .example_files import load
 
 pytestmark = pytest.mark.trains
 
@@ -239,10 +241,35 @@ def test_members_of_an_adversary_pass_refusals_on() -> None:
     assert not simulation.lost
 
 
-def test_executors_give_the_same_run() -> None:
-    from cloister.fl.clients.training import PlainLoop
+def test_who_trains_alone_says_why_it_does_not() -> None:
+    budget = (PRIVACY.opened(0) + PRIVACY.release(40, 1, 20, 610)).spent * 1.01
+    training = replace(BASE.training, privacy=replace(PRIVACY, budget=budget))
+    simulation = Simulation(replace(BASE, algorithm=Local(), training=training), None)
+    simulation.step()
+    before = simulation.vectors()[0]
+    simulation.step()
+    assert all("past its budget" in f.reason for f in simulation.view.record.faults)
+    assert len(simulation.view.record.faults) == 6
+    np.testing.assert_array_equal(simulation.vectors()[0], before)
 
+
+def test_executors_give_the_same_run() -> None:
     runs = [Simulation(replace(BASE, **how), None) for how in ({}, {"execution": PlainLoop()})]
     for simulation in runs:
         simulation.step()
     np.testing.assert_allclose(runs[0].vectors()[0], runs[1].vectors()[0], rtol=0, atol=2e-6)
+
+
+def test_the_example_runs_within_its_budget(tmp_path: Path) -> None:
+    """And with unlike labels private clients do better together than each alone without noise, by more than .05."""
+    example = load("dp_sgd")
+    _, summary, _ = played(example.quick, tmp_path / "run")
+    assert 0 < summary["privacy"]["record"]["epsilon_worst"] < 8.0
+    privacy = example.scenario.training.privacy
+    one = privacy.release(300, 1, example.BATCH, 650)
+    assert 7.5 < replace(privacy.opened(0), releases=(one,) * example.ROUNDS).spent <= 8.0
+    together, spent = example.measured(example.scenario, 0)
+    alone, none = example.measured(example.alone, 0)
+    assert together > alone + 0.05
+    assert 7.5 < spent <= 8.0
+    assert none == 0.0

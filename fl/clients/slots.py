@@ -117,7 +117,7 @@ def filled(
     do: Callable[[Sequence[Job]], Iterator[Vector]],
     seed: Callable[[LocalJob], int],
     keep: Callable[[LocalJob, Kept], None],
-    admit: Admit,
+    admit: Admit = lambda jobs: (jobs, {}),
 ) -> Iterator[tuple[int, LocalWork | Unwilling]]:
     """The slots of every job. do: what `work.kind` says, in the jobs' order. keep: takes what the client keeps."""
     seen = {job.client: see(job) for job in jobs}

@@ -14,7 +14,7 @@ from ..view.work import LocalJob, LocalWork, Unwilling
 from .maker import SECRET_BYTES, SEED, WORK, Joining, Keeps, Maker, Mine, Shared, Spends, Unseated
 from .owned import Owned
 from .participant import Participant
-from .uploads import usable
+from .uploads import UNUSABLE, usable
 
 if TYPE_CHECKING:
     from ..privacy.ledger import Ledger
@@ -95,20 +95,21 @@ class Client:
             return None
         return LocalJob(self.id, round, "update", owned[start] if given is None else given)
 
-    def keep(self, name: str, job: LocalJob, work: LocalWork | Unwilling) -> bool:
-        """Hold what it trained by itself as a model of its own; whether it is one."""
-        owned = self._owned
-        if owned is None or isinstance(work, Unwilling) or not usable(work.vector):
-            return False
+    def keep(self, name: str, job: LocalJob, work: LocalWork | Unwilling) -> str:
+        """Hold what it trained by itself as a model of its own; why it is none, or empty."""
+        if isinstance(work, Unwilling):
+            return work.reason
+        if (owned := self._owned) is None or not usable(work.vector):
+            return UNUSABLE
         owned.hold(name, job.start + work.vector, alone=True)
-        return True
+        return ""
 
     def train_alone(self, round: int, start: str, given: Vector | None, name: str) -> bool:
         """Do both."""
         if (job := self.alone(round, start, given)) is None:
             return False
         ((_, work),) = self._mine.setup.workers([job])
-        return self.keep(name, job, work)
+        return not self.keep(name, job, work)
 
     def drop(self, name: str) -> None:
         """Forget a model of its own."""
