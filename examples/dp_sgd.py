@@ -1,9 +1,9 @@
 """Local training with differential privacy for single records: 4 clients with unlike labels, each epsilon at most 8.
 
 Each client trains by DP-SGD: it samples its records, clips the gradient of each, and adds noise, before anything leaves it. All
-that the server makes of the updates, in all 25 rounds together, is (8, 1e-5)-differentially private for any one record of a client
-("replace": another record in its place). Each client keeps the ledger itself, and would decline to train past its budget. Not
-covered, and listed in the report: who takes part, numbers of examples, and how well models do on held-out data.
+that the server makes of the updates, in all 25 rounds together, is (8, 1e-5)-differentially private for any one record of a
+client ("replace": another record in its place). Each client keeps the ledger itself, and would decline to train past its budget.
+Not covered, and listed in the report: who takes part, numbers of examples, and how well models do on held-out data.
 
 The multiplier is what `multiplier_for(8.0, 1e-5, BATCH / RECORDS, ROUNDS * RECORDS // BATCH)` finds, rounded up. Every client
 samples as if it had RECORDS records, a number that all know, so that all have spent as much.

@@ -29,7 +29,7 @@ from cloister.fl.emd import Euclidean, MeanDistance, Size
 from cloister.fl.models.papers import Mlp, SoftmaxRegression
 from cloister.fl.runs.experiment import run
 from cloister.fl.runs.scenario import PROTECTIONS, Scenario
-from cloister.fl.runs.simulation import Simulation
+from cloister.fl.runs.simulation import NothingLearned, Simulation
 from cloister.protocol import Masked, Noise, Plain
 from cloister.protocol.pairs import noise as pairs_noise
 from cloister.protocol.pairs.choices import MeanSketch
@@ -251,6 +251,12 @@ def test_who_trains_alone_says_why_it_does_not() -> None:
     assert all("past its budget" in f.reason for f in simulation.view.record.faults)
     assert len(simulation.view.record.faults) == 6
     np.testing.assert_array_equal(simulation.vectors()[0], before)
+
+
+def test_a_budget_that_pays_for_no_training_is_an_error_of_one_line() -> None:
+    training = replace(BASE.training, privacy=replace(PRIVACY, budget=0.01))
+    with pytest.raises(NothingLearned, match="no client can train: .* past its budget of 0.01"):
+        Simulation(replace(BASE, training=training), None).step()
 
 
 def test_executors_give_the_same_run() -> None:

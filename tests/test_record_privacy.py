@@ -1,4 +1,4 @@
-"""What DP-SGD costs: against closed forms, integrals and Opacus' accountant; ledgers; and scenarios that would void an epsilon."""
+"""What DP-SGD costs: against closed forms, integrals and Opacus' accountant; ledgers; and scenarios that void an epsilon."""
 
 import math
 from dataclasses import replace

@@ -163,7 +163,8 @@ class Simulation:
             self.lost += f" more clients{equal} or a lower protection.floor are needed"
             hopeless = sum(len(c.members) for c in clusters) < floor
         elif faults and {f.blame for f in faults} <= self.spending.declined:
-            pass  # they have spent their budgets: the models are what they are for good
+            hopeless = first and self.spending.declined >= self.population.clients.keys()
+            self.lost = f"no client can train: {faults[-1].reason}" if hopeless else ""  # else models are what they are for good
         elif faults and models <= before and not self.state.measured:
             self.lost = f"no update of round {t} could be used ({faults[-1].reason}); a smaller training.lr may help"
             present = {*getattr(self.state, "open_to", ()), *(i for c in clusters for i in c.members)}

@@ -50,7 +50,7 @@ class Clients:
     def train_alone(
         self, round: int, starts: Mapping[int, tuple[str, Vector | None]], names: Mapping[int, str]
     ) -> Mapping[int, str]:
-        """Each trains by itself and holds what it made by its name; why that is no model, or empty. starts: as in `Client.alone`."""
+        """Each trains by itself and holds what it made by its name; why it has no model, or empty. starts: see `Client.alone`."""
         if self._setup.hosts is not None:
             return {i: "" if self.all[i].train_alone(round, *starts[i], names[i]) else UNUSABLE for i in starts}
         asked = {i: self.all[i].alone(round, *starts[i]) for i in sorted(starts)}
