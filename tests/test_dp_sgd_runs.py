@@ -255,7 +255,7 @@ def test_who_trains_alone_says_why_it_does_not() -> None:
 
 def test_a_budget_that_pays_for_no_training_is_an_error_of_one_line() -> None:
     training = replace(BASE.training, privacy=replace(PRIVACY, budget=0.01))
-    with pytest.raises(NothingLearned, match="no client can train: .* past its budget of 0.01"):
+    with pytest.raises(NothingLearned, match=r"no client can train: .* past its budget of 0.01"):
         Simulation(replace(BASE, training=training), None).step()
 
 

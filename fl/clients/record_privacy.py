@@ -38,8 +38,8 @@ class RecordPrivacy:
     where all of its trainings together would exceed epsilon = budget at delta; it declines.
     adjacency: "replace", one record may become any other (the number of examples is public); "add or remove", one may be missing.
     records: a public number of examples, by which every client finds how likely it samples a record and how many steps it takes;
-    None for each client's own number, which only "replace" leaves as it is. With one for all, all spend alike, and what that is is
-    found once for all of them, where it takes about half a second a round for every other number of examples.
+    None for each client's own number, which only "replace" leaves as it is. With one for all, all spend alike, and that is
+    found once for all of them; it takes about half a second a round for every other number of examples.
     acknowledge: what clients tell all the same of their records without noise of this claim (`BESIDE`, by the names in
     `NOISE_FREE`): nothing bounds what it tells, and the names stand beside every epsilon.
     """
