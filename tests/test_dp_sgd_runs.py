@@ -30,7 +30,7 @@ from cloister.fl.models.papers import Mlp, SoftmaxRegression
 from cloister.fl.runs.experiment import run
 from cloister.fl.runs.scenario import PROTECTIONS, Scenario
 from cloister.fl.runs.simulation import NothingLearned, Simulation
-from cloister.protocol import Masked, Noise, Plain
+from cloister.protocol import Masked, Noise, Plain, TwoServer
 from cloister.protocol.pairs import noise as pairs_noise
 from cloister.protocol.pairs.choices import MeanSketch
 from cloister.reporting.report import write_report
@@ -190,6 +190,17 @@ def test_every_training_of_every_algorithm_is_charged(algorithm: Any, trainings:
     assert [len(ledger.releases) for ledger in ledgers.values()] == [2 * trainings] * 6
     assert {ledger.acknowledged for ledger in ledgers.values()} == {names}
     assert all(np.isfinite(vector).all() for vector in simulation.vectors().values())
+
+
+@pytest.mark.parametrize("protection", [Plain(), Masked(), TwoServer()], ids=lambda protection: type(protection).__name__)
+def test_an_update_that_is_summed_and_compared_costs_once(protection: Any) -> None:
+    algorithm = CFL(thresholds=Absolute(1e9, 0.0), patience=0, remember=False, similarities="every round")
+    simulation = Simulation(replace(BASE, algorithm=algorithm, protection=protection), None)
+    for _ in range(2):
+        simulation.step()
+    told = {entry.what for entry in simulation.view.record.log}
+    assert len(told) > 1
+    assert [len(ledger.releases) for ledger in simulation.ledgers.values()] == [2] * 6
 
 
 def test_one_ledger_of_training_and_comparisons() -> None:
