@@ -263,3 +263,23 @@ def test_encrypted_is_recorded_too():
     assert view.models == {}
     assert all(s.mean is None for s in view.sums)
     assert {f.kind for f in view.frames} >= {"EncryptedInput", "EncryptedSum"}
+
+
+@pytest.mark.trains
+def test_two_servers_together_have_every_update():
+    recorder = played(TwoServer())
+    both = Observer(frozenset({SERVER, SECOND_SERVER}))
+    share = recovered(recorder, both)
+    assert len(share) == 4 * CLIENTS
+    assert min(share.values()) > 1 - 1e-6
+    assert estimates(recorder.seen_by(Observer(frozenset({SECOND_SERVER})))) == {}
+
+
+@pytest.mark.trains
+@pytest.mark.slow
+def test_the_server_and_one_holder_of_the_shared_key_have_every_update():
+    recorder = played(Encrypted(), algorithm=when_ripe)
+    assert estimates(recorder.seen_by(SERVER_ALONE)) == {}
+    share = recovered(recorder, server_and(0))
+    assert len(share) == 4 * (CLIENTS - 1)
+    assert min(share.values()) > 1 - 1e-6
