@@ -218,7 +218,7 @@ claim = Claim(
     id="small.updates",
     statement="nothing of an update but its cluster's mean",
     whose="Cloister",
-    protection=lambda p: isinstance(p, Masked),
+    applies=lambda protection, algorithm: isinstance(protection, Masked),
     adversary=lambda o: o == SERVER_ALONE,
     side_information="nothing",
     experiment="updates",
@@ -242,7 +242,7 @@ def test_where_the_attack_fails_in_clear_nothing_is_shown():
 
 @pytest.mark.trains
 def test_an_audit_refutes_what_is_false_and_not_what_is_true():
-    everywhere = replace(claim, protection=lambda p: True)
+    everywhere = replace(claim, applies=lambda protection, algorithm: True)
 
     def verdict(protection, observer, about):
         played_ = [s for s in stages(replace(scenario, protection=protection), [0], None) if isinstance(s, Stage)]

@@ -61,4 +61,4 @@ def joined_shares(view: CorruptView) -> Iterator[tuple[Instance, Matrix]]:
             continue
         explicit = from_words(envelope.message.vector)
         steps = reveal(AdditiveShare(0, explicit), keyed_share(key, explicit.shape))
-        yield (task.round, kind_of(task.work), frame.sender), steps * terms.step
+        yield (task.round, kind_of(task.work), frame.sender), np.asarray(steps * terms.step, np.float64)
