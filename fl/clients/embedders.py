@@ -84,6 +84,10 @@ class SimulatedEmbedders:
     def weights_of(self, model: NDArray[np.float32], /) -> NDArray[np.float32]:
         return model[:0] if self._own is None else self._own.weights_of(model)
 
+    def sample(self, client: int, part: str, /) -> Examples:
+        """The examples that are embedded of this part of the client's data, in order."""
+        return self._samples[client, part]
+
     def embed(self, client: int, part: str, weights: NDArray[np.float32] | None, /) -> NDArray[np.float32]:
         return self._embed(self._samples[client, part], weights)
 

@@ -143,6 +143,19 @@ def peer_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
 
 
+def key_for(terms: PairTerms, me: int, entropy: Entropy) -> AgreementKey:
+    """The fresh key that a client draws to agree with the other on the pair's secret."""
+    secret = entropy.secret(f"pair key {me} {terms.binding.hex()}", 32)
+    return AgreementKey(derive_key(secret, "pair key", terms.binding))
+
+
+def agreed(key: AgreementKey, shown: bytes, terms: PairTerms, me: int) -> bytes:
+    """The pair's secret, 32 bytes, of this client's key and the public key that the other has shown. Raises UnusableKey."""
+    publics = (key.public, shown) if me < terms.peer(me) else (shown, key.public)
+    (secret,) = key.agree([(shown, terms.binding + publics[0] + publics[1])], "pair")
+    return secret
+
+
 def _without(state: Peer, digest: bytes) -> dict[bytes, Phase]:
     return {other: phase for other, phase in state.phases.items() if other != digest}
 
@@ -177,8 +190,7 @@ def _take(state: Peer, digest: bytes, offer: PairOffer) -> tuple[Peer, tuple[Eff
     _check_open(state, terms)
     if state.weights is not None and len(state.weights) != terms.weights > 0:
         raise ProtocolError("an embedding model of another size is asked for", SERVER)
-    secret = state.entropy.secret(f"pair key {state.me} {terms.binding.hex()}", 32)
-    key = AgreementKey(derive_key(secret, "pair key", terms.binding))
+    key = key_for(terms, state.me, state.entropy)
     shown = PairKey(key.public, state.identity.sign(KEY, terms.binding, key.public))
     phases = {**state.phases, digest: Offered(terms, key)}
     return replace(state, phases=phases), (Send(Envelope(digest, state.me, SERVER, shown)),)
@@ -214,9 +226,8 @@ def _meet(state: Peer, phase: Offered, shown: PairKey) -> tuple[Peer, tuple[Effe
         verify(state.enrolled[peer], shown.signature, KEY, terms.binding, shown.public)
     except BadSignature:
         raise ProtocolError(f"the key shown for client {peer} is not signed by it for this pair", SERVER) from None
-    publics = (phase.key.public, shown.public) if me < peer else (shown.public, phase.key.public)
     try:
-        (secret,) = phase.key.agree([(shown.public, terms.binding + publics[0] + publics[1])], "pair")
+        secret = agreed(phase.key, shown.public, terms, me)
     except UnusableKey:
         raise ProtocolError("a key that nothing can be agreed on with", peer) from None
     if terms.weights == 0:

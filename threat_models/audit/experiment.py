@@ -36,7 +36,8 @@ FULL = Budget("full", seeds=5, victims=24, rounds=60, records=200, steps=2000)
 class Evidence:
     """What an attacker has. view: of the audited run. shadow: the same observer's view of a run of its own, on data that it
     knows: `known`. sums: nothing but the audited run's published sums, against which recovery is measured. prior: float64
-    (m, d), how updates differ from their mean in the attacker's run; None where they are not vectors of one kind.
+    (m, d), how updates differ from their mean in the attacker's run; None where they are not vectors of one kind. pooled: what
+    the server and all clients of the audited run have together, of the anchor of everything alone.
     """
 
     view: CorruptView
@@ -44,6 +45,7 @@ class Evidence:
     known: Truth = field(repr=False)
     sums: CorruptView = field(repr=False)
     prior: Features | None = field(default=None, repr=False)
+    pooled: CorruptView | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,16 +12,23 @@ from typing import Any
 import numpy as np
 import torch
 
+from ...crypto.agreement import AgreementKey
+from ...fl.clients.embedders import SimulatedEmbedders
 from ...fl.data.population import Examples
 from ...fl.meters.record import said
 from ...fl.runs.scenario import Scenario
 from ...fl.runs.simulation import Simulation, seed_of
 from ...protocol.core.link import Frame, Tap
 from ...protocol.core.session import SERVER
+from ...protocol.pairs.client import key_for
+from ...protocol.pairs.messages import PairOffer
+from ...protocol.pairs.roles import PAIR_SEED
+from ...protocol.pairs.terms import PairTerms
 from ...protocol.parts.models import Models
 from ...protocol.view.account import source_of
 from ...protocol.view.answers import COMPUTED, Gram, Sum, Updates, Vector, Weights, Work
 from ...protocol.view.work import LocalJob, LocalWork, Unwilling
+from ...protocol.wire.codec import decode
 from .observer import SERVER_ALONE, Observer
 from .truth import Truth
 from .view import Answered, Compared, CorruptView, Held, Public, PublishedSum
@@ -140,17 +147,21 @@ class Recorder:
             simulation.state.round,
             run.setup.clients,
             simulation.population.classes,
-            self._parts[0],
+            _whole(self._parts[0]),
             run.network.kinds,
+            tuple(map(len, self._parts[0])),
         )
 
     @property
     def truth(self) -> Truth:
-        return Truth(self.simulation.population, self.updates, self._parts[1])
+        embedders = self._view.harness.run.setup.embedders
+        clients = self.simulation.population.clients
+        compared = {i: embedders.sample(i, "train") for i in clients} if isinstance(embedders, SimulatedEmbedders) else {}
+        return Truth(self.simulation.population, self.updates, _whole(self._parts[1]), self._starts, compared)
 
     @property
-    def _parts(self) -> tuple[Examples, Examples]:
-        """Test examples of all clients: the attacker's, and those that nobody has.
+    def _parts(self) -> tuple[Sequence[Examples], Sequence[Examples]]:
+        """Test examples of all clients, set by set: the attacker's, and those that nobody has.
 
         Sets of one length are cut alike: groups that differ in labels alone have the same inputs in their test sets.
         """
@@ -161,7 +172,7 @@ class Recorder:
             cut = round(self._share * len(test))
             mine.append(test.take(torch.from_numpy(order[:cut])))
             rest.append(test.take(torch.from_numpy(order[cut:])))
-        return _whole(mine), _whole(rest)
+        return mine, rest
 
     def _held(self, client: int) -> Held:
         of_client = self._view.harness.run.clients.all[client]
@@ -170,7 +181,20 @@ class Recorder:
             of_client.admission[1],
             {(t, kind): v for (t, kind, i), v in self.updates.items() if i == client},
             {t: v for (t, i), v in self._starts.items() if i == client},
+            self._pair_keys(client),
+            getattr(of_client.roles.get(PAIR_SEED), "seed", b""),
         )
+
+    def _pair_keys(self, client: int) -> dict[bytes, AgreementKey]:
+        """Of every pair that it was offered to be compared in."""
+        run, found = self._view.harness.run, dict[bytes, AgreementKey]()
+        for frame in self.tap.frames:
+            if frame.kind == PairOffer.__name__ and frame.receiver == client:
+                envelope = decode(frame.data, frame.sender, len(frame.data), run.network.kinds)
+                terms = PairTerms.offered(envelope.message)
+                if len(terms.session.roster) == 2:
+                    found[envelope.session] = key_for(terms, client, run.setup.entropy)
+        return found
 
     def _told(self, found: PublishedSum, observer: Observer) -> PublishedSum:
         """With the mean, if the observer has it."""

@@ -10,7 +10,7 @@ import numpy as np
 from ...fl.runs.scenario import Scenario
 from ...protocol.uploaded.plain import Plain
 from .experiment import Evidence
-from .observer import SERVER_ALONE, Observer
+from .observer import SERVER_ALONE, Observer, server_and
 from .recorder import Recorder
 from .truth import Matrix, Truth
 from .view import CorruptView
@@ -40,8 +40,10 @@ class Stage:
 
     @property
     def plain(self) -> Evidence:
-        """Of the server where nothing is hidden."""
-        return self._of(self.clear, self.clear_shadow, SERVER_ALONE)
+        """Of the server where nothing is hidden, and of all parties of the audited run."""
+        everybody = server_and(*self.audited.simulation.population.clients)
+        found = self._of(self.clear, self.clear_shadow, SERVER_ALONE)
+        return replace(found, pooled=self.audited.seen_by(everybody))
 
     @property
     def aggregate(self) -> Evidence:

@@ -15,11 +15,15 @@ Matrix = NDArray[np.float64]
 @dataclass(frozen=True, slots=True, eq=False)
 class Truth:
     """population: all clients' data, and the planted groups. updates: float32 (d,) by round, kind and client, as clients computed
-    them. outside: examples of the same distribution that neither a client nor the attacker has."""
+    them. outside: examples of the same distribution that neither a client nor the attacker has. starts: float32 (d,), what clients
+    trained from, by round and client. compared: the training examples that a client's embeddings are of, in order, where there are.
+    """
 
     population: Population = field(repr=False)
     updates: Mapping[tuple[int, Work, int], Vector] = field(repr=False)
     outside: Examples = field(repr=False)
+    starts: Mapping[tuple[int, int], Vector] = field(default_factory=dict, repr=False)
+    compared: Mapping[int, Examples] = field(default_factory=dict, repr=False)
 
     def histogram(self, client: int) -> Matrix:
         """Shares of labels among the client's training examples: float64 (classes,)."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from ...crypto.agreement import AgreementKey
 from ...fl.clients.training import Training
 from ...fl.data.population import Examples
 from ...protocol.core.link import Frame
@@ -27,7 +28,8 @@ class Public:
 
     module: with the initial parameters; initial: the same, float32 (d,), with what is carried beside them. algorithm, protection:
     as in the scenario. rounds: that were played. clients: ids. classes: labels. auxiliary: examples of the same distribution that
-    no client has, as an attacker may have some: side information, named wherever it is used.
+    no client has, as an attacker may have some: side information, named wherever it is used. alike: of these, how many are in
+    each of the sets that they are put together from, one after another: test sets differ between groups of clients.
     """
 
     run: bytes
@@ -41,6 +43,7 @@ class Public:
     classes: int
     auxiliary: Examples = field(repr=False)
     kinds: Kinds = field(repr=False)
+    alike: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,13 +92,16 @@ class Answered:
 class Held:
     """What a corrupt client holds beside its frames. seed: what the clients of the run share; empty where they share none.
 
-    examples: its training data. updates: its own, by round and kind. models: it started from, by round.
+    examples: its training data. updates: its own, by round and kind. models: it started from, by round. pair_keys: that it drew to
+    be compared with another, by the session's digest. pair_seed: what all clients share to be compared; empty where they do not.
     """
 
     examples: Examples = field(repr=False)
     seed: bytes = field(default=b"", repr=False)
     updates: Mapping[tuple[int, Work], Vector] = field(default_factory=dict, repr=False)
     models: Mapping[int, Vector] = field(default_factory=dict, repr=False)
+    pair_keys: Mapping[bytes, AgreementKey] = field(default_factory=dict, repr=False)
+    pair_seed: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

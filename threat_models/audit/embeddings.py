@@ -1,0 +1,57 @@
+"""What the observer makes of clients' records, one by one, where clients are compared by embeddings (`protocol.pairs`)."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ...fl.algorithms.emd_cfl import EMDCFL
+from ...protocol.view.functionality import Functionality
+from ..inference.projection_scores import accuracy, median_error
+from .embedding_models import Networks, true_weights
+from .experiment import Budget, Evidence, Finding
+from .record_labels import Attack, Guess, named
+from .truth import Truth
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingInference:
+    """The share of the records that a client is compared by whose label is named right: from 0, none, to 1, all.
+
+    By what the observer has: a cloud and its projection, of which embeddings follow; clouds alone, which are matched to public
+    embeddings by their shape; a mean, or distances between clients, by which all records of a client are given one label. Sums
+    alone tell nothing of single records: there it is the most frequent label of all. Everything is the embeddings in clear, each
+    labelled like the nearest public ones. Figure: the median over records of |z' - z| / |z|, z the embedding, mean over victims.
+    """
+
+    name: str = "embeddings"
+    unit: str = "share of a client's records whose label is named"
+    side: str = "public examples of the same distribution, with labels"
+    source: str = "Liu et al. 2006; Giannella et al. 2013; matching by shape after Grave, Joulin and Berthet 2019"
+    anchor: Literal["sums alone", "chance"] = "sums alone"
+
+    def applies(self, evidence: Evidence, /) -> str:
+        public = evidence.view.public
+        if Functionality.PAIRS not in public.algorithm.needs:
+            return "clients are not compared by embeddings"
+        if not isinstance(public.algorithm, EMDCFL):
+            return "clients are compared by what is made of all their records together"
+        return ""
+
+    def __call__(self, evidence: Evidence, truth: Truth, budget: Budget, rng: np.random.Generator, /) -> Finding:
+        view, networks = evidence.view, Networks(evidence.view.public)
+        drawn = [int(i) for i in rng.permutation(view.public.clients) if i not in view.observer.clients]
+        victims = tuple(sorted(drawn[: budget.victims]))
+        weights = {i: true_weights(networks, truth, i) for i in victims}
+        exact = {i: networks(truth.compared[i].x, weights[i]) for i in victims}
+        if evidence.pooled is None:
+            guesses = Attack(evidence, networks)(victims, rng)
+        else:
+            x, y = view.public.auxiliary.x, view.public.auxiliary.y.numpy()
+            guesses = {i: Guess(named(exact[i], networks(x, weights[i]), y), exact[i].astype(np.float64)) for i in victims}
+        right, errors = list[float](), list[float]()
+        for i, guess in guesses.items():
+            labels = truth.compared[i].y.numpy()
+            right.append(accuracy(np.broadcast_to(guess.labels, labels.shape), labels))
+            errors.append(median_error(np.broadcast_to(guess.embeddings, exact[i].shape), exact[i]))
+        return Finding(victims, np.array(right), figures={"relative error of embeddings": float(np.mean(errors or [0.0]))})

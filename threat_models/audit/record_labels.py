@@ -1,0 +1,136 @@
+"""Labels of single records, from clouds, means and distances of embeddings: the attacks of `inference` on a recorded view."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...protocol.view.answers import Vector
+from ..inference.mean_sketch import clipped, label_shares, named_by_sketches
+from ..inference.projection_distances import between_kinds, named_clients, stacked
+from ..inference.projection_known import Labels, Matrix, Moments, Rows, linear
+from ..inference.projection_unknown import Guess as Aligned
+from ..inference.projection_unknown import aligned
+from .clouds import Cloud, clouds, reported, terms_of
+from .embedding_models import Networks, weights_known
+from .estimates import estimates
+from .experiment import Evidence
+from .view import Public
+
+STARTS = 2
+"""Of matching a cloud to public embeddings."""
+ROWS = 160
+"""Of a cloud that are matched; the others are read by the projection that this gives."""
+MOST_SETS = 6
+"""Sets of public examples that a cloud is matched to, beside all of them."""
+NEIGHBOURS = 5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Guess:
+    """labels: int64 (n,), or (1,) if they are the same. embeddings: float64 (n, d), or (1, d)."""
+
+    labels: Labels = field(repr=False)
+    embeddings: Matrix = field(repr=False)
+
+
+class Attack:
+    """What the observer of this evidence makes of each client's records."""
+
+    def __init__(self, evidence: Evidence, networks: Networks) -> None:
+        self._view, self._public, self._networks = evidence.view, evidence.view.public, networks
+        self._labels = np.asarray(self._public.auxiliary.y.numpy(), np.int64)
+        self._updates = estimates(self._view, evidence.prior) if networks.own else {}
+        self._of: dict[int, list[Cloud]] = defaultdict(list)
+        for cloud in clouds(self._view):
+            self._of[cloud.client].append(cloud)
+
+    def __call__(self, victims: Sequence[int], rng: np.random.Generator) -> dict[int, Guess]:
+        """Of every victim: by its clouds, or one label for all of its records; where there is nothing, the most frequent one."""
+        one = dict(self._by_means(rng)) | dict(self._by_distances(rng))
+        often = int(np.bincount(self._labels).argmax())
+        embedded = self._embedded(self._networks.weights_of(self._public.initial))
+        average = {k: embedded[self._labels == k].mean(axis=0, keepdims=True) for k in {often, *one.values()}}
+        alike = {i: Guess(np.array([one.get(i, often)]), average[one.get(i, often)]) for i in victims}
+        return {i: self._by_clouds(mine, rng) if (mine := self._rows(i)) else alike[i] for i in victims}
+
+    def _rows(self, client: int) -> list[Cloud]:
+        """Its clouds that have a row of every record: those with a known projection, or else all of one model together."""
+        mine = [cloud for cloud in self._of.get(client, ()) if cloud.terms.released != "mean"]
+        known = [cloud for cloud in mine if cloud.projection is not None]
+        return known[:1] or [c for c in mine if (c.by, c.terms.session.round) == (mine[0].by, mine[0].terms.session.round)]
+
+    def _by_clouds(self, mine: Sequence[Cloud], rng: np.random.Generator) -> Guess:
+        one, d = mine[0], mine[0].terms.d
+        weights = self._weights(one)
+        embedded = self._embedded(weights)
+        if one.projection is not None:
+            noise = getattr(self._public.algorithm.choice, "noise", None)
+            deviation = 0.0 if noise is None else noise.multiplier * noise.sensitivity(one.projection)
+            found = linear(one.rows, one.projection, Moments.of(embedded), deviation)
+            return Guess(named(found, embedded, self._labels), found)
+        rows = stacked([c.rows for c in mine], d) if len(mine) > 1 else one.rows
+        chosen = np.sort(rng.permutation(len(rows))[: min(ROWS, len(embedded))])
+        best = max(self._matched(rows[chosen], embedded, rng), key=lambda guess: guess.likelihood)
+        found = linear(rows, best.projection, Moments.of(embedded))
+        labels = named(found, embedded, self._labels)
+        found[chosen], labels[chosen] = best.embeddings, best.labels
+        return Guess(labels, found)
+
+    def _matched(self, rows: Rows, embedded: Rows, rng: np.random.Generator) -> Iterator[Aligned]:
+        """To all public embeddings, and to each set of them that is large enough."""
+        for at in sets_of(self._public, len(rows)):
+            for _ in range(STARTS):
+                yield aligned(rows, embedded[at], self._labels[at], rng)
+
+    def _by_means(self, rng: np.random.Generator) -> Iterator[tuple[int, int]]:
+        """The label that has the largest share in a client's mean; without the projection, that of the clients whose every record
+        has one label and whose means are as far apart."""
+        of = {i: cloud for i, mine in self._of.items() for cloud in mine if cloud.terms.released == "mean"}
+        if not of:
+            return
+        names = np.unique(self._labels)
+        embedded = clipped(self._embedded(None), next(iter(of.values())).terms.clip)
+        centres = np.stack([embedded[self._labels == k].mean(axis=0) for k in names])
+        if any(cloud.projection is None for cloud in of.values()):
+            yield from zip(of, named_by_sketches([c.rows[0] for c in of.values()], centres, names, rng).tolist(), strict=True)
+            return
+        for i, cloud in of.items():
+            yield i, int(names[np.argmax(label_shares(cloud.rows[0], np.asarray(cloud.projection), centres))])
+
+    def _by_distances(self, rng: np.random.Generator) -> Iterator[tuple[int, int]]:
+        """The label of clients whose every record has one and who are as far apart as these say that they are."""
+        if not (told := reported(self._view)):
+            return
+        terms = next(of for of in terms_of(self._view).values() if of.released == "distances")
+        first = terms.session.roster[0]
+        embedded = self._embedded(weights_known(self._view, self._networks, terms.session.round, first, self._updates))
+        of = {k: rng.permutation(np.flatnonzero(self._labels == k)) for k in np.unique(self._labels).tolist()}
+        of = {k: at for k, at in of.items() if len(at) > 1}
+        size = min(terms.rows, *(len(at) // 2 for at in of.values()))
+        halves = {k: (embedded[at[:size]], embedded[at[size : 2 * size]]) for k, at in of.items()}
+        yield from named_clients(told, *between_kinds(halves, self._public.algorithm.distance), rng).items()
+
+    def _weights(self, cloud: Cloud) -> Vector | None:
+        if cloud.model is not None or not self._networks.own:
+            return cloud.model
+        return weights_known(self._view, self._networks, cloud.terms.session.round, cloud.by, self._updates)
+
+    def _embedded(self, weights: Vector | None) -> Rows:
+        return self._networks(self._public.auxiliary.x, weights)
+
+
+def named(embeddings: Rows, public: Rows, labels: Labels) -> Labels:
+    """The label of most of the nearest public embeddings, int64 (n,). public: (m, d), with labels (m,)."""
+    from sklearn.neighbors import KNeighborsClassifier
+
+    found = KNeighborsClassifier(min(NEIGHBOURS, len(public))).fit(public, labels).predict(embeddings)
+    return np.asarray(found, np.int64)
+
+
+def sets_of(public: Public, least: int) -> list[slice]:
+    """All public examples, and the sets that they are put together from, if these are several and have so many examples each."""
+    ends = np.cumsum(public.alike)
+    parts = [slice(int(end) - count, int(end)) for end, count in zip(ends, public.alike, strict=True) if count >= least]
+    return [slice(None), *(parts[:MOST_SETS] if len(public.alike) > 1 else [])]
