@@ -282,6 +282,10 @@ class PublicContext:
         """Fresh or summed ciphertexts of `length` values. Raises InvalidCiphertext; lengths are checked before anything else."""
         return _read(self._context, self.parameters, data, length, level=0)
 
+    def read_product(self, data: bytes, /) -> Encrypted:
+        """One inner product. Raises InvalidCiphertext."""
+        return _read(self._context, self.parameters, data, 1, level=1)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SecretContext:

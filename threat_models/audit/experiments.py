@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 from ...protocol.core.session import DEALER, SECOND_SERVER, SERVER
 from ...protocol.two_servers.protection import TwoServer
+from .ckks import CkksKeyRecovery
+from .embeddings import EmbeddingInference
 from .experiment import Experiment
 from .images import GradientInversion
 from .labels import LabelInference
@@ -11,7 +13,14 @@ from .membership import MembershipInference
 from .observer import NETWORK, SERVER_ALONE, Observer, server_and
 from .recovery import UpdateRecovery
 
-EXPERIMENTS: tuple[Experiment, ...] = (UpdateRecovery(), LabelInference(), MembershipInference(), GradientInversion())
+EXPERIMENTS: tuple[Experiment, ...] = (
+    UpdateRecovery(),
+    LabelInference(),
+    EmbeddingInference(),
+    MembershipInference(),
+    GradientInversion(),
+    CkksKeyRecovery(),
+)
 
 
 def observers_of(protection: object, clients: Sequence[int]) -> tuple[Observer, ...]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...protocol.view.answers import Vector
 from ..inference.mean_sketch import clipped, label_shares, named_by_sketches
@@ -22,8 +23,8 @@ STARTS = 2
 """Of matching a cloud to public embeddings."""
 ROWS = 160
 """Of a cloud that are matched; the others are read by the projection that this gives."""
-MOST_SETS = 6
-"""Sets of public examples that a cloud is matched to, beside all of them."""
+MOST_GROUPS = 6
+"""Groups of clients whose like a cloud is matched to."""
 NEIGHBOURS = 5
 
 
@@ -79,7 +80,7 @@ class Attack:
         return Guess(labels, found)
 
     def _matched(self, rows: Rows, embedded: Rows, rng: np.random.Generator) -> Iterator[Aligned]:
-        """To all public embeddings, and to each set of them that is large enough."""
+        """To public embeddings, of each group's like apart."""
         for at in sets_of(self._public, len(rows)):
             for _ in range(STARTS):
                 yield aligned(rows, embedded[at], self._labels[at], rng)
@@ -129,8 +130,8 @@ def named(embeddings: Rows, public: Rows, labels: Labels) -> Labels:
     return np.asarray(found, np.int64)
 
 
-def sets_of(public: Public, least: int) -> list[slice]:
-    """All public examples, and the sets that they are put together from, if these are several and have so many examples each."""
-    ends = np.cumsum(public.alike)
-    parts = [slice(int(end) - count, int(end)) for end, count in zip(ends, public.alike, strict=True) if count >= least]
-    return [slice(None), *(parts[:MOST_SETS] if len(public.alike) > 1 else [])]
+def sets_of(public: Public, least: int) -> list[NDArray[np.bool_]]:
+    """Public examples like each group's, where there are so many of them; else all together."""
+    names = np.unique(public.groups)[:MOST_GROUPS]
+    found = [public.groups == name for name in names]
+    return [at for at in found if at.sum() >= least] or [np.ones(len(public.auxiliary), bool)]

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from ...crypto.agreement import AgreementKey
 from ...fl.clients.embedders import SimulatedEmbedders
@@ -147,9 +148,9 @@ class Recorder:
             simulation.state.round,
             run.setup.clients,
             simulation.population.classes,
-            _whole(self._parts[0]),
+            self._parts[0],
             run.network.kinds,
-            tuple(map(len, self._parts[0])),
+            self._groups,
         )
 
     @property
@@ -157,11 +158,11 @@ class Recorder:
         embedders = self._view.harness.run.setup.embedders
         clients = self.simulation.population.clients
         compared = {i: embedders.sample(i, "train") for i in clients} if isinstance(embedders, SimulatedEmbedders) else {}
-        return Truth(self.simulation.population, self.updates, _whole(self._parts[1]), self._starts, compared)
+        return Truth(self.simulation.population, self.updates, self._parts[1], self._starts, compared)
 
     @property
-    def _parts(self) -> tuple[Sequence[Examples], Sequence[Examples]]:
-        """Test examples of all clients, set by set: the attacker's, and those that nobody has.
+    def _parts(self) -> tuple[Examples, Examples]:
+        """Test examples of all clients: the attacker's, and those that nobody has.
 
         Sets of one length are cut alike: groups that differ in labels alone have the same inputs in their test sets.
         """
@@ -172,7 +173,14 @@ class Recorder:
             cut = round(self._share * len(test))
             mine.append(test.take(torch.from_numpy(order[:cut])))
             rest.append(test.take(torch.from_numpy(order[cut:])))
-        return mine, rest
+        return _whole(mine), _whole(rest)
+
+    @property
+    def _groups(self) -> NDArray[np.int64]:
+        """Of the attacker's examples, in order: the planted group of the clients that have their like in their test sets."""
+        population = self.simulation.population
+        of = {id(c.test): (population.groups.get(i, 0), round(self._share * len(c.test))) for i, c in population.clients.items()}
+        return np.repeat(*(np.array(column, np.int64) for column in zip(*of.values(), strict=True)))
 
     def _held(self, client: int) -> Held:
         of_client = self._view.harness.run.clients.all[client]

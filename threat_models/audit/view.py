@@ -28,8 +28,8 @@ class Public:
 
     module: with the initial parameters; initial: the same, float32 (d,), with what is carried beside them. algorithm, protection:
     as in the scenario. rounds: that were played. clients: ids. classes: labels. auxiliary: examples of the same distribution that
-    no client has, as an attacker may have some: side information, named wherever it is used. alike: of these, how many are in
-    each of the sets that they are put together from, one after another: test sets differ between groups of clients.
+    no client has, as an attacker may have some: side information, named wherever it is used. groups: whose data each
+    of them is like, int64 (m,), by planted group.
     """
 
     run: bytes
@@ -43,7 +43,7 @@ class Public:
     classes: int
     auxiliary: Examples = field(repr=False)
     kinds: Kinds = field(repr=False)
-    alike: tuple[int, ...] = ()
+    groups: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64), repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,8 +92,8 @@ class Answered:
 class Held:
     """What a corrupt client holds beside its frames. seed: what the clients of the run share; empty where they share none.
 
-    examples: its training data. updates: its own, by round and kind. models: it started from, by round. pair_keys: that it drew to
-    be compared with another, by the session's digest. pair_seed: what all clients share to be compared; empty where they do not.
+    examples: its training data. updates: its own, by round and kind. models: it started from, by round. pair_keys: that it drew
+    to be compared with another, by the session's digest. pair_seed: what all clients share to be compared; empty if they do not.
     """
 
     examples: Examples = field(repr=False)
