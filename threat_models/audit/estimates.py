@@ -60,7 +60,7 @@ def means(view: CorruptView) -> dict[Instance, Matrix]:
     for s in view.sums:
         if s.mean is None or not (total := sum(s.row.values())):
             continue
-        left, weight = _without(view, s, total)
+        left, weight = without(view, s, total)
         size = float(sum(abs(a) for i, a in s.row.items() if i not in view.observer.clients))
         for i in s.row:
             key = (s.round, s.kind, i)
@@ -69,7 +69,7 @@ def means(view: CorruptView) -> dict[Instance, Matrix]:
     return {key: vector for key, (_, vector) in found.items()}
 
 
-def _without(view: CorruptView, s: PublishedSum, total: float) -> tuple[Matrix, float]:
+def without(view: CorruptView, s: PublishedSum, total: float) -> tuple[Matrix, float]:
     """The sum and its weight, without what corrupt clients put in, where weights are known."""
     mean = np.asarray(s.mean, np.float64)
     own = {i: held.updates.get((s.round, s.kind)) for i, held in view.held.items() if i in s.row}
@@ -95,12 +95,11 @@ def _uploaded(view: CorruptView) -> Iterator[tuple[Instance, Estimate]]:
 
 def _measured(view: CorruptView, known: Mapping[Instance, Matrix], prior: Matrix | None) -> Iterator[tuple[Instance, Estimate]]:
     """With the clients' seed: k measurements of each update, about what else is known of it."""
-    if not (seed := _seed(view)) or (terms := _terms(view)) is None:
-        return
+    terms = terms_of(view)
     reader: tuple[bytes, TwoStage, Callable[[Matrix], Matrix]] | None = None
-    whole = SketchSecret(seed, terms)
-    for one in sketch_sets(view):
-        sketch, of = (whole(one.made), one.raw) if terms.keys == "run" else _drawn(seed, terms, one)
+    for one, sketch, of in opened_sketches(view):
+        if terms is None:
+            return
         if reader is None or reader[0] != _key(terms, one):
             reader = _key(terms, one), sketch, _reading(sketch, prior)
         for client, measured in of.items():
@@ -109,9 +108,19 @@ def _measured(view: CorruptView, known: Mapping[Instance, Matrix], prior: Matrix
             yield key, Estimate(about + reader[2](measured - forward(sketch, about)), "measurements")
 
 
+def opened_sketches(view: CorruptView) -> Iterator[tuple[SketchSet, TwoStage, Mapping[int, Matrix]]]:
+    """Of whoever has the clients' seed: every set, the sketch that was taken, and what it measured of each update, (k,) each."""
+    if not (seed := _seed(view)) or (terms := terms_of(view)) is None:
+        return
+    whole = SketchSecret(seed, terms)
+    for one in sketch_sets(view):
+        sketch, of = (whole(one.made), one.raw) if terms.keys == "run" else _drawn(seed, terms, one)
+        yield one, sketch, of
+
+
 def _spanned(view: CorruptView, known: Mapping[Instance, Matrix]) -> Iterator[tuple[Instance, Estimate]]:
     """Without it: each update's part along sums whose sketch, under the same key, the server knows too."""
-    terms = _terms(view)
+    terms = terms_of(view)
     sets = [one for one in sketch_sets(view) if one.raw]
     if terms is None:
         return
@@ -171,7 +180,8 @@ def _seed(view: CorruptView) -> bytes:
     return next((held.seed for held in view.held.values() if held.seed), b"")
 
 
-def _terms(view: CorruptView) -> SketchTerms | None:
+def terms_of(view: CorruptView) -> SketchTerms | None:
+    """How clients of the run sketch, where they do."""
     how, public = view.public.protection, view.public
     if not isinstance(how, Masked):
         return None
