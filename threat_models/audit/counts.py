@@ -45,7 +45,7 @@ class SampleCounts:
         if np.std(counts) <= ALIKE * np.mean(counts):
             return "all clients have as many samples"
         if not any(s.times_samples for s in evidence.sums.sums) and not samples(evidence.view):
-            return "sums do not count samples, and nothing else tells of them"
+            return "sums do not count samples, and counts are sent nowhere"
         return ""
 
     def __call__(self, evidence: Evidence, truth: Truth, budget: Budget, rng: np.random.Generator, /) -> Finding:

@@ -34,7 +34,7 @@ class MembershipInference:
 
     The others are of the distribution that the victim is tested on and have the labels of its own, one for one, as far as there
     are such: a victim's records of a label are tried as far as there are others of it, so that to know its labels is of no help.
-    Where there are fewer than FEWEST in all that others are left without equals in label, they are any. A record's score is how
+    Where fewer than FEWEST have such a counterpart, others are any. A record's score is how
     much the client's updates, as the observer estimates them, lower its loss; or how they align with its gradient beside what
     public gradients span: which of the two tells more in the attacker's own run. Where each is chance the mean is a little above
     0, as the anchors are too.
@@ -126,11 +126,11 @@ def compared(truth: Truth, client: int, most: int, rng: np.random.Generator) -> 
 
 
 def alike(outside: Examples, test: Examples) -> torch.Tensor:
-    """Which of the examples outside are the client's own kind, as they are tested on: indices; all, if none are."""
+    """Which of the examples outside are the client's own kind, as they are tested on: indices; all, if fewer than FEWEST are."""
     known = {(x.tobytes(), y.tobytes()) for x, y in zip(test.x.numpy(), test.y.numpy(), strict=True)}
     pairs = zip(outside.x.numpy(), outside.y.numpy(), strict=True)
     found = [k for k, (x, y) in enumerate(pairs) if (x.tobytes(), y.tobytes()) in known]
-    return torch.tensor(found or range(len(outside)), dtype=torch.long)
+    return torch.tensor(found if len(found) >= FEWEST else range(len(outside)), dtype=torch.long)
 
 
 def start_of(view: CorruptView, round: int, client: int) -> Vector | None:

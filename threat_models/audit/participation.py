@@ -94,6 +94,10 @@ def deviations(
     view = evidence.view
     known = {(t, i): e.vector for (t, kind, i), e in evidence.estimated(view).items() if kind == "update" and e.how in EXACT}
     if known:
+        own = {
+            (t, i): x.astype(np.float64) for i, h in view.held.items() for (t, kind), x in h.updates.items() if kind == "update"
+        }
+        known |= own
         return apart(known, clusters, scales)
     sums = [s for s in rows_of(view.sums) if s.mean is not None]
     if not sums:
