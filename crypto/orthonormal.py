@@ -148,13 +148,14 @@ def _walsh_hadamard(vector: Vector) -> Vector:
 class HadamardRotation:
     """Two passes of secret signs and Walsh-Hadamard, H D2 H D1, on the vector padded to a power of two.
 
-    Every result mixes all coordinates, so single values do not show; it is still obfuscation and not encryption.
+    Every result mixes all coordinates, so single values do not show; it is still obfuscation and not encryption: whoever knows
+    one vector in clear and transformed finds both keys in a second (`threat_models.inference.rotation_known`).
     """
 
     d: int
     first: Vector = field(repr=False)
     second: Vector = field(repr=False)
-    leak: ClassVar[str] = "every linear relation to other updates, but no single value"
+    leak: ClassVar[str] = "every linear relation to other updates, and the key with one of them in clear"
     keeps_coordinates: ClassVar[bool] = False
 
     @classmethod

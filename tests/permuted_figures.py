@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from cloister.threat_models.label_regression import top_label, total_variation
 from numpy.typing import NDArray
 
 from cloister.crypto.orthonormal import HadamardRotation, Permutation, SignedPermutation, Transform
@@ -28,6 +27,7 @@ from cloister.threat_models.inference import permutation_known as known
 from cloister.threat_models.inference import permutation_opened as opened
 from cloister.threat_models.inference import permutation_zero_sums as sums
 from cloister.threat_models.inference import permutation_zeros as zeros
+from cloister.threat_models.inference.label_regression import top_label, total_variation
 from cloister.threat_models.inference.permutation_cosines import by_cosines, unit
 from cloister.threat_models.inference.permutation_scores import (
     energy,

@@ -188,6 +188,7 @@ def test_leakage_is_zero_at_the_sums_and_one_at_everything():
         assert found.low <= found.value <= found.high
         assert found.valid
     assert not leakage(alone, alone, alone + 0.1, np.random.default_rng(1)).valid
+    assert not leakage(alone, plain, alone, np.random.default_rng(1)).valid  # an attack that is worse with everything
 
 
 @settings(max_examples=50, deadline=None)
@@ -218,7 +219,7 @@ claim = Claim(
     id="small.updates",
     statement="nothing of an update but its cluster's mean",
     whose="Cloister",
-    protection=lambda p: isinstance(p, Masked),
+    applies=lambda protection, algorithm: isinstance(protection, Masked),
     adversary=lambda o: o == SERVER_ALONE,
     side_information="nothing",
     experiment="updates",
@@ -242,7 +243,7 @@ def test_where_the_attack_fails_in_clear_nothing_is_shown():
 
 @pytest.mark.trains
 def test_an_audit_refutes_what_is_false_and_not_what_is_true():
-    everywhere = replace(claim, protection=lambda p: True)
+    everywhere = replace(claim, applies=lambda protection, algorithm: True)
 
     def verdict(protection, observer, about):
         played_ = [s for s in stages(replace(scenario, protection=protection), [0], None) if isinstance(s, Stage)]
@@ -263,3 +264,23 @@ def test_encrypted_is_recorded_too():
     assert view.models == {}
     assert all(s.mean is None for s in view.sums)
     assert {f.kind for f in view.frames} >= {"EncryptedInput", "EncryptedSum"}
+
+
+@pytest.mark.trains
+def test_two_servers_together_have_every_update():
+    recorder = played(TwoServer())
+    both = Observer(frozenset({SERVER, SECOND_SERVER}))
+    share = recovered(recorder, both)
+    assert len(share) == 4 * CLIENTS
+    assert min(share.values()) > 1 - 1e-6
+    assert estimates(recorder.seen_by(Observer(frozenset({SECOND_SERVER})))) == {}
+
+
+@pytest.mark.trains
+@pytest.mark.slow
+def test_the_server_and_one_holder_of_the_shared_key_have_every_update():
+    recorder = played(Encrypted(), algorithm=when_ripe)
+    assert estimates(recorder.seen_by(SERVER_ALONE)) == {}
+    share = recovered(recorder, server_and(0))
+    assert len(share) == 4 * (CLIENTS - 1)
+    assert min(share.values()) > 1 - 1e-6

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from cloister.threat_models.label_regression import top_label
 from numpy.typing import NDArray
 
 from cloister.crypto.orthonormal import Permutation, SignedPermutation, Transform
@@ -15,6 +14,7 @@ from cloister.threat_models.inference import permutation_known as known
 from cloister.threat_models.inference import permutation_opened as opened
 from cloister.threat_models.inference import permutation_zero_sums as sums
 from cloister.threat_models.inference import permutation_zeros as zeros
+from cloister.threat_models.inference.label_regression import top_label
 from cloister.threat_models.inference.permutation_scores import (
     energy,
     moved,

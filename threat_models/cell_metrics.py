@@ -134,7 +134,7 @@ def price(trial: Trial) -> dict[str, Any]:
     view, rounds = trial.simulation.view, max(1, trial.simulation.state.round)
     parties = totals(view.record.log, map(party_of, view.record.costs))
     learned = {party: [_learned(row) for row in rows] for party, rows in parties.items()}
-    privacy = headline(spent(view.record.ledgers))
+    privacy = headline(spent(trial.simulation.ledgers))
     return {
         "epsilon": max((of["epsilon_worst"] for of in privacy.values()), default=None),
         "epsilon_leaves_out": sorted({name for of in privacy.values() for name in of["acknowledged"]}),

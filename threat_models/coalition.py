@@ -12,7 +12,7 @@ from ..fl.data.population import Examples
 from ..fl.runs.simulation import seed_of
 from ..protocol.core.errors import Refused
 from ..protocol.view.answers import COMPUTED, Vector
-from ..protocol.view.work import LocalJob, LocalOffer, LocalWork
+from ..protocol.view.work import LocalJob, LocalOffer, LocalWork, Unwilling
 from .attack import ChoiceAttack, DataAttack, LearnedPoison, LoneAttack, TrainingAttack, UploadAttack, looks_back
 from .knowledge import Level, Own, Randomness, Situation, colluding
 from .membership import Members, Schedule
@@ -120,13 +120,13 @@ class Coalition:
         self._learned = {name.removeprefix("learned "): v for name, v in memory.items() if name.startswith("learned ")}
         self._learned_in = None
 
-    def __call__(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:
+    def __call__(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork | Unwilling]]:
         for kind in (*COMPUTED, "slots"):
             of_kind = [job for job in jobs if job.work == kind]
             if of_kind:
                 yield from self._play(of_kind)
 
-    def _play(self, jobs: Sequence[LocalJob]) -> Iterator[tuple[int, LocalWork]]:
+    def _play(self, jobs: Sequence[LocalJob]) -> Iterator[tuple[int, LocalWork | Unwilling]]:
         """All jobs of one kind, so that a client has at most one."""
         round, kind = jobs[0].round, jobs[0].work
         active = round in self._conduct.when
@@ -150,8 +150,11 @@ class Coalition:
                     instead[job.client] = self._conduct.data(situation)
                     at_work[job.client] = self._situation(job, sittings[job.client], instead[job.client])
             (own if member and active and self._conduct.local is not None and kind == "update" else honest).append(job)
-        for client, work in self._computers.honest(honest, instead) if honest else ():
-            yield from self._passed(sittings[client], at_work.get(client), client, work, active)
+        for client, answer in self._computers.honest(honest, instead) if honest else ():
+            if isinstance(answer, Unwilling):
+                yield client, answer
+            else:
+                yield from self._passed(sittings[client], at_work.get(client), client, answer, active)
         for job in own:
             work = LocalWork(self._trained(at_work[job.client]), len(self._computers.clients[job.client].train))
             yield from self._passed(sittings[job.client], at_work[job.client], job.client, work, active)

@@ -25,7 +25,7 @@ from ..fl.clients.corruption import Adversary, Computers, Corrupted, embedders_o
 from ..protocol.pairs.question import Answered, Embedders, Occasion, Released, Reported, Rows, held_out_for
 from ..protocol.pairs.terms import PROTOCOL
 from ..protocol.view.answers import Vector
-from ..protocol.view.work import LocalJob, LocalWork
+from ..protocol.view.work import LocalJob, LocalWork, Unwilling
 from .membership import Members
 from .witness import Nobody
 
@@ -119,7 +119,7 @@ class Posed:
         found: Mapping[str, Vector] = inner.learned
         return found
 
-    def __call__(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:
+    def __call__(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork | Unwilling]]:
         return self.inner(jobs)
 
     def embedders(self, honest: Embedders, /) -> Embedders:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..fl.clients.corruption import Adversary, Computers, Corrupted, embedders_of
 from ..protocol.pairs.question import Embedders
 from ..protocol.view.answers import Vector
-from ..protocol.view.work import LocalJob, LocalOffer, LocalWork
+from ..protocol.view.work import LocalJob, LocalOffer, LocalWork, Unwilling
 
 
 @dataclass(slots=True, eq=False)
@@ -140,7 +140,7 @@ class Nobody:
     def learned(self) -> Mapping[str, Vector]:
         return {}
 
-    def __call__(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:
+    def __call__(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork | Unwilling]]:
         return self.computers.honest(jobs, {})
 
     def judge(self, offer: LocalOffer, /) -> int | None:

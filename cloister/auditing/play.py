@@ -19,6 +19,7 @@ from ..grids.watching import folder_for, progress_bar, seeds_of
 from ..scenario_file import load, with_settings
 from ..threat_models.audit.experiment import FULL, QUICK, Budget
 from ..threat_models.audit.experiments import EXPERIMENTS, observers_of
+from ..threat_models.audit.observer import Observer
 from ..threat_models.audit.stage import Stage, stages
 from ..threat_models.audit.table import Row, rows
 from ..threat_models.claims import CLAIMS
@@ -74,8 +75,15 @@ def play(
         raise typer.Exit(REFUTED)
 
 
-def audited(scenario: Scenario, budget: Budget, seeds: Sequence[int], data: Path | None, quiet: bool = False) -> dict[str, Any]:
-    """The whole audit, plain JSON values."""
+def audited(
+    scenario: Scenario,
+    budget: Budget,
+    seeds: Sequence[int],
+    data: Path | None,
+    quiet: bool = False,
+    against: Sequence[Observer] = (),
+) -> dict[str, Any]:
+    """The whole audit, plain JSON values. against: whose views are attacked; empty for all of `observers_of`."""
     started = time.perf_counter()
     seeds = seeds or tuple(range(scenario.seed, scenario.seed + budget.seeds))
     bar, task = progress_bar("playing", 4 * len(seeds), 0)
@@ -88,7 +96,7 @@ def audited(scenario: Scenario, budget: Budget, seeds: Sequence[int], data: Path
                 played.append(one)
             else:
                 bar.update(task, note=f"seed {one[0]}: {one[1]}", completed=4 * len(played))
-        observers = observers_of(scenario.protection, played[0].audited.public.clients)
+        observers = against or observers_of(scenario.protection, played[0].audited.public.clients)
         attacks = bar.add_task("attacking", total=len(observers) * len(EXPERIMENTS), note="")
         bar.update(task, completed=4 * len(seeds), note="")
         for row in rows(played, observers, EXPERIMENTS, CLAIMS, budget):

@@ -92,7 +92,9 @@ def tiles(found: Mapping[str, Any]) -> list[Tile]:
         Tile("not refuted", str(ours["not refuted"]), "attacked in vain; never proven"),
         Tile("not judged", str(ours["inconclusive"] + ours["not covered"]), "the attack fails in clear too, or few victims"),
         Tile("the server alone", value, detail),
-        Tile("time", time_words(found["seconds"]), f"budget {found['budget']['name']}, {len(found['seeds'])} seeds"),
+        Tile(
+            "time", time_words(found["seconds"]), f"budget {found['budget']['name']}, seeds {', '.join(map(str, found['seeds']))}"
+        ),
     ]
 
 

@@ -36,13 +36,13 @@ def measured_table(found: Mapping[str, Any]) -> Table:
 
 
 def claims_table(found: Mapping[str, Any]) -> Table:
-    """A row for every claim and observer that it was tried against."""
-    table = Table(title="claims", title_justify="left")
-    for head in ("verdict", "against", "claim", "because"):
+    """A row for every claim and observer that it was tried against; what it says in words is in the report."""
+    table = Table(title="claims (in words: report.html, threat_models/cards)", title_justify="left")
+    for head in ("claim", "verdict", "because"):
         table.add_column(head)
     for row in found["rows"]:
         for claim in row["claims"]:
-            colour, whose = COLOURS[claim["verdict"]], "" if claim["whose"] == "Cloister" else " (the paper's)"
-            words = f"{claim['statement']}{whose}"
-            table.add_row(f"[{colour}]{claim['verdict']}[/]", escape(row["observer"]), escape(words), escape(claim["witness"]))
+            colour, whose = COLOURS[claim["verdict"]], "" if claim["whose"] == "Cloister" else "\nthe paper's"
+            name = f"{claim['claim']}{whose}"
+            table.add_row(escape(name), f"[{colour}]{claim['verdict']}[/]", escape(claim["witness"]))
     return table

@@ -163,6 +163,11 @@ class CFL:
         return frozenset({Functionality.SUMS, compared} | ({remembered} if self.remember else set()))
 
     @property
+    def full_gradients(self) -> bool:
+        """Whether clients are asked for gradients over all of their records."""
+        return self.similarity == "gradient"
+
+    @property
     def needs_under_noise(self) -> frozenset[Functionality]:
         """Sums with noise tell no energy, so the norms come from a Gram matrix about the origin."""
         return self.needs | {Functionality.GRAM_ORIGIN}

@@ -97,6 +97,11 @@ class CFLGP(Averaging):
     def needs(self) -> frozenset[Functionality]:
         return frozenset({Functionality.SUMS, Functionality.GRAM_ORIGIN, Functionality.GRAM_HISTORY})
 
+    @property
+    def full_gradients(self) -> bool:
+        """Clients are asked for gradients over all of their records."""
+        return True
+
     def init(self, start: Start, /) -> State:
         if len(start.clients) < (self.models or 2):
             raise ValueError(f"{len(start.clients)} clients do not make {self.models or 2} clusters")

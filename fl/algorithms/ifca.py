@@ -42,6 +42,11 @@ class IFCA(SeveralModels):
             raise ValueError(f"gamma is above 0 and finite, not {self.gamma}")
 
     @property
+    def full_gradients(self) -> bool:
+        """Whether clients are asked for gradients over all of their records."""
+        return self.average == "gradients"
+
+    @property
     def in_slots(self) -> InSlots:
         """What a client does (lines 5-10)."""
         return InSlots(least, best, "update" if self.average == "models" else "gradient")

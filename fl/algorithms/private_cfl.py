@@ -50,7 +50,7 @@ SHOWN_BY = ThumbnailRegression()
 
 
 class PrivateCflView(Trains, Sums, ComparesPairs, MovesModels, Protocol):
-    """What private CFL asks for."""
+    """What CFL under noise asks for."""
 
 
 @dataclass(frozen=True, slots=True)

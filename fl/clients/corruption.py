@@ -11,7 +11,7 @@ from torch import nn
 
 from ...protocol.pairs.question import Embedders
 from ...protocol.view.answers import Vector
-from ...protocol.view.work import Judgement, LocalJob, LocalOffer, LocalWork
+from ...protocol.view.work import Judgement, LocalJob, LocalOffer, LocalWork, Unwilling
 from ..data.population import Client, Examples
 from .training import Training
 
@@ -19,7 +19,9 @@ from .training import Training
 class Honest(Protocol):
     """The clients' computers as they are. Yields (client, result) for every job as results come."""
 
-    def __call__(self, jobs: Sequence[LocalJob], instead: Mapping[int, Examples], /) -> Iterator[tuple[int, LocalWork]]:
+    def __call__(
+        self, jobs: Sequence[LocalJob], instead: Mapping[int, Examples], /
+    ) -> Iterator[tuple[int, LocalWork | Unwilling]]:
         """instead: examples that a client trains on in place of its own. The reported number of samples stays its own."""
         ...
 
@@ -45,7 +47,7 @@ class Corrupted(Protocol):
         """Every client that is corrupt in some round."""
         ...
 
-    def __call__(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]: ...
+    def __call__(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork | Unwilling]]: ...
 
     def judge(self, offer: LocalOffer, /) -> int | None:
         """What a client says when it is offered models: `Judgement` for the protocol."""

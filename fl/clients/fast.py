@@ -9,7 +9,8 @@ How a round is run is chosen from the model, the data and the device, by what wa
 
 Tiles and clients are spread over threads that compute with one torch thread each. torch lets go of Python's lock inside its
 operations, so threads overlap as well as processes do, and there is no data to copy, no module to pickle and nothing left behind.
-Where a step is too short for threads to overlap, one thread does the same work.
+Where a step is too short for threads to overlap, one thread does the same work. With privacy the same holds, where gradients of
+single records are taken by `torch.func` in the place of the plain loop.
 
 The result does not depend on the number of workers and is the same from run to run: what one thread computes at a time follows
 from the model and the jobs alone. "Up to rounding" has one caveat, which holds between any two float32 programs: where the input
@@ -32,6 +33,8 @@ from torch import nn
 
 from ..models.papers import EmbeddingAndHead
 from ..models.vector import dimension, load_vector, names_and_shapes, pieces_of, trainable
+from .dp_sgd import one_by_one, train_privately, vectorised
+from .dp_stacked import train_stacked_privately
 from .stacked import Pull, linear_layers, stackable, steps, train_stacked
 from .training import Job, PlainLoop, Training, check, mean_loss, minibatches
 
@@ -79,6 +82,8 @@ class Fast:
         if layers and stackable(layers, jobs):
             size = tile_of(module) if on_cpu else len(jobs)
             return lambda part: in_tiles(layers, part, training, round, size, workers)
+        if training.privacy is not None:
+            return lambda part: privately(module, part, training, round, workers)
         if len(jobs) < 2 or not on_cpu:
             return lambda part: in_turn(module, part, training, round)
         with one_torch_thread():
@@ -112,9 +117,10 @@ def in_tiles(
     """Updates of the jobs, at most `size` of similar length at a time."""
     tiles = tiles_of(jobs, training, size)
     device = layers[0].weight.device
+    train = train_stacked if training.privacy is None else train_stacked_privately
 
     def work(tile: list[int], stop: Event) -> list[NDArray[np.float32]]:
-        return train_stacked(layers, [jobs[k] for k in tile], training, round, device, pull)
+        return train(layers, [jobs[k] for k in tile], training, round, device, pull)
 
     results = [update for updates in spread(work, tiles, workers) for update in updates]
     return iter([results[place] for place in np.argsort([k for tile in tiles for k in tile])])
@@ -149,6 +155,24 @@ def in_threads(
         return train_lean(module, job, training, round, stop)
 
     return iter(spread(work, jobs, workers))
+
+
+def privately(
+    module: nn.Module, jobs: Sequence[Job], training: Training, round: int, workers: int
+) -> Iterator[NDArray[np.float32]]:
+    """Updates of the jobs by DP-SGD, one at a time in each thread; models with recurrent layers record by record."""
+    summed = one_by_one if any(isinstance(part, nn.RNNBase) for part in module.modules()) else vectorised
+
+    def work(job: Job, stop: Event) -> NDArray[np.float32]:
+        return train_privately(module, job, training, round, summed=summed, check_running=lambda: go_on(stop))
+
+    return iter(spread(work, jobs, workers))
+
+
+def go_on(stop: Event) -> None:
+    """Raises InterruptedError once the others stop."""
+    if stop.is_set():
+        raise InterruptedError("another client's training failed or was interrupted")
 
 
 def spread(work: Callable[[T, Event], R], pieces: Sequence[T], workers: int) -> list[R]:
@@ -198,8 +222,7 @@ def train_lean(module: nn.Module, job: Job, training: Training, round: int, stop
         parameters, lr=training.lr_in(round), momentum=training.momentum, weight_decay=training.weight_decay, fused=True
     )
     for index in minibatches(job, training):
-        if stop.is_set():
-            raise InterruptedError("another client's training failed or was interrupted")
+        go_on(stop)
         batch, weights = job.batch(index)
         torch.autograd.backward(mean_loss(local(batch.x), batch.y, weights))
         if prox:

@@ -45,6 +45,8 @@ class MetaSteps:
     def __call__(self, module: nn.Module, jobs: Sequence[Job], training: Training, round: int, /) -> Iterator[tuple[int, Vector]]:
         if training.momentum or training.weight_decay or training.prox:
             raise ValueError("meta steps are of plain gradients: leave momentum, weight_decay and prox at 0")
+        if training.privacy is not None:
+            raise ValueError("meta steps take gradients of other gradients, which DP-SGD does not cover: leave privacy at None")
         if any(job.weights is not None for job in jobs):
             raise ValueError("meta steps are of examples that count alike: leave their weights out")
         return ((job.client, self.train_one(module, job, training, round)) for job in jobs)

@@ -12,13 +12,15 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ...protocol.view.work import LocalJob, LocalWork
+from ...protocol.view.work import LocalJob, LocalWork, Unwilling
 from ..data.population import Examples
 from .keeping import Kept
 from .training import Job
 
 Vector = NDArray[np.float32]
 Values = NDArray[np.float64]
+Admit = Callable[[Sequence[Job]], tuple[Sequence[Job], Mapping[int, str]]]
+"""Of jobs, those that clients do, in the same order, and why others do none of theirs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,16 +117,18 @@ def filled(
     do: Callable[[Sequence[Job]], Iterator[Vector]],
     seed: Callable[[LocalJob], int],
     keep: Callable[[LocalJob, Kept], None],
-) -> Iterator[tuple[int, LocalWork]]:
+    admit: Admit = lambda jobs: (jobs, {}),
+) -> Iterator[tuple[int, LocalWork | Unwilling]]:
     """The slots of every job. do: what `work.kind` says, in the jobs' order. keep: takes what the client keeps."""
     seen = {job.client: see(job) for job in jobs}
     plans = {client: work.plan(found) for client, found in seen.items()}
-    todo = [(job, piece) for job in jobs for piece in plans[job.client].pieces]
-    done = do([_job(job, piece, examples[job.client], seed(job)) for job, piece in todo])
+    todo = [_job(job, piece, examples[job.client], seed(job)) for job in jobs for piece in plans[job.client].pieces]
+    admitted, reasons = admit(todo)
     vectors: dict[int, list[Vector]] = {job.client: [] for job in jobs}
-    for (job, _), vector in zip(todo, done, strict=True):
-        vectors[job.client].append(vector)
-    for job in jobs:
+    for own, vector in zip(admitted, do(admitted), strict=True):
+        vectors[own.client].append(vector)
+    yield from ((client, Unwilling(reason)) for client, reason in reasons.items())
+    for job in (job for job in jobs if job.client not in reasons):
         found, plan = seen[job.client], plans[job.client]
         rows = np.zeros_like(found.models)
         ends = {}

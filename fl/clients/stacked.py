@@ -61,6 +61,8 @@ def stackable(layers: Sequence[nn.Linear], jobs: Sequence[Job]) -> bool:
 
 def steps(job: Job, training: Training) -> int:
     """Number of SGD steps that the job takes."""
+    if training.privacy is not None:
+        return training.privacy.steps(len(job.examples), training.epochs, training.batch)
     return training.epochs * -(-len(job.examples) // training.batch)
 
 

@@ -7,7 +7,7 @@ minibatches comes from the job's seed alone.
 
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -18,6 +18,7 @@ from torch.nn import functional
 
 from ..data.population import Examples
 from ..models.vector import load_vector, names_and_shapes, pieces_of, to_vector, trainable
+from .record_privacy import RecordPrivacy
 
 IGNORED = -1  # the target that no loss counts: padding of token data
 EVALUATION_BATCH = 512
@@ -30,7 +31,8 @@ class Training:
     epochs: passes over the client's data, E. batch: examples a step, B; the last batch of an epoch may be smaller.
     lr: learning rate of round 0; round t uses lr * lr_decay**t. momentum, weight_decay: as in `torch.optim.SGD`; the optimizer is
     fresh in each round. prox: FedProx' mu, which adds mu (w - w_t) to the gradient, or mu (w - toward) where a job has such a
-    point; 0 is FedAvg. prox_rounds: how many rounds have it, counted from the first; None for all.
+    point; 0 is FedAvg. prox_rounds: how many rounds have it, counted from the first; None for all. privacy: DP-SGD in the place
+    of SGD (`dp_sgd.py`), whose batches are samples of `batch` records on average; None for none.
     """
 
     epochs: int
@@ -41,6 +43,7 @@ class Training:
     lr_decay: float = 1.0
     prox: float = 0.0
     prox_rounds: int | None = None
+    privacy: RecordPrivacy | None = None
 
     def __post_init__(self) -> None:
         if self.epochs < 1 or self.batch < 1:
@@ -69,6 +72,7 @@ class Job:
 
     toward: what the proximal term pulls to, of the same shape; None for the start. pull: how strongly, times the training's prox.
     weights: float32 (n,), of each example's loss in the mean over a minibatch, (1 / B) sum_s q_s loss_s; None for 1 each.
+    secret: 32 bytes of this one training, from which DP-SGD draws its samples and noise; empty where there is none.
     """
 
     client: int
@@ -78,6 +82,7 @@ class Job:
     toward: NDArray[np.float32] | None = None
     pull: float = 1.0
     weights: NDArray[np.float32] | None = None
+    secret: bytes = field(default=b"", repr=False)
 
     @property
     def anchor(self) -> NDArray[np.float32]:
@@ -120,8 +125,12 @@ def train_one(
     """The client's update, local model - start: float32, shape (d,). also: what the objective has beside loss and proximal term.
 
     The module gives the architecture, the device and the buffers to start from; it is not changed. Layers that draw random
-    numbers (dropout) draw them from the job's seed.
+    numbers (dropout) draw them from the job's seed. With privacy this is `dp_sgd.train_privately`.
     """
+    if training.privacy is not None:
+        from .dp_sgd import train_privately
+
+        return train_privately(module, job, training, round, also)
     check(job)
     local = deepcopy(module).train()
     load_vector(local, job.start)

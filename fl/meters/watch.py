@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ...crypto.projection import Hadamard
 from ...protocol.view.account import Opened, Sketched
 from ...protocol.view.answers import COMPUTED, Vector
-from ...protocol.view.work import LocalJob, LocalWork, Workers
+from ...protocol.view.work import LocalJob, LocalWork, Unwilling, Workers
 from .account import Account, Block, Instance, Made, block_of
 
 EXACT_WIDTH, SKETCHED_WIDTH = 8192, 4096
@@ -55,9 +55,12 @@ class Watch:
     def _sketch(self) -> Hadamard | None:
         return Hadamard.draw(_PUBLIC, self.d, self.width) if self.width < self.d else None
 
-    def __call__(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:
+    def __call__(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork | Unwilling]]:
         kinds = {job.client: (job.round, job.work) for job in jobs}
         for client, work in self.workers(jobs):
+            if isinstance(work, Unwilling):
+                yield client, work
+                continue
             made = kinds.get(client)
             if self.on and made is not None and made[1] in COMPUTED and np.isfinite(work.vector).all():
                 vector = work.vector if self._sketch is None else self._sketch.apply(work.vector).astype(np.float32)

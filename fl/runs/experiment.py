@@ -75,6 +75,7 @@ def run(scenario: Scenario, out: Path, data: Path | None = None, resume: bool = 
         simulation.watch.restore(checkpoint.account, *read_account(folder.read("account.jsonl")))
         progress = _Progress(checkpoint.extra["seconds"], checkpoint.extra["before"])
         simulation.in_vain = checkpoint.extra.get("in_vain", 0)
+        simulation.spending.restore(checkpoint.extra.get("spent on training", []))
     else:
         folder.cut({})
     if resume:
@@ -109,7 +110,7 @@ def _play(simulation: Simulation, folder: RunFolder, progress: _Progress) -> Rou
     now = record.traffic
     traffic = {"bytes_up": now.bytes_up - before.bytes_up, "bytes_down": now.bytes_down - before.bytes_down}
     below = [{"round": t, "cluster": b.name, "members": list(b.clients)} for b in record.below_floor[refused:]]
-    privacy = spent(record.ledgers)
+    privacy = spent(simulation.ledgers)
     epsilon = {unit: of["epsilon_worst"] for unit, of in privacy.items()}
     line = _metrics(simulation, t, evaluated) | traffic | {"below_floor": below, "seconds": took}
     line |= {"epsilon": epsilon} if epsilon else {}
@@ -125,7 +126,8 @@ def _play(simulation: Simulation, folder: RunFolder, progress: _Progress) -> Rou
     folder.append("account.jsonl", simulation.accounted)
     if privacy:
         folder.write_json("privacy.json", privacy)
-    extra = {"seconds": progress.seconds, "before": progress.before, "in_vain": simulation.in_vain}
+    extra: dict[str, Any] = {"seconds": progress.seconds, "before": progress.before, "in_vain": simulation.in_vain}
+    extra |= {"spent on training": spending} if (spending := simulation.spending.save()) else {}
     memory = simulation.corrupted.save() if simulation.corrupted is not None else {}
     snapshot, account = simulation.view.harness.save(), simulation.watch.save()
     clients = simulation.weighing.kept.save() if simulation.weighing is not None else {}
@@ -254,7 +256,7 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
         **({} if (compared := undecided(state)) is None else {"compared": compared}),
         **({} if simulation.corrupted is None else {"corrupt": sorted(simulation.corrupted.members)}),
         **({"account": said(simulation.watch, simulation.view, answers)} if simulation.watch.on else {}),
-        **({"privacy": headline(spent(simulation.view.record.ledgers))} if simulation.view.record.ledgers else {}),
+        **({"privacy": headline(spent(ledgers))} if (ledgers := simulation.ledgers) else {}),
         **_generality(simulation),
         **_conditions(simulation),
         "versions": versions(),

@@ -3,17 +3,22 @@
 from typing import Any
 
 from ...protocol.core.errors import Refused
-from ...protocol.view.functionality import EMBEDDING_MODEL, Functionality
+from ...protocol.view.functionality import EMBEDDING_MODEL, FULL_GRADIENTS, NUMBER_OF_EXAMPLES, Functionality
 from ...protocol.view.noise_free import check_acknowledged
 from ...protocol.view.protection import Protection
 from ..algorithms.algorithm import Algorithm
+from ..clients.cosine_pull import CosinePull
+from ..clients.fast import Fast
+from ..clients.record_privacy import BESIDE, OF, RecordPrivacy
+from ..clients.training import Executor, PlainLoop, Training
 
 
-def check_noise(algorithm: Algorithm, protection: Protection) -> None:
+def check_noise(algorithm: Algorithm, protection: Protection, trained_privately: bool = False) -> None:
     """Raises Refused, in one line, for weights that noise cannot cover, and for noise-free answers that are not acknowledged.
 
     Noise of a protection covers sums. Noise of a choice covers what clients release to be compared; sums that have noise have an
-    epsilon of their own, of another ledger, which that one names.
+    epsilon of their own, of another ledger, which that one names. trained_privately: whether clients train by DP-SGD, so that
+    what is made of their updates is in the ledger of what they release to be compared, too.
     """
     of_sums: Any = getattr(protection, "noise", None)
     needs = set(algorithm.needs if of_sums is None else getattr(algorithm, "needs_under_noise", algorithm.needs))
@@ -35,8 +40,45 @@ def check_noise(algorithm: Algorithm, protection: Protection) -> None:
         return
     beside: set[str] = {each.value for each in needs if each != Functionality.PAIRS}
     beside -= {Functionality.SUMS.value} if of_sums is not None else set()
+    if trained_privately and of_pairs.unit == "record":
+        beside &= {name for name in BESIDE if name != Functionality.PAIRS}
     if getattr(choice, "embedding", "public") == "exchanged" and not of_pairs.trained_privately:
         beside |= {EMBEDDING_MODEL}
     check_acknowledged(
         beside, of_pairs.acknowledge, "algorithm.choice.noise", f"the {type(choice).__name__} under noise that clients release"
     )
+
+
+def check_training(algorithm: Algorithm, training: Training, execution: Executor, validation: float) -> None:
+    """Raises Refused, in one line, where DP-SGD does not do the training, or what clients tell besides voids its epsilon.
+
+    Under replacement the number of a client's examples is public, and what counts samples tells nothing new.
+    """
+    privacy, name = training.privacy, type(algorithm).__name__
+    if privacy is None:
+        return
+    executes = getattr(algorithm, "executes", execution)
+    if not isinstance(executes, Fast | PlainLoop | CosinePull):
+        raise Refused(f"{name} trains by {type(executes).__name__}, which adds no noise; take training.privacy=None")
+    if privacy.adjacency == "add or remove" and validation > 0:
+        raise Refused(
+            "what is held out for validation is drawn by position, and one record more or less moves all others;"
+            ' set validation=0 or training.privacy.adjacency="replace"'
+        )
+    told: set[str] = {each.value for each in algorithm.needs} & BESIDE
+    told |= {FULL_GRADIENTS} if getattr(algorithm, "full_gradients", False) else set()
+    told |= {NUMBER_OF_EXAMPLES} if privacy.adjacency == "add or remove" else set()
+    of_pairs: Any = getattr(getattr(algorithm, "choice", None), "noise", None)
+    if of_pairs is not None and of_pairs.unit == "record":
+        _check_alike(privacy, of_pairs)
+        told -= {Functionality.PAIRS.value}
+    check_acknowledged(told, privacy.acknowledge, "training.privacy", OF)
+
+
+def _check_alike(privacy: RecordPrivacy, of_pairs: Any) -> None:
+    """Raises Refused unless training and comparisons can be in one ledger."""
+    if (privacy.adjacency, privacy.delta, privacy.budget) != ("replace", of_pairs.delta, of_pairs.budget):
+        raise Refused(
+            "training and comparisons with noise are about the same records, and count together: give training.privacy the"
+            f' adjacency "replace", delta={of_pairs.delta} and budget={of_pairs.budget} of algorithm.choice.noise'
+        )

@@ -27,7 +27,7 @@ from ..clients.training import Executor, Training
 from ..data.partition import Partition
 from ..data.source import Loader
 from ..models.papers import ModelFactory
-from .noise_check import check_noise
+from .noise_check import check_noise, check_training
 
 PROTECTIONS: tuple[Protection, ...] = (
     Plain(),
@@ -95,7 +95,8 @@ class Scenario(Generic[V]):
                 ' set algorithm.by_samples=False or algorithm.over="members"'
             )
         check_composition(type(self.algorithm).__name__, self.algorithm.needs, self.protection, PROTECTIONS)
-        check_noise(self.algorithm, self.protection)
+        check_noise(self.algorithm, self.protection, self.training.privacy is not None)
+        check_training(self.algorithm, self.training, self.execution, self.validation)
 
 
 class NoField(ValueError):

@@ -4,8 +4,9 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -19,12 +20,14 @@ from ...protocol.view.answers import COMPUTED, BelowFloor, Model, Vector
 from ...protocol.view.asks import ServerView
 from ...protocol.view.functionality import Functionality
 from ...protocol.view.protection import Setup
-from ...protocol.view.work import Judgement, LocalJob, LocalOffer, LocalWork, Workers
+from ...protocol.view.work import Judgement, LocalJob, LocalOffer, LocalWork, Unwilling, Workers
 from ..algorithms.algorithm import Cluster, Start
 from ..clients.corruption import Computers, Corrupted, embedders_of
+from ..clients.dp_sgd import check_module
 from ..clients.embedders import SimulatedEmbedders, parted
 from ..clients.fast import Fast
 from ..clients.slots import InSlots, Values
+from ..clients.spending import Spending, together
 from ..clients.training import Job, full_gradient
 from ..data.population import Client, Examples, Population
 from ..emd.judging import tau_of
@@ -35,6 +38,9 @@ from ..models.vector import head_of, load_vector, to_vector
 from .evaluation import Evaluation, Score, accuracies, scores_of
 from .scenario import Scenario
 from .weighing import Weighing
+
+if TYPE_CHECKING:
+    from ...protocol.privacy.ledger import Ledger, Release, Unit
 
 INITIAL = Model("init")
 
@@ -87,17 +93,21 @@ class Simulation:
         self.module.to(scenario.device)
         self._scratch = deepcopy(self.module).eval()  # what clients load models into that they judge
         self._training = scenario.algorithm.local(scenario.training)
+        if self._training.privacy is not None:
+            check_module(self.module)
         self.corrupted: Corrupted | None = None
         workers: Workers = self._work
         judge: Judgement = self._judge
         if scenario.adversary is not None:
-            found = Computers(population.clients, population.classes, self.module, self._training, seed, self._train, self._judge)
+            open_ = replace(self._training, privacy=None)  # whoever is corrupt protects nobody
+            found = Computers(population.clients, population.classes, self.module, open_, seed, self._train, self._judge)
             workers = self.corrupted = scenario.adversary.corrupt(found)
             judge = self.corrupted.judge
         embedders: Embedders | None = self._embedders() if Functionality.PAIRS in scenario.algorithm.needs else None
         if embedders is not None and self.corrupted is not None:
             embedders = embedders_of(self.corrupted, embedders)
         entropy = SimulatedEntropy(seed)
+        self.spending = Spending.of(self._training, entropy, population.clients, self._released_besides)
         beside: Callable[[int], tuple[int, str]] = getattr(scenario.algorithm, "beside", lambda _: (0, ""))
         self._further, carried = beside(population.classes)
         work: InSlots | None = getattr(scenario.algorithm, "in_slots", None)
@@ -111,6 +121,7 @@ class Simulation:
         further = range(1, getattr(scenario.algorithm, "starts", 1))
         others = tuple(self._carrying(self._drawn("model", k)) for k in further)
         setup = Setup(run, start, clients, self.watch, entropy, scenario.faults, judge, embedders, others=others, carried=carried)
+        setup = replace(setup, besides=self.spending.released)
         self.view = cast(ServerView, scenario.protection.open(setup))  # the scenario has checked that it gives what is needed
         self.watch.on = not self.view.record.sees_updates
         self.accounted: list[dict[str, Any]] = []  # what the last round added to the account, for the record
@@ -152,6 +163,9 @@ class Simulation:
             equal = ", algorithm.by_samples=False" if len(below[-1].clients) >= floor else ""
             self.lost += f" more clients{equal} or a lower protection.floor are needed"
             hopeless = sum(len(c.members) for c in clusters) < floor
+        elif faults and {f.blame for f in faults} <= self.spending.declined:
+            hopeless = first and self.spending.declined >= self.population.clients.keys()
+            self.lost = f"no client can train: {faults[-1].reason}" if hopeless else ""  # else models are what they are for good
         elif faults and models <= before and not self.state.measured:
             self.lost = f"no update of round {t} could be used ({faults[-1].reason}); a smaller training.lr may help"
             present = {*getattr(self.state, "open_to", ()), *(i for c in clusters for i in c.members)}
@@ -282,11 +296,11 @@ class Simulation:
             getattr(algorithm.choice, "noise", None) is not None,
         )
 
-    def _work(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:
+    def _work(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork | Unwilling]]:
         """The clients' computers."""
         return self._train(jobs, {})
 
-    def _train(self, jobs: Sequence[LocalJob], instead: Mapping[int, Examples], /) -> Iterator[tuple[int, LocalWork]]:
+    def _train(self, jobs: Sequence[LocalJob], instead: Mapping[int, Examples], /) -> Iterator[tuple[int, LocalWork | Unwilling]]:
         """Local training through the scenario's executor, of it the last layer, or full gradients.
 
         instead: examples of clients that train on others than their own.
@@ -298,7 +312,8 @@ class Simulation:
             def do(found: Sequence[Job]) -> Iterator[Vector]:
                 return self._done(weighing.work.kind, found, slots[0].round)
 
-            yield from weighing.filled(slots, instead, do, self._local_seed)
+            admit = partial(self._admitted, weighing.work.kind)
+            yield from weighing.filled(slots, instead, do, self._local_seed, admit)
         for kind in COMPUTED:
             chosen = [
                 Job(
@@ -311,10 +326,30 @@ class Simulation:
                 for j in jobs
                 if j.work == kind
             ]
-            if not chosen:
+            admitted, reasons = self._admitted(kind, chosen)
+            yield from ((client, Unwilling(reason)) for client, reason in reasons.items())
+            if not admitted:
                 continue
-            for job, vector in zip(chosen, self._done(kind, chosen, jobs[0].round), strict=True):
+            for job, vector in zip(admitted, self._done(kind, admitted, jobs[0].round), strict=True):
                 yield job.client, LocalWork(vector, len(clients[job.client].train))
+
+    @property
+    def ledgers(self) -> "Mapping[tuple[int, Unit], Ledger]":
+        """What each client's unit has spent of its privacy budget, by training and by answers; empty where nothing has noise."""
+        found = dict(self.view.record.ledgers)
+        for client, ledger in self.spending.ledgers.items():
+            key = client, ledger.unit
+            found[key] = together(ledger, found[key]) if key in found else ledger
+        return found
+
+    def _released_besides(self, client: int) -> "Sequence[Release]":
+        """About single records, in answers with noise of their own."""
+        ledger = self.view.record.ledgers.get((client, "record"))
+        return () if ledger is None else ledger.releases
+
+    def _admitted(self, kind: str, jobs: Sequence[Job]) -> tuple[Sequence[Job], Mapping[int, str]]:
+        """What clients can pay for, and why others do nothing. Full gradients have no noise, and are not what is paid for."""
+        return (jobs, {}) if kind == "gradient" else self.spending.admit(jobs)
 
     def _done(self, kind: str, jobs: Sequence[Job], round: int) -> Iterator[Vector]:
         """Updates, full gradients or updates of the last layer, in the order of the jobs."""

@@ -8,9 +8,9 @@ import numpy as np
 from torch import nn
 
 from ...protocol.view.answers import Vector
-from ...protocol.view.work import LocalJob, LocalWork
+from ...protocol.view.work import LocalJob, LocalWork, Unwilling
 from ..clients.keeping import Keeping, Kept
-from ..clients.slots import InSlots, Seen, Values, filled
+from ..clients.slots import Admit, InSlots, Seen, Values, filled
 from ..clients.training import Job
 from ..data.population import Client, Examples
 from ..models.vector import dimension, load_vector
@@ -51,7 +51,8 @@ class Weighing:
         instead: Mapping[int, Examples],
         do: Callable[[Sequence[Job]], Iterator[Vector]],
         seed: Callable[[LocalJob], int],
-    ) -> Iterator[tuple[int, LocalWork]]:
+        admit: Admit,
+    ) -> Iterator[tuple[int, LocalWork | Unwilling]]:
         """The slots of every job. instead: examples that a client trains on in place of its own."""
         examples = {job.client: instead.get(job.client, self.clients[job.client].train) for job in jobs}
 
@@ -61,7 +62,7 @@ class Weighing:
         def keep(job: LocalJob, kept: Kept) -> None:
             self.kept.keep(job.client, job.round, kept)
 
-        return filled(jobs, self.work, examples, see, do, seed, keep)
+        return filled(jobs, self.work, examples, see, do, seed, keep, admit)
 
     def own(self, clients: Sequence[int]) -> dict[int, Vector]:
         """The models that clients keep, and predict with instead of public ones; of those that have one."""

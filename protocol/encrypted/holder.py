@@ -6,7 +6,7 @@ from typing import Any
 from ..core.session import SERVER
 from ..drivers.roles import Compute, Computed, Deadline, Effect, Event, Learned, Party, Perform, Received, Send, Worked
 from ..view.answers import Memory
-from ..view.work import LocalWork
+from ..view.work import LocalWork, Unwilling
 from ..wire.codec import Envelope
 from ..wire.messages import MOST_REASON, Declined
 from ..work.participant import Participant
@@ -82,7 +82,7 @@ class KeyHolder:
             return self._declined(session, "another kind of work than this would be of")
         return self._given(session, asked, client.held[name])
 
-    def _computed(self, work: LocalWork) -> tuple[Effect, ...]:
+    def _computed(self, work: LocalWork | Unwilling) -> tuple[Effect, ...]:
         doing, self._doing = self._doing, None
         if doing is None:
             return ()  # the session was over before

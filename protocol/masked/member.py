@@ -7,7 +7,7 @@ from ..core.errors import ProtocolError
 from ..core.session import SERVER
 from ..drivers.roles import Compute, Computed, Deadline, Effect, Event, Party, Perform, Received, Send, Worked
 from ..view.answers import Memory
-from ..view.work import LocalWork
+from ..view.work import LocalWork, Unwilling
 from ..wire.codec import Envelope
 from ..wire.messages import MOST_REASON, Declined
 from ..work.participant import Participant
@@ -91,7 +91,7 @@ class Member:
         last = name in self._once and not plan.session.protocol.startswith(f"{WEIGHTS}/")
         return self._put_in(name, self._client.held.pop(name) if last else self._client.held[name])
 
-    def _computed(self, work: LocalWork) -> tuple[Effect, ...]:
+    def _computed(self, work: LocalWork | Unwilling) -> tuple[Effect, ...]:
         if isinstance(self.state, Idle):
             return ()  # the session was over before
         plan = self.state.plan

@@ -113,7 +113,10 @@ def comparer_of(mine: Mine, client: Participant) -> Mapping[str, Role]:
     setup, embedders = mine.setup, mine.setup.embedders
     if embedders is None:
         raise ValueError("a client that cannot embed its data is not compared")
-    computer, joiner = OwnComputer(mine.id, embedders, setup.entropy), joiner_of(mine, seeding_of(setup), PAIR_SEED)
+    computer, joiner = (
+        OwnComputer(mine.id, embedders, setup.entropy, setup.besides),
+        joiner_of(mine, seeding_of(setup), PAIR_SEED),
+    )
     nothing = PairPolicy(d=embedders.d, inputs=embedders.inputs, rows=embedders.rows, released=frozenset())
     peer = Peer(mine.id, setup.run, nothing, mine.identities[PAIRS], mine.enrolled[PAIRS], setup.entropy, computer)
     comparer = Comparer(Party(mine.id, peer, peer_step), client, computer, joiner)

@@ -1,7 +1,10 @@
 """One client's own computer in comparisons: what it embeds, measures and charges. Implements `client.Computer`."""
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
 from ...crypto.entropy import Entropy
-from ..privacy.ledger import Ledger
+from ..privacy.ledger import Ledger, Release
 from ..view.answers import Vector
 from .compute import Answer, Asked, answer_of, report_of, showing_of
 from .noise import Noise, opened
@@ -11,14 +14,17 @@ from .terms import PairTerms
 
 class OwnComputer:
     """embedders: of its own data. comparing: what it will be asked, None before it knows. ledger: of what it released with noise,
-    None before the first of it.
+    None before the first of it. besides: what it released about the same records otherwise.
     """
 
-    def __init__(self, me: int, embedders: Embedders, entropy: Entropy) -> None:
+    def __init__(
+        self, me: int, embedders: Embedders, entropy: Entropy, besides: Callable[[int], Sequence[Release]] | None = None
+    ) -> None:
         self.embedders = embedders
         self.comparing: Comparing | None = None
         self.ledger: Ledger | None = None
         self._me = me
+        self._besides = besides
         self._entropy = entropy
         self._embedded: dict[str, Rows] = {}
 
@@ -58,5 +64,8 @@ class OwnComputer:
     def _charged(self, answer: Answer) -> Released:
         """Charge the ledger, and only then release."""
         if self._noise is not None:
-            self.ledger = answer.charge(self.ledger or opened(self._noise, self._me))
+            ledger = self.ledger or opened(self._noise, self._me)
+            if self._besides is not None and ledger.unit == "record":
+                answer.charge(replace(ledger, releases=(*ledger.releases, *self._besides(self._me))))
+            self.ledger = answer.charge(ledger)
         return answer.release()

@@ -11,6 +11,7 @@ from ..view.protection import Setup
 from ..work.client import Client
 from ..work.maker import SEED, WORK, Maker, Shared
 from ..work.participant import Participant
+from ..work.uploads import UNUSABLE
 
 
 class Clients:
@@ -48,14 +49,14 @@ class Clients:
 
     def train_alone(
         self, round: int, starts: Mapping[int, tuple[str, Vector | None]], names: Mapping[int, str]
-    ) -> Mapping[int, bool]:
-        """Each trains by itself and holds what it made by its name; whether that is a model. starts: as in `Client.alone`."""
+    ) -> Mapping[int, str]:
+        """Each trains by itself and holds what it made by its name; why it has no model, or empty. starts: see `Client.alone`."""
         if self._setup.hosts is not None:
-            return {i: self.all[i].train_alone(round, *starts[i], names[i]) for i in starts}
+            return {i: "" if self.all[i].train_alone(round, *starts[i], names[i]) else UNUSABLE for i in starts}
         asked = {i: self.all[i].alone(round, *starts[i]) for i in sorted(starts)}
         jobs = {i: job for i, job in asked.items() if job is not None}
         trained = self._setup.workers(list(jobs.values()))  # together: their computers are one
-        return dict.fromkeys(starts, False) | {i: self.all[i].keep(names[i], jobs[i], work) for i, work in trained}
+        return dict.fromkeys(starts, UNUSABLE) | {i: self.all[i].keep(names[i], jobs[i], work) for i, work in trained}
 
     def draw(self, what: str, session: bytes) -> None:
         """What each client draws for itself for a session, and one for all where they are in one process."""

@@ -114,9 +114,9 @@ class Models:
         starts = {i: (model.name, self._public(model.name, i)) for i, model in models.items()}
         names = {i: self._new(f"client {i}@{round}") for i in models}
         trained = {}
-        for client, fit in self._run.clients.train_alone(round, starts, names).items():
-            if not fit:
-                self._run.record.reject([client])
+        for client, reason in self._run.clients.train_alone(round, starts, names).items():
+            if reason:
+                self._run.record.reject([client], reason)
                 trained[client] = models[client]
                 continue
             self.handles.owners[names[client]] = client

@@ -2,9 +2,9 @@
 
 - "Gaussian": exact, where all noise is Gaussian, or a sum of discrete Gaussians (`gaussian_privacy`).
 - "PLD": privacy loss distributions (dp_accounting, connect-the-dots, which rounds losses up), with all that is Gaussian as one.
-- "RDP": Renyi divergences, of events that nothing else here knows, such as zCDP.
+- "RDP": Renyi divergences, where there are events that nothing else here knows, such as zCDP, or sums far from a Gaussian.
 
-Each is a valid bound of the whole, so the least is. What no bound knows is refused.
+Each is a valid bound of the whole, so the least that was asked for is. What no bound knows is refused.
 """
 
 import math
@@ -98,7 +98,7 @@ def _spent(counted: Counted, adjacency: Adjacency, delta: float) -> Spent:
         found.append(Spent(xi + gaussian_epsilon(mu, delta * math.exp(-xi / 2)), "Gaussian"))
     elif math.isfinite(mu) and delta * math.exp(-xi / 2) >= LEAST_DELTA:
         found += _pld(others, mu, xi, adjacency, delta)
-    if others or xi > _EXACT or not math.isfinite(mu):
+    if not found or xi > _EXACT or not math.isfinite(mu):
         found += _rdp(counted, adjacency, delta)
     if not found:
         event = next((e for e, _ in others if not _known(e, adjacency)), others[0][0])

@@ -23,6 +23,8 @@ class Functionality(StrEnum):
 
 
 EMBEDDING_MODEL = "embedding model"
+FULL_GRADIENTS = "full gradients"
+NUMBER_OF_EXAMPLES = "number of examples"
 
 NOISE_FREE = {
     Functionality.SUMS.value: "sums of its updates, and the models that come of them",
@@ -39,5 +41,7 @@ NOISE_FREE = {
     Functionality.FUSION.value: "its last model, and sums of models, its own among them, for single clients",
     Functionality.PAIRS.value: "embeddings of its records, bases or distances of them, with noise for one record alone or none",
     EMBEDDING_MODEL: "the model that embeds its records and that other clients are shown, which was trained on them",
+    FULL_GRADIENTS: "gradients over all of its records, or sketches, sums or inner products of them",
+    NUMBER_OF_EXAMPLES: "how many records it has",
 }
 """By the name to acknowledge it by: what a client tells where the answer has no noise of this claim."""

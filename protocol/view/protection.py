@@ -19,6 +19,7 @@ from .work import Judgement, Workers
 
 if TYPE_CHECKING:
     from ..pairs.question import Comparing, Embedders
+    from ..privacy.ledger import Release
 
 
 V = TypeVar("V", covariant=True, bound=View, default=Any)
@@ -47,7 +48,8 @@ class Setup:
     each for itself, is checked by one of them for all; not where each one's CPU seconds are measured. others: further models, of
     the same shape, that all parties know. hosts: where the clients are made, by their `Maker`, if not in this process
     (work/away.py). carried: what the last numbers of each model say that are no parameters, in words for the disclosure log;
-    empty where there are none.
+    empty where there are none. besides: what a client released about its records with noise, by its training, which it counts
+    together with what it releases here.
     """
 
     run: bytes
@@ -63,6 +65,7 @@ class Setup:
     hosts: Callable[[Any], Mapping[int, Any]] | None = None
     carried: str = ""
     comparing: Comparing | None = None
+    besides: Callable[[int], Sequence[Release]] | None = None
 
     @property
     def verify(self) -> Verify:

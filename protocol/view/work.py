@@ -29,6 +29,13 @@ class LocalWork:
 
 
 @dataclass(frozen=True, slots=True)
+class Unwilling:
+    """In the place of its work: that a client does not do it, and why. The server is told."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class LocalJob:
     """What a client is asked to compute, from the model that it opened; of work for slots, from the models `starts`.
 
@@ -58,7 +65,7 @@ class LocalOffer:
 class Workers(Protocol):
     """The clients' own computers. Yields (client, result) for every job, in any order, as results come."""
 
-    def __call__(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]: ...
+    def __call__(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork | Unwilling]]: ...
 
 
 class Judgement(Protocol):

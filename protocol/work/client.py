@@ -10,11 +10,11 @@ from ...crypto.identity import Identity
 from ..drivers.roles import Effect, Role
 from ..view.answers import Memory, Vector
 from ..view.protection import Setup
-from ..view.work import LocalJob, LocalWork
+from ..view.work import LocalJob, LocalWork, Unwilling
 from .maker import SECRET_BYTES, SEED, WORK, Joining, Keeps, Maker, Mine, Shared, Spends, Unseated
 from .owned import Owned
 from .participant import Participant
-from .uploads import usable
+from .uploads import UNUSABLE, usable
 
 if TYPE_CHECKING:
     from ..privacy.ledger import Ledger
@@ -101,19 +101,21 @@ class Client:
             return None
         return LocalJob(self.id, round, "update", owned[start] if given is None else given)
 
-    def keep(self, name: str, job: LocalJob, work: LocalWork) -> bool:
-        """Hold what it trained by itself as a model of its own; whether it is one."""
-        owned = self._owned
-        if fit := owned is not None and usable(work.vector):
-            owned.hold(name, job.start + work.vector, alone=True)
-        return fit
+    def keep(self, name: str, job: LocalJob, work: LocalWork | Unwilling) -> str:
+        """Hold what it trained by itself as a model of its own; why it is none, or empty."""
+        if isinstance(work, Unwilling):
+            return work.reason
+        if (owned := self._owned) is None or not usable(work.vector):
+            return UNUSABLE
+        owned.hold(name, job.start + work.vector, alone=True)
+        return ""
 
     def train_alone(self, round: int, start: str, given: Vector | None, name: str) -> bool:
         """Do both."""
         if (job := self.alone(round, start, given)) is None:
             return False
         ((_, work),) = self._mine.setup.workers([job])
-        return self.keep(name, job, work)
+        return not self.keep(name, job, work)
 
     def drop(self, name: str) -> None:
         """Forget a model of its own."""

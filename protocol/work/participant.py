@@ -27,7 +27,7 @@ from ..drivers.roles import (
     Worked,
 )
 from ..view.answers import COMPUTED, Memory, Vector, Work
-from ..view.work import LocalJob, LocalWork
+from ..view.work import LocalJob, LocalWork, Unwilling
 from ..wire.codec import Envelope
 from ..wire.fields import MOST_SAMPLES
 from ..wire.messages import MOST_REASON, Declined, Discard, Retain, Task
@@ -162,8 +162,10 @@ class Participant:
         toward = None if pulled is None else given[0] if pulled == task.models[0] else self.owned[pulled]
         return LocalJob(self.id, task.round, task.work, start, slots, self._conduct.sketch(task), toward)  # type: ignore[arg-type]
 
-    def checked(self, doing: Doing, work: LocalWork) -> LocalWork | str:
-        """The work, as the difference from the public model that it was asked for; or why it cannot be used."""
+    def checked(self, doing: Doing, work: LocalWork | Unwilling) -> LocalWork | str:
+        """The work, as the difference from the public model that it was asked for; or why it cannot be used, or is not done."""
+        if isinstance(work, Unwilling):
+            return work.reason
         if type(work.samples) is not int or not 1 <= work.samples <= MOST_SAMPLES:
             return f"a number of samples that is not a whole number from 1 to {MOST_SAMPLES}"
         if self._from_own(task := doing.task):
@@ -228,7 +230,7 @@ class Participant:
             return "work for later, where it is sent when it is done"
         return None
 
-    def _computed(self, work: LocalWork) -> tuple[Effect, ...]:
+    def _computed(self, work: LocalWork | Unwilling) -> tuple[Effect, ...]:
         doing, self._doing = self._doing, None
         if doing is None:
             return ()  # the session was over before

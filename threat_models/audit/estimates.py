@@ -21,6 +21,7 @@ from ...protocol.uploaded.plain import Plain
 from ...protocol.view.protection import Setup
 from ...protocol.work.sketch_keys import RatchetedKeys, SketchSecret, SketchTerms
 from ..liars import forward
+from .coalitions import decrypted, joined_shares
 from .reading import Instance, SketchSet, opened, sketch_sets, uploads
 from .view import CorruptView, PublishedSum
 
@@ -35,7 +36,7 @@ RIDGE = 1e-3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimate:
-    """vector: float64 (d,). how: "update", "transform", "measurements", "span" or "mean"."""
+    """vector: float64 (d,). how: "update", "opened", "transform", "measurements", "span" or "mean"."""
 
     vector: Matrix = field(repr=False)
     how: str
@@ -91,6 +92,8 @@ def _uploaded(view: CorruptView) -> Iterator[tuple[Instance, Estimate]]:
     elif isinstance(how, Plain):
         for key, one in came.items():
             yield key, Estimate(one.vector.astype(np.float64), "update")
+    for key, vector in (*decrypted(view), *joined_shares(view)):
+        yield key, Estimate(vector, "opened")
 
 
 def _measured(view: CorruptView, known: Mapping[Instance, Matrix], prior: Matrix | None) -> Iterator[tuple[Instance, Estimate]]:

@@ -68,13 +68,15 @@ class Evidence:
 class Finding:
     """What an attack got. victims: whom it tried. values: of each, from 0 (nothing) to 1 (all), larger for more.
 
-    members, others: scores of what it had to tell apart, where there is such a thing; (k,) each. pictures: arrays to look at.
+    members, others: scores of what it had to tell apart, where there is such a thing; (k,) each. figures: in units of their own,
+    by what they are called. pictures: to look at.
     """
 
     victims: tuple[int, ...]
     values: Values
     members: Values = field(default_factory=lambda: np.zeros(0), repr=False)
     others: Values = field(default_factory=lambda: np.zeros(0), repr=False)
+    figures: Mapping[str, float] = field(default_factory=dict)
     pictures: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 

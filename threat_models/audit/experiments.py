@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ...protocol.core.session import SECOND_SERVER, SERVER
+from ...protocol.core.session import DEALER, SECOND_SERVER, SERVER
 from ...protocol.two_servers.protection import TwoServer
 from .counts import SampleCounts
 from .experiment import Experiment
@@ -33,5 +33,6 @@ def observers_of(protection: object, clients: Sequence[int]) -> tuple[Observer, 
     servers: tuple[Observer, ...] = (SERVER_ALONE, server_and(first[0]))
     if isinstance(protection, TwoServer):
         both = Observer(frozenset({SERVER, SECOND_SERVER}))
-        servers = (SERVER_ALONE, Observer(frozenset({SECOND_SERVER})), server_and(first[0]), both)
-    return (*servers, Observer(clients=frozenset(first)), NETWORK)
+        others = (Observer(frozenset({SECOND_SERVER})), Observer(frozenset({DEALER})))
+        servers = (SERVER_ALONE, *others, server_and(first[0]), both)
+    return (*servers, Observer(clients=frozenset(first[:1])), Observer(clients=frozenset(first)), NETWORK)

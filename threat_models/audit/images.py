@@ -55,18 +55,20 @@ class GradientInversion:
         victims = victims_of(view, budget.victims, rng)
         found = {key: e.vector for key, e in evidence.estimated(view).items() if key[1] == "update"}
         mean = view.public.auxiliary.x.mean(dim=0, keepdim=True)
-        values, shown = [], list[dict[str, Any]]()
+        values, ratios, shown = [], list[float](), list[dict[str, Any]]()
         for i in victims:
             own = truth.population.clients[i].train
             guesses = torch.cat([mean.expand(len(own), *mean.shape[1:]), guessed(view, i, found, own, budget, rng)])
             floor, got = psnr(mean, own.x)[0], matched_psnr(guesses, own.x)
             values.append(float(np.clip((np.maximum(got, floor) - floor) / (GOOD - np.minimum(floor, GOOD - 1)), 0, 1).mean()))
+            ratios += np.clip(got, 0, 200).tolist()
             best = int(np.argmax(got - floor))
             nearest = guesses[int(np.argmax(psnr(guesses, own.x[best : best + 1])[:, 0]))]
             picture = {"original": png(own.x[best]), "recovered": png(nearest), "psnr": float(min(got[best], 200.0))}
             shown += [{**picture, "client": i}] * (len(shown) < SHOWN)
         words = "Of each victim the image that was recovered best."
-        return Finding(victims, np.array(values), pictures={"pairs": shown, "words": words})
+        figures = {"median PSNR, dB": float(np.median(ratios))}
+        return Finding(victims, np.array(values), figures=figures, pictures={"pairs": shown, "words": words})
 
 
 def guessed(

@@ -23,7 +23,7 @@ from ...protocol.core.session import SERVER
 from ...protocol.parts.models import Models
 from ...protocol.view.account import source_of
 from ...protocol.view.answers import COMPUTED, Gram, Sum, Updates, Vector, Weights, Work
-from ...protocol.view.work import LocalJob, LocalWork
+from ...protocol.view.work import LocalJob, LocalWork, Unwilling
 from .observer import SERVER_ALONE, Observer
 from .truth import Truth
 from .view import Answered, Compared, CorruptView, Held, Public, PublishedSum
@@ -201,11 +201,11 @@ class Recorder:
         reached = found.to == "server" or found.to in observer.clients or (found.to == "clients" and observer.clients)
         return found if reached else replace(found, mean=None)
 
-    def _work(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:
+    def _work(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork | Unwilling]]:
         made: dict[int, LocalJob] = {job.client: job for job in jobs}
         for client, work in self._workers(jobs):
             job = made[client]
-            if job.work in COMPUTED:
+            if job.work in COMPUTED and not isinstance(work, Unwilling):
                 self.updates[job.round, job.work, client] = work.vector
                 self._starts[job.round, client] = job.start
             yield client, work

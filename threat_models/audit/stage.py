@@ -64,11 +64,14 @@ class Stage:
 
 
 def stages(scenario: Scenario, seeds: Sequence[int], data: Path | None) -> Iterator[Stage | tuple[int, str]]:
-    """Of every seed, as it is played; before it, (seed, what is being played) for whoever waits."""
+    """Of every seed, as it is played; before it, (seed, what is being played) for whoever waits.
+
+    In clear means without noise in training too: what attacks must find there is what a protection is measured by.
+    """
     for seed in seeds:
         played: list[Recorder] = []
         meters: list[tuple[int, dict[str, Any]]] = []
-        clear = isinstance(scenario.protection, Plain)
+        clear = isinstance(scenario.protection, Plain) and scenario.training.privacy is None
         for words, one, protection in (
             ("the run", seed, scenario.protection),
             ("the run in clear", seed, Plain()),
@@ -79,7 +82,8 @@ def stages(scenario: Scenario, seeds: Sequence[int], data: Path | None) -> Itera
                 played.append(played[-1])
                 continue
             yield seed, words
-            recorder = Recorder(replace(scenario, seed=one, protection=protection), data)
+            training = replace(scenario.training, privacy=None) if words.endswith("in clear") else scenario.training
+            recorder = Recorder(replace(scenario, seed=one, protection=protection, training=training), data)
             for t in recorder.rounds():
                 if not played and (t == scenario.rounds or t % max(1, scenario.rounds // READINGS) == 0):
                     meters.append((t, recorder.meters))

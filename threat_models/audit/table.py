@@ -76,6 +76,7 @@ class Row:
             "reason": self.reason,
             "values": {name: f.values.round(4).tolist() for name, f in zip(names, self.findings, strict=False)},
             "roc": {name: roc(f) for name, f in zip(names, self.findings, strict=False) if len(f.members) and len(f.others)},
+            "figures": dict(self.findings[0].figures) if self.findings else {},
             "pictures": dict(self.findings[0].pictures) if self.findings else {},
         }
 
@@ -155,7 +156,8 @@ def _joined(findings: Sequence[Finding]) -> Finding:
     """All seeds' together; pictures of the first."""
     victims = tuple(i for f in findings for i in f.victims)
     values, members, others = (np.concatenate([getattr(f, n) for f in findings]) for n in ("values", "members", "others"))
-    return Finding(victims, values, members, others, findings[0].pictures)
+    figures = {name: float(np.mean([f.figures[name] for f in findings])) for name in findings[0].figures}
+    return Finding(victims, values, members, others, figures, findings[0].pictures)
 
 
 def _told(findings: Sequence[Finding]) -> Told | None:

@@ -1,6 +1,6 @@
 """How well a guess about transformed uploads does: guesses are compared with the truth here, and nowhere in an attack.
 
-Label histograms are compared by `total_variation` and `top_label` of `threat_models.label_regression`.
+Label histograms are compared by `total_variation` and `top_label` of `threat_models.inference.label_regression`.
 """
 
 from collections.abc import Iterable
