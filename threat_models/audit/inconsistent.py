@@ -57,8 +57,8 @@ class InconsistentModels:
             again = evidence.replay(Unlike(forged, i, view.public.kinds))
             values.append(shown(again, view, i))
             blamed += any(f.blame == SERVER for f in again.faults)
-        words = f"In {blamed} of {len(victims)} rounds clients named the server as the one to blame."
-        return Finding(victims, np.array(values), pictures={"words": words})
+        figures = {"rounds in which clients named the server, share": blamed / max(len(victims), 1)}
+        return Finding(victims, np.array(values), figures=figures)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -111,7 +111,7 @@ def deviations(
     return found | _of_isolated(view, sums, scales)
 
 
-EXACT = ("update", "transform")
+EXACT = ("update", "opened", "transform")
 
 
 def _published(view: CorruptView, s: PublishedSum) -> Published | None:

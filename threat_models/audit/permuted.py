@@ -34,7 +34,7 @@ class KnownModels:
     it takes a model whose way is of one session.
     """
 
-    name: str = "known models"
+    name: str = "permutation"
     unit: str = "share of what sets an update apart from its cluster's mean"
     side: str = "the initial model, and those that clients have in the end"
     source: str = "known plaintext, by rank or by phase retrieval"
