@@ -62,9 +62,8 @@ def main() -> None:
         if leak is None:
             continue
         scale = f"{leak.value:.2f} of the way" if leak.valid else "inconclusive"
-        print(
-            f"{row.observer:20} {row.experiment:20} here {leak.here:.2f}, sums {leak.aggregate:.2f}, all {leak.plain:.2f}: {scale}"
-        )
+        found = f"here {leak.here:.2f}, sums {leak.aggregate:.2f}, all {leak.plain:.2f}"
+        print(f"{row.observer:20} {row.experiment:20} {found}: {scale}")
         for one in row.claims:
             print(f"{'':20} {one.verdict}: {one.claim.statement} ({one.witness})")
 

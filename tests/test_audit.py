@@ -188,6 +188,7 @@ def test_leakage_is_zero_at_the_sums_and_one_at_everything():
         assert found.low <= found.value <= found.high
         assert found.valid
     assert not leakage(alone, alone, alone + 0.1, np.random.default_rng(1)).valid
+    assert not leakage(alone, plain, alone, np.random.default_rng(1)).valid  # an attack that is worse with everything
 
 
 @settings(max_examples=50, deadline=None)

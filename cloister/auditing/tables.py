@@ -14,7 +14,7 @@ def measured_table(found: Mapping[str, Any]) -> Table:
     seeds = ", ".join(map(str, found["seeds"]))
     title = f"{found['name']}: what each party could find, seeds {seeds}, budget {found['budget']['name']}"
     table = Table(title=escape(title), title_justify="left")
-    for head in ("observer", "sought", "here", "sums alone", "everything", "leakage, at 95 %"):
+    for head in ("observer", "sought", "here", "0 is", "everything", "leakage, at 95 %"):
         table.add_column(head, justify="left" if head in ("observer", "sought") else "right")
     last = None
     for row in found["rows"]:
@@ -25,19 +25,24 @@ def measured_table(found: Mapping[str, Any]) -> Table:
         name = row["observer"] if row["observer"] != last else ""
         last = row["observer"]
         table.add_row(
-            escape(name), row["experiment"], f"{leak['here']:.3f}", f"{leak['aggregate']:.3f}", f"{leak['plain']:.3f}", ratio
+            escape(name),
+            row["experiment"],
+            f"{leak['here']:.3f}",
+            f"{row['anchor']} {leak['aggregate']:.3f}",
+            f"{leak['plain']:.3f}",
+            ratio,
         )
     return table
 
 
 def claims_table(found: Mapping[str, Any]) -> Table:
-    """A row for every claim and observer that it was tried against."""
-    table = Table(title="claims", title_justify="left")
-    for head in ("verdict", "against", "claim", "because"):
+    """A row for every claim and observer that it was tried against; what it says in words is in the report."""
+    table = Table(title="claims (in words: report.html, threat_models/cards)", title_justify="left")
+    for head in ("claim", "verdict", "because"):
         table.add_column(head)
     for row in found["rows"]:
         for claim in row["claims"]:
-            colour, whose = COLOURS[claim["verdict"]], "" if claim["whose"] == "Cloister" else " (the paper's)"
-            words = f"{claim['statement']}{whose}"
-            table.add_row(f"[{colour}]{claim['verdict']}[/]", escape(row["observer"]), escape(words), escape(claim["witness"]))
+            colour, whose = COLOURS[claim["verdict"]], "" if claim["whose"] == "Cloister" else "\nthe paper's"
+            name = f"{claim['claim']}{whose}"
+            table.add_row(escape(name), f"[{colour}]{claim['verdict']}[/]", escape(claim["witness"]))
     return table

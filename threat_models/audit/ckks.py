@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +22,7 @@ from ...protocol.encrypted.scaling import MIDDLE, PER_LOG
 from ...protocol.view.account import kind_of
 from ..inference.ckks_key import opened, opened_by_client, recovered_key
 from ..inference.ckks_ring import Ciphertext, Integers
-from .experiment import Budget, Evidence, Finding
+from .experiment import Anchor, Budget, Evidence, Finding
 from .labels import honest
 from .reading import Instance, messages, sessions
 from .truth import Truth
@@ -49,7 +48,7 @@ class CkksKeyRecovery:
     unit: str = "1 if a client's ciphertext is opened"
     side: str = "nothing"
     source: str = "Li and Micciancio 2021"
-    anchor: Literal["sums alone", "chance"] = "sums alone"
+    anchor: Anchor = "sums alone"
 
     def applies(self, evidence: Evidence, /) -> str:
         return "" if isinstance(evidence.view.public.protection, Encrypted) else "nothing is encrypted under a key of all clients"

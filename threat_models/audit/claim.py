@@ -48,7 +48,7 @@ def judged(claim: Claim, found: Leakage | None, worst: tuple[int, float] | None 
     if found is None:
         return Judged(claim, "not covered", f"no experiment on {claim.experiment} could be made of this run")
     if not found.valid:
-        apart = abs(found.plain - found.aggregate)
+        apart = max(0.0, found.plain - found.aggregate)
         return Judged(
             claim, "inconclusive", f"in clear the attack finds but {apart:.2f} more than sums tell: its failing says nothing"
         )

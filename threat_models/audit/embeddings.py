@@ -1,7 +1,6 @@
 """What the observer makes of clients' records, one by one, where clients are compared by embeddings (`protocol.pairs`)."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -9,7 +8,7 @@ from ...fl.algorithms.emd_cfl import EMDCFL
 from ...protocol.view.functionality import Functionality
 from ..inference.projection_scores import accuracy, median_error
 from .embedding_models import Networks, true_weights
-from .experiment import Budget, Evidence, Finding
+from .experiment import Anchor, Budget, Evidence, Finding, victims_of
 from .record_labels import Attack, Guess, named
 from .truth import Truth
 
@@ -28,7 +27,7 @@ class EmbeddingInference:
     unit: str = "share of a client's records whose label is named"
     side: str = "public examples of the same distribution, with labels"
     source: str = "Liu et al. 2006; Giannella et al. 2013; matching by shape after Grave, Joulin and Berthet 2019"
-    anchor: Literal["sums alone", "chance"] = "sums alone"
+    anchor: Anchor = "sums alone"
 
     def applies(self, evidence: Evidence, /) -> str:
         public = evidence.view.public
@@ -40,8 +39,7 @@ class EmbeddingInference:
 
     def __call__(self, evidence: Evidence, truth: Truth, budget: Budget, rng: np.random.Generator, /) -> Finding:
         view, networks = evidence.view, Networks(evidence.view.public)
-        drawn = [int(i) for i in rng.permutation(view.public.clients) if i not in view.observer.clients]
-        victims = tuple(sorted(drawn[: budget.victims]))
+        victims = victims_of(view, budget.victims, rng)
         weights = {i: true_weights(networks, truth, i) for i in victims}
         exact = {i: networks(truth.compared[i].x, weights[i]) for i in victims}
         if evidence.pooled is None:

@@ -15,7 +15,6 @@ from ..inference.projection_unknown import Guess as Aligned
 from ..inference.projection_unknown import aligned
 from .clouds import Cloud, clouds, reported, terms_of
 from .embedding_models import Networks, weights_known
-from .estimates import estimates
 from .experiment import Evidence
 from .view import Public
 
@@ -42,7 +41,7 @@ class Attack:
     def __init__(self, evidence: Evidence, networks: Networks) -> None:
         self._view, self._public, self._networks = evidence.view, evidence.view.public, networks
         self._labels = np.asarray(self._public.auxiliary.y.numpy(), np.int64)
-        self._updates = estimates(self._view, evidence.prior) if networks.own else {}
+        self._updates = evidence.estimated(self._view) if networks.own else {}
         self._of: dict[int, list[Cloud]] = defaultdict(list)
         for cloud in clouds(self._view):
             self._of[cloud.client].append(cloud)

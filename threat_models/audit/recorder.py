@@ -5,6 +5,7 @@ that it asks. From what it kept `seen_by` takes one observer's share.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,8 @@ from ...fl.clients.embedders import SimulatedEmbedders
 from ...fl.data.population import Examples
 from ...fl.meters.record import said
 from ...fl.runs.scenario import Scenario
-from ...fl.runs.simulation import Simulation, seed_of
+from ...fl.runs.simulation import NothingLearned, Simulation, seed_of
+from ...protocol.core.errors import Fault
 from ...protocol.core.link import Frame, Tap
 from ...protocol.core.session import SERVER
 from ...protocol.pairs.client import key_for
@@ -86,6 +88,8 @@ class Recorder:
         self._starts: dict[tuple[int, int], Vector] = {}
         self._scenario = scenario
         self._share = share
+        self._data = data
+        self._released: tuple[int, Mapping[int, Vector]] | None = None
         watch = self.simulation.watch
         self._workers, watch.workers = watch.workers, self._work
         self._view: Any = self.simulation.view
@@ -96,6 +100,26 @@ class Recorder:
         while self.simulation.state.round < self._scenario.rounds:
             self.simulation.step()
             yield self.simulation.state.round
+
+    def again(self, tap: Tap) -> "Recorder":
+        """The scenario's first round once more, with this network in place of the scenario's; also where nothing is learned."""
+        once = Recorder(replace(self._scenario, faults=tap, rounds=1), self._data, self._share)
+        with suppress(NothingLearned):
+            next(once.rounds())
+        return once
+
+    @property
+    def faults(self) -> Sequence[Fault]:
+        """What went wrong in the protocol until now, and who is to blame."""
+        found: Sequence[Fault] = self._view.record.faults
+        return found
+
+    @property
+    def released(self) -> Mapping[int, Vector]:
+        """The model that each client has by now, float32 (d,): what becomes known where models are given away."""
+        if self._released is None or self._released[0] != self.simulation.state.round:
+            self._released = self.simulation.state.round, self.simulation.vectors()
+        return self._released[1]
 
     @property
     def meters(self) -> dict[str, Any]:
@@ -250,7 +274,10 @@ class Recorder:
             clients = self._view.harness.run.clients.all
             held = (clients[i].mean(lesson.key) for i in sorted(lesson.clients))
             mean = next((v for v in held if v is not None), None)
-        return PublishedSum(of.round, of.cluster, source_of(of.name)[2], row, weights.times_samples, answer.recipient, mean)
+        kind = source_of(of.name)[2]
+        return PublishedSum(
+            of.round, of.cluster, kind, row, weights.times_samples, answer.recipient, answer.weight, answer.energy, mean
+        )
 
 
 def _whole(parts: Sequence[Examples]) -> Examples:

@@ -86,4 +86,4 @@ def leakage(here: Values, aggregate: Values, plain: Values, rng: np.random.Gener
     value = float((means[0] - means[1]) / apart) if apart else 0.0
     needed = int(np.ceil(n * (max(upper - value, 0.0) / bound) ** 2)) if upper - value > bound else 0
     there, alone, all_ = (float(mean) for mean in means)
-    return Leakage(there, alone, all_, float(low), value, float(high), float(upper), n, needed, abs(apart) >= APART)
+    return Leakage(there, alone, all_, float(low), value, float(high), float(upper), n, needed, apart >= APART)

@@ -50,8 +50,15 @@ class Stage:
         """Of one that is told the audited run's sums, whoever opened them, and nothing else."""
         return self._among(self.audited, self.audited.sums_alone, self.shadow, self.shadow.sums_alone)
 
+    @property
+    def nothing(self) -> Evidence:
+        """Of one that sees no frame and is told no sum: by chance."""
+        view, shadow = (CorruptView(SERVER_ALONE, one.public) for one in (self.audited, self.shadow))
+        return self._among(self.audited, view, self.shadow, shadow)
+
     def _of(self, target: Recorder, shadow: Recorder, observer: Observer) -> Evidence:
-        return self._among(target, target.seen_by(observer), shadow, shadow.seen_by(observer))
+        found = self._among(target, target.seen_by(observer), shadow, shadow.seen_by(observer))
+        return replace(found, released=target.released, replay=target.again)
 
     def _among(self, target: Recorder, view: CorruptView, shadow: Recorder, own: CorruptView) -> Evidence:
         prior = deviations(self.clear_shadow.truth, np.random.default_rng(self.seed))

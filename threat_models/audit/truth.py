@@ -16,7 +16,7 @@ Matrix = NDArray[np.float64]
 class Truth:
     """population: all clients' data, and the planted groups. updates: float32 (d,) by round, kind and client, as clients computed
     them. outside: examples of the same distribution that neither a client nor the attacker has. starts: float32 (d,), what
-    clients trained from, by round and client. compared: the examples that a client's embeddings are of, in order, if there are any.
+    clients trained from, by round and client. compared: the examples that a client's embeddings are of, in order, if any.
     """
 
     population: Population = field(repr=False)

@@ -1,0 +1,139 @@
+"""The command `audit`: what it writes, says and exits with."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from typer.testing import CliRunner
+
+from cloister.auditing import play as auditing
+from cloister.auditing.report import headline, render
+from cloister.cli import app
+from cloister.threat_models.audit.recovery import UpdateRecovery
+from cloister.threat_models.claims import CLAIMS
+
+SMALL = """
+from cloister.fl.algorithms.fedavg import FedAvg
+from cloister.fl.clients.training import Training
+from cloister.fl.data.partition import Dirichlet
+from cloister.fl.data.source import Digits
+from cloister.fl.models.papers import Mlp
+from cloister.fl.runs.scenario import Scenario
+from cloister.protocol import Masked, Permuted, Plain
+
+scenario = Scenario(
+    name="small",
+    data=Digits(),
+    partition=Dirichlet(clients=6, alpha=0.5),
+    model=Mlp(hidden=(8,)),
+    training=Training(epochs=1, batch=50, lr=0.1),
+    algorithm=FedAvg(by_samples=False),
+    protection=Masked(),
+    rounds=2,
+)
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "small.py"
+    path.write_text(SMALL)
+    return path
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(app, ["audit", *map(str, arguments)])
+
+
+def test_its_help_says_what_it_does():
+    found = invoke("--help")
+    assert found.exit_code == 0
+    assert all(word in found.stdout for word in ("refuted", "self-test", "quick"))
+
+
+@pytest.mark.trains
+def test_an_audit_writes_its_folder_and_shows_it_again(file, tmp_path):
+    out = tmp_path / "audit"
+    first = invoke(file, "--out", out, "--seeds", "3")
+    assert first.exit_code == 0, first.output
+    found = json.loads((out / "audit.json").read_text())
+    assert found["seeds"] == [3]
+    assert "Masked" in found["protection"]
+    sought = {(row["observer"], row["experiment"]) for row in found["rows"]}
+    assert {("server", "updates"), ("server and client 0", "labels"), ("network", "updates")} <= sought
+    page = (out / "report.html").read_text()
+    assert "What each party could find" in page
+    assert "<script" not in page
+    again = invoke(out, "--json")
+    assert again.exit_code == 0
+    assert json.loads(again.stdout)["rows"] == found["rows"]
+    taken = invoke(file, "--out", out)
+    assert taken.exit_code != 0
+    assert "already holds an audit" in str(taken.exception)
+
+
+@pytest.mark.trains
+def test_a_claim_of_ours_that_falls_is_an_exit_code(file, tmp_path, monkeypatch):
+    """That no update is found in clear is false, and must be found false."""
+    false = replace(
+        next(c for c in CLAIMS if c.id == "masked.updates.server"), id="plain.updates.server", applies=lambda p, a: True
+    )
+    monkeypatch.setattr(auditing, "CLAIMS", (false,))
+    monkeypatch.setattr(auditing, "EXPERIMENTS", (UpdateRecovery(),))
+    found = invoke(file, "--out", tmp_path / "audit", "--seeds", "0", "--json")
+    assert found.exit_code == 0, found.output
+    path = tmp_path / "plain.py"
+    path.write_text(SMALL.replace("protection=Masked()", "protection=Plain()"))
+    found = invoke(path, "--out", tmp_path / "clear", "--seeds", "0")
+    assert found.exit_code == auditing.REFUTED
+    (claim,) = [c for row in json.loads((tmp_path / "clear" / "audit.json").read_text())["rows"] for c in row["claims"]]
+    assert claim["verdict"] == "refuted"
+    assert "1.000" in claim["witness"]
+    monkeypatch.setattr(auditing, "CLAIMS", (replace(false, whose="paper"),))
+    assert invoke(path, "--out", tmp_path / "paper", "--seeds", "0").exit_code == 0
+
+
+def test_errors_are_one_line(tmp_path):
+    for arguments, words in ((("nowhere.py",), "there is no file"), ((tmp_path,), "holds no audit"), ((), "name a scenario")):
+        found = invoke(*arguments)
+        assert found.exit_code != 0
+        assert words in str(found.exception)
+        assert "\n" not in str(found.exception)
+
+
+def row(verdict, whose="Cloister", value=0.0):
+    leak = {"here": value, "aggregate": 0.0, "plain": 1.0, "low": value, "value": value, "high": value, "upper": value}
+    claim = {"claim": "x", "whose": whose, "statement": "s", "bound": 0.1, "side_information": "n", "verdict": verdict}
+    return {
+        "observer": "server", "experiment": "updates", "unit": "u", "side_information": "n", "source": "s",
+        "leakage": leak | {"victims": 3, "needed": 0, "valid": True}, "worst": None, "told": {}, "reason": "",
+        "claims": [claim | {"witness": "w"}], "values": {n: [value] for n in ("here", "sums alone", "everything")},
+        "roc": {}, "pictures": {}, "figures": {},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([row("refuted"), row("not refuted")], "1 of 2 claims are refuted."),
+        ([row("not refuted")], "No claim is refuted: of 1, 1 were attacked in vain where the attack works in clear"),
+        ([row("inconclusive"), row("not covered")], "of 2, 0 were attacked in vain"),
+        ([row("inconclusive"), row("not covered")], "and 2 could not be judged"),
+        ([row("refuted", "paper")], "Nothing is claimed of this protection"),
+        ([row("refuted", "paper")], "1 claim of the paper is refuted."),
+        ([], "Nothing is claimed"),
+    ],
+)
+def test_the_headline_does_not_flatter(rows, words):
+    assert words in headline({"rows": rows})
+
+
+def test_the_page_escapes_what_it_is_given():
+    found = {
+        "name": "<b>x</b>", "scenario": {}, "protection": "p", "budget": {"name": "quick"}, "seeds": [0], "seconds": 1.0,
+        "rows": [row("refuted") | {"observer": "<i>server</i>"}], "meters": [], "machine": {}, "versions": {},
+    }  # fmt: skip
+    page = render(found)
+    assert "<b>x</b>" not in page
+    assert "<i>server</i>" not in page
+    assert "&lt;b&gt;x" in page
