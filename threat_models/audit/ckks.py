@@ -7,11 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...crypto.ckks import PRODUCTS, SUMS, PublicContext
-from ...protocol.encrypted.keys import KeyName, hash_of, opened_secret
+from ...protocol.encrypted.keys import KeyName, Purpose, hash_of, opened_secret
 from ...protocol.encrypted.messages import (
     EncryptedInput,
     EncryptedSum,
     EncryptedSumRequest,
+    KeyRequest,
     OfferedKey,
     RoundedScores,
     ScoreRequest,
@@ -80,19 +81,30 @@ def by_holding(view: CorruptView) -> Reader | None:
 
 
 def by_decryptions(view: CorruptView, rng: np.random.Generator) -> Reader | None:
-    """The same key, recovered: the server encrypts random numbers, and a client says in full precision what they decrypt to."""
+    """The same key, recovered by `key_from_decryptions`."""
+    key = key_from_decryptions(view, "sums", rng)
+    request = next((envelope.message for _, envelope in messages(view, EncryptedSumRequest)), None)
+    if key is None or request is None:
+        return None
+    public = PublicContext.from_bytes(request.encrypting, SUMS)
+    return lambda ciphertexts, length: opened(Ciphertext.of(public.read(ciphertexts, length).chunks[0]), key)[:length]
+
+
+def key_from_decryptions(view: CorruptView, purpose: Purpose, rng: np.random.Generator) -> Integers | None:
+    """The first key for this purpose: the server encrypts random numbers twice, and a client, which is in the view, says in full
+    precision what they decrypt to."""
     seed = next((held.seed for held in view.held.values() if held.seed), b"")
-    for _, envelope in messages(view, EncryptedSum):
-        total, request = envelope.message, next(e.message for _, e in messages(view, EncryptedSumRequest))
-        name = KeyName(total.run, "sums", total.round, total.cluster)
-        holder = opened_secret(seed, name, total.holder, total.public, total.sealed)
-        public = PublicContext.from_bytes(request.encrypting, SUMS)
-        made = [public.encrypt(rng.standard_normal(SUMS.slots)) for _ in range(2)]
+    asked = {envelope.session: envelope.message for _, envelope in messages(view, KeyRequest)}
+    for frame, envelope in messages(view, OfferedKey):
+        request, offered = asked[envelope.session], envelope.message
+        if not request.protocol.endswith(f"/{purpose}"):
+            continue
+        name = KeyName(request.run, purpose, request.round, request.cluster)
+        holder = opened_secret(seed, name, frame.sender, hash_of(offered.encrypting), offered.sealed)
+        public = holder.public().encrypting()
+        made = [public.encrypt(rng.uniform(-1, 1, name.parameters.slots)) for _ in range(2)]
         said = [holder.decrypt(one)._values for one in made]  # what no role of the protocol says
-        key = recovered_key([Ciphertext.of(one.chunks[0]) for one in made], said)
-        if key is None:
-            return None
-        return lambda ciphertexts, length: opened(Ciphertext.of(public.read(ciphertexts, length).chunks[0]), key)[:length]
+        return recovered_key([Ciphertext.of(one.chunks[0]) for one in made], said)
     return None
 
 

@@ -12,19 +12,25 @@ from .experiment import Anchor, Budget, Evidence, Finding, victims_of
 from .record_labels import Attack, Guess, named
 from .truth import Truth
 
+SHARE, ERROR = "share of labels named", "relative error of embeddings"
+
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingInference:
-    """The share of the records that a client is compared by whose label is named right: from 0, none, to 1, all.
+    """(a - m) / (1 - m), or 0 if that is less, over the records that a client is compared by: a, the share of them whose label is
+    named right; m, the share of their most frequent label. So it is 0 for who gives all of them one label, and 1 for all right.
 
     By what the observer has: a cloud and its projection, of which embeddings follow; clouds alone, which are matched to public
     embeddings by their shape; a mean, or distances between clients, by which all records of a client are given one label. Sums
     alone tell nothing of single records: there it is the most frequent label of all. Everything is the embeddings in clear, each
-    labelled like the nearest public ones. Figure: the median over records of |z' - z| / |z|, z the embedding, mean over victims.
+    labelled like the nearest public ones. Clients with one label are left out, as nothing sets their records apart.
+
+    Figures, over all victims: the share of records whose label is named, which shows what is told of a client's labels as a whole
+    too; and the median over records of |z' - z| / |z|, z the embedding, mean over victims.
     """
 
     name: str = "embeddings"
-    unit: str = "share of a client's records whose label is named"
+    unit: str = "share of a client's records whose label is named, beyond its most frequent one"
     side: str = "public examples of the same distribution, with labels"
     source: str = "Liu et al. 2006; Giannella et al. 2013; matching by shape after Grave, Joulin and Berthet 2019"
     anchor: Anchor = "sums alone"
@@ -47,9 +53,13 @@ class EmbeddingInference:
         else:
             x, y = view.public.auxiliary.x, view.public.auxiliary.y.numpy()
             guesses = {i: Guess(named(exact[i], networks(x, weights[i]), y), exact[i].astype(np.float64)) for i in victims}
-        right, errors = list[float](), list[float]()
+        right, errors, values = list[float](), list[float](), dict[int, float]()
         for i, guess in guesses.items():
             labels = truth.compared[i].y.numpy()
+            most = float(np.bincount(labels).max()) / len(labels)
             right.append(accuracy(np.broadcast_to(guess.labels, labels.shape), labels))
             errors.append(median_error(np.broadcast_to(guess.embeddings, exact[i].shape), exact[i]))
-        return Finding(victims, np.array(right), figures={"relative error of embeddings": float(np.mean(errors or [0.0]))})
+            if most < 1:
+                values[i] = max(0.0, (right[-1] - most) / (1 - most))
+        figures = {SHARE: float(np.mean(right or [0.0])), ERROR: float(np.mean(errors or [0.0]))}
+        return Finding(tuple(values), np.array([*values.values()]), figures=figures)
