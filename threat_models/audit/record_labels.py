@@ -22,6 +22,10 @@ STARTS = 2
 """Of matching a cloud to public embeddings."""
 ROWS = 160
 """Of a cloud that are matched; the others are read by the projection that this gives."""
+COORDINATES = 24
+"""Leading ones of embeddings, and of clouds, that are matched: what is left is mostly in the way of the match."""
+FEWEST = 2
+"""Public examples of a label, and rows of a cloud for each label, without which nothing is matched."""
 MOST_GROUPS = 6
 """Groups of clients whose like a cloud is matched to."""
 NEIGHBOURS = 5
@@ -53,7 +57,7 @@ class Attack:
         embedded = self._embedded(self._networks.weights_of(self._public.initial))
         average = {k: embedded[self._labels == k].mean(axis=0, keepdims=True) for k in {often, *one.values()}}
         alike = {i: Guess(np.array([one.get(i, often)]), average[one.get(i, often)]) for i in victims}
-        return {i: self._by_clouds(mine, rng) if (mine := self._rows(i)) else alike[i] for i in victims}
+        return {i: (self._by_clouds(mine, rng) if (mine := self._rows(i)) else None) or alike[i] for i in victims}
 
     def _rows(self, client: int) -> list[Cloud]:
         """Its clouds that have a row of every record: those with a known projection, or else all of one model together."""
@@ -61,28 +65,34 @@ class Attack:
         known = [cloud for cloud in mine if cloud.projection is not None]
         return known[:1] or [c for c in mine if (c.by, c.terms.session.round) == (mine[0].by, mine[0].terms.session.round)]
 
-    def _by_clouds(self, mine: Sequence[Cloud], rng: np.random.Generator) -> Guess:
-        one, d = mine[0], mine[0].terms.d
-        weights = self._weights(one)
+    def _by_clouds(self, mine: Sequence[Cloud], rng: np.random.Generator) -> Guess | None:
+        """Embeddings and their labels; None for clouds under unknown projections with too few rows to match."""
+        one, weights = mine[0], self._weights(mine[0])
         embedded = self._embedded(weights)
         if one.projection is not None:
             noise = getattr(self._public.algorithm.choice, "noise", None)
             deviation = 0.0 if noise is None else noise.multiplier * noise.sensitivity(one.projection)
             found = linear(one.rows, one.projection, Moments.of(embedded), deviation)
             return Guess(named(found, embedded, self._labels), found)
-        rows = stacked([c.rows for c in mine], d) if len(mine) > 1 else one.rows
-        chosen = np.sort(rng.permutation(len(rows))[: min(ROWS, len(embedded))])
-        best = max(self._matched(rows[chosen], embedded, rng), key=lambda guess: guess.likelihood)
-        found = linear(rows, best.projection, Moments.of(embedded))
-        labels = named(found, embedded, self._labels)
-        found[chosen], labels[chosen] = best.embeddings, best.labels
-        return Guess(labels, found)
+        axes = np.linalg.svd(embedded.astype(np.float64), full_matrices=False)[2][:COORDINATES]
+        rows, short = stacked([c.rows for c in mine], COORDINATES), embedded @ axes.T
+        chosen = np.sort(rng.permutation(len(rows))[: min(ROWS, len(short))])
+        if (best := max(self._matched(rows[chosen], short, rng), key=_likelihood, default=None)) is None:
+            return None
+        found = linear(rows, best.projection, Moments.of(short))
+        found[chosen] = best.embeddings
+        labels = named(found, short, self._labels)
+        labels[chosen] = best.labels
+        return Guess(labels, found @ axes)
 
     def _matched(self, rows: Rows, embedded: Rows, rng: np.random.Generator) -> Iterator[Aligned]:
-        """To public embeddings, of each group's like apart."""
+        """To public embeddings, of each group's like apart, but for labels that are too rare to have a covariance."""
         for at in sets_of(self._public, len(rows)):
-            for _ in range(STARTS):
-                yield aligned(rows, embedded[at], self._labels[at], rng)
+            names, counts = np.unique(self._labels[at], return_counts=True)
+            common = at & np.isin(self._labels, names[counts >= FEWEST])
+            if common.sum() >= len(rows) >= FEWEST * (counts >= FEWEST).sum() > 0:
+                for _ in range(STARTS):
+                    yield aligned(rows, embedded[common], self._labels[common], rng)
 
     def _by_means(self, rng: np.random.Generator) -> Iterator[tuple[int, int]]:
         """The label that has the largest share in a client's mean; without the projection, that of the clients whose every record
@@ -119,6 +129,10 @@ class Attack:
 
     def _embedded(self, weights: Vector | None) -> Rows:
         return self._networks(self._public.auxiliary.x, weights)
+
+
+def _likelihood(guess: Aligned) -> float:
+    return guess.likelihood
 
 
 def named(embeddings: Rows, public: Rows, labels: Labels) -> Labels:
