@@ -14,6 +14,7 @@ from cloister.fl.data.partition import Iid, LabelSwap, Rotation
 from cloister.fl.data.population import Client, Population
 from cloister.fl.data.source import Digits
 from cloister.fl.emd.distances import Euclidean, ExactEmd, MeanDistance
+from cloister.fl.emd.subsample import Size
 from cloister.fl.models.papers import Mlp
 from cloister.fl.runs.scenario import Scenario
 from cloister.protocol import Encrypted, Masked, Plain
@@ -122,6 +123,15 @@ def test_what_the_paper_claims_of_projected_embeddings_is_refuted(protection):
     assert both.leakage.value > 0.95
     assert both.findings[0].figures[ERROR] < 0.1
     assert client.leakage.value == 0
+
+
+@pytest.mark.trains
+def test_clouds_of_too_few_rows_are_not_matched():
+    scenario = compared(ORTHONORMAL, Plain())
+    few = replace(scenario, algorithm=replace(scenario.algorithm, size=Size(6)))
+    found = audited(few, (SERVER_ALONE, server_and(0)), EmbeddingInference())
+    assert found["server"].leakage.value == 0
+    assert found["server and client 0"].leakage.value > 0.95
 
 
 @dataclass(frozen=True)
