@@ -110,7 +110,7 @@ def audited(
         "seeds": list(seeds),
         "seconds": time.perf_counter() - started,
         "rows": [row.as_dict() for row in measured],
-        "meters": [{"seed": stage.seed, "rounds": [[t, of] for t, of in stage.meters]} for stage in played],
+        "meters": [{"seed": stage.seed, "rounds": [[t, of] for t, of in stage.audited.meters]} for stage in played],
         "machine": machine(),
         "versions": versions(),
     }

@@ -1,9 +1,9 @@
 """The runs that an audit needs of one seed: the audited one, the same in clear, and the attacker's own of either kind."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
 
 import numpy as np
 
@@ -11,12 +11,13 @@ from ...fl.runs.scenario import Scenario
 from ...protocol.uploaded.plain import Plain
 from .experiment import Evidence
 from .observer import SERVER_ALONE, Observer
+from .recorded import Recorded
 from .recorder import Recorder
 from .truth import Matrix, Truth
 from .view import CorruptView
 
 READINGS = 6
-"""How often meters are read in a run."""
+"""How often meters are read in the audited run."""
 SHADOW = 1000
 """Added to the seed of a run for the attacker's own."""
 PRIOR = 400
@@ -25,14 +26,13 @@ PRIOR = 400
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stage:
-    """Runs of one seed, played to their end. meters: of the audited one, after some rounds (`Recorder.meters`)."""
+    """Runs of one seed, played to their end."""
 
     seed: int
-    audited: Recorder
-    clear: Recorder
-    shadow: Recorder
-    clear_shadow: Recorder
-    meters: tuple[tuple[int, dict[str, Any]], ...] = ()
+    audited: Recorded
+    clear: Recorded
+    shadow: Recorded
+    clear_shadow: Recorded
 
     def evidence(self, observer: Observer) -> Evidence:
         """Of the audited run."""
@@ -48,22 +48,24 @@ class Stage:
         """Of one that is told the audited run's sums, whoever opened them, and nothing else."""
         return self._among(self.audited, self.audited.sums_alone, self.shadow, self.shadow.sums_alone)
 
-    def _of(self, target: Recorder, shadow: Recorder, observer: Observer) -> Evidence:
+    def _of(self, target: Recorded, shadow: Recorded, observer: Observer) -> Evidence:
         return self._among(target, target.seen_by(observer), shadow, shadow.seen_by(observer))
 
-    def _among(self, target: Recorder, view: CorruptView, shadow: Recorder, own: CorruptView) -> Evidence:
+    def _among(self, target: Recorded, view: CorruptView, shadow: Recorded, own: CorruptView) -> Evidence:
         prior = deviations(self.clear_shadow.truth, np.random.default_rng(self.seed))
         return Evidence(view, own, shadow.truth, target.sums_alone, prior)
 
 
-def stages(scenario: Scenario, seeds: Sequence[int], data: Path | None) -> Iterator[Stage | tuple[int, str]]:
+def stages(
+    scenario: Scenario, seeds: Sequence[int], data: Path | None, recorded: Mapping[int, Recorded] = MappingProxyType({})
+) -> Iterator[Stage | tuple[int, str]]:
     """Of every seed, as it is played; before it, (seed, what is being played) for whoever waits.
 
-    In clear means without noise in training too: what attacks must find there is what a protection is measured by.
+    In clear means without noise in training too: what attacks must find there is what a protection is measured by. recorded: by
+    seed, runs of the scenario that are there already and are audited as they are.
     """
     for seed in seeds:
-        played: list[Recorder] = []
-        meters: list[tuple[int, dict[str, Any]]] = []
+        played: list[Recorded] = []
         clear = isinstance(scenario.protection, Plain) and scenario.training.privacy is None
         for words, one, protection in (
             ("the run", seed, scenario.protection),
@@ -74,15 +76,17 @@ def stages(scenario: Scenario, seeds: Sequence[int], data: Path | None) -> Itera
             if clear and words.endswith("in clear"):
                 played.append(played[-1])
                 continue
+            if not played and seed in recorded:
+                played.append(recorded[seed])
+                continue
             yield seed, words
             training = replace(scenario.training, privacy=None) if words.endswith("in clear") else scenario.training
-            recorder = Recorder(replace(scenario, seed=one, protection=protection, training=training), data)
-            for t in recorder.rounds():
-                if not played and (t == scenario.rounds or t % max(1, scenario.rounds // READINGS) == 0):
-                    meters.append((t, recorder.meters))
-            played.append(recorder)
-        audited, clear_run, shadow, clear_shadow = played
-        yield Stage(seed, audited, clear_run, shadow, clear_shadow, tuple(meters))
+            this = replace(scenario, seed=one, protection=protection, training=training)
+            recorder = Recorder(this, data, readings=0 if played else READINGS)
+            for _ in recorder.rounds():
+                pass
+            played.append(recorder.recorded)
+        yield Stage(seed, *played)
 
 
 def deviations(truth: Truth, rng: np.random.Generator) -> Matrix:
