@@ -133,6 +133,13 @@ def test_a_folder_with_neither(cloister: Command) -> None:
     assert "cloister run FILE --record" in said
 
 
+def test_a_recording_is_not_written_over(cloister: Command) -> None:
+    Path("r/recording").mkdir(parents=True)
+    code, _, said = cloister(*RUN)
+    assert (code, "r already holds a recording" in said) == (1, True)
+    assert not Path("r/scenario.json").exists()
+
+
 def test_a_resumed_run_is_not_recorded(cloister: Command) -> None:
     code, _, said = cloister(*RUN, "--resume")
     assert code == 1

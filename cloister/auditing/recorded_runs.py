@@ -46,8 +46,10 @@ class Origin:
 def recorded(scenario: Scenario, out: Path, data: Path | None, origin: Origin) -> Iterator[Round]:
     """Play the scenario as `run` does, yielding after each round, and write the recording at the end.
 
-    All that parties send is in memory until then.
+    All that parties send is in memory until then. Raises ValueError where there is a recording already.
     """
+    if (out / RECORDING).exists():
+        raise ValueError(f"{out} already holds a recording; choose another --out")
     recorders: list[Recorder] = []
 
     def listened_to(scenario: Scenario, data: Path | None) -> Simulation:
