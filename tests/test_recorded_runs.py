@@ -129,7 +129,7 @@ def test_a_folder_with_neither(cloister: Command) -> None:
     Path("empty").mkdir()
     code, out, said = cloister("audit", "empty")
     assert (code, out) == (1, "")
-    assert "empty holds neither an audit nor a recorded run" in said
+    assert "empty holds no audit and no recorded run" in said
     assert "cloister run FILE --record" in said
 
 

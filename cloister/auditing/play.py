@@ -98,8 +98,8 @@ def audited(
 ) -> dict[str, Any]:
     """The whole audit, plain JSON values.
 
-    against: whose views are attacked; empty for all of `observers_of`. recorded: runs that are there already, by seed; they must be
-    among the seeds.
+    against: whose views are attacked; empty for all of `observers_of`. recorded: runs that are there already, by seed, which
+    must be among the seeds.
     """
     started = time.perf_counter()
     seeds = seeds or tuple(range(scenario.seed, scenario.seed + budget.seeds))

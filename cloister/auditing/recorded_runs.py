@@ -69,7 +69,7 @@ def read_recorded(folder: Path) -> tuple[Scenario, Recorded]:
     """
     inside = folder / RECORDING
     if not (inside / SUMS).is_file():
-        raise ValueError(f"{folder} holds neither an audit nor a recorded run; play one with: cloister run FILE --record")
+        raise ValueError(f"{folder} holds no audit and no recorded run; play one with: cloister run FILE --record")
     try:
         origin: Origin = from_plain(Origin, json.loads(files_of(inside)[ORIGIN]))
     except KeyError:
