@@ -16,7 +16,11 @@ from ..reporting.page import environment, write_page
 from ..reporting.run_data import flat, time_words
 
 VERDICTS = ("refuted", "inconclusive", "not covered", "not refuted")
-ENDS = ("here", "sums alone", "everything")
+
+
+def ends(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    """What a row's values are of: the view, and what its leakage is 0 and 1 at."""
+    return "here", str(row["anchor"]), "everything"
 
 
 def write_audit_report(folder: Path) -> Path:
@@ -120,9 +124,9 @@ def rocs(found: Mapping[str, Any]) -> list[dict[str, Any]]:
         if "here" not in row["roc"]:
             continue
         lines = []
-        for name in (n for n in ENDS if n in row["roc"]):
+        for name in (n for n in ends(row) if n in row["roc"]):
             x, y = np.array(row["roc"][name], np.float64).T
-            lines.append(Line(name, x, y, None if name == "here" else ENDS.index(name) - 1))
+            lines.append(Line(name, x, y, None if name == "here" else ends(row).index(name) - 1))
         chance = Line("chance", np.array([0.0, 1.0]), np.array([0.0, 1.0]))
         chart = Chart(name=f"roc{k}", thick=lines, dashed=[chance], axis="false positive rate", ticks=(0, 0.25, 0.5, 0.75, 1))
         panels.append({"title": f"{row['experiment']}, {row['observer']}", "figure": _pair(chart)})
@@ -137,8 +141,8 @@ def histograms(found: Mapping[str, Any]) -> list[dict[str, Any]]:
         if row["leakage"] is None or not row["leakage"]["valid"] or row["observer"] in ("network",):
             continue
         middles = (edges[1:] + edges[:-1]) / 2
-        counts = {n: np.histogram(np.clip(row["values"][n], 0, 1), edges)[0].astype(np.float64) for n in ENDS}
-        lines = [Line(n, middles, counts[n], hue=None if n == "here" else ENDS.index(n) - 1) for n in ENDS]
+        counts = {n: np.histogram(np.clip(row["values"][n], 0, 1), edges)[0].astype(np.float64) for n in ends(row)}
+        lines = [Line(n, middles, counts[n], hue=None if n == "here" else ends(row).index(n) - 1) for n in ends(row)]
         chart = Chart(name=f"histogram{k}", thick=lines, axis=row["unit"], ticks=(0, 0.25, 0.5, 0.75, 1))
         panels.append({"title": f"{row['experiment']}, {row['observer']}", "figure": _pair(chart)})
     return panels

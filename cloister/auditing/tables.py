@@ -14,7 +14,7 @@ def measured_table(found: Mapping[str, Any]) -> Table:
     seeds = ", ".join(map(str, found["seeds"]))
     title = f"{found['name']}: what each party could find, seeds {seeds}, budget {found['budget']['name']}"
     table = Table(title=escape(title), title_justify="left")
-    for head in ("observer", "sought", "here", "sums alone", "everything", "leakage, at 95 %"):
+    for head in ("observer", "sought", "here", "0 is", "everything", "leakage, at 95 %"):
         table.add_column(head, justify="left" if head in ("observer", "sought") else "right")
     last = None
     for row in found["rows"]:
@@ -25,7 +25,12 @@ def measured_table(found: Mapping[str, Any]) -> Table:
         name = row["observer"] if row["observer"] != last else ""
         last = row["observer"]
         table.add_row(
-            escape(name), row["experiment"], f"{leak['here']:.3f}", f"{leak['aggregate']:.3f}", f"{leak['plain']:.3f}", ratio
+            escape(name),
+            row["experiment"],
+            f"{leak['here']:.3f}",
+            f"{row['anchor']} {leak['aggregate']:.3f}",
+            f"{leak['plain']:.3f}",
+            ratio,
         )
     return table
 

@@ -13,16 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...crypto.projection import TwoStage
-from ...protocol.masked.known import sketched_of
-from ...protocol.masked.protection import Masked
 from ...protocol.uploaded.clients import SharedSecret
 from ...protocol.uploaded.permuted import Permuted
 from ...protocol.uploaded.plain import Plain
-from ...protocol.view.protection import Setup
-from ...protocol.work.sketch_keys import RatchetedKeys, SketchSecret, SketchTerms
 from ..liars import forward
 from .coalitions import decrypted, joined_shares
-from .reading import Instance, SketchSet, opened, sketch_sets, uploads
+from .hidden_counts import counts_of
+from .reading import Instance, sketch_sets, uploads
+from .sketch_reading import key_of, opened_sketches, seed_of, terms_of
 from .view import CorruptView, PublishedSum
 
 Matrix = NDArray[np.float64]
@@ -30,6 +28,8 @@ DENSE = 8192
 """Updates of up to so many numbers are read with every direction, longer ones along the prior's alone."""
 RESIDUAL = 0.1
 """Share of the variance that a prior leaves to directions that it does not have."""
+DIVERSE = 0.5
+"""How far counts of samples are taken to be from their mean, relative to it, where they are hidden."""
 RIDGE = 1e-3
 """Of sums that are regressed on, relative to their mean square: there is noise in no pair but rounding, and in a sketch."""
 
@@ -61,7 +61,7 @@ def means(view: CorruptView) -> dict[Instance, Matrix]:
     for s in view.sums:
         if s.mean is None or not (total := sum(s.row.values())):
             continue
-        left, weight = _without(view, s, total)
+        left, weight = without(view, s, total)
         size = float(sum(abs(a) for i, a in s.row.items() if i not in view.observer.clients))
         for i in s.row:
             key = (s.round, s.kind, i)
@@ -70,7 +70,7 @@ def means(view: CorruptView) -> dict[Instance, Matrix]:
     return {key: vector for key, (_, vector) in found.items()}
 
 
-def _without(view: CorruptView, s: PublishedSum, total: float) -> tuple[Matrix, float]:
+def without(view: CorruptView, s: PublishedSum, total: float) -> tuple[Matrix, float]:
     """The sum and its weight, without what corrupt clients put in, where weights are known."""
     mean = np.asarray(s.mean, np.float64)
     own = {i: held.updates.get((s.round, s.kind)) for i, held in view.held.items() if i in s.row}
@@ -81,7 +81,7 @@ def _without(view: CorruptView, s: PublishedSum, total: float) -> tuple[Matrix, 
 
 
 def _uploaded(view: CorruptView) -> Iterator[tuple[Instance, Estimate]]:
-    how, seed = view.public.protection, _seed(view)
+    how, seed = view.public.protection, seed_of(view)
     came = uploads(view)
     if isinstance(how, Permuted):
         if not seed:
@@ -98,14 +98,13 @@ def _uploaded(view: CorruptView) -> Iterator[tuple[Instance, Estimate]]:
 
 def _measured(view: CorruptView, known: Mapping[Instance, Matrix], prior: Matrix | None) -> Iterator[tuple[Instance, Estimate]]:
     """With the clients' seed: k measurements of each update, about what else is known of it."""
-    if not (seed := _seed(view)) or (terms := _terms(view)) is None:
-        return
+    terms = terms_of(view)
     reader: tuple[bytes, TwoStage, Callable[[Matrix], Matrix]] | None = None
-    whole = SketchSecret(seed, terms)
-    for one in sketch_sets(view):
-        sketch, of = (whole(one.made), one.raw) if terms.keys == "run" else _drawn(seed, terms, one)
-        if reader is None or reader[0] != _key(terms, one):
-            reader = _key(terms, one), sketch, _reading(sketch, prior)
+    for one, sketch, of in opened_sketches(view):
+        if terms is None:
+            return
+        if reader is None or reader[0] != key_of(terms, one):
+            reader = key_of(terms, one), sketch, _reading(sketch, prior)
         for client, measured in of.items():
             key = (one.round, one.kind, client)
             about = known.get(key, np.zeros(terms.d))
@@ -113,20 +112,25 @@ def _measured(view: CorruptView, known: Mapping[Instance, Matrix], prior: Matrix
 
 
 def _spanned(view: CorruptView, known: Mapping[Instance, Matrix]) -> Iterator[tuple[Instance, Estimate]]:
-    """Without it: each update's part along sums whose sketch, under the same key, the server knows too."""
-    terms = _terms(view)
+    """Without it: each update's part along sums whose sketch, under the same key, the server knows too, or guesses by counts."""
+    terms = terms_of(view)
     sets = [one for one in sketch_sets(view) if one.raw]
-    if terms is None:
+    if terms is None or not sets:
         return
+    clients = sorted(set(view.public.clients) - view.held.keys())
+    counted = any(s.times_samples for s in view.sums)
+    counts = dict(zip(clients, counts_of(view, clients, 1.0, DIVERSE), strict=True)) if counted else {}
+    counts |= {i: float(len(held.examples)) for i, held in view.held.items()}
     pairs: dict[bytes, list[tuple[Matrix, Matrix]]] = defaultdict(list)
     for one in sets:
         for s in view.sums:
             here = (s.round, s.kind) == (one.round, one.kind) and s.row.keys() <= one.raw.keys()
-            if here and s.mean is not None and not s.times_samples and (total := sum(s.row.values())):
-                sketched = sum((a * one.raw[i] for i, a in s.row.items()), np.zeros(terms.rows)) / total
-                pairs[_key(terms, one)].append((np.asarray(s.mean, np.float64), sketched))
+            row = {i: a * counts[i] for i, a in s.row.items()} if s.times_samples else s.row
+            if here and s.mean is not None and (total := sum(row.values())):
+                sketched = sum((a * one.raw[i] for i, a in row.items()), np.zeros(terms.rows)) / total
+                pairs[key_of(terms, one)].append((np.asarray(s.mean, np.float64), sketched))
     for one in sets:
-        if not (of := pairs.get(_key(terms, one))):
+        if not (of := pairs.get(key_of(terms, one))):
             continue
         vectors, sketches = (np.stack(side) for side in zip(*of, strict=True))
         gram = sketches @ sketches.T
@@ -136,19 +140,6 @@ def _spanned(view: CorruptView, known: Mapping[Instance, Matrix]) -> Iterator[tu
             at = next((k for k, (mean, _) in enumerate(of) if key in known and np.allclose(mean, known[key])), None)
             base, left = (np.zeros(terms.d), raw) if at is None else (known[key], raw - sketches[at])
             yield key, Estimate(base + vectors.T @ np.linalg.solve(gram, sketches @ left), "span")
-
-
-def _key(terms: SketchTerms, one: SketchSet) -> bytes:
-    return b"" if terms.keys == "run" else one.made
-
-
-def _drawn(seed: bytes, terms: SketchTerms, one: SketchSet) -> tuple[TwoStage, Mapping[int, Matrix]]:
-    """The sketch of this session's set, and what it measured of each client's update."""
-    keys = RatchetedKeys(seed, terms)
-    keys.advance(one.round)
-    drawn = keys.offset(one.made)
-    read = {i: opened(words, drawn.offset, drawn.step) for i, words in one.words.items()}
-    return drawn.sketch, {**one.raw, **{i: y for i, y in read.items() if y is not None}}
 
 
 def _reading(sketch: TwoStage, prior: Matrix | None) -> Callable[[Matrix], Matrix]:
@@ -168,15 +159,3 @@ def _reading(sketch: TwoStage, prior: Matrix | None) -> Callable[[Matrix], Matri
         return found + small * (whole @ solved) if len(whole) else found
 
     return read
-
-
-def _seed(view: CorruptView) -> bytes:
-    return next((held.seed for held in view.held.values() if held.seed), b"")
-
-
-def _terms(view: CorruptView) -> SketchTerms | None:
-    how, public = view.public.protection, view.public
-    if not isinstance(how, Masked):
-        return None
-    nobody: Setup = Setup(public.run, public.initial, public.clients, lambda _: iter(()), None)  # type: ignore[arg-type]
-    return sketched_of(how, nobody)

@@ -1,17 +1,24 @@
 """What an experiment is: an attack on recorded views, and a score of its guess for every victim."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...protocol.core.link import Tap
+from ...protocol.view.answers import Vector
 from ..inference.label_regression import Features
+from .estimates import Estimate, estimates
+from .reading import Instance
+from .recorder import Recorder
 from .truth import Truth
 from .view import CorruptView
 
 Values = NDArray[np.float64]
+Anchor = Literal["sums alone", "chance"]
+"""What a leakage of 0 is: what the published sums tell, or what an observer of nothing finds, of claims about the sums too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +43,9 @@ FULL = Budget("full", seeds=5, victims=24, rounds=60, records=200, steps=2000)
 class Evidence:
     """What an attacker has. view: of the audited run. shadow: the same observer's view of a run of its own, on data that it
     knows: `known`. sums: nothing but the audited run's published sums, against which recovery is measured. prior: float64
-    (m, d), how updates differ from their mean in the attacker's run; None where they are not vectors of one kind.
+    (m, d), how updates differ from their mean in the attacker's run; None where they are not vectors of one kind. released: the
+    model that each client ended up with, float32 (d,), as side information. replay: for who may do more than look on, plays the
+    audited scenario's first round once more with a network of its own.
     """
 
     view: CorruptView
@@ -44,6 +53,15 @@ class Evidence:
     known: Truth = field(repr=False)
     sums: CorruptView = field(repr=False)
     prior: Features | None = field(default=None, repr=False)
+    released: Mapping[int, Vector] = field(default_factory=dict, repr=False)
+    replay: Callable[[Tap], Recorder] | None = field(default=None, repr=False)
+    _made: dict[int, dict[Instance, Estimate]] = field(default_factory=dict, init=False, repr=False)
+
+    def estimated(self, view: CorruptView) -> dict[Instance, Estimate]:
+        """`estimates` of the view or of the shadow, by the prior; they are made once for all experiments."""
+        if id(view) not in self._made:
+            self._made[id(view)] = estimates(view, self.prior)
+        return self._made[id(view)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,8 +80,17 @@ class Finding:
     pictures: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
+def victims_of(view: CorruptView, count: int, rng: np.random.Generator) -> tuple[int, ...]:
+    """So many clients that are not corrupt, drawn so that observers with few corrupt clients have nearly the same victims."""
+    drawn: list[int] = rng.permutation(view.public.clients).tolist()
+    return tuple(sorted([i for i in drawn if i not in view.observer.clients][:count]))
+
+
 class Experiment(Protocol):
-    """name: what is sought. unit: what a value is. side: what the attacker knows beside the view. source: paper or place."""
+    """name: what is sought. unit: what a value is. side: what the attacker knows beside the view. source: paper or place.
+
+    anchor: what its values are measured from.
+    """
 
     @property
     def name(self) -> str: ...
@@ -73,6 +100,8 @@ class Experiment(Protocol):
     def side(self) -> str: ...
     @property
     def source(self) -> str: ...
+    @property
+    def anchor(self) -> Anchor: ...
 
     def applies(self, evidence: Evidence, /) -> str:
         """Empty, or why this experiment says nothing about such a run."""

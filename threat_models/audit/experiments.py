@@ -4,14 +4,27 @@ from collections.abc import Sequence
 
 from ...protocol.core.session import DEALER, SECOND_SERVER, SERVER
 from ...protocol.two_servers.protection import TwoServer
+from .counts import SampleCounts
 from .experiment import Experiment
 from .images import GradientInversion
+from .inconsistent import InconsistentModels
 from .labels import LabelInference
 from .membership import MembershipInference
 from .observer import NETWORK, SERVER_ALONE, Observer, server_and
+from .participation import Disaggregation
+from .permuted import KnownModels
 from .recovery import UpdateRecovery
 
-EXPERIMENTS: tuple[Experiment, ...] = (UpdateRecovery(), LabelInference(), MembershipInference(), GradientInversion())
+EXPERIMENTS: tuple[Experiment, ...] = (
+    UpdateRecovery(),
+    KnownModels(),
+    Disaggregation(),
+    SampleCounts(),
+    LabelInference(),
+    MembershipInference(),
+    GradientInversion(),
+    InconsistentModels(),
+)
 
 
 def observers_of(protection: object, clients: Sequence[int]) -> tuple[Observer, ...]:

@@ -15,8 +15,7 @@ from ...fl.data.population import Examples
 from ...fl.models.vector import load_vector, to_vector
 from ..inference.image_scores import matched_psnr, psnr
 from ..inference.inversion import first_layer, inverting_gradients
-from .estimates import estimates
-from .experiment import Budget, Evidence, Finding
+from .experiment import Anchor, Budget, Evidence, Finding, victims_of
 from .membership import start_of
 from .truth import Truth
 from .view import CorruptView
@@ -40,6 +39,7 @@ class GradientInversion:
     unit: str = f"how far PSNR comes from the mean image's to {GOOD:.0f} dB"
     side: str = "the labels of a client with few records; public images, for their mean"
     source: str = "Phong et al. 2017; Geiping et al. 2020"
+    anchor: Anchor = "sums alone"
 
     def applies(self, evidence: Evidence, /) -> str:
         public = evidence.view.public.auxiliary
@@ -52,9 +52,8 @@ class GradientInversion:
 
     def __call__(self, evidence: Evidence, truth: Truth, budget: Budget, rng: np.random.Generator, /) -> Finding:
         view = evidence.view
-        honest = [i for i in view.public.clients if i not in view.observer.clients]
-        victims = tuple(sorted(rng.permutation(honest)[: budget.victims].tolist()))
-        found = {key: e.vector for key, e in estimates(view, evidence.prior).items() if key[1] == "update"}
+        victims = victims_of(view, budget.victims, rng)
+        found = {key: e.vector for key, e in evidence.estimated(view).items() if key[1] == "update"}
         mean = view.public.auxiliary.x.mean(dim=0, keepdim=True)
         values, ratios, shown = [], list[float](), list[dict[str, Any]]()
         for i in victims:

@@ -1,6 +1,6 @@
 """Label histograms of clients, regressed on all that the observer saw of each."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 
@@ -9,27 +9,34 @@ import numpy as np
 from ...fl.models.vector import load_vector, to_vector
 from ..inference.label_regression import Compared, LabelRegression, Seen, features, total_variation
 from ..inference.labels_of_update import labels_from_layer
-from .estimates import estimates
+from .estimates import Estimate
 from .estimates import means as of_sums
-from .experiment import Budget, Evidence, Finding
+from .experiment import Anchor, Budget, Evidence, Finding
 from .membership import spaced, start_of
+from .reading import Instance
 from .truth import Matrix, Truth
 from .view import CorruptView
+
+ROUNDS = 4
+"""Updates of each client whose output layers are read, at most, evenly spaced."""
+FOLDS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class LabelInference:
     """1 - the total variation between a client's label histogram and its estimate.
 
-    Two attacks, of which the one that does better on the attacker's own run is used: a ridge regression on published means, on
-    what is known of updates beyond them, and on places in Gram matrices, learned there; and the mean over rounds of what the
-    output layer of each estimated update says, read by public examples.
+    Three guesses, of which the one that does best on clients of the attacker's own run that it was not learned from is used: a
+    ridge regression on published means, on what is known of updates beyond them, and on places in Gram matrices, learned there;
+    the mean over some rounds of what the output layer of each estimated update says, read by public examples; and the mean
+    histogram of the attacker's own clients, which is best where labels are spread evenly.
     """
 
     name: str = "labels"
     unit: str = "1 - total variation of label histograms"
     side: str = "a run of its own of the same kind, whose data it knows, and public examples"
     source: str = "shadow regression; output layers (after Wainakh et al. 2022)"
+    anchor: Anchor = "sums alone"
 
     def applies(self, evidence: Evidence, /) -> str:
         return "targets are tokens" if evidence.view.public.auxiliary.y.ndim == 2 else ""
@@ -39,16 +46,29 @@ class LabelInference:
         victims, own = honest(view), honest(shadow)
         known = np.stack([evidence.known.histogram(i) for i in own])
         about = slice(len(view.public.initial) - view.public.classes, len(view.public.initial))
-        rows, of_own = (features(seen(v, evidence.prior), at, about) for v, at in ((view, victims), (shadow, own)))
-        halves = rng.permutation(len(own)) % 2 == 0
-        crossed = np.zeros_like(known)
-        for half in (halves, ~halves):
-            crossed[half] = LabelRegression.learned(of_own[~half], known[~half]).histograms(of_own[half])
-        regressed = LabelRegression.learned(of_own, known).histograms(rows)
-        read, read_own = (read_out(v, at, evidence.prior, budget) for v, at in ((view, victims), (shadow, own)))
-        better = total_variation(read_own, known).mean() < total_variation(crossed, known).mean()
+        both = ((view, victims), (shadow, own))
+        rows, of_own = (centred(features(seen(v, evidence.estimated(v)), at, about)) for v, at in both)
+        parts = rng.permutation(len(own)) % FOLDS
+        crossed, usual = np.zeros_like(known), np.zeros_like(known)
+        for part in range(min(FOLDS, len(own))):
+            rest = parts != part
+            crossed[~rest] = LabelRegression.learned(of_own[rest], known[rest]).histograms(of_own[~rest])
+            usual[~rest] = known[rest].mean(axis=0)
+        read, read_own = (read_out(v, at, evidence.estimated(v)) for v, at in both)
+        guesses = (
+            (usual, np.broadcast_to(known.mean(axis=0), (len(victims), view.public.classes))),
+            (crossed, LabelRegression.learned(of_own, known).histograms(rows)),
+            (read_own, read),
+        )
+        _, guess = min(guesses, key=lambda pair: float(total_variation(pair[0], known).mean()))
         truly = np.stack([truth.histogram(i) for i in victims])
-        return Finding(victims, 1 - total_variation(read if better else regressed, truly))
+        return Finding(victims, 1 - total_variation(guess, truly))
+
+
+def centred(rows: Matrix) -> Matrix:
+    """Features less their mean over the run's clients: what all have in common differs from run to run, and tells no client."""
+    found: Matrix = rows - rows.mean(axis=0)
+    return found
 
 
 def honest(view: CorruptView) -> tuple[int, ...]:
@@ -56,25 +76,31 @@ def honest(view: CorruptView) -> tuple[int, ...]:
     return tuple(i for i in view.public.clients if i not in view.observer.clients)
 
 
-def read_out(view: CorruptView, clients: Sequence[int], prior: Matrix | None, budget: Budget) -> Matrix:
-    """Histograms that output layers tell, the mean over some rounds: float64 (clients, classes); even where there is nothing."""
-    public, of = view.public, estimates(view, prior)
+def read_out(view: CorruptView, clients: Sequence[int], of: Mapping[Instance, Estimate]) -> Matrix:
+    """Histograms that output layers tell, the mean over ROUNDS of them: float64 (clients, classes); even where there is nothing.
+
+    of: estimates of updates.
+    """
+    public = view.public
+    known: dict[tuple[bytes, bytes], Matrix] = {}  # clients whose estimate is their cluster's mean have the same
     module = deepcopy(public.module).cpu()
     d, found = len(to_vector(module)), np.full((len(clients), public.classes), 1 / public.classes)
     for k, i in enumerate(clients):
         starts = {t: s for t, kind, j in of if (j, kind) == (i, "update") and (s := start_of(view, t, i)) is not None}
         told = []
-        for t in spaced(sorted(starts), budget.rounds):
-            load_vector(module, starts[t][:d])
-            update = np.asarray(of[t, "update", i].vector, np.float32)[:d]
-            told.append(labels_from_layer(module, update, public.auxiliary, public.classes))
+        for t in spaced(sorted(starts), ROUNDS):
+            start, update = starts[t][:d], np.asarray(of[t, "update", i].vector, np.float32)[:d]
+            pair = start.tobytes(), update.tobytes()
+            if pair not in known:
+                load_vector(module, start)
+                known[pair] = labels_from_layer(module, update, public.auxiliary, public.classes)
+            told.append(known[pair])
         found[k] = np.mean(told, axis=0) if told else found[k]
     return found
 
 
-def seen(view: CorruptView, prior: Matrix | None) -> Seen:
-    """What a regression takes of the view."""
-    known = estimates(view, prior)
+def seen(view: CorruptView, known: Mapping[Instance, Estimate]) -> Seen:
+    """What a regression takes of the view. known: estimates of updates."""
     means = {(t, i): mean.astype(np.float32) for (t, _, i), mean in of_sums(view).items()}
     beyond = {(t, i): e.vector.astype(np.float32) for (t, _, i), e in known.items() if e.how != "mean"}
     grams = [c for c in view.compared if c.rows == c.columns and c.rows]

@@ -1,62 +1,136 @@
 """Whether a record is among a client's training data, from what the observer makes of the client's updates."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from ...fl.data.population import Examples
 from ...protocol.view.answers import Vector
-from ..inference.record_membership import loss_scores
-from .estimates import estimates
-from .experiment import Budget, Evidence, Finding, Values
+from ..inference.record_membership import alignment, loss_scores
+from .experiment import Anchor, Budget, Evidence, Finding, Values, victims_of
 from .scoring import auc
 from .truth import Truth
 from .view import CorruptView
+
+Pairs = Sequence[tuple[Vector, Vector]]
+"""Of some rounds, what a client started from and what it made of it, float32 (d,) each."""
+Score = Callable[[CorruptView, Pairs, Examples], Values]
+ROUNDS = 4
+"""Rounds of a victim that are looked at, at most, evenly spaced."""
+TRIED = 4
+"""Clients of the attacker's own run on which scores are compared."""
+PUBLIC = 100
+"""Public examples whose gradients are taken away."""
+LARGEST = 200_000
+"""Numbers of a model up to which gradients of records are compared with updates."""
+FEWEST = 8
 
 
 @dataclass(frozen=True, slots=True)
 class MembershipInference:
     """2 AUC - 1 of each victim, at least 0, over records of its own and as many that nobody has.
 
-    A record's score is how much the client's updates, as the observer estimates them, lower its loss. Where each is chance the
-    mean is a little above 0, as the anchors are too.
+    The others are of the distribution that the victim is tested on and have the labels of its own, one for one, as far as there
+    are such: a victim's records of a label are tried as far as there are others of it, so that to know its labels is of no help.
+    Where fewer than FEWEST have such a counterpart, others are any. A record's score is how
+    much the client's updates, as the observer estimates them, lower its loss; or how they align with its gradient beside what
+    public gradients span: which of the two tells more in the attacker's own run. Where each is chance the mean is a little above
+    0, as the anchors are too.
     """
 
     name: str = "membership"
-    unit: str = "2 AUC - 1 over a victim's records and others"
-    side: str = "the records in question"
-    source: str = "loss (Yeom et al. 2018), calibrated by the model before"
+    unit: str = "2 AUC - 1 over a victim's records and others of the same labels"
+    side: str = "the records in question, public examples, and a run of its own"
+    source: str = "loss (Yeom et al. 2018), calibrated by the model before; alignment of gradients (after Li et al. 2023)"
+    anchor: Anchor = "sums alone"
 
     def applies(self, evidence: Evidence, /) -> str:
         return "targets are tokens" if evidence.view.public.auxiliary.y.ndim == 2 else ""
 
     def __call__(self, evidence: Evidence, truth: Truth, budget: Budget, rng: np.random.Generator, /) -> Finding:
-        view = evidence.view
-        honest = [i for i in view.public.clients if i not in view.observer.clients]
-        victims = tuple(sorted(rng.permutation(honest)[: budget.victims].tolist()))
-        found = {key: e.vector for key, e in estimates(view, evidence.prior).items() if key[1] == "update"}
-        members, others, values = list[Values](), list[Values](), list[float]()
-        for i in victims:
-            own, foreign = truth.population.clients[i].train, truth.outside
-            count = min(len(own), len(foreign), budget.records)
-            records = joined(own.take(drawn(len(own), count, rng)), foreign.take(drawn(len(foreign), count, rng)))
-            scores = scored(view, i, {t: v for (t, _, j), v in found.items() if j == i}, records, budget.rounds)
-            members.append(scores[:count])
-            others.append(scores[count:])
-            values.append(max(0.0, 2 * auc(members[-1], others[-1]).value - 1))
+        victims = victims_of(evidence.view, budget.victims, rng)
+        own = victims_of(evidence.shadow, TRIED, rng)
+        score = chosen(evidence, own, budget, rng)
+        members, others = tried(evidence, evidence.view, truth, victims, score, budget, rng)
+        values = [max(0.0, 2 * auc(m, o).value - 1) for m, o in zip(members, others, strict=True)]
         return Finding(victims, np.array(values), np.concatenate(members), np.concatenate(others))
 
 
-def scored(view: CorruptView, client: int, updates: dict[int, NDArray[np.float64]], records: Examples, rounds: int) -> Values:
-    """The attacker's score of every record: of rounds in which it knows a start and makes something of the update."""
-    starts = {t: start for t in updates if (start := start_of(view, t, client)) is not None}
-    chosen = spaced(sorted(starts), rounds)
+def chosen(evidence: Evidence, own: Sequence[int], budget: Budget, rng: np.random.Generator) -> Score:
+    """The score that tells members best among these clients of the attacker's own run."""
+    d = sum(p.numel() for p in evidence.view.public.module.parameters() if p.requires_grad)
+    scores: list[Score] = [by_loss, *([by_gradient] if d <= LARGEST else [])]
+    seed = int(rng.integers(2**63))
+
+    def told(score: Score) -> float:
+        drawing = np.random.default_rng(seed)
+        pairs = zip(*tried(evidence, evidence.shadow, evidence.known, own, score, budget, drawing), strict=True)
+        return float(np.mean([auc(m, o).value for m, o in pairs]))
+
+    return max(scores, key=told) if len(scores) > 1 else scores[0]
+
+
+def tried(
+    evidence: Evidence,
+    view: CorruptView,
+    truth: Truth,
+    victims: Sequence[int],
+    score: Score,
+    budget: Budget,
+    rng: np.random.Generator,
+) -> tuple[list[Values], list[Values]]:
+    """Of each victim, the scores of its records and of others."""
+    found = {key: e.vector for key, e in evidence.estimated(view).items() if key[1] == "update"}
     d = sum(p.numel() for p in view.public.module.parameters() if p.requires_grad)
-    pairs = [(starts[t][:d], updates[t][:d].astype(np.float32)) for t in chosen]
-    return loss_scores(view.public.module, pairs, records) if pairs else np.zeros(len(records))
+    members, others = list[Values](), list[Values]()
+    for i in victims:
+        records, count = compared(truth, i, budget.records, rng)
+        starts = {t: start for t, _, j in found if j == i and (start := start_of(view, t, i)) is not None}
+        rounds = spaced(sorted(starts), ROUNDS)
+        pairs = [(starts[t][:d], found[t, "update", i][:d].astype(np.float32)) for t in rounds]
+        scores = score(view, pairs, records) if pairs else np.zeros(len(records))
+        members.append(scores[:count])
+        others.append(scores[count:])
+    return members, others
+
+
+def by_loss(view: CorruptView, pairs: Pairs, records: Examples) -> Values:
+    """How much each update lowers a record's loss."""
+    return loss_scores(view.public.module, pairs, records)
+
+
+def by_gradient(view: CorruptView, pairs: Pairs, records: Examples) -> Values:
+    """How each update aligns with a record's gradient, beside what gradients of PUBLIC public examples span."""
+    public = view.public.auxiliary
+    return alignment(view.public.module, pairs, records, public.take(torch.arange(min(PUBLIC, len(public)))))
+
+
+def compared(truth: Truth, client: int, most: int, rng: np.random.Generator) -> tuple[Examples, int]:
+    """Records of the client's, `most` at most, and as many others; and how many of each."""
+    own = truth.population.clients[client].train
+    foreign = truth.outside.take(alike(truth.outside, truth.population.clients[client].test))
+    mine, theirs = list[int](), list[int]()
+    for label in np.unique(own.y.numpy()):
+        here, there = (rng.permutation(np.flatnonzero(of.y.numpy() == label)) for of in (own, foreign))
+        equal = min(len(here), len(there))
+        mine += here[:equal].tolist()
+        theirs += there[:equal].tolist()
+    if len(mine) < min(FEWEST, len(own), len(foreign)):
+        count = min(len(own), len(foreign))
+        mine, theirs = (rng.permutation(len(of))[:count].tolist() for of in (own, foreign))
+    kept = rng.permutation(len(mine))[:most]
+    index = [torch.tensor(side, dtype=torch.long)[torch.from_numpy(kept)] for side in (mine, theirs)]
+    return joined(own.take(index[0]), foreign.take(index[1])), len(kept)
+
+
+def alike(outside: Examples, test: Examples) -> torch.Tensor:
+    """Which of the examples outside are the client's own kind, as they are tested on: indices; all, if fewer than FEWEST are."""
+    known = {(x.tobytes(), y.tobytes()) for x, y in zip(test.x.numpy(), test.y.numpy(), strict=True)}
+    pairs = zip(outside.x.numpy(), outside.y.numpy(), strict=True)
+    found = [k for k, (x, y) in enumerate(pairs) if (x.tobytes(), y.tobytes()) in known]
+    return torch.tensor(found if len(found) >= FEWEST else range(len(outside)), dtype=torch.long)
 
 
 def start_of(view: CorruptView, round: int, client: int) -> Vector | None:
@@ -72,10 +146,6 @@ def spaced(rounds: Sequence[int], count: int) -> list[int]:
     if not rounds:
         return []
     return [rounds[k] for k in sorted({*np.linspace(0, len(rounds) - 1, min(count, len(rounds))).astype(int).tolist()})]
-
-
-def drawn(total: int, count: int, rng: np.random.Generator) -> torch.Tensor:
-    return torch.from_numpy(rng.permutation(total)[:count])
 
 
 def joined(one: Examples, other: Examples) -> Examples:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from ...crypto.offset_sketch import LARGEST
 from ...protocol.core.link import Frame
 from ...protocol.parts.offset_sketches import from_words
+from ...protocol.two_servers.messages import ExplicitShare
 from ...protocol.view.account import kind_of, source_of
 from ...protocol.view.answers import COMPUTED, OFFSET_SKETCHES, SKETCHES, Vector, Work
 from ...protocol.wire.codec import Envelope, decode
@@ -68,6 +69,16 @@ def uploads(view: CorruptView) -> dict[Instance, Uploaded]:
         if task is not None and task.work in COMPUTED:
             key = (task.round, kind_of(task.work), frame.sender)
             found[key] = Uploaded(envelope.session, from_bytes(message.vector), message.samples)
+    return found
+
+
+def samples(view: CorruptView) -> dict[int, int]:
+    """How many samples each client says that it has, where that is sent in clear: beside an update, or a share of one."""
+    tasks, found = sessions(view), dict[int, int]()
+    for frame, envelope in messages(view, Upload, ExplicitShare):
+        task = tasks.get(envelope.session)
+        if isinstance(envelope.message, ExplicitShare) or (task is not None and task.work in COMPUTED):
+            found[frame.sender] = envelope.message.samples
     return found
 
 

@@ -18,7 +18,8 @@ class Recorded:
 
     owner: of public models. frames: all, as they were sent. starts: what clients started from, float32 (d,) by round and client.
     sums: with their means, whoever opened them. seeds: what clients share, by client; empty where they share none. meters: what
-    the server could piece together after some rounds, each (rounds played, as a run's summary says it).
+    the server could piece together after some rounds, each (rounds played, as a run's summary says it). released: the model that
+    each client ended with, float32 (d,): what becomes known where models are given away.
     """
 
     public: Public
@@ -31,6 +32,7 @@ class Recorded:
     seeds: Mapping[int, bytes] = field(repr=False)
     truth: Truth = field(repr=False)
     meters: Sequence[tuple[int, Mapping[str, Any]]] = field(default=(), repr=False)
+    released: Mapping[int, Vector] = field(default_factory=dict, repr=False)
 
     def seen_by(self, observer: Observer) -> CorruptView:
         """That observer's view. Raises ValueError if the run has no such clients."""

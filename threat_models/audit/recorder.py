@@ -5,6 +5,7 @@ that it asks. What it kept is a `Recorded`, of which `seen_by` takes one observe
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +18,8 @@ from ...fl.data.population import Examples
 from ...fl.meters.record import said
 from ...fl.models.vector import dimension, load_vector
 from ...fl.runs.scenario import Scenario
-from ...fl.runs.simulation import Simulation, seed_of
+from ...fl.runs.simulation import NothingLearned, Simulation, seed_of
+from ...protocol.core.errors import Fault
 from ...protocol.core.link import Frame, Tap
 from ...protocol.parts.models import Models
 from ...protocol.view.account import source_of
@@ -106,6 +108,12 @@ class Recorder:
             self.meters.append((t, said(self.simulation.watch, self._view, log) if self.simulation.watch.on else {}))
 
     @property
+    def faults(self) -> Sequence[Fault]:
+        """What went wrong in the protocol until now, and who is to blame."""
+        found: Sequence[Fault] = self._view.record.faults
+        return found
+
+    @property
     def recorded(self) -> Recorded:
         """What was kept until now."""
         simulation = self.simulation
@@ -122,6 +130,7 @@ class Recorder:
             {i: of_client.admission[1] for i, of_client in sorted(clients.items())},
             Truth(simulation.population, dict(self.updates), outside),
             tuple(self.meters),
+            simulation.vectors(),
         )
 
     def seen_by(self, observer: Observer) -> CorruptView:
@@ -217,8 +226,19 @@ class Recorder:
             clients = self._view.harness.run.clients.all
             held = (clients[i].mean(lesson.key) for i in sorted(lesson.clients))
             mean = next((v for v in held if v is not None), None)
-        return PublishedSum(of.round, of.cluster, source_of(of.name)[2], row, weights.times_samples, answer.recipient, mean)
+        kind = source_of(of.name)[2]
+        return PublishedSum(
+            of.round, of.cluster, kind, row, weights.times_samples, answer.recipient, answer.weight, answer.energy, mean
+        )
 
 
 def _whole(parts: Sequence[Examples]) -> Examples:
     return Examples(torch.cat([p.x for p in parts]), torch.cat([p.y for p in parts]))
+
+
+def again(scenario: Scenario, data: Path | None, tap: Tap) -> Recorder:
+    """The scenario's first round once more, with this network in place of its own; also where nothing is learned."""
+    once = Recorder(replace(scenario, faults=tap, rounds=1), data)
+    with suppress(NothingLearned):
+        next(once.rounds())
+    return once

@@ -86,6 +86,7 @@ def _contents(recorded: Recorded) -> dict[str, bytes]:
         seeds={i: seed.hex() for i, seed in recorded.seeds.items()},
         truth=keep_truth(truth, recorded.truth),
         meters=tuple((t, json.dumps(of)) for t, of in recorded.meters),
+        released={int(i): seen.add(v) for i, v in recorded.released.items()},
     )
     text = json.dumps({"format": FORMAT, "lines": to_plain(lines)}).encode()
     return dict(zip(FILES, (text, *(packed(kept.arrays) for kept in (frames, seen, truth))), strict=True))
@@ -178,6 +179,7 @@ def _recorded(lines: Lines, frames: tuple[Frame, ...], seen: Arrays, truth: Arra
         {i: bytes.fromhex(seed) for i, seed in lines.seeds.items()},
         true,
         tuple((t, json.loads(of)) for t, of in lines.meters),
+        {i: seen.vector(name) for i, name in lines.released.items()},
     )
 
 

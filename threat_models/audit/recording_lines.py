@@ -104,6 +104,7 @@ class Lines:
     seeds: Mapping[int, str]
     truth: TruthLine
     meters: tuple[tuple[int, str], ...]
+    released: Mapping[int, str]
 
 
 def answer_lines(answered: Iterable[Answered]) -> tuple[tuple[AnswerLine, ...], tuple[str, ...]]:

@@ -1,12 +1,14 @@
 """How much of a client's update the observer recovers, beyond what the published sums alone tell of it."""
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from .estimates import estimates, means
-from .experiment import Budget, Evidence, Finding
+from .estimates import Estimate, means
+from .experiment import Anchor, Budget, Evidence, Finding
+from .reading import Instance
 from .truth import Truth
 
 
@@ -21,23 +23,28 @@ class UpdateRecovery:
     unit: str = "share of what sets an update apart from its cluster's mean"
     side: str = "a run of its own, for how updates vary"
     source: str = "linear estimation; gradient disaggregation (Lam et al. 2021) where rosters differ"
+    anchor: Anchor = "sums alone"
 
     def applies(self, evidence: Evidence, /) -> str:
         return ""
 
     def __call__(self, evidence: Evidence, truth: Truth, budget: Budget, rng: np.random.Generator, /) -> Finding:
-        view = evidence.view
-        found, alone = estimates(view, evidence.prior), means(evidence.sums)
-        left, whole = defaultdict[int, float](float), defaultdict[int, float](float)
-        for (t, kind, client), x in truth.updates.items():
-            if client in view.observer.clients:
-                continue
-            wide = x.astype(np.float64)
-            mean = alone.get((t, kind, client), np.zeros(len(wide)))
-            apart = float(np.square(wide - mean).sum())
-            guess = found.get((t, kind, client))
-            missed = apart if guess is None or len(guess.vector) != len(wide) else float(np.square(guess.vector - wide).sum())
-            left[client] += min(missed, apart)
-            whole[client] += apart
-        victims = tuple(sorted(whole))
-        return Finding(victims, np.array([1 - left[i] / whole[i] if whole[i] else 0.0 for i in victims]))
+        return recovered(evidence, evidence.estimated(evidence.view), truth)
+
+
+def recovered(evidence: Evidence, found: Mapping[Instance, Estimate], truth: Truth) -> Finding:
+    """Of every honest client, the share of what sets its updates apart that these estimates have."""
+    alone = means(evidence.sums)
+    left, whole = defaultdict[int, float](float), defaultdict[int, float](float)
+    for (t, kind, client), x in truth.updates.items():
+        if client in evidence.view.observer.clients:
+            continue
+        wide = x.astype(np.float64)
+        mean = alone.get((t, kind, client), np.zeros(len(wide)))
+        apart = float(np.square(wide - mean).sum())
+        guess = found.get((t, kind, client))
+        missed = apart if guess is None or len(guess.vector) != len(wide) else float(np.square(guess.vector - wide).sum())
+        left[client] += min(missed, apart)
+        whole[client] += apart
+    victims = tuple(sorted(whole))
+    return Finding(victims, np.array([1 - left[i] / whole[i] if whole[i] else 0.0 for i in victims]))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -12,7 +13,7 @@ from ...protocol.uploaded.plain import Plain
 from .experiment import Evidence
 from .observer import SERVER_ALONE, Observer
 from .recorded import Recorded
-from .recorder import Recorder
+from .recorder import Recorder, again
 from .truth import Matrix, Truth
 from .view import CorruptView
 
@@ -26,9 +27,11 @@ PRIOR = 400
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stage:
-    """Runs of one seed, played to their end."""
+    """Runs of one seed, played to their end. scenario: of the audited one, with its seed; data: the folder of its data."""
 
     seed: int
+    scenario: Scenario
+    data: Path | None
     audited: Recorded
     clear: Recorded
     shadow: Recorded
@@ -36,20 +39,27 @@ class Stage:
 
     def evidence(self, observer: Observer) -> Evidence:
         """Of the audited run."""
-        return self._of(self.audited, self.shadow, observer)
+        return self._of(self.audited, self.shadow, observer, self.scenario)
 
     @property
     def plain(self) -> Evidence:
         """Of the server where nothing is hidden."""
-        return self._of(self.clear, self.clear_shadow, SERVER_ALONE)
+        return self._of(self.clear, self.clear_shadow, SERVER_ALONE, in_clear(self.scenario))
 
     @property
     def aggregate(self) -> Evidence:
         """Of one that is told the audited run's sums, whoever opened them, and nothing else."""
         return self._among(self.audited, self.audited.sums_alone, self.shadow, self.shadow.sums_alone)
 
-    def _of(self, target: Recorded, shadow: Recorded, observer: Observer) -> Evidence:
-        return self._among(target, target.seen_by(observer), shadow, shadow.seen_by(observer))
+    @property
+    def nothing(self) -> Evidence:
+        """Of one that sees no frame and is told no sum: by chance."""
+        view, shadow = (CorruptView(SERVER_ALONE, one.public) for one in (self.audited, self.shadow))
+        return self._among(self.audited, view, self.shadow, shadow)
+
+    def _of(self, target: Recorded, shadow: Recorded, observer: Observer, scenario: Scenario) -> Evidence:
+        found = self._among(target, target.seen_by(observer), shadow, shadow.seen_by(observer))
+        return replace(found, released=target.released, replay=partial(again, scenario, self.data))
 
     def _among(self, target: Recorded, view: CorruptView, shadow: Recorded, own: CorruptView) -> Evidence:
         prior = deviations(self.clear_shadow.truth, np.random.default_rng(self.seed))
@@ -67,11 +77,11 @@ def stages(
     for seed in seeds:
         played: list[Recorded] = []
         clear = isinstance(scenario.protection, Plain) and scenario.training.privacy is None
-        for words, one, protection in (
-            ("the run", seed, scenario.protection),
-            ("the run in clear", seed, Plain()),
-            ("the attacker's own run", seed + SHADOW, scenario.protection),
-            ("the attacker's own run in clear", seed + SHADOW, Plain()),
+        for words, one in (
+            ("the run", seed),
+            ("the run in clear", seed),
+            ("the attacker's own run", seed + SHADOW),
+            ("the attacker's own run in clear", seed + SHADOW),
         ):
             if clear and words.endswith("in clear"):
                 played.append(played[-1])
@@ -80,13 +90,17 @@ def stages(
                 played.append(recorded[seed])
                 continue
             yield seed, words
-            training = replace(scenario.training, privacy=None) if words.endswith("in clear") else scenario.training
-            this = replace(scenario, seed=one, protection=protection, training=training)
+            this = replace(in_clear(scenario) if words.endswith("in clear") else scenario, seed=one)
             recorder = Recorder(this, data, readings=0 if played else READINGS)
             for _ in recorder.rounds():
                 pass
             played.append(recorder.recorded)
-        yield Stage(seed, *played)
+        yield Stage(seed, replace(scenario, seed=seed), data, *played)
+
+
+def in_clear(scenario: Scenario) -> Scenario:
+    """The scenario without protection, nor noise in training."""
+    return replace(scenario, protection=Plain(), training=replace(scenario.training, privacy=None))
 
 
 def deviations(truth: Truth, rng: np.random.Generator) -> Matrix:

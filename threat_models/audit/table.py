@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from .claim import Claim, Judged, judged
-from .experiment import Budget, Evidence, Experiment, Finding
+from .experiment import Anchor, Budget, Evidence, Experiment, Finding
 from .observer import Observer
 from .scoring import Interval, Leakage, auc, leakage, tpr_at
 from .stage import Stage
+from .truth import Truth
 
 POINTS = 60
 RATES = (0.01, 0.001)
@@ -29,7 +30,8 @@ class Told:
 class Row:
     """One experiment on one observer's view, all seeds together. reason: why there is nothing, if there is not.
 
-    leakage: between its anchors. told: on the view, on sums alone and on everything. findings: the same three.
+    leakage: between its anchors, of which `anchor` is 0 and everything 1. told: on the view, and on its anchors. findings: the
+    same three.
     """
 
     observer: str
@@ -42,6 +44,7 @@ class Row:
     claims: tuple[Judged, ...] = ()
     worst: tuple[int, float] | None = None
     reason: str = ""
+    anchor: Anchor = "sums alone"
     findings: tuple[Finding, ...] = field(default=(), repr=False)
 
     def as_dict(self) -> dict[str, Any]:
@@ -58,13 +61,14 @@ class Row:
             }
             for j in self.claims
         ]
-        names = ("here", "sums alone", "everything")
+        names = ("here", self.anchor, "everything")
         return {
             "observer": self.observer,
             "experiment": self.experiment,
             "unit": self.unit,
             "side_information": self.side,
             "source": self.source,
+            "anchor": self.anchor,
             "leakage": None if self.leakage is None else asdict(self.leakage),
             "worst": None if self.worst is None else list(self.worst),
             "told": {name: asdict(t) for name, t in zip(names, self.told, strict=False)},
@@ -96,37 +100,41 @@ def rows(
     public = played[0].audited.public
     anchors: dict[tuple[str, int], tuple[Finding, Finding]] = {}
     for observer in observers:
+        evidence = [stage.evidence(observer) for stage in played]
         for experiment in experiments:
             about = [c for c in claims if c.experiment == experiment.name and c.adversary(observer)]
             about = [c for c in about if c.applies(public.protection, public.algorithm)]
-            yield _row(played, observer, experiment, about, budget, anchors)
+            yield _row(played, evidence, experiment, about, budget, anchors)
 
 
 def _row(
     played: Sequence[Stage],
-    observer: Observer,
+    evidence: Sequence[Evidence],
     experiment: Experiment,
     claims: Sequence[Claim],
     budget: Budget,
     anchors: dict[tuple[str, int], tuple[Finding, Finding]],
 ) -> Row:
-    words = (observer.name, experiment.name, experiment.unit, experiment.side, experiment.source)
-    if reason := experiment.applies(played[0].evidence(observer)):
-        return Row(*words, None, claims=tuple(judged(c, None) for c in claims), reason=reason)
+    words = (evidence[0].view.observer.name, experiment.name, experiment.unit, experiment.side, experiment.source)
+    if reason := experiment.applies(evidence[0]):
+        return Row(*words, None, claims=tuple(judged(c, None) for c in claims), reason=reason, anchor=experiment.anchor)
     found: list[tuple[Finding, ...]] = []
-    for stage in played:
+    for stage, seen in zip(played, evidence, strict=True):
 
-        def of(evidence: Evidence, truth: Any, seed: int = stage.seed) -> Finding:
-            return experiment(evidence, truth, budget, np.random.default_rng(seed))
+        def of(seen: Evidence, truth: Truth, seed: int = stage.seed) -> Finding:
+            return experiment(seen, truth, budget, np.random.default_rng(seed))
 
         if (key := (experiment.name, stage.seed)) not in anchors:
-            anchors[key] = of(stage.aggregate, stage.audited.truth), of(stage.plain, stage.clear.truth)
-        three = (of(stage.evidence(observer), stage.audited.truth), *anchors[key])
+            low = stage.aggregate if experiment.anchor == "sums alone" else stage.nothing
+            anchors[key] = of(low, stage.audited.truth), of(stage.plain, stage.clear.truth)
+        three = (of(seen, stage.audited.truth), *anchors[key])
         same = [i for i in three[0].victims if all(i in f.victims for f in three)]
         found.append(tuple(_about(f, same) for f in three))
     here, alone, plain = (np.concatenate([f[k].values for f in found]) for k in range(3))
     if not len(here):
-        return Row(*words, None, claims=tuple(judged(c, None) for c in claims), reason="nobody to try it on")
+        return Row(
+            *words, None, claims=tuple(judged(c, None) for c in claims), reason="nobody to try it on", anchor=experiment.anchor
+        )
     bound = min((c.bound for c in claims), default=0.1)
     measured = leakage(here, alone, plain, np.random.default_rng(0), bound)
     victims = [i for f in found for i in f[0].victims]
@@ -134,7 +142,9 @@ def _row(
     worst = victims[most], float(here[most])
     told = tuple(t for k in range(3) if (t := _told([f[k] for f in found])) is not None)
     verdicts = tuple(judged(c, measured, worst) for c in claims)
-    return Row(*words, measured, told, verdicts, worst, "", tuple(_joined([f[k] for f in found]) for k in range(3)))
+    return Row(
+        *words, measured, told, verdicts, worst, "", experiment.anchor, tuple(_joined([f[k] for f in found]) for k in range(3))
+    )
 
 
 def _about(finding: Finding, victims: Sequence[int]) -> Finding:

@@ -48,7 +48,8 @@ class PublishedSum:
     """A weighted sum over clients that was opened. row: weights by client; times the clients' samples if `times_samples`.
 
     to: who opened it. mean: the sum over the sum of the weights, float32 (d,), of the updates as they were uploaded; None if the
-    observer was not told. before: the model that these updates started from, where the observer holds it.
+    observer was not told. weight: the sum of the weights, times samples where they count. energy: the mean squared norm, where
+    the sum came with it.
     """
 
     round: int
@@ -57,6 +58,8 @@ class PublishedSum:
     row: Mapping[int, float]
     times_samples: bool
     to: Owner | int
+    weight: float = 0.0
+    energy: float | None = None
     mean: Vector | None = field(default=None, repr=False)
 
 
