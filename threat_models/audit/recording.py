@@ -185,7 +185,9 @@ def _recorded(lines: Lines, frames: tuple[Frame, ...], seen: Arrays, truth: Arra
 
 def _sum(line: SumLine, seen: Arrays) -> PublishedSum:
     mean = None if line.mean is None else seen.vector(line.mean)
-    return PublishedSum(line.round, line.cluster, line.kind, line.row, line.times_samples, line.to, mean)
+    return PublishedSum(
+        line.round, line.cluster, line.kind, line.row, line.times_samples, line.to, line.weight, line.energy, mean
+    )
 
 
 def _compared(line: ComparedLine, seen: Arrays) -> Compared:

@@ -43,11 +43,14 @@ class SumLine:
     times_samples: bool
     to: Owner | int
     mean: str | None
+    weight: float
+    energy: float | None
 
     @classmethod
     def of(cls, found: PublishedSum, mean: str | None) -> "SumLine":
         row = {int(i): float(a) for i, a in found.row.items()}
-        return cls(found.round, found.cluster, found.kind, row, found.times_samples, found.to, mean)
+        beside = float(found.weight), None if found.energy is None else float(found.energy)
+        return cls(found.round, found.cluster, found.kind, row, found.times_samples, found.to, mean, *beside)
 
 
 @dataclass(frozen=True, slots=True)
