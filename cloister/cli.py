@@ -25,6 +25,7 @@ from .evaluating.command import breakdown, evaluate
 from .protocol.core.errors import ProtocolError, Refused
 
 if TYPE_CHECKING:
+    from .auditing.recorded_runs import Origin
     from .cost_table import LeftOut
     from .fl.cost.measure import Measured, Workload
     from .fl.runs.scenario import Scenario
@@ -63,6 +64,9 @@ def run(
         list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Set any field, e.g. training.lr=0.05. Repeatable.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run from its newest checkpoint.")] = False,
+    record: Annotated[
+        bool, typer.Option("--record", help="Keep all that every party saw in FOLDER/recording, for `cloister audit FOLDER`.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary alone to stdout, as JSON.")] = False,
 ) -> None:
     """Train a scenario and write a run folder with its report.
@@ -71,18 +75,24 @@ def run(
 
     The run folder holds summary.json, metrics.jsonl, the models, checkpoints, the disclosure log and report.html.
     A run that was stopped, even by a kill, goes on with the same command plus --out FOLDER --resume.
+    A recording, with clients' data and the scenario's source, is written when the run ends; what was stopped is not recorded.
     """
+    from .auditing.recorded_runs import Origin
     from .reporting.report import write_report
     from .scenario_file import load, with_settings
     from .summary import summary_table
 
     with one_line_errors():
+        if record and resume:
+            raise ValueError("a run is recorded from its first round on: leave out --resume, or --record")
         given = {"rounds": rounds, "seed": seed, "device": device}
         settings = [f"{name}={value}" for name, value in given.items() if value is not None]
-        scenario = with_settings(load(file), [*(set_ or []), *settings])
+        settings = [*(set_ or []), *settings]
+        scenario = with_settings(load(file), settings)
+        origin = Origin.of(file, settings) if record else None
         _check_device(scenario.device)
         folder = out or _folder(scenario, resume)
-        _watch(scenario, folder, data, resume)
+        _watch(scenario, folder, data, resume, origin)
         report = write_report(folder)
         summary = json.loads((folder / "summary.json").read_text())
     if as_json:
@@ -224,8 +234,9 @@ def report(
     Console().print(f"report      {path}", highlight=False, soft_wrap=True)
 
 
-def _watch(scenario: Scenario, folder: Path, data: Path | None, resume: bool) -> None:
-    """Run with a progress bar on stderr; on Ctrl-C say how to go on."""
+def _watch(scenario: Scenario, folder: Path, data: Path | None, resume: bool, origin: Origin | None) -> None:
+    """Run with a progress bar on stderr, recorded if it has an origin; on Ctrl-C say how to go on."""
+    from .auditing.recorded_runs import recorded
     from .fl.runs.experiment import run as play
 
     columns = (
@@ -240,13 +251,15 @@ def _watch(scenario: Scenario, folder: Path, data: Path | None, resume: bool) ->
         task = bar.add_task(scenario.name, total=scenario.rounds, clusters=1, accuracy="-")
         known: dict[str, Any] = {}
         try:
-            for done in play(scenario, folder, data, resume):
+            rounds = recorded(scenario, folder, data, origin) if origin else play(scenario, folder, data, resume)
+            for done in rounds:
                 if done.accuracy is not None:
                     known["accuracy"] = f"{done.accuracy:.3f}"
                 bar.update(task, completed=done.round, clusters=done.clusters, **known)
         except KeyboardInterrupt:
             bar.stop()
-            say(f"stopped; the same command with --out {folder} --resume goes on")
+            how = "--resume in the place of --record goes on, unrecorded" if origin else "--resume goes on"
+            say(f"stopped; the same command with --out {folder} {how}")
             raise typer.Exit(130) from None
 
 

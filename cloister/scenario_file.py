@@ -4,7 +4,10 @@ import importlib.util
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib.abc import InspectLoader, Loader
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import TypeVar
 
 from .fl.runs.comparison import Comparison
@@ -29,6 +32,27 @@ def load_comparison(where: str) -> Comparison:
     return _named(where, Comparison, "comparison", "a comparison, for example examples/compare_digits.py")
 
 
+def load_source(source: str, name: str, where: str) -> Scenario:
+    """The scenario of this name, or `scenario`, that a file with this source held. It is run, as the file was, but has no
+    `__file__`: it was at another place. where: what errors call it. Raises ValueError of one line.
+    """
+    loader = _Source(source)
+    spec = importlib.util.spec_from_loader("cloister_scenario_recorded", loader)
+    if spec is None:
+        raise ValueError(f"{where} holds no source")
+    return _chosen(_executed(spec, loader, where), where, name, Scenario, "scenario")
+
+
+class _Source(InspectLoader):
+    """Loads a module from its text."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def get_source(self, fullname: str) -> str:
+        return self._text
+
+
 def _named(where: str, kind: type[Value], default: str, wanted: str) -> Value:
     file, _, name = where.partition(":")
     path = Path(file)
@@ -40,13 +64,22 @@ def _named(where: str, kind: type[Value], default: str, wanted: str) -> Value:
     spec = importlib.util.spec_from_file_location(f"cloister_scenario_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise ValueError(f"{file} is not a Python file; give a .py file with `{default} = {kind.__name__}(...)`")
+    return _chosen(_executed(spec, spec.loader, file), file, name, kind, default)
+
+
+def _executed(spec: ModuleSpec, loader: Loader, file: str) -> ModuleType:
+    """The module. Raises ValueError of one line, whatever its code raises."""
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     try:
-        spec.loader.exec_module(module)
-    except Exception as error:  # whatever the user's file raises
+        loader.exec_module(module)
+    except Exception as error:
         reason = next(iter(str(error).splitlines()), "")
         raise ValueError(f"{file} does not load: {type(error).__name__}: {reason}") from error
+    return module
+
+
+def _chosen(module: ModuleType, file: str, name: str, kind: type[Value], default: str) -> Value:
     found = {key: value for key, value in vars(module).items() if isinstance(value, kind)}
     if (name or default) not in found:
         raise ValueError(f"{file} holds no {default} named {name or default!r}; it has: {', '.join(found) or 'none'}")

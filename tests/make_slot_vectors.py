@@ -48,7 +48,8 @@ def play(tap=None):
     def perform(tasks):
         return ((i, Worked(SLOTS.shared(work(i)), 1)) for i, _ in tasks)
 
-    (collected,) = collect(network, parties, SLOTS.terms, [(SESSION, "slots", ("one", "two", "three"), b"")], perform, SLOTS)
+    task = (SESSION, "slots", ("one", "two", "three"), np.arange(6, dtype="<f4").tobytes())
+    (collected,) = collect(network, parties, SLOTS.terms, [task], perform, SLOTS)
     return collected, slot_sums(network, parties, SLOTS, SESSION.run, 0, collected) if collected.received else None, network
 
 
@@ -101,6 +102,7 @@ def broken_two_servers():
         "a share of other slots": changed("SlotShare", binding=bytes(32)),
         "a share too short": changed("SlotShare", vector=bytes(8)),
         "a key of another session": changed("SlotKey", binding=bytes(32)),
+        "a key of work from other models": changed("SlotKey", model=bytes(32)),
         "a commitment to nothing": changed("SlotKey", commitment=bytes(256)),
         "a commitment out of the group": changed("SlotKey", commitment=b"\xff" * 256),
         "a commitment to other counts": changed("SlotKey", commitment=bytes(255) + b"\x04"),

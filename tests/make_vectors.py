@@ -320,7 +320,8 @@ def play_two_servers(length, width, tap=None):
     def perform(tasks):
         return ((i, Worked(updates[i], 2)) for i, _ in tasks)
 
-    (collected,) = collect(network, parties, terms, [(TWO_SERVERS, "update", ("init",), b"")], perform)
+    model = floats(range(length))
+    (collected,) = collect(network, parties, terms, [(TWO_SERVERS, "update", ("init",), model)], perform)
     held = collected.received
     rows = [((TWO_SERVERS.digest, i), share) for i, (share, _) in held.items()]
     inner = gram(network, parties, terms, TWO_SERVERS.run, 0, rows, ENTROPY) if rows else None
@@ -359,7 +360,9 @@ def broken_two_servers():
     for frame in whole.frames:
         first.setdefault(frame.kind, frame)
 
-    def changed(kind, **parts):
+    def changed(kind, receiver=None, **parts):
+        if receiver is not None:
+            first[kind] = next(f for f in whole.frames if (f.kind, f.receiver) == (kind, receiver))
         sent = decode(first[kind].data, first[kind].sender, LIMIT)
         return kind, encode(replace(sent, message=replace(sent.message, **parts)))
 
@@ -371,6 +374,10 @@ def broken_two_servers():
         "a share of other terms": changed("ExplicitShare", binding=bytes(32)),
         "a share too short": changed("ExplicitShare", vector=bytes(24)),
         "a key of another session": changed("KeyShare", binding=bytes(32)),
+        "a key of work from another model": changed("KeyShare", model=bytes(32)),
+        "a task with another model": changed("Task", receiver=1, vector=floats([9, 1, 2, 3])),
+        "a task without its model": changed("Task", receiver=1, vector=b""),
+        "a task from a model of the client's own": changed("Task", receiver=1, own="mine"),
         "survivors from outside the roster": changed("Held", clients=(1, 4, 5)),
         "a survivor whose share is not held": changed("Agreed", clients=(1, 2)),
         "a lost agreement": ("Agreed", b""),

@@ -1,7 +1,7 @@
 """A server, or whoever sits on its links, that sends clients different models: each trains from what came to it alone.
 
-Under masked sums such a client refuses what is proposed for another model, and is out; the sums of the others are right
-(Pasquini et al. 2022, model inconsistency).
+Under masked sums such a client refuses what is proposed for another model, and is out; under two servers the second one, which is
+told what each started from, leaves it out. The sums of the others are right (Pasquini et al. 2022, model inconsistency).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,10 +30,11 @@ START = Assignment(Model("init"), CLIENTS, CLIENTS)
 
 
 class Lying:
-    """Puts another model into the tasks of one client that ask it to train."""
+    """Puts another model into the tasks of these clients that ask them to train. alike: the same into all."""
 
-    def __init__(self, victims: Sequence[int]) -> None:
+    def __init__(self, victims: Sequence[int], alike: bool = False) -> None:
         self.victims = victims
+        self.alike = alike
 
     def __call__(self, frame: Frame) -> Iterable[Frame]:
         if frame.kind != "Task" or frame.receiver not in self.victims:
@@ -42,7 +43,8 @@ class Lying:
         task: Any = envelope.message
         if not isinstance(task, Task) or len(task.vector) != 4 * D:
             return [frame]
-        altered = replace(task, vector=(FORGED + frame.receiver).astype("<f4").tobytes())
+        forged = FORGED if self.alike else FORGED + frame.receiver
+        altered = replace(task, vector=forged.astype("<f4").tobytes())
         return [replace(frame, data=encode(replace(envelope, message=altered)))]
 
 
@@ -60,10 +62,11 @@ class Computers:
             yield job.client, LocalWork(mark - job.start / 10, 1)
 
 
-def opened(protection: Protection, victims: Sequence[int]) -> tuple[Any, Computers]:
+def opened(protection: Protection, victims: Sequence[int], alike: bool = False) -> tuple[Any, Computers]:
     computers = Computers()
     entropy = SimulatedEntropy(3)
-    return protection.open(Setup(entropy.secret("run", 16), INITIAL, CLIENTS, computers, entropy, Lying(victims))), computers
+    setup = Setup(entropy.secret("run", 16), INITIAL, CLIENTS, computers, entropy, Lying(victims, alike))
+    return protection.open(setup), computers
 
 
 @pytest.mark.parametrize("protection", [Plain(), Masked(floor=2), TwoServer(floor=2)], ids=lambda p: type(p).__name__)
@@ -106,6 +109,52 @@ def test_under_masked_that_client_is_out_and_the_server_to_blame(victims: tuple[
     refusals = [fault for fault in view.record.faults if "another model than the one received" in fault.reason]
     assert len(refusals) >= len(victims)
     assert {fault.blame for fault in refusals} == {SERVER}
+
+
+@pytest.mark.parametrize("victims", [(0,), (3,), (0, 3), (0, 3, 4, 8)], ids=str)
+@pytest.mark.parametrize("kind", ["streamed", "kept", "samples", "gram"])
+def test_under_two_servers_that_client_is_out_and_it_or_the_server_to_blame(victims: tuple[int, ...], kind: str) -> None:
+    view, _ = opened(TwoServer(floor=2), victims)
+    honest = tuple(i for i in CLIENTS if i not in victims)
+    if kind == "streamed":
+        answer = view.train_and_sum(0, {"0": START}, WEIGHTS)["0"]
+    else:
+        updates = view.train(0, {"0": START})["0"]
+        assert updates.clients == honest
+        if kind == "gram":
+            found = view.gram(updates, origin=True)
+            assert found.clients == honest
+            clear = np.stack([np.eye(D)[i] - INITIAL / 10 for i in honest])
+            assert np.allclose(found.matrix, clear @ clear.T, atol=1e-4)
+        answer = view.sums(updates, {"0": replace(WEIGHTS["0"], times_samples=kind == "samples")})["0"]
+    assert isinstance(answer, Sum)
+    assert answer.clients == honest
+    moved = view.harness.observe(view.advance(Model("init"), answer))
+    expected = INITIAL - INITIAL / 10
+    expected[list(honest)] += 1 / len(honest)
+    assert np.abs(moved - expected).max() <= answer.error + 1e-6
+    assert [fault.blame for fault in view.record.faults] == list(victims)
+    assert all("it or the first server lied" in fault.reason for fault in view.record.faults)
+    after = view.train_and_sum(1, {"0": START}, WEIGHTS)["0"]
+    assert after.clients == honest, "the run goes on"
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_under_two_servers_a_model_for_one_client_alone_is_in_no_sum(alike: bool) -> None:
+    """With one other model for all others the answer is theirs; with one for each there is none."""
+    view, computers = opened(TwoServer(floor=2), CLIENTS[1:], alike)
+    answer = view.train_and_sum(0, {"0": START}, WEIGHTS)["0"]
+    assert np.array_equal(computers.starts[0], INITIAL)
+    if not alike:
+        assert not isinstance(answer, Sum)
+        assert {fault.blame for fault in view.record.faults} == set(CLIENTS)
+        return
+    assert isinstance(answer, Sum)
+    assert answer.clients == CLIENTS[1:]
+    moved = view.harness.observe(view.advance(Model("init"), answer)) - INITIAL
+    expected = -FORGED / 10
+    expected[list(CLIENTS[1:])] += 1 / 8
+    assert np.abs(moved - expected).max() <= answer.error + 1e-6
 
 
 def test_a_forged_model_for_all_but_one_opens_nothing() -> None:

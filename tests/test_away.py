@@ -10,11 +10,13 @@ from cloister.crypto.entropy import KeptEntropy, OsEntropy
 from cloister.crypto.orthonormal import Permutation
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.drivers.journal import InFile
+from cloister.protocol.messages import decode
 from cloister.protocol.uploaded.clients import transforming_clients
 from cloister.protocol.view.answers import Assignment, Model, Sum, Weights
 from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
+from cloister.protocol.wire.codec import encode
 from cloister.protocol.work.away import Processes
 from cloister.protocol.work.driving import Driven
 
@@ -109,6 +111,21 @@ def test_answers_are_those_of_one_process(protection, processes):
     assert not there.record.faults
     assert there.record.log == here.record.log
     assert here.record.traffic.messages == there.record.traffic.messages
+
+
+def test_of_clients_in_processes_of_their_own_one_that_is_sent_another_model_is_out(processes):
+    def tap(frame):
+        if (frame.kind, frame.receiver) != ("Task", 3):
+            return [frame]
+        envelope = decode(frame.data, frame.sender, 1 << 20)
+        return [replace(frame, data=encode(replace(envelope, message=replace(envelope.message, vector=bytes(4 * D)))))]
+
+    view = opened(TwoServer(), processes, tap)
+    updates = view.train(0, {"root": Assignment(Model("init"), MEMBERS, MEMBERS)})["root"]
+    assert updates.clients == (0, 2, 5)
+    mean = view.sums(updates, {"m": Weights(dict.fromkeys(MEMBERS, 1.0))})["m"]
+    assert mean.clients == (0, 2, 5)
+    assert [fault.blame for fault in view.record.faults] == [3]
 
 
 def mine_lasting(client):

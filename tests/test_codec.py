@@ -18,7 +18,7 @@ from cloister.fl.algorithms.parameter_tree import Node
 from cloister.fl.clustering.bipartition import Bipartition
 from cloister.fl.clustering.split_gate import Looks
 from cloister.fl.runs.codec import from_plain, to_plain
-from cloister.protocol.view.answers import Gram, Model, Remembered, Traffic
+from cloister.protocol.view.answers import BelowFloor, Gram, Model, Owner, Remembered, Sum, Traffic, Work
 
 ids = st.lists(st.integers(0, 2**31 - 1), max_size=6, unique=True).map(lambda i: tuple(sorted(i)))
 names = st.text(max_size=12)
@@ -210,3 +210,13 @@ def test_arrays_that_are_not_what_they_say_are_refused(broken: Any) -> None:
     plain = to_plain(np.eye(2))
     with pytest.raises(ValueError):
         from_plain(NDArray[np.float64], {**plain, **broken})
+
+
+def test_words_and_unions_are_read_as_what_they_fit() -> None:
+    answers = (Sum("a", 3, (3, 4), 2.0, 0.0), BelowFloor("b", (1,), 3), Sum("c", "clients", (0, 1), 2.0, 0.1, energy=0.5))
+    for value, kind in (("server", Owner | int), (3, Owner | int), (answers, tuple[Sum | BelowFloor, ...])):
+        assert from_plain(kind, json.loads(json.dumps(to_plain(value)))) == value
+    assert from_plain(Work | None, None) is None
+    for wrong in ("nobody", 1.5, True, None, []):
+        with pytest.raises(ValueError, match="does not fit"):
+            from_plain(Owner | int, wrong)

@@ -1,7 +1,7 @@
 """Models that a malicious server hands out: records imprinted into sums, and one client's update isolated by unlike models.
 
 Both go through the shipped protections: imprinting needs one model for all and so passes masked sums, model inconsistency is
-refused there by the clients, who compare digests of the model that they got.
+refused there by the clients, who compare digests of the model that they got, and by the second of two servers, who is told them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -62,12 +62,13 @@ class Computers:
 
 @dataclass(frozen=True)
 class Lying:
-    """Puts a model at which nothing is learned into the tasks of all clients but the target."""
+    """Puts a model at which nothing is learned into the tasks of all clients but the target, or of it alone."""
 
     forged: np.ndarray
+    to_target: bool = False
 
     def __call__(self, frame: Frame) -> Iterable[Frame]:
-        if frame.kind != "Task" or frame.receiver == TARGET:
+        if frame.kind != "Task" or (frame.receiver == TARGET) != self.to_target:
             return [frame]
         envelope = decode(frame.data, SERVER, 1 << 22)
         task: Any = envelope.message
@@ -156,13 +157,22 @@ def test_only_layers_that_it_can_craft() -> None:
 
 
 @pytest.mark.trains
-def test_two_servers_do_not_compare_the_models_that_clients_got(digits: Examples) -> None:
-    """What does not hold: a first server that sends unlike models isolates a client. The protocol's claims are of servers that
-    follow it."""
+@pytest.mark.parametrize("forged_for", ["the others", "the target"])
+def test_under_two_servers_a_client_with_a_model_of_its_own_is_in_no_sum(forged_for: str, digits: Examples) -> None:
+    """The sum is that of all others, who had one model, right in every coordinate; nothing in it is the target's."""
     module = initial(Mlp((16,)), (1, 8, 8), 10, 0)
-    start = to_vector(module)
+    start, silent = to_vector(module), silenced(module)
+    given = silent if forged_for == "the others" else start
     computers = Computers(module, digits)
-    answer, mean, _ = published(TwoServer(floor=2), computers, start, Lying(silenced(module)))
+    tap = Lying(silent, to_target=forged_for == "the target")
+    answer, mean, view = published(TwoServer(floor=2), computers, start, tap)
+    others = tuple(i for i in CLIENTS if i != TARGET)
     assert isinstance(answer, Sum)
-    guess = isolated(module, (mean * len(CLIENTS)).astype(np.float32))
-    assert relative_error(guess, computers.gradient(TARGET, start)) < 1e-4
+    assert answer.clients == others
+    expected = np.mean([computers.gradient(i, given) for i in others], axis=0)
+    assert np.abs(mean - expected).max() < answer.error + 1e-6
+    guess = isolated(module, (mean * len(others)).astype(np.float32))
+    assert relative_error(guess, computers.gradient(TARGET, start)) > 0.9
+    (fault,) = view.record.faults
+    assert fault.blame == TARGET
+    assert "it or the first server lied" in fault.reason

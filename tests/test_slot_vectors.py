@@ -46,7 +46,8 @@ def test_two_servers_follow_from_what_was_sent() -> None:
         plain = [*((w > 0) * one for w in shares), *(round(x) for row in rows for x in row)]
         assert plain == file["shared"][str(i)]
         binding, vector, blinding = body["SlotShare", i]
-        _, key, commitment = body["SlotKey", i]
+        _, key, commitment, model = body["SlotKey", i]
+        assert model == hashlib.sha256(body["Task", -1][8]).digest()
         assert binding.hex() == file["binding"]
         words = np.frombuffer(vector, "<u8")
         stream = np.frombuffer(keystream(key, 8 * size), "<u8")

@@ -285,7 +285,7 @@ words = st.integers(1, 4).flatmap(lambda n: st.binary(min_size=8 * n, max_size=8
 binding, blinding = st.binary(min_size=32, max_size=32), st.binary(min_size=272, max_size=272)
 MESSAGES = st.one_of(
     st.builds(SlotShare, binding, words, blinding),
-    st.builds(SlotKey, binding, binding, st.binary(min_size=256, max_size=256)),
+    st.builds(SlotKey, binding, binding, st.binary(min_size=256, max_size=256), binding),
     st.builds(
         SlotQuestion, st.integers(0, 2**62), binding, st.just(bytes(40)), st.binary(min_size=276, max_size=276), st.just((3, 9))
     ),
@@ -310,8 +310,9 @@ BROKEN = [
     (SlotShare, (bytes(31), bytes(8), bytes(272))),
     (SlotShare, (bytes(32), bytes(4), bytes(272))),
     (SlotShare, (bytes(32), bytes(8), bytes(271))),
-    (SlotKey, (bytes(32), bytes(31), bytes(256))),
-    (SlotKey, (bytes(32), bytes(32), bytes(257))),
+    (SlotKey, (bytes(32), bytes(31), bytes(256), bytes(32))),
+    (SlotKey, (bytes(32), bytes(32), bytes(257), bytes(32))),
+    (SlotKey, (bytes(32), bytes(32), bytes(256), bytes(31))),
     (SlotQuestion, (-1, bytes(32), bytes(20), bytes(276))),
     (SlotQuestion, (0, bytes(32), bytes(21), bytes(276))),
     (SlotQuestion, (0, bytes(32), bytes(20 * 65), bytes(276))),

@@ -96,7 +96,8 @@ def test_a_round_follows_from_its_secrets(at):
     encoded = {}
     for client in roster:
         key = entropy.secret(f"two servers {client} {binding.hex()}", 32)
-        assert body["KeyShare", client, -2] == [binding, key]
+        model = hashlib.sha256(body["Task", -1, client][8]).digest()
+        assert body["KeyShare", client, -2] == [binding, key, model]
         bound, share, samples = body["ExplicitShare", client, -1]
         assert (bound, samples) == (binding, 2)
         stream = unsigned(keystream(key, 8 * terms["length"]))

@@ -522,9 +522,9 @@ def test_a_client_answers_once_for_a_session_and_never_for_an_earlier_round():
     session = play.session(2)
     client = play.clients[1]
     for round in (2, 1, 0):  # a duplicate, and old ones
-        assert client.handle(Received(invite(play.session(round), "update", ("init",), b"")[0].envelope)) == ()
+        assert client.handle(Received(invite(play.session(round), "update", ("init",), play.model)[0].envelope)) == ()
     with pytest.raises(ProtocolError, match="already answered") as failure:
-        client.handle(Received(invite(replace(play.session(2), cluster="other"), "update", ("init",), b"")[0].envelope))
+        client.handle(Received(invite(replace(play.session(2), cluster="other"), "update", ("init",), play.model)[0].envelope))
     assert failure.value.blame == SERVER
     assert sum(f.kind == "ExplicitShare" and f.sender == 1 for f in play.network.frames) == 1
     assert play.network.persisted[1, "next round update"] == (3).to_bytes(4, "big")
@@ -536,7 +536,7 @@ def test_a_client_answers_once_for_a_session_and_never_for_an_earlier_round():
         task = Task(*broken.fields, "update", ("init",), b"")
         with pytest.raises(ProtocolError, match=match):
             client.handle(Received(Envelope(broken.digest, SERVER, 1, task)))
-    task = invite(play.session(3), "update", ("m",), b"")[0].envelope.message
+    task = invite(play.session(3), "update", ("m",), play.model)[0].envelope.message
     with pytest.raises(ProtocolError, match="digest"):
         client.handle(Received(Envelope(bytes(32), SERVER, 1, task)))
 
@@ -705,8 +705,8 @@ def test_only_the_server_asks_only_the_dealer_deals_and_only_the_roster_sends_ke
         (Envelope(sum_question(RUN, request), 1, SECOND_SERVER, request), 1),
         (Envelope(sum_question(RUN, request), DEALER, SECOND_SERVER, request), DEALER),
         (Envelope(bytes(32), SERVER, SECOND_SERVER, KeyedTriple(bytes(32), bytes(32))), SERVER),
-        (Envelope(play.session().digest, 1, SECOND_SERVER, KeyShare(bytes(32), bytes(32))), 1),
-        (Envelope(play.session(1).digest, 1, SECOND_SERVER, KeyShare(bytes(32), bytes(32))), 1),
+        (Envelope(play.session().digest, 1, SECOND_SERVER, KeyShare(bytes(32), bytes(32), bytes(32))), 1),
+        (Envelope(play.session(1).digest, 1, SECOND_SERVER, KeyShare(bytes(32), bytes(32), bytes(32))), 1),
     ]
     for envelope, blame in cases:
         with pytest.raises(ProtocolError) as failure:

@@ -30,6 +30,7 @@ class Play:
         self.network = InProcess(tap, kinds=MESSAGES, max_bytes=max_bytes(self.terms, 2 * n), record=record)
         self.clients = client_parties(self.roster, RUN, self.terms, Policy(), self.entropy)
         self.helpers = helper_parties(RUN, self.terms, Policy(), self.entropy)
+        self.model = bytes(4 * length)
         self.collected = {}
         self.number = 0
 
@@ -51,7 +52,8 @@ class Play:
         def perform(tasks):
             return ((i, Worked(self.updates[i], 10 + i)) for i, _ in tasks)
 
-        (found,) = collect(self.network, self.parties, self.terms, [(session, "update", ("init",), b"")], perform)
+        task = (session, "update", ("init",), self.model)
+        (found,) = collect(self.network, self.parties, self.terms, [task], perform)
         self.collected[round] = found
         return tuple(found.received)
 

@@ -18,7 +18,8 @@ class Spend(StrEnum):
 File = Annotated[
     str | None,
     typer.Argument(
-        metavar="FILE[:NAME]", help="A Python file with a Scenario; or the folder of an earlier audit, to show it again."
+        metavar="FILE[:NAME] or FOLDER",
+        help="A Python file with a Scenario; or the folder of a run that was recorded; or of an earlier audit, to show it again.",
     ),
 ]
 HowMuch = Annotated[Spend, typer.Option(help="quick: minutes, two seeds. full: five seeds, all victims and records.")]
@@ -47,6 +48,9 @@ def audit(
 
     A claim is refuted, not refuted, or inconclusive: because the attack fails in clear too, or for want of victims. What no
     experiment could try is not covered. The folder holds audit.json and report.html.
+
+    In the folder of `cloister run FILE --record` the recorded run is audited as it is, and only the others are played. They are
+    of the scenario whose source the folder holds, which is run like the file it was: audit folders that you trust.
 
     Exit codes: 0 if no claim of Cloister's is refuted, 4 if one is. Claims of papers that are refuted are shown, and expected.
     """

@@ -3,9 +3,10 @@
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import typer
@@ -20,9 +21,11 @@ from ..scenario_file import load, with_settings
 from ..threat_models.audit.experiment import FULL, QUICK, Budget
 from ..threat_models.audit.experiments import EXPERIMENTS, observers_of
 from ..threat_models.audit.observer import Observer
+from ..threat_models.audit.recorded import Recorded
 from ..threat_models.audit.stage import Stage, stages
 from ..threat_models.audit.table import Row, rows
 from ..threat_models.claims import CLAIMS
+from .recorded_runs import read_recorded
 from .report import write_audit_report
 from .tables import claims_table, measured_table
 
@@ -49,15 +52,14 @@ def play(
             return
         if file is None:
             raise ValueError("name a scenario to audit, for example examples/quickstart.py, or give --self-test")
-        if Path(file).is_dir():
-            folder = Path(file)
-        else:
-            scenario = with_settings(load(file), settings)
+        folder = Path(file)
+        if not (folder / "audit.json").is_file():
+            scenario, recorded = _to_audit(file, settings)
             folder = out or folder_for(scenario.name, "audit", False)
             if (folder / "audit.json").exists():
                 raise ValueError(f"{folder} already holds an audit; choose another --out")
             spend = {"quick": QUICK, "full": FULL}[budget]
-            found = audited(scenario, spend, seeds_of(seeds), data, quiet=as_json)
+            found = audited(scenario, spend, seeds_of(seeds), data, as_json, recorded=recorded)
             folder.mkdir(parents=True, exist_ok=True)
             write(folder / "audit.json", (json.dumps(found, indent=1) + "\n").encode())
         report = write_audit_report(folder)
@@ -75,6 +77,16 @@ def play(
         raise typer.Exit(REFUTED)
 
 
+def _to_audit(where: str, settings: Sequence[str]) -> tuple[Scenario, Mapping[int, Recorded]]:
+    """The scenario of a file, or of a recorded run with that run by its seed. Raises ValueError of one line."""
+    if not Path(where).is_dir():
+        return with_settings(load(where), settings), {}
+    if settings:
+        raise ValueError(f"--set would make it another scenario than that of the run in {where}; name a file, or leave it out")
+    scenario, run = read_recorded(Path(where))
+    return scenario, {scenario.seed: run}
+
+
 def audited(
     scenario: Scenario,
     budget: Budget,
@@ -82,16 +94,23 @@ def audited(
     data: Path | None,
     quiet: bool = False,
     against: Sequence[Observer] = (),
+    recorded: Mapping[int, Recorded] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """The whole audit, plain JSON values. against: whose views are attacked; empty for all of `observers_of`."""
+    """The whole audit, plain JSON values.
+
+    against: whose views are attacked; empty for all of `observers_of`. recorded: runs that are there already, by seed, which
+    must be among the seeds.
+    """
     started = time.perf_counter()
     seeds = seeds or tuple(range(scenario.seed, scenario.seed + budget.seeds))
+    if missing := sorted(set(recorded) - set(seeds)):
+        raise ValueError(f"the recorded run is of seed {missing[0]}; name it among --seeds, or leave them out")
     bar, task = progress_bar("playing", 4 * len(seeds), 0)
     bar.disable = quiet
     played: list[Stage] = []
     measured: list[Row] = []
     with bar:
-        for one in stages(scenario, seeds, data):
+        for one in stages(scenario, seeds, data, recorded):
             if isinstance(one, Stage):
                 played.append(one)
             else:
@@ -108,9 +127,10 @@ def audited(
         "protection": repr(scenario.protection),
         "budget": asdict(budget),
         "seeds": list(seeds),
+        "recorded": sorted(recorded),
         "seconds": time.perf_counter() - started,
         "rows": [row.as_dict() for row in measured],
-        "meters": [{"seed": stage.seed, "rounds": [[t, of] for t, of in stage.meters]} for stage in played],
+        "meters": [{"seed": stage.seed, "rounds": [[t, of] for t, of in stage.audited.meters]} for stage in played],
         "machine": machine(),
         "versions": versions(),
     }

@@ -28,7 +28,7 @@ def measured_table(found: Mapping[str, Any]) -> Table:
             escape(name),
             row["experiment"],
             f"{leak['here']:.3f}",
-            f"{row['anchor']} {leak['aggregate']:.3f}",
+            f"{row.get('anchor', 'sums alone')} {leak['aggregate']:.3f}",
             f"{leak['plain']:.3f}",
             ratio,
         )

@@ -3,9 +3,10 @@
 import base64
 import types
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, fields, is_dataclass
 from math import prod
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -48,8 +49,11 @@ def _from_plain(kind: Any, plain: Any) -> Any:
     if origin in (Union, types.UnionType):
         if plain is None and type(None) in inner:
             return None
-        (kind,) = (k for k in inner if k is not type(None))
-        return _from_plain(kind, plain)
+        return _first_that_fits([k for k in inner if k is not type(None)], plain)
+    if origin is Literal:
+        if not any(type(plain) is type(word) and plain == word for word in inner):
+            raise TypeError(f"{plain!r} where one of {inner} belongs")
+        return plain
     if origin is tuple:
         if not isinstance(plain, list):
             raise TypeError(f"{type(plain).__name__} where a list belongs")
@@ -72,6 +76,14 @@ def _from_plain(kind: Any, plain: Any) -> Any:
     if type(plain) is not kind:
         raise TypeError(f"{type(plain).__name__} where {kind} belongs")
     return plain
+
+
+def _first_that_fits(kinds: Sequence[Any], plain: Any) -> Any:
+    """The plain value as the first of these types that it fits."""
+    for kind in kinds[:-1]:
+        with suppress(TypeError, KeyError, AttributeError, ValueError):
+            return _from_plain(kind, plain)
+    return _from_plain(kinds[-1], plain)
 
 
 def _array(declared: np.dtype[Any], name: Any, shape: Any, text: Any) -> np.ndarray[Any, Any]:

@@ -1,7 +1,7 @@
 """Running a scenario: rounds, evaluation, logs and checkpoints, and the summary at the end."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ from .run_folder import RunFolder, machine, versions
 from .scenario import Scenario, described
 from .simulation import Simulation
 
+Make = Callable[[Scenario, Path | None], Simulation]
+
 
 @dataclass(frozen=True, slots=True)
 class Round:
@@ -44,10 +46,13 @@ class _Progress:
     before: float | None = None
 
 
-def run(scenario: Scenario, out: Path, data: Path | None = None, resume: bool = False) -> Iterator[Round]:
+def run(
+    scenario: Scenario, out: Path, data: Path | None = None, resume: bool = False, make: Make = Simulation
+) -> Iterator[Round]:
     """Play the scenario's rounds, yielding after each; the run folder is complete when the iterator ends.
 
     A run folder is resumed from its newest checkpoint and ends with the models and metrics of an undisturbed run.
+    make: makes the simulation of the scenario with this folder of data, for whoever listens to it.
     Raises ValueError of one line for bad input, a damaged checkpoint, or a folder that does not fit.
     """
     folder = RunFolder(out)
@@ -56,7 +61,7 @@ def run(scenario: Scenario, out: Path, data: Path | None = None, resume: bool = 
         _same_scenario(folder.scenario(), plain)
     else:
         folder.check_free()
-    simulation = Simulation(scenario, data)  # before the folder is begun: bad input leaves nothing behind
+    simulation = make(scenario, data)  # before the folder is begun: bad input leaves nothing behind
     if not resume:
         folder.begin(plain)
     progress = _Progress()

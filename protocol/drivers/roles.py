@@ -133,7 +133,9 @@ class Posted:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Effect of a client in another process: it took no notice of what came. blame: whose fault it is, in its eyes."""
+    """Effect of a client in another process, or of a second server: it took no notice of what came, or of a part of it. blame:
+    whose fault it is, in its eyes.
+    """
 
     blame: int
     reason: str

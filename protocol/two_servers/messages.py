@@ -53,15 +53,17 @@ class ExplicitShare:
 
 @dataclass(frozen=True, slots=True)
 class KeyShare:
-    """Client to second server: the key that its share is stretched from."""
+    """Client to second server: the key that its share is stretched from, and SHA-256 of the model that its work started from."""
 
     kind: ClassVar[int] = 41
     binding: bytes
     key: bytes = field(repr=False)
+    model: bytes
 
     def __post_init__(self) -> None:
         octets(self.binding, DIGEST_BYTES, DIGEST_BYTES, "binding")
         octets(self.key, 32, 32, "key")
+        octets(self.model, DIGEST_BYTES, DIGEST_BYTES, "model")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,9 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Agreed:
-    """Second server to server: of those, the clients whose key arrived. They are the survivors, for both."""
+    """Second server to server: of those, the clients whose key arrived and that started from one model. They are the survivors,
+    for both.
+    """
 
     kind: ClassVar[int] = 44
     clients: tuple[int, ...]

@@ -22,7 +22,8 @@ class TwoServer:
     max_norm: largest norm of an update; a client whose update exceeds it sits out and says so. The fixed point's step is a
     fraction of it. k: inner products are those of random projections to k coordinates (even), exact where updates have at
     most k. floor: fewest honest clients in a sum, held by the second server too. corrupt: clients of the run, at most, that pool
-    what they know with the first server; 0: the first server alone.
+    what they know with the first server; 0: the first server alone. What is summed or compared of one session started from one
+    model: clients tell the second server a hash of what came to them, and it takes only what more than half of them have.
 
     Slots are answered in one upload, where max_norm is that of each vector in a slot. Both servers learn how many chose each
     slot, neither who did; the second opens to the first the sums of those that `floor` clients chose, and checks that they did.

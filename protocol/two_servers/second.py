@@ -1,7 +1,8 @@
 """The second server of the two-server protocol: it holds keys, and answers only what the floor allows.
 
 Spec: specs/two_servers.md. It keeps 32 bytes per update and expands one share at a time. What it is asked is checked against
-everything it answered about the same updates: a lone first server gets no sum under the floor and no two that differ in few.
+everything it answered about the same updates: a lone first server gets no sum under the floor and no two that differ in few,
+and nothing of updates that started from unlike models.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +14,7 @@ from ...crypto.commitment import BadCommitment, open_commitment
 from ...crypto.entropy import Entropy
 from ..core.errors import ProtocolError
 from ..core.session import DEALER, SECOND_SERVER, SERVER, Session
-from ..drivers.roles import Deadline, Effect, Event, Persist, Received, Send
+from ..drivers.roles import Deadline, Effect, Event, Persist, Received, Refusal, Send
 from ..wire.codec import Envelope
 from ..wire.messages import Task
 from ..work.uploads import Policy
@@ -30,6 +31,7 @@ from .messages import (
     SumAnswer,
     SumQuestion,
 )
+from .one_model import another_model, of_one_model
 from .questions import (
     Row,
     gram_question,
@@ -50,10 +52,11 @@ from .upload import KINDS, admitted, from_words, is_old, slots_of, to_words
 
 @dataclass(frozen=True, slots=True)
 class Receiving:
-    """A session while keys arrive; if it is about slots, with commitments."""
+    """A session while keys arrive; if it is about slots, with commitments. models: what each client says that it started from."""
 
     session: Session
     keys: Mapping[int, bytes] = field(default_factory=dict, repr=False)
+    models: Mapping[int, bytes] = field(default_factory=dict)
     slots: SharedSlots | None = None
     commitments: Mapping[int, int] = field(default_factory=dict, repr=False)
 
@@ -170,26 +173,29 @@ def _take_key(state: Second, digest: bytes, client: int, share: KeyShare | SlotK
         raise ProtocolError("a key of another session or of other terms", client)
     if isinstance(share, SlotKey) != (held.slots is not None):
         raise ProtocolError("a key with a commitment where none belongs, or without one", client)
-    keys, commitments = {**held.keys, client: share.key}, dict(held.commitments)
+    taken = replace(held, keys={**held.keys, client: share.key}, models={**held.models, client: share.model})
     if isinstance(share, SlotKey):
-        commitments[client] = commitment_of(share.commitment, client)
-    return replace(state, sessions={**state.sessions, digest: replace(held, keys=keys, commitments=commitments)})
+        taken = replace(taken, commitments={**held.commitments, client: commitment_of(share.commitment, client)})
+    return replace(state, sessions={**state.sessions, digest: taken})
 
 
 def _agree(state: Second, digest: bytes, clients: tuple[int, ...]) -> tuple[Second, tuple[Effect, ...]]:
+    """Fix the survivors: clients whose shares both servers hold, and that started from one model. Other keys are forgotten."""
     held = state.sessions.get(digest)
     if not isinstance(held, Receiving):
         raise ProtocolError("survivors of a session that is not open, or a second time", SERVER)
     if not set(clients) <= set(held.session.roster):
         raise ProtocolError("survivors from outside the roster", SERVER)
-    both = tuple(i for i in clients if i in held.keys)
-    keys = {i: held.keys[i] for i in both}
+    both = {i: held.models[i] for i in clients if i in held.keys}
+    alike = of_one_model(both)
+    keys = {i: held.keys[i] for i in alike}
     holding: Holding | SlotHolding = Holding(keys)
-    agreed: Agreed | SlotsAgreed = Agreed(both)
+    agreed: Agreed | SlotsAgreed = Agreed(alike)
     if held.slots is not None:
-        holding = SlotHolding(held.slots, keys, {i: held.commitments[i] for i in both})
-        agreed = SlotsAgreed(both, to_bytes(holding.commitments.values()))
-    return replace(state, sessions={**state.sessions, digest: holding}), (_send(digest, agreed),)
+        holding = SlotHolding(held.slots, keys, {i: held.commitments[i] for i in alike})
+        agreed = SlotsAgreed(alike, to_bytes(holding.commitments.values()))
+    others = (Refusal(i, another_model(i)) for i in both if i not in keys)
+    return replace(state, sessions={**state.sessions, digest: holding}), (_send(digest, agreed), *others)
 
 
 # --- Gram questions --------------------------------------------------------------------------------------------------------

@@ -89,7 +89,7 @@ class Sharing:
             record.disclose(round, "server", f"{kind}s withheld", tuple(sorted(collected.withheld)), 0, words)
         survivors: Ids = tuple(sorted(collected.received))
         if survivors:
-            words = f"who sent {kind}s; of each: a key, which says nothing without the server's share"
+            words = f"who sent {kind}s; of each: a key, which says nothing without the server's share, and a hash of the model"
             record.disclose(round, "second server", f"{kind}s", survivors, 0, words)
 
     # --- keeping ------------------------------------------------------------------------------------------------------

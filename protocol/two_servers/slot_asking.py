@@ -26,7 +26,7 @@ from .terms import PROTOCOL, Terms
 from .upload import Collected
 
 OF_COUNTS = "how many clients chose each slot, of small ones too, and nothing of who did"
-OF_SECOND = f"who sent; {OF_COUNTS}, nor of what they computed"
+OF_SECOND = f"who sent, and a hash of the models; {OF_COUNTS}, nor of what they computed"
 OF_SUMS = "of each open slot the sum and the weight"
 
 
@@ -78,7 +78,7 @@ class TwoServerSlots:
             self._run.record.fault(SECOND_SERVER, "it did not say whose keys of the slots it holds")
         fewest = max(self._run.gate.rules.least, 2)
         if len(collected.received) < fewest:
-            words = "who sent, and nothing of what they chose or computed"
+            words = "who sent, and a hash of the models, and nothing of what they chose or computed"
             self._run.record.disclose(round, "second server", "slots", tuple(sorted(collected.received)), 0, words)
             raise ValueError(f"{len(collected.received)} clients sent where {fewest} are the fewest")
         return collected

@@ -34,17 +34,21 @@ class SlotShare:
 
 @dataclass(frozen=True, slots=True)
 class SlotKey:
-    """Client to second server: the key that its share is stretched from, and a commitment to the counts in the server's share."""
+    """Client to second server: the key that its share is stretched from, a commitment to the counts in the server's share, and
+    SHA-256 of the slots' models, one after the other, that its work started from.
+    """
 
     kind: ClassVar[int] = 56
     binding: bytes
     key: bytes = field(repr=False)
     commitment: bytes = field(repr=False)
+    model: bytes
 
     def __post_init__(self) -> None:
         octets(self.binding, DIGEST_BYTES, DIGEST_BYTES, "binding")
         octets(self.key, 32, 32, "key")
         octets(self.commitment, COMMITMENT_BYTES, COMMITMENT_BYTES, "commitment")
+        octets(self.model, DIGEST_BYTES, DIGEST_BYTES, "model")
 
 
 @dataclass(frozen=True, slots=True)

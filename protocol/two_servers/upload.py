@@ -1,4 +1,4 @@
-"""Uploads to two servers: each client shares its update between them, and they agree on whose update both hold.
+"""Uploads to two servers: each client shares its update between them, and they agree on whose update, of one model, both hold.
 
 Spec: specs/two_servers.md, steps 1 to 5. Client phases: Idle -> Working -> Idle. The server's: Collecting -> Agreeing ->
 Collected. The second server's side is in second.py.
@@ -22,6 +22,7 @@ from ..wire.codec import Envelope
 from ..wire.messages import Task
 from ..work.uploads import Policy, invite
 from .messages import Agreed, ExplicitShare, Held, KeyShare, Withheld
+from .one_model import started_from
 from .slot_messages import SlotKey, SlotsAgreed, SlotShare
 from .slot_terms import SLOTS, SharedSlots
 from .terms import PROTOCOL, Terms, TooLarge
@@ -58,10 +59,13 @@ class Idle:
 
 @dataclass(frozen=True, slots=True)
 class Working:
-    """A client that has taken a task and owes the servers its shares. slots: what they are about, if it is slots."""
+    """A client that has taken a task and owes the servers its shares. model: what its work starts from, as `started_from` gives
+    it. slots: what they are about, if it is slots.
+    """
 
     idle: Idle
     session: Session
+    model: bytes
     slots: SharedSlots | None
 
 
@@ -76,9 +80,10 @@ def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             session = admitted(envelope, task, state.run, state.policy, state.next_round)
             if state.me not in session.roster:
                 raise ProtocolError("a task for others", envelope.sender)
+            model = started_from(task, state.terms.length)
             idle = replace(state, next_round={**state.next_round, task.work: task.round + 1})
             stored = Persist(f"next round {task.work}", (task.round + 1).to_bytes(4, "big"))
-            return Working(idle, session, slots_of(task, state.terms)), (stored, Perform(task))
+            return Working(idle, session, model, slots_of(task, state.terms)), (stored, Perform(task))
         case Working(), Worked(vector=vector, samples=samples):
             return state.idle, _shares(state, vector, samples)
         case Working(), Deadline():
@@ -142,13 +147,14 @@ def _shares(state: Working, vector: NDArray[np.float32], samples: int) -> tuple[
     if slots:
         blinding = idle.entropy.secret(f"two servers {idle.me} slots {binding.hex()}", BLINDING_BYTES)
         counts = slots.committed(explicit.values[: slots.count].tolist(), blinding)
-        commitment = pedersen(counts, int.from_bytes(blinding, "big"))
+        commitment = pedersen(counts, int.from_bytes(blinding, "big")).to_bytes(COMMITMENT_BYTES, "big")
+        slot_key = SlotKey(binding, key, commitment, state.model)
         return (
-            Send(Envelope(digest, idle.me, SECOND_SERVER, SlotKey(binding, key, commitment.to_bytes(COMMITMENT_BYTES, "big")))),
+            Send(Envelope(digest, idle.me, SECOND_SERVER, slot_key)),
             Send(Envelope(digest, idle.me, SERVER, SlotShare(binding, to_words(explicit.values), blinding))),
         )
     return (
-        Send(Envelope(digest, idle.me, SECOND_SERVER, KeyShare(binding, key))),
+        Send(Envelope(digest, idle.me, SECOND_SERVER, KeyShare(binding, key, state.model))),
         Send(Envelope(digest, idle.me, SERVER, ExplicitShare(binding, to_words(explicit.values), samples))),
     )
 

@@ -49,7 +49,8 @@ def measure(clients, length, width, max_norm=4096.0, with_sum=True):
         return result
 
     session = Session("two servers/update", RUN, 0, "root", roster, 1)
-    (collected,) = phase("upload", lambda: collect(network, parties, terms, [(session, "update", ("init",), b"")], perform))
+    model = bytes(4 * length)
+    (collected,) = phase("upload", lambda: collect(network, parties, terms, [(session, "update", ("init",), model)], perform))
     rows = [((session.digest, i), share) for i, (share, _) in collected.received.items()]
     answer = phase("gram", lambda: gram(network, parties, terms, RUN, 0, rows, entropy))
     up, between = network.bytes_up, network.bytes_between

@@ -16,7 +16,8 @@ ALIKE = 0.02
 
 @dataclass(frozen=True, slots=True)
 class SampleCounts:
-    """Of each client, 1 - (n' - n)^2 / (n - mean)^2, at least 0: 0 for who knows how many there are in all, 1 for who knows each.
+    """Of each client 1 - (n' - n)^2 / variance, n and n' less the means of all: in the mean R^2, so 0 for who knows how many
+    there are in all, 1 for who knows each, and of a client that is far from the mean less than 0.
 
     Counts that are sent in clear are read. Else they are those that fit best to all that is known of them at once, as far as it
     goes by the spread of counts in the attacker's own run: totals of sums, which differ with who is in them; with the clients'
@@ -35,8 +36,9 @@ class SampleCounts:
         counts = [len(c.train) for c in evidence.known.population.clients.values()]
         if np.std(counts) <= ALIKE * np.mean(counts):
             return "all clients have as many samples"
-        if not any(s.times_samples for s in evidence.sums.sums) and not samples(evidence.view):
-            return "sums do not count samples, and counts are sent nowhere"
+        told = samples(evidence.view).keys() & set(honest(evidence.view))
+        if not told and not any(s.times_samples for s in evidence.sums.sums):
+            return "sums do not count samples, and no count is sent to it"
         return ""
 
     def __call__(self, evidence: Evidence, truth: Truth, budget: Budget, rng: np.random.Generator, /) -> Finding:
@@ -45,7 +47,6 @@ class SampleCounts:
         true = np.array([len(truth.population.clients[i].train) for i in clients], np.float64)
         known = np.array([len(c.train) for c in evidence.known.population.clients.values()], np.float64)
         guess = counts_of(view, clients, float(known.mean()), float(known.std() / known.mean()))
-        off = np.square(true - true.mean())
-        tried = off > 0
-        values = 1 - np.minimum(np.square(guess - true), off)[tried] / off[tried]
-        return Finding(tuple(np.array(clients)[tried].tolist()), values)
+        missed = (guess - guess.mean()) - (true - true.mean())
+        values = 1 - np.square(missed) / float(true.var()) if true.var() > 0 else np.zeros(len(true))
+        return Finding(clients, values)

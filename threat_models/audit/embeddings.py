@@ -45,7 +45,7 @@ class EmbeddingInference:
 
     def __call__(self, evidence: Evidence, truth: Truth, budget: Budget, rng: np.random.Generator, /) -> Finding:
         view, networks = evidence.view, Networks(evidence.view.public)
-        victims = victims_of(view, budget.victims, rng)
+        victims = tuple(i for i in victims_of(view, budget.victims, rng) if i in truth.compared)
         weights = {i: true_weights(networks, truth, i) for i in victims}
         exact = {i: networks(truth.compared[i].x, weights[i]) for i in victims}
         if evidence.pooled is None:

@@ -26,7 +26,7 @@ def counts_of(view: CorruptView, clients: Sequence[int], mean: float, spread: fl
     """
     from scipy.optimize import least_squares
 
-    if clear := samples(view):
+    if clear := {i: n for i, n in samples(view).items() if i in clients}:
         usual = float(np.mean(list(clear.values())))
         return np.array([clear.get(i, usual) for i in clients], np.float64)
     counted = [s for s in view.sums if s.times_samples and s.weight > 0]

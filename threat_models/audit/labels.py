@@ -47,7 +47,7 @@ class LabelInference:
         known = np.stack([evidence.known.histogram(i) for i in own])
         about = slice(len(view.public.initial) - view.public.classes, len(view.public.initial))
         both = ((view, victims), (shadow, own))
-        rows, of_own = (features(seen(v, evidence.estimated(v)), at, about) for v, at in both)
+        rows, of_own = (centred(features(seen(v, evidence.estimated(v)), at, about)) for v, at in both)
         parts = rng.permutation(len(own)) % FOLDS
         crossed, usual = np.zeros_like(known), np.zeros_like(known)
         for part in range(min(FOLDS, len(own))):
@@ -63,6 +63,12 @@ class LabelInference:
         _, guess = min(guesses, key=lambda pair: float(total_variation(pair[0], known).mean()))
         truly = np.stack([truth.histogram(i) for i in victims])
         return Finding(victims, 1 - total_variation(guess, truly))
+
+
+def centred(rows: Matrix) -> Matrix:
+    """Features less their mean over the run's clients: what all have in common differs from run to run, and tells no client."""
+    found: Matrix = rows - rows.mean(axis=0)
+    return found
 
 
 def honest(view: CorruptView) -> tuple[int, ...]:

@@ -1,11 +1,12 @@
 """Plays a scenario and keeps what every party saw of it.
 
 It stands where nothing changes by it: as a tap on the links, before the clients' computers, and between an algorithm and the view
-that it asks. From what it kept `seen_by` takes one observer's share.
+that it asks. What it kept is a `Recorded`, of which `seen_by` takes one observer's share.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,11 @@ from ...crypto.agreement import AgreementKey
 from ...fl.clients.embedders import SimulatedEmbedders
 from ...fl.data.population import Examples
 from ...fl.meters.record import said
+from ...fl.models.vector import dimension, load_vector
 from ...fl.runs.scenario import Scenario
 from ...fl.runs.simulation import NothingLearned, Simulation, seed_of
 from ...protocol.core.errors import Fault
 from ...protocol.core.link import Frame, Tap
-from ...protocol.core.session import SERVER
 from ...protocol.pairs.client import key_for
 from ...protocol.pairs.messages import PairOffer
 from ...protocol.pairs.roles import PAIR_SEED
@@ -32,9 +33,10 @@ from ...protocol.view.account import source_of
 from ...protocol.view.answers import COMPUTED, Gram, Sum, Updates, Vector, Weights, Work
 from ...protocol.view.work import LocalJob, LocalWork, Unwilling
 from ...protocol.wire.codec import decode
-from .observer import SERVER_ALONE, Observer
+from .observer import Observer
+from .recorded import Recorded
 from .truth import Truth
-from .view import Answered, Compared, CorruptView, Held, Public, PublishedSum
+from .view import Answered, Compared, CorruptView, Public, PublishedSum
 
 QUESTIONS = (
     *("train_and_sum", "sums", "gram", "cosines", "recall", "gram_with", "accumulate"),
@@ -75,21 +77,25 @@ class Listening:
 
 
 class Recorder:
-    """One run, played and kept whole. share: of the test examples, what the attacker has (`auxiliary`); the rest is `outside`."""
+    """Plays one run and keeps it whole.
 
-    def __init__(self, scenario: Scenario, data: Path | None, share: float = 0.5) -> None:
+    share: of the test examples, what the attacker has (`auxiliary`); the rest is `outside`. readings: how often in the run its
+    meters are read, evenly and at its end. meters: what was read. updates: float32 (d,) by round, kind and client.
+    """
+
+    def __init__(self, scenario: Scenario, data: Path | None, share: float = 0.5, readings: int = 0) -> None:
         self.tap = Recording(scenario.faults)
         self.simulation = Simulation(replace(scenario, faults=self.tap), data)
-        self.models: dict[tuple[int, int], Vector] = {}
+        self.simulation.scenario = scenario
         self.sums: list[PublishedSum] = []
         self.compared: list[Compared] = []
         self.answered: list[Answered] = []
         self.updates: dict[tuple[int, Work, int], Vector] = {}
+        self.meters: list[tuple[int, dict[str, Any]]] = []
         self._starts: dict[tuple[int, int], Vector] = {}
         self._scenario = scenario
         self._share = share
-        self._data = data
-        self._released: tuple[int, Mapping[int, Vector]] | None = None
+        self._every = max(1, scenario.rounds // readings) if readings else 0
         watch = self.simulation.watch
         self._workers, watch.workers = watch.workers, self._work
         self._view: Any = self.simulation.view
@@ -99,14 +105,15 @@ class Recorder:
         """Play the scenario to its end, yielding after each round."""
         while self.simulation.state.round < self._scenario.rounds:
             self.simulation.step()
+            self.read_meters()
             yield self.simulation.state.round
 
-    def again(self, tap: Tap) -> "Recorder":
-        """The scenario's first round once more, with this network in place of the scenario's; also where nothing is learned."""
-        once = Recorder(replace(self._scenario, faults=tap, rounds=1), self._data, self._share)
-        with suppress(NothingLearned):
-            next(once.rounds())
-        return once
+    def read_meters(self) -> None:
+        """To be told after each round: reads them where it is time, as a run's summary says it; empty where updates are seen."""
+        t, last = self.simulation.state.round, self._scenario.rounds
+        if self._every and (t == last or t % self._every == 0):
+            log = [entry.as_dict() for entry in self._view.record.log]
+            self.meters.append((t, said(self.simulation.watch, self._view, log) if self.simulation.watch.on else {}))
 
     @property
     def faults(self) -> Sequence[Fault]:
@@ -115,56 +122,53 @@ class Recorder:
         return found
 
     @property
-    def released(self) -> Mapping[int, Vector]:
-        """The model that each client has by now, float32 (d,): what becomes known where models are given away."""
-        if self._released is None or self._released[0] != self.simulation.state.round:
-            self._released = self.simulation.state.round, self.simulation.vectors()
-        return self._released[1]
-
-    @property
-    def meters(self) -> dict[str, Any]:
-        """What the server could piece together until now, as a run's summary says it; empty where it sees updates anyway."""
-        if not self.simulation.watch.on:
-            return {}
-        return said(self.simulation.watch, self._view, [entry.as_dict() for entry in self._view.record.log])
+    def recorded(self) -> Recorded:
+        """What was kept until now."""
+        simulation = self.simulation
+        mine, outside = self._parts
+        clients = self._view.harness.run.clients.all
+        return Recorded(
+            self._public(mine),
+            self._view.owner,
+            tuple(self.tap.frames),
+            dict(self._starts),
+            tuple(self.sums),
+            tuple(self.compared),
+            tuple(self.answered),
+            {i: of_client.admission[1] for i, of_client in sorted(clients.items())},
+            Truth(simulation.population, dict(self.updates), outside, dict(self._starts), self._compared),
+            tuple(self.meters),
+            simulation.vectors(),
+            self._pair_keys(),
+            {i: getattr(of_client.roles.get(PAIR_SEED), "seed", b"") for i, of_client in sorted(clients.items())},
+        )
 
     def seen_by(self, observer: Observer) -> CorruptView:
         """That observer's view of the rounds that were played."""
-        served = SERVER in observer.servers
-        unknown = observer.clients - self.simulation.population.clients.keys()
-        if unknown:
-            raise ValueError(f"no clients of the run: {sorted(unknown)}")
-        frames = [f for f in self.tap.frames if observer.sees(f.sender, f.receiver)]
-        if observer.network:
-            frames = [replace(f, data=bytes(len(f.data))) for f in frames]
-        owned = served and self._view.owner == "server"
-        return CorruptView(
-            observer,
-            self.public,
-            frames,
-            self._starts if owned else {},
-            [self._told(s, observer) for s in self.sums] if served else [],
-            self.compared if served else [],
-            self.answered if served else [],
-            {i: self._held(i) for i in sorted(observer.clients)},
-        )
+        return self.recorded.seen_by(observer)
 
     @property
     def sums_alone(self) -> CorruptView:
-        """Of one that is told every published sum of more than one client, and the models that follow, and nothing else.
-
-        The anchor of claims that a protection hides single updates: none that publishes these sums can tell less.
-        """
-        sums = [s for s in self.sums if sum(a != 0 for a in s.row.values()) > 1]
-        return CorruptView(SERVER_ALONE, self.public, models=self._starts, sums=sums)
+        """See `Recorded.sums_alone`."""
+        return self.recorded.sums_alone
 
     @property
     def public(self) -> Public:
-        simulation, scenario = self.simulation, self._scenario
-        run = self._view.harness.run
+        """What everybody knows of the rounds that were played."""
+        return self.recorded.public
+
+    @property
+    def truth(self) -> Truth:
+        """What is true of them."""
+        return self.recorded.truth
+
+    def _public(self, auxiliary: Examples) -> Public:
+        simulation, scenario, run = self.simulation, self._scenario, self._view.harness.run
+        module = deepcopy(simulation.module).cpu()
+        load_vector(module, run.setup.initial[: dimension(module)])
         return Public(
             run.setup.run,
-            simulation.module,
+            module,
             run.setup.initial,
             scenario.training,
             scenario.algorithm,
@@ -172,17 +176,10 @@ class Recorder:
             simulation.state.round,
             run.setup.clients,
             simulation.population.classes,
-            self._parts[0],
+            auxiliary,
             run.network.kinds,
             self._groups,
         )
-
-    @property
-    def truth(self) -> Truth:
-        embedders = self._view.harness.run.setup.embedders
-        clients = self.simulation.population.clients
-        compared = {i: embedders.sample(i, "train") for i in clients} if isinstance(embedders, SimulatedEmbedders) else {}
-        return Truth(self.simulation.population, self.updates, self._parts[1], self._starts, compared)
 
     @property
     def _parts(self) -> tuple[Examples, Examples]:
@@ -206,32 +203,24 @@ class Recorder:
         of = {id(c.test): (population.groups.get(i, 0), round(self._share * len(c.test))) for i, c in population.clients.items()}
         return np.repeat(*(np.array(column, np.int64) for column in zip(*of.values(), strict=True)))
 
-    def _held(self, client: int) -> Held:
-        of_client = self._view.harness.run.clients.all[client]
-        return Held(
-            self.simulation.population.clients[client].train,
-            of_client.admission[1],
-            {(t, kind): v for (t, kind, i), v in self.updates.items() if i == client},
-            {t: v for (t, i), v in self._starts.items() if i == client},
-            self._pair_keys(client),
-            getattr(of_client.roles.get(PAIR_SEED), "seed", b""),
-        )
+    @property
+    def _compared(self) -> dict[int, Examples]:
+        """The examples that each client is compared by, where it is by embeddings of single ones."""
+        embedders = self._view.harness.run.setup.embedders
+        clients = self.simulation.population.clients if isinstance(embedders, SimulatedEmbedders) else ()
+        return {i: embedders.sample(i, "train") for i in clients}
 
-    def _pair_keys(self, client: int) -> dict[bytes, AgreementKey]:
-        """Of every pair that it was offered to be compared in."""
-        run, found = self._view.harness.run, dict[bytes, AgreementKey]()
+    def _pair_keys(self) -> dict[int, dict[bytes, AgreementKey]]:
+        """By client, of every pair that it was offered to be compared in."""
+        run = self._view.harness.run
+        found: dict[int, dict[bytes, AgreementKey]] = {i: {} for i in run.clients.all}
         for frame in self.tap.frames:
-            if frame.kind == PairOffer.__name__ and frame.receiver == client:
+            if frame.kind == PairOffer.__name__ and frame.receiver in found:
                 envelope = decode(frame.data, frame.sender, len(frame.data), run.network.kinds)
                 terms = PairTerms.offered(envelope.message)
                 if len(terms.session.roster) == 2:
-                    found[envelope.session] = key_for(terms, client, run.setup.entropy)
+                    found[frame.receiver][envelope.session] = key_for(terms, frame.receiver, run.setup.entropy)
         return found
-
-    def _told(self, found: PublishedSum, observer: Observer) -> PublishedSum:
-        """With the mean, if the observer has it."""
-        reached = found.to == "server" or found.to in observer.clients or (found.to == "clients" and observer.clients)
-        return found if reached else replace(found, mean=None)
 
     def _work(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork | Unwilling]]:
         made: dict[int, LocalJob] = {job.client: job for job in jobs}
@@ -282,3 +271,11 @@ class Recorder:
 
 def _whole(parts: Sequence[Examples]) -> Examples:
     return Examples(torch.cat([p.x for p in parts]), torch.cat([p.y for p in parts]))
+
+
+def again(scenario: Scenario, data: Path | None, tap: Tap) -> Recorder:
+    """The scenario's first round once more, with this network in place of its own; also where nothing is learned."""
+    once = Recorder(replace(scenario, faults=tap, rounds=1), data)
+    with suppress(NothingLearned):
+        next(once.rounds())
+    return once

@@ -1,9 +1,10 @@
 """The runs that an audit needs of one seed: the audited one, the same in clear, and the attacker's own of either kind."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
 
 import numpy as np
 
@@ -11,12 +12,13 @@ from ...fl.runs.scenario import Scenario
 from ...protocol.uploaded.plain import Plain
 from .experiment import Evidence
 from .observer import SERVER_ALONE, Observer, server_and
-from .recorder import Recorder
+from .recorded import Recorded
+from .recorder import Recorder, again
 from .truth import Matrix, Truth
 from .view import CorruptView
 
 READINGS = 6
-"""How often meters are read in a run."""
+"""How often meters are read in the audited run."""
 SHADOW = 1000
 """Added to the seed of a run for the attacker's own."""
 PRIOR = 400
@@ -25,25 +27,25 @@ PRIOR = 400
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stage:
-    """Runs of one seed, played to their end. meters: of the audited one, after some rounds (`Recorder.meters`)."""
+    """Runs of one seed, played to their end. scenario: of the audited one, with its seed; data: the folder of its data."""
 
     seed: int
-    audited: Recorder
-    clear: Recorder
-    shadow: Recorder
-    clear_shadow: Recorder
-    meters: tuple[tuple[int, dict[str, Any]], ...] = ()
+    scenario: Scenario
+    data: Path | None
+    audited: Recorded
+    clear: Recorded
+    shadow: Recorded
+    clear_shadow: Recorded
 
     def evidence(self, observer: Observer) -> Evidence:
         """Of the audited run."""
-        return self._of(self.audited, self.shadow, observer)
+        return self._of(self.audited, self.shadow, observer, self.scenario)
 
     @property
     def plain(self) -> Evidence:
         """Of the server where nothing is hidden, and of all parties of the audited run."""
-        everybody = server_and(*self.audited.simulation.population.clients)
-        found = self._of(self.clear, self.clear_shadow, SERVER_ALONE)
-        return replace(found, pooled=self.audited.seen_by(everybody))
+        found = self._of(self.clear, self.clear_shadow, SERVER_ALONE, in_clear(self.scenario))
+        return replace(found, pooled=self.audited.seen_by(server_and(*self.audited.truth.population.clients)))
 
     @property
     def aggregate(self) -> Evidence:
@@ -56,42 +58,50 @@ class Stage:
         view, shadow = (CorruptView(SERVER_ALONE, one.public) for one in (self.audited, self.shadow))
         return self._among(self.audited, view, self.shadow, shadow)
 
-    def _of(self, target: Recorder, shadow: Recorder, observer: Observer) -> Evidence:
+    def _of(self, target: Recorded, shadow: Recorded, observer: Observer, scenario: Scenario) -> Evidence:
         found = self._among(target, target.seen_by(observer), shadow, shadow.seen_by(observer))
-        return replace(found, released=target.released, replay=target.again)
+        return replace(found, released=target.released, replay=partial(again, scenario, self.data))
 
-    def _among(self, target: Recorder, view: CorruptView, shadow: Recorder, own: CorruptView) -> Evidence:
+    def _among(self, target: Recorded, view: CorruptView, shadow: Recorded, own: CorruptView) -> Evidence:
         prior = deviations(self.clear_shadow.truth, np.random.default_rng(self.seed))
         return Evidence(view, own, shadow.truth, target.sums_alone, prior)
 
 
-def stages(scenario: Scenario, seeds: Sequence[int], data: Path | None) -> Iterator[Stage | tuple[int, str]]:
+def stages(
+    scenario: Scenario, seeds: Sequence[int], data: Path | None, recorded: Mapping[int, Recorded] = MappingProxyType({})
+) -> Iterator[Stage | tuple[int, str]]:
     """Of every seed, as it is played; before it, (seed, what is being played) for whoever waits.
 
-    In clear means without noise in training too: what attacks must find there is what a protection is measured by.
+    In clear means without noise in training too: what attacks must find there is what a protection is measured by. recorded: by
+    seed, runs of the scenario that are there already and are audited as they are.
     """
     for seed in seeds:
-        played: list[Recorder] = []
-        meters: list[tuple[int, dict[str, Any]]] = []
+        played: list[Recorded] = []
         clear = isinstance(scenario.protection, Plain) and scenario.training.privacy is None
-        for words, one, protection in (
-            ("the run", seed, scenario.protection),
-            ("the run in clear", seed, Plain()),
-            ("the attacker's own run", seed + SHADOW, scenario.protection),
-            ("the attacker's own run in clear", seed + SHADOW, Plain()),
+        for words, one in (
+            ("the run", seed),
+            ("the run in clear", seed),
+            ("the attacker's own run", seed + SHADOW),
+            ("the attacker's own run in clear", seed + SHADOW),
         ):
             if clear and words.endswith("in clear"):
                 played.append(played[-1])
                 continue
+            if not played and seed in recorded:
+                played.append(recorded[seed])
+                continue
             yield seed, words
-            training = replace(scenario.training, privacy=None) if words.endswith("in clear") else scenario.training
-            recorder = Recorder(replace(scenario, seed=one, protection=protection, training=training), data)
-            for t in recorder.rounds():
-                if not played and (t == scenario.rounds or t % max(1, scenario.rounds // READINGS) == 0):
-                    meters.append((t, recorder.meters))
-            played.append(recorder)
-        audited, clear_run, shadow, clear_shadow = played
-        yield Stage(seed, audited, clear_run, shadow, clear_shadow, tuple(meters))
+            this = replace(in_clear(scenario) if words.endswith("in clear") else scenario, seed=one)
+            recorder = Recorder(this, data, readings=0 if played else READINGS)
+            for _ in recorder.rounds():
+                pass
+            played.append(recorder.recorded)
+        yield Stage(seed, replace(scenario, seed=seed), data, *played)
+
+
+def in_clear(scenario: Scenario) -> Scenario:
+    """The scenario without protection, nor noise in training."""
+    return replace(scenario, protection=Plain(), training=replace(scenario.training, privacy=None))
 
 
 def deviations(truth: Truth, rng: np.random.Generator) -> Matrix:

@@ -1,0 +1,60 @@
+"""The truth of a recorded run, in arrays of its own: what no party sees whole, for whoever scores."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ...fl.data.population import Client, Examples, Population
+from ...protocol.view.answers import Vector, Work
+from .recording_arrays import Arrays, ExamplesLine, Kept, examples_in, keep_examples
+from .truth import Truth
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateLine:
+    """A client's update."""
+
+    round: int
+    kind: Work
+    client: int
+    vector: str
+
+
+@dataclass(frozen=True, slots=True)
+class TruthLine:
+    """All clients' examples, their planted groups, and their updates, by the names of arrays."""
+
+    train: Mapping[int, ExamplesLine]
+    test: Mapping[int, ExamplesLine]
+    groups: Mapping[int, int]
+    classes: int
+    shape: tuple[int, ...]
+    outside: ExamplesLine
+    updates: tuple[UpdateLine, ...]
+
+
+def keep_truth(kept: Kept, truth: Truth) -> TruthLine:
+    """Keep what is true."""
+    population = truth.population
+    clients = population.clients
+    return TruthLine(
+        {i: keep_examples(kept, c.train) for i, c in clients.items()},
+        {i: keep_examples(kept, c.test) for i, c in clients.items()},
+        {int(i): int(g) for i, g in population.groups.items()},
+        population.classes,
+        tuple(map(int, population.shape)),
+        keep_examples(kept, truth.outside),
+        tuple(UpdateLine(t, kind, i, kept.add(v)) for (t, kind, i), v in truth.updates.items()),
+    )
+
+
+def truth_in(line: TruthLine, arrays: Arrays) -> Truth:
+    """What was kept. Raises ValueError for what is none."""
+    if line.train.keys() != line.test.keys():
+        raise ValueError("not every client has examples for training and for testing")
+    made: dict[ExamplesLine, Examples] = {}
+    for of in (*line.train.values(), *line.test.values(), line.outside):
+        if of not in made:
+            made[of] = examples_in(arrays, of)
+    clients = {i: Client(i, made[of], made[line.test[i]]) for i, of in line.train.items()}
+    updates: dict[tuple[int, Work, int], Vector] = {(u.round, u.kind, u.client): arrays.vector(u.vector) for u in line.updates}
+    return Truth(Population(clients, line.groups, line.classes, line.shape), updates, made[line.outside])
