@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ...crypto.agreement import AgreementKey
 from ...protocol.pairs.client import agreed
 from ...protocol.pairs.messages import PairClouds, PairDistance, PairKey, PairOffer, SealedCloud, SealedEmbedding
 from ...protocol.pairs.projection import drawn
@@ -49,7 +50,7 @@ def secrets_of(view: CorruptView, terms: dict[bytes, PairTerms]) -> dict[bytes, 
     for frame, envelope in messages(view, PairKey):
         me, digest = frame.receiver, envelope.session
         if me in view.held and digest in view.held[me].pair_keys:
-            found[digest] = agreed(view.held[me].pair_keys[digest], envelope.message.public, terms[digest], me)
+            found[digest] = agreed(AgreementKey(view.held[me].pair_keys[digest]), envelope.message.public, terms[digest], me)
     return found
 
 

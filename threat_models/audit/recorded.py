@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...crypto.agreement import AgreementKey
 from ...protocol.core.link import Frame
 from ...protocol.core.session import SERVER
 from ...protocol.view.answers import Owner, Vector
@@ -21,7 +20,7 @@ class Recorded:
     sums: with their means, whoever opened them. seeds: what clients share, by client; empty where they share none. meters: what
     the server could piece together after some rounds, each (rounds played, as a run's summary says it). released: the model that
     each client ended with, float32 (d,): what becomes known where models are given away. pair_keys, pair_seeds: by client, as in
-    `Held`; empty in what was read from a file.
+    `Held`.
     """
 
     public: Public
@@ -35,7 +34,7 @@ class Recorded:
     truth: Truth = field(repr=False)
     meters: Sequence[tuple[int, Mapping[str, Any]]] = field(default=(), repr=False)
     released: Mapping[int, Vector] = field(default_factory=dict, repr=False)
-    pair_keys: Mapping[int, Mapping[bytes, AgreementKey]] = field(default_factory=dict, repr=False)
+    pair_keys: Mapping[int, Mapping[bytes, bytes]] = field(default_factory=dict, repr=False)
     pair_seeds: Mapping[int, bytes] = field(default_factory=dict, repr=False)
 
     def seen_by(self, observer: Observer) -> CorruptView:

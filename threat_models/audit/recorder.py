@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ...crypto.agreement import AgreementKey
 from ...fl.clients.embedders import SimulatedEmbedders
 from ...fl.data.population import Examples
 from ...fl.meters.record import said
@@ -210,16 +209,16 @@ class Recorder:
         clients = self.simulation.population.clients if isinstance(embedders, SimulatedEmbedders) else ()
         return {i: embedders.sample(i, "train") for i in clients}
 
-    def _pair_keys(self) -> dict[int, dict[bytes, AgreementKey]]:
+    def _pair_keys(self) -> dict[int, dict[bytes, bytes]]:
         """By client, of every pair that it was offered to be compared in."""
         run = self._view.harness.run
-        found: dict[int, dict[bytes, AgreementKey]] = {i: {} for i in run.clients.all}
+        found: dict[int, dict[bytes, bytes]] = {i: {} for i in run.clients.all}
         for frame in self.tap.frames:
             if frame.kind == PairOffer.__name__ and frame.receiver in found:
                 envelope = decode(frame.data, frame.sender, len(frame.data), run.network.kinds)
                 terms = PairTerms.offered(envelope.message)
                 if len(terms.session.roster) == 2:
-                    found[frame.receiver][envelope.session] = key_for(terms, frame.receiver, run.setup.entropy)
+                    found[frame.receiver][envelope.session] = key_for(terms, frame.receiver, run.setup.entropy).secret
         return found
 
     def _work(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork | Unwilling]]:

@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -87,6 +88,9 @@ def _contents(recorded: Recorded) -> dict[str, bytes]:
         truth=keep_truth(truth, recorded.truth),
         meters=tuple((t, json.dumps(of)) for t, of in recorded.meters),
         released={int(i): seen.add(v) for i, v in recorded.released.items()},
+        groups=tuple(map(int, public.groups)),
+        pair_keys={i: {d.hex(): key.hex() for d, key in keys.items()} for i, keys in recorded.pair_keys.items()},
+        pair_seeds={i: seed.hex() for i, seed in recorded.pair_seeds.items()},
     )
     text = json.dumps({"format": FORMAT, "lines": to_plain(lines)}).encode()
     return dict(zip(FILES, (text, *(packed(kept.arrays) for kept in (frames, seen, truth))), strict=True))
@@ -167,19 +171,23 @@ def _recorded(lines: Lines, frames: tuple[Frame, ...], seen: Arrays, truth: Arra
         lines.classes,
         examples_in(seen, lines.auxiliary),
         MappingProxyType({kind: MESSAGES[kind] for kind in lines.messages}),
+        np.array(lines.groups, np.int64),
     )
+    starts = {(s.round, s.client): seen.vector(s.vector, len(start)) for s in lines.starts}
     return Recorded(
         public,
         lines.owner,
         frames,
-        {(s.round, s.client): seen.vector(s.vector, len(start)) for s in lines.starts},
+        starts,
         tuple(_sum(s, seen) for s in lines.sums),
         tuple(_compared(c, seen) for c in lines.compared),
         tuple(map(answered_of, lines.answered)),
         {i: bytes.fromhex(seed) for i, seed in lines.seeds.items()},
-        true,
+        replace(true, starts=starts),
         tuple((t, json.loads(of)) for t, of in lines.meters),
         {i: seen.vector(name) for i, name in lines.released.items()},
+        {i: {bytes.fromhex(d): bytes.fromhex(key) for d, key in of.items()} for i, of in lines.pair_keys.items()},
+        {i: bytes.fromhex(seed) for i, seed in lines.pair_seeds.items()},
     )
 
 

@@ -85,8 +85,8 @@ class Lines:
     """The whole of it.
 
     scenario: what of it is code, as text. messages: kinds that there may be. frame_kinds: names of those that were sent.
-    left_out: answers that could not be written, "question in round t". seeds: hexadecimal, by client. meters: JSON, after so many
-    rounds.
+    left_out: answers that could not be written, "question in round t". seeds, pair_keys,
+    pair_seeds: hexadecimal, by client. meters: JSON, after so many rounds.
     """
 
     run: str
@@ -108,6 +108,9 @@ class Lines:
     truth: TruthLine
     meters: tuple[tuple[int, str], ...]
     released: Mapping[int, str]
+    groups: tuple[int, ...]
+    pair_keys: Mapping[int, Mapping[str, str]]
+    pair_seeds: Mapping[int, str]
 
 
 def answer_lines(answered: Iterable[Answered]) -> tuple[tuple[AnswerLine, ...], tuple[str, ...]]:

@@ -30,6 +30,7 @@ class TruthLine:
     shape: tuple[int, ...]
     outside: ExamplesLine
     updates: tuple[UpdateLine, ...]
+    compared: Mapping[int, ExamplesLine]
 
 
 def keep_truth(kept: Kept, truth: Truth) -> TruthLine:
@@ -44,17 +45,19 @@ def keep_truth(kept: Kept, truth: Truth) -> TruthLine:
         tuple(map(int, population.shape)),
         keep_examples(kept, truth.outside),
         tuple(UpdateLine(t, kind, i, kept.add(v)) for (t, kind, i), v in truth.updates.items()),
+        {int(i): keep_examples(kept, of) for i, of in truth.compared.items()},
     )
 
 
 def truth_in(line: TruthLine, arrays: Arrays) -> Truth:
-    """What was kept. Raises ValueError for what is none."""
+    """What was kept, without starts, which are kept of the run. Raises ValueError for what is none."""
     if line.train.keys() != line.test.keys():
         raise ValueError("not every client has examples for training and for testing")
     made: dict[ExamplesLine, Examples] = {}
-    for of in (*line.train.values(), *line.test.values(), line.outside):
+    for of in (*line.train.values(), *line.test.values(), *line.compared.values(), line.outside):
         if of not in made:
             made[of] = examples_in(arrays, of)
     clients = {i: Client(i, made[of], made[line.test[i]]) for i, of in line.train.items()}
     updates: dict[tuple[int, Work, int], Vector] = {(u.round, u.kind, u.client): arrays.vector(u.vector) for u in line.updates}
-    return Truth(Population(clients, line.groups, line.classes, line.shape), updates, made[line.outside])
+    compared = {i: made[of] for i, of in line.compared.items()}
+    return Truth(Population(clients, line.groups, line.classes, line.shape), updates, made[line.outside], {}, compared)

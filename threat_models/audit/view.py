@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from ...crypto.agreement import AgreementKey
 from ...fl.clients.training import Training
 from ...fl.data.population import Examples
 from ...protocol.core.link import Frame
@@ -103,7 +102,7 @@ class Held:
     seed: bytes = field(default=b"", repr=False)
     updates: Mapping[tuple[int, Work], Vector] = field(default_factory=dict, repr=False)
     models: Mapping[int, Vector] = field(default_factory=dict, repr=False)
-    pair_keys: Mapping[bytes, AgreementKey] = field(default_factory=dict, repr=False)
+    pair_keys: Mapping[bytes, bytes] = field(default_factory=dict, repr=False)
     pair_seed: bytes = field(default=b"", repr=False)
 
 
