@@ -99,12 +99,17 @@ def rows(
     """Every experiment on every observer's view."""
     public = played[0].audited.public
     anchors: dict[tuple[str, int], tuple[Finding, Finding]] = {}
+    tried = {experiment.name for experiment in experiments}
     for observer in observers:
         evidence = [stage.evidence(observer) for stage in played]
         for experiment in experiments:
             about = [c for c in claims if c.experiment == experiment.name and c.adversary(observer)]
             about = [c for c in about if c.applies(public.protection, public.algorithm)]
             yield _row(played, evidence, experiment, about, budget, anchors)
+        for claim in (c for c in claims if c.experiment not in tried and c.adversary(observer)):
+            if claim.applies(public.protection, public.algorithm):
+                lone = (judged(claim, None),)
+                yield Row(observer.name, claim.experiment, "", "", "", None, claims=lone, reason="there is no experiment on it")
 
 
 def _row(

@@ -10,7 +10,7 @@ WITH_ONE = "server-and-client", "the server with one client", server_and_a_clien
 CLAIMS = (
     *kept(
         "emd",
-        "embeddings, labels",
+        "embeddings",
         ALONE,
         projected_pairs,
         "EMD-CFL with a secret projection a pair (EMD-CFL, section 3)",

@@ -1,7 +1,7 @@
 """Claims of `Masked`: masked sums, with sketches of differences (cards/masked_sum.md, cards/private_gram.md)."""
 
 from .observers import server_alone, server_and_a_client
-from .runs import masked, sums_alone, sums_and_differences
+from .runs import differences_of_fixed_cohorts, masked, sums_alone, sums_and_differences
 from .sought import SHARE, kept, kept_from_clients
 
 ALONE = "server", "the server alone", server_alone
@@ -9,10 +9,18 @@ ALONE = "server", "the server alone", server_alone
 CLAIMS = (
     *kept(
         "masked",
-        "updates, labels, membership, images, property, disaggregation, counts",
+        "updates, labels, membership, images, property",
         ALONE,
         sums_and_differences,
         "Masked, keys of a session, nothing asked about the origin",
+        0.1,
+    ),
+    *kept(
+        "masked",
+        "disaggregation, counts",
+        ALONE,
+        differences_of_fixed_cohorts,
+        "Masked, keys of a session, nothing asked about the origin, everybody or fixed cohorts invited",
         0.1,
     ),
     *kept(

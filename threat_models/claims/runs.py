@@ -32,6 +32,12 @@ def sums_and_differences(protection: Any, algorithm: Any) -> bool:
     return masked(protection, algorithm) and protection.keys == "session" and _nothing_of(protection, algorithm, ABOUT_THE_ORIGIN)
 
 
+def differences_of_fixed_cohorts(protection: Any, algorithm: Any) -> bool:
+    """The same, of an algorithm that invites everybody, or fixed cohorts: which clients meet in sums does not change."""
+    fixed = getattr(algorithm, "participation", 1.0) >= 1 or getattr(algorithm, "sampling", "cohorts") == "cohorts"
+    return fixed and sums_and_differences(protection, algorithm)
+
+
 def sums_alone(protection: Any, algorithm: Any) -> bool:
     """Under `Masked` with one corrupt client or more, of an algorithm that compares nothing: no update is sketched."""
     counted = masked(protection, algorithm) and protection.corrupt >= 1 and protection.floor >= 3
