@@ -6,6 +6,7 @@ where they run; parties that make their own send a request. A change is made whe
 leaves before that is a certificate that nobody accepts.
 """
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -92,8 +93,9 @@ def init(
         entries, at = [], tuple(dict.fromkeys(hosts))
         for party in (*servers, *range(clients)):
             own = folder / PARTIES / name_of(party)
-            asked, statement = parties.request(own, run, party, lock=lock, force=force)
-            entries.append(_certified(office, asked, Statement.open(statement, run), at if party < 0 else ()))
+            asked, statement = parties.request(own, run, party, lock=lock, force=force, durable=False)
+            entries.append(_certified(office, asked, Statement.open(statement, run), at if party < 0 else (), durable=False))
+        os.sync()  # all at once: file by file a thousand parties would take a minute
         office = _published(office, entries, {})
         for entry in entries:
             name = name_of(entry.party)
@@ -206,7 +208,7 @@ def opened(folder: Path, now: int, days: int, unlock: Passphrase) -> Office:
     return Office(folder, authority, key, directory, revoked, now, days)
 
 
-def _certified(office: Office, asked: bytes, stated: Statement, hosts: tuple[str, ...]) -> Entry:
+def _certified(office: Office, asked: bytes, stated: Statement, hosts: tuple[str, ...], durable: bool = True) -> Entry:
     """Sign the certificate that a request asks for, and write it: nobody accepts it before it is in the directory."""
     named, public = read_request(asked)
     if (party := id_of(named)) != stated.party:
@@ -215,7 +217,7 @@ def _certified(office: Office, asked: bytes, stated: Statement, hosts: tuple[str
     if key != stated.key:
         raise Untrusted("the identity file goes with another request: its identities signed another key")
     certificate = issue(office.authority.certificate, office.key, party, public, hosts, office.now, office.days)
-    write(office.public / f"{name_of(party)}.pem", pem(certificate), force=True)
+    write(office.public / f"{name_of(party)}.pem", pem(certificate), True, durable)
     return Entry(party, serial_of(certificate), key, stated.identities)
 
 

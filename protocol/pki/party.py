@@ -70,6 +70,7 @@ def request(
     unlock: Passphrase = private_keys.none,
     lock: bytes = b"",
     force: bool = False,
+    durable: bool = True,
 ) -> tuple[bytes, bytes]:
     """Make keys here, and the certificate request (PEM) and identity file that go to the authority; both are written, too.
 
@@ -95,12 +96,12 @@ def request(
         for stale in folder.glob("next-*.key") if again else ():
             stale.unlink()  # asked for before, and certified never: it would not be used
         for use in uses if fresh else ():
-            private_keys.save(folder / _identity(use, again), own[use], lock, force)
-        private_keys.save(folder / _link(again), link, lock, force)
+            private_keys.save(folder / _identity(use, again), own[use], lock, force, durable)
+        private_keys.save(folder / _link(again), link, lock, force, durable)
         asked = certificates.request_of(link, run, party).public_bytes(Encoding.PEM)
         statement = stated(run, party, key_hash(link.public_key()), own)
-        write(folder / REQUEST, asked, force=True)
-        write(folder / STATEMENT, statement, force=True)
+        write(folder / REQUEST, asked, True, durable)
+        write(folder / STATEMENT, statement, True, durable)
     return asked, statement
 
 

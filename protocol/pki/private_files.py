@@ -24,17 +24,18 @@ def make_folder(folder: Path) -> None:
         raise ValueError(f"others may write to {folder}: chmod 700 {folder}")
 
 
-def write(path: Path, content: bytes, force: bool = False) -> None:
-    """Mode 0600, on disk when this returns; after a crash the file has the old content, or the new, or is not there.
+def write(path: Path, content: bytes, force: bool = False, durable: bool = True) -> None:
+    """Mode 0600; after a crash the file has the old content, or the new, or is not there.
 
-    Raises FileExistsError, in words, if it exists and not `force`.
+    durable: it is on disk when this returns. Raises FileExistsError, in words, if it exists and not `force`.
     """
     beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         with open(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600), "wb") as file:
             file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         if force:
             beside.replace(path)
         else:
@@ -44,6 +45,8 @@ def write(path: Path, content: bytes, force: bool = False) -> None:
                 raise FileExistsError(f"{path} exists already, and is not written over without --force") from None
     finally:
         beside.unlink(missing_ok=True)
+    if not durable:
+        return
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(folder)

@@ -46,9 +46,11 @@ def pem_of(key: EllipticCurvePrivateKey | Identity, passphrase: bytes = b"") -> 
     return private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, how)
 
 
-def save(path: Path, key: EllipticCurvePrivateKey | Identity, passphrase: bytes = b"", force: bool = False) -> None:
+def save(
+    path: Path, key: EllipticCurvePrivateKey | Identity, passphrase: bytes = b"", force: bool = False, durable: bool = True
+) -> None:
     """See `write`: never over another key, unless `force`."""
-    write(path, pem_of(key, passphrase), force)
+    write(path, pem_of(key, passphrase), force, durable)
 
 
 def load_link(path: Path, passphrase: Passphrase = none) -> EllipticCurvePrivateKey:
