@@ -97,12 +97,19 @@ def request(
         bool, typer.Option("--again", help="Another key for the link, used once its certificate is accepted.")
     ] = False,
     new_identities: NewIdentities = False,
+    key: Annotated[
+        Path | None,
+        typer.Option("--key", metavar="FILE", help="A key on P-256 for the link, e.g. openssl's. Default: a new one."),
+    ] = None,
     encrypt: Encrypt = False,
     force: Force = False,
 ) -> None:
     """Make a party's own keys, and what it sends to the authority.
 
     Try:  cloister keys request mine client-4 --run trial
+
+    With --key, any certificate request for that key will do in the place of request.csr, such as openssl's:
+    openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -subj /CN=client-4 -keyout link.key -out client-4.csr
 
     Send request.csr and request.identity; the .key files stay. Tell the fingerprint by another way: nobody then swaps the files.
     """
@@ -116,7 +123,7 @@ def request(
         if new_identities and not again:
             raise ValueError("--new-identities goes with --again")
         _, statement = parties.request(
-            folder, run, id_of(party), again=again, identities=new_identities, unlock=unlock, lock=lock, force=force
+            folder, run, id_of(party), again=again, identities=new_identities, link=key, unlock=unlock, lock=lock, force=force
         )
         fingerprint = Statement.open(statement, run).fingerprint
     _say(f"send         {folder / parties.REQUEST} and {folder / parties.STATEMENT}")

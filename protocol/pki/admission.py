@@ -15,20 +15,20 @@ def party_of(certificate: bytes, directory: Directory, revoked: RevocationList, 
     """The party whose certificate this is (DER, or the PEM of gRPC's `x509_pem_cert`). now: Unix seconds.
 
     Raises Untrusted, with the reason: no certificate, of an unknown authority, expired, revoked, not in the directory, of another
-    key or name than the directory's. A stream that is open is asked about again when a newer directory or list comes.
+    key or name than the directory's; or the directory or the list expired. A stream that is open is asked about again when a
+    newer directory or list comes.
     """
     found = read_certificate(certificate)
     try:
         found.verify_directly_issued_by(directory.authority.certificate)
     except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
         raise Untrusted("the certificate is of an unknown authority") from None
-    directory.authority.check(now)
+    _in_force(directory, revoked, now)
     if when(now) < found.not_valid_before_utc:
         raise Untrusted("the certificate is not valid yet")
     if when(now) > found.not_valid_after_utc:
         raise Untrusted(f"the certificate expired at {found.not_valid_after_utc:%Y-%m-%d %H:%M} UTC")
     serial = serial_of(found)
-    _of_one_authority(directory, revoked)
     if serial in revoked.when:
         raise Untrusted("the certificate is revoked")
     if (entry := directory.by_serial.get(serial)) is None:
@@ -40,22 +40,25 @@ def party_of(certificate: bytes, directory: Directory, revoked: RevocationList, 
     return entry.party
 
 
-def in_good_standing(party: int, directory: Directory, revoked: RevocationList) -> Entry:
+def in_good_standing(party: int, directory: Directory, revoked: RevocationList, now: int) -> Entry:
     """The party's entry. Raises Untrusted for one that is not in the directory or whose certificate is revoked.
 
     For who sees an identity's signature and no certificate, as clients do of a server behind gRPC.
     """
+    _in_force(directory, revoked, now)
     if (entry := directory.entries.get(party)) is None:
         raise Untrusted(f"{name_of(party)} is not in the directory")
-    _of_one_authority(directory, revoked)
     if entry.serial in revoked.when:
         raise Untrusted(f"the certificate of {name_of(party)} is revoked")
     return entry
 
 
-def _of_one_authority(directory: Directory, revoked: RevocationList) -> None:
+def _in_force(directory: Directory, revoked: RevocationList, now: int) -> None:
     if revoked.header.authority != directory.header.authority:
         raise Untrusted("the revocation list is of another authority than the directory")
+    directory.authority.check(now)
+    directory.header.at(now, "directory")
+    revoked.header.at(now, "revocation list")
 
 
 def _names(certificate: x509.Certificate) -> list[str]:

@@ -168,4 +168,4 @@ def check_newer(offered: Header, digest: bytes, seen: Header, known: bytes, what
     if offered.version < seen.version:
         raise Untrusted(f"the {what} has version {offered.version}, older than version {seen.version}, which was seen before")
     if offered.version == seen.version and digest != known:
-        raise Untrusted(f"there are two different {what}s of version {seen.version}: ask whoever holds the authority's key")
+        raise Untrusted(f"there are two of version {seen.version} of the {what}, which differ: ask the authority")

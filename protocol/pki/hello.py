@@ -30,12 +30,14 @@ def answer(identity: Identity, server: int, client: int, directory: Directory, c
     return identity.sign(PURPOSE, directory.run, _content(server, directory.entries[client].serial, challenge))
 
 
-def check(signature: bytes, server: int, client: int, directory: Directory, revoked: RevocationList, challenge: bytes) -> None:
+def check(
+    signature: bytes, server: int, client: int, directory: Directory, revoked: RevocationList, challenge: bytes, now: int
+) -> None:
     """Return if this server of the directory, whose certificate is not revoked, answered this client's challenge.
 
     Raises Untrusted.
     """
-    entry = in_good_standing(server, directory, revoked)
+    entry = in_good_standing(server, directory, revoked, now)
     try:
         verify(
             entry.identities[PURPOSE],

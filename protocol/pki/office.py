@@ -19,7 +19,7 @@ from . import directory as directories
 from . import party as parties
 from . import private_keys, revocations
 from .authority import Authority, Header
-from .certificates import EARLY, Untrusted, issue, key_hash, new_authority, pem, read_certificate, read_request, serial_of
+from .certificates import EARLY, Untrusted, host, issue, key_hash, new_authority, pem, read_certificate, read_request, serial_of
 from .directory import Directory, Entry
 from .names import check_run, id_of, name_of
 from .party import AUTHORITY, CERTIFICATE, DIRECTORY, REVOKED
@@ -80,6 +80,9 @@ def init(
     check_run(run)
     if not 0 <= clients <= MAX_ROSTER:
         raise ValueError(f"{clients} clients are out of range")
+    at = tuple(dict.fromkeys(hosts))
+    for name in at:
+        host(name)
     make_folder(folder)
     with alone(folder):
         key = private_keys.new_key()
@@ -90,7 +93,7 @@ def init(
         write(folder / PUBLIC / AUTHORITY, pem(certificate), force)
         office = Office(folder, Authority.read(pem(certificate)), key, None, None, now, days)
         servers = [SERVER, *([SECOND_SERVER, DEALER] if two_servers else [])]
-        entries, at = [], tuple(dict.fromkeys(hosts))
+        entries = []
         for party in (*servers, *range(clients)):
             own = folder / PARTIES / name_of(party)
             asked, statement = parties.request(own, run, party, lock=lock, force=force, durable=False)

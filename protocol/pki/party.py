@@ -67,6 +67,7 @@ def request(
     *,
     again: bool = False,
     identities: bool = False,
+    link: Path | None = None,
     unlock: Passphrase = private_keys.none,
     lock: bytes = b"",
     force: bool = False,
@@ -74,7 +75,8 @@ def request(
 ) -> tuple[bytes, bytes]:
     """Make keys here, and the certificate request (PEM) and identity file that go to the authority; both are written, too.
 
-    again: another key for the link, used once it is certified; identities: and other identities. lock: passphrase of new keys.
+    again: another key for the link, used once it is certified; identities: and other identities. link: a file
+    with a key on P-256 that is to be the link's. lock: passphrase of keys written here.
     Raises ValueError if there is no key to follow, FileExistsError if there is one that would be written over.
     """
     check_run(run)
@@ -87,7 +89,7 @@ def request(
             for name in (_link(), *map(_identity, uses)):
                 if (folder / name).exists() and not force:
                     raise FileExistsError(f"{folder / name} exists already, and is not written over without --force")
-        link = private_keys.new_key()
+        key = private_keys.new_key() if link is None else private_keys.load_link(link, unlock)
         fresh = not again or identities
         own = {
             use: private_keys.new_identity() if fresh else private_keys.load_identity(folder / _identity(use), unlock)
@@ -97,9 +99,9 @@ def request(
             stale.unlink()  # asked for before, and certified never: it would not be used
         for use in uses if fresh else ():
             private_keys.save(folder / _identity(use, again), own[use], lock, force, durable)
-        private_keys.save(folder / _link(again), link, lock, force, durable)
-        asked = certificates.request_of(link, run, party).public_bytes(Encoding.PEM)
-        statement = stated(run, party, key_hash(link.public_key()), own)
+        private_keys.save(folder / _link(again), key, lock, force, durable)
+        asked = certificates.request_of(key, run, party).public_bytes(Encoding.PEM)
+        statement = stated(run, party, key_hash(key.public_key()), own)
         write(folder / REQUEST, asked, True, durable)
         write(folder / STATEMENT, statement, True, durable)
     return asked, statement

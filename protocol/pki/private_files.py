@@ -79,7 +79,9 @@ def read(path: Path, secret: bool = False, most: int = MOST_BYTES) -> bytes:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """One process at a time changes this folder. Raises ValueError if another does at this moment."""
+    """One process at a time changes this folder. Raises ValueError if another does, or it is none."""
+    if not folder.is_dir():
+        raise ValueError(f"there is no folder {folder}")
     lock = os.open(folder / ".lock", os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600)
     try:
         try:
