@@ -118,8 +118,8 @@ def request(
         from .protocol.pki.names import id_of
         from .protocol.pki.statement import Statement
 
-        unlock = _passphrase()
         lock = _new_passphrase(encrypt)
+        unlock = (lambda: lock) if encrypt else _passphrase()  # one passphrase for all keys of a folder
         if new_identities and not again:
             raise ValueError("--new-identities goes with --again")
         _, statement = parties.request(
@@ -208,8 +208,8 @@ def rotate(
         if (request is None) != (identity is None):
             raise ValueError("--request and --identity come together")
         sent = None if request is None or identity is None else _sent(request, identity)
-        unlock = _passphrase()
-        lock = unlock() if encrypt else b""
+        lock = _new_passphrase(encrypt)
+        unlock = (lambda: lock) if encrypt else _passphrase()  # one passphrase for all keys of a folder
         done = office.rotate(
             folder, id_of(party), sent, identities=new_identities, now=_now(), days=days, unlock=unlock, lock=lock
         )

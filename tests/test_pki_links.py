@@ -49,15 +49,15 @@ server.stop(None)
 CLIENT = """
 import sys, time
 from pathlib import Path
-from cloister.protocol.pki import party, tls
+from cloister.protocol.pki import tls
 
 tls.require_tls13()
 import grpc
 
 folder, port, expected = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
-who = {path.name: number for number, path in enumerate(sorted(folder.parent.glob("client-*")))}[folder.name]
 read = lambda name: (folder / name).read_bytes()
-given = grpc.ssl_channel_credentials(read("authority.pem"), read("link.key"), read("link.pem"))
+mine = (read("link.key"), read("link.pem")) if len(sys.argv) == 4 else ()
+given = grpc.ssl_channel_credentials(read("authority.pem"), *mine)
 channel = grpc.secure_channel(f"127.0.0.1:{port}", given, options=[("grpc.ssl_target_name_override", expected)])
 try:
     print(channel.unary_unary("/t/who")(b"", timeout=10).decode())
@@ -89,8 +89,8 @@ def port(folder: Path) -> Iterator[str]:
     yield from serving(folder, -1)
 
 
-def asked(own: Path, port: str, expected: str = "coordinator") -> str:
-    command = [sys.executable, "-c", CLIENT, str(own), port, expected]
+def asked(own: Path, port: str, expected: str = "coordinator", *anonymous: str) -> str:
+    command = [sys.executable, "-c", CLIENT, str(own), port, expected, *anonymous]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
 
 
@@ -100,6 +100,10 @@ def test_the_server_knows_who_calls(folder: Path, port: str) -> None:
 
 def test_a_client_of_another_authority_gets_nothing(folder: Path, port: str) -> None:
     assert asked(folder.with_name("other") / "parties" / "client-1", port).startswith("UNAVAILABLE")
+
+
+def test_who_has_no_certificate_gets_nothing(folder: Path, port: str) -> None:
+    assert asked(folder / "parties" / "client-1", port, "coordinator", "anonymous").startswith("UNAVAILABLE")
 
 
 def test_a_client_calls_nobody_but_whom_it_means(folder: Path, port: str) -> None:

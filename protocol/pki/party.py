@@ -109,9 +109,17 @@ def request(
 
 def trusted(folder: Path, now: int) -> Trust:
     """What the authority says, from this folder. Raises Untrusted, or ValueError for a file that is missing."""
-    authority = Authority.read(read(folder / AUTHORITY))
-    directory = Directory.open(read(folder / DIRECTORY, most=MOST_BYTES), authority, now)
-    return Trust(authority, directory, RevocationList.open(read(folder / REVOKED), authority, now))
+    return _opened(_documents(folder), now)
+
+
+def _documents(folder: Path) -> dict[str, bytes]:
+    return {name: read(folder / name, most=MOST_BYTES) for name in (AUTHORITY, REVOKED, DIRECTORY)}
+
+
+def _opened(documents: Mapping[str, bytes], now: int) -> Trust:
+    authority = Authority.read(documents[AUTHORITY])
+    directory = Directory.open(documents[DIRECTORY], authority, now)
+    return Trust(authority, directory, RevocationList.open(documents[REVOKED], authority, now))
 
 
 def accept(
@@ -123,7 +131,8 @@ def accept(
     Raises Untrusted: for another authority, a document older than the one here, a certificate or identities that are not this
     party's. The folder is then as before.
     """
-    offered = trusted(public, now)
+    documents = _documents(public)  # read once: what is checked is what is written
+    offered = _opened(documents, now)
     with alone(folder):
         if (folder / AUTHORITY).exists():
             known = Authority.read(read(folder / AUTHORITY)).fingerprint
@@ -139,8 +148,8 @@ def accept(
         issued = public / f"{name_of(party)}.pem"
         certificate = read(issued if issued.is_file() else folder / CERTIFICATE)
         link, own = _checked(folder, party, certificate, offered, now, unlock)
-        for name in (AUTHORITY, REVOKED, DIRECTORY):
-            write(folder / name, read(public / name), force=True)
+        for name, document in documents.items():
+            write(folder / name, document, force=True)
         write(folder / CERTIFICATE, certificate, force=True)
         for fresh, settled in [(link, _link()), *((own[use][0], _identity(use)) for use in own)]:
             if fresh != folder / settled:
