@@ -13,6 +13,7 @@ from cloister.protocol.pki import authority, directory, revocations
 from cloister.protocol.pki.certificates import Untrusted
 from cloister.protocol.pki.directory import Directory, Entry
 from cloister.protocol.pki.names import CLIENT_USES, SERVER_USES, id_of, name_of
+from cloister.protocol.pki.reading import Reader
 from cloister.protocol.pki.revocations import RevocationList
 
 from .pki_sample import DAY, NOW, Deployment, deployment
@@ -142,6 +143,10 @@ def test_time(made: Deployment) -> None:
     early = directory.sign(made.key, made.header(since=NOW + 5), made.entries.values())
     with pytest.raises(Untrusted, match="still to come"):
         Directory.open(early, made.authority, NOW)
+    revoked = revocations.sign(made.key, made.header(), {})
+    RevocationList.open(revoked, made.authority, NOW)
+    with pytest.raises(Untrusted, match="the revocation list expired"):
+        RevocationList.open(revoked, made.authority, NOW + 2 * DAY)
     with pytest.raises(Untrusted, match="authority's own certificate"):
         Directory.open(made.document(), made.authority, NOW + 400 * DAY)
 
@@ -226,3 +231,29 @@ def test_clients_are_enrolled_for_all_that_any_protection_has_them_sign() -> Non
     from cloister.protocol.work.maker import SEED
 
     assert set(CLIENT_USES) == {SUMS, PAIRS, PAIR_SEED, SEED}
+
+
+@pytest.mark.parametrize("value", [0, 23, 24, 255, 256, 65_535, 65_536, 2**32 - 1, 2**32, 2**40])
+def test_numbers_are_read_in_their_shortest_form_alone(value: int) -> None:
+    assert Reader(cbor2.dumps(value), "it").integer(0, 2**40, "a number") == value
+    assert Reader(cbor2.dumps(-1 - value), "it").integer(-1 - value, 0, "a number") == -1 - value
+    for size, head in ((1, 24), (2, 25), (4, 26), (8, 27)):
+        if value < 1 << (8 * size):
+            form = bytes([head]) + value.to_bytes(size, "big")
+            if form != cbor2.dumps(value):
+                with pytest.raises(ValueError, match="not written in the shortest form"):
+                    Reader(form, "it").integer(0, 2**40, "a number")
+
+
+def test_a_length_beyond_the_end_is_refused_where_it_is_declared() -> None:
+    for reading in (
+        lambda: Reader(b"\x43ab", "it").octets(0, 9, "a string"),
+        lambda: Reader(b"\x63ab", "it").text(0, 9, "a text"),
+        lambda: Reader(b"\x83\1\1", "it").items(0, 9, "a list"),
+        lambda: Reader(b"\x19\1", "it").integer(0, 999, "a number"),
+        lambda: Reader(b"", "it").integer(0, 9, "a number"),
+    ):
+        with pytest.raises(ValueError, match="it does not read: it ends early"):
+            reading()
+    with pytest.raises(ValueError, match="not UTF-8"):
+        Reader(b"\x61\xff", "it").text(0, 9, "a text")
