@@ -1,4 +1,4 @@
-"""The command line: run, evaluate, breakdown, compare, cost and report. Errors are one line on stderr and a non-zero exit.
+"""The command line: run, evaluate, breakdown, compare, audit, cost, report, keys. Errors are one line and an exit code.
 
 What a command works with is imported by it: `--help` answers at once.
 
@@ -22,6 +22,7 @@ from .auditing.command import audit
 from .comparing.command import compare
 from .errors_in_one_line import Failure, one_line_errors, say
 from .evaluating.command import breakdown, evaluate
+from .keys_command import keys
 from .protocol.core.errors import ProtocolError, Refused
 
 if TYPE_CHECKING:
@@ -212,6 +213,7 @@ app.command()(evaluate)
 app.command()(breakdown)
 app.command()(compare)
 app.command()(audit)
+app.add_typer(keys)
 
 
 @app.command()

@@ -1,0 +1,69 @@
+"""Who is at the other end of a link: what is held against the certificate that TLS let in."""
+
+import hmac
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+
+from .certificates import Untrusted, key_hash, on_p256, read_certificate, serial_of, when
+from .directory import Directory, Entry
+from .names import name_of
+from .revocations import RevocationList
+
+
+def party_of(certificate: bytes, directory: Directory, revoked: RevocationList, now: int) -> int:
+    """The party whose certificate this is (DER, or the PEM of gRPC's `x509_pem_cert`). now: Unix seconds.
+
+    Raises Untrusted, with the reason: no certificate, of an unknown authority, expired, revoked, not in the directory, of another
+    key or name than the directory's; or the directory or the list expired. A stream that is open is asked about again when a
+    newer directory or list comes.
+    """
+    found = read_certificate(certificate)
+    try:
+        found.verify_directly_issued_by(directory.authority.certificate)
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
+        raise Untrusted("the certificate is of an unknown authority") from None
+    _in_force(directory, revoked, now)
+    if when(now) < found.not_valid_before_utc:
+        raise Untrusted("the certificate is not valid yet")
+    if when(now) > found.not_valid_after_utc:
+        raise Untrusted(f"the certificate expired at {found.not_valid_after_utc:%Y-%m-%d %H:%M} UTC")
+    serial = serial_of(found)
+    if serial in revoked.when:
+        raise Untrusted("the certificate is revoked")
+    if (entry := directory.by_serial.get(serial)) is None:
+        raise Untrusted("the certificate is not in the directory: it was replaced by a newer one, or was never listed")
+    if not hmac.compare_digest(key_hash(on_p256(found.public_key(), "the certificate")), entry.key):
+        raise Untrusted("the certificate's key is not the one of the directory")
+    if name_of(entry.party) not in _names(found):
+        raise Untrusted(f"the certificate does not name {name_of(entry.party)}, as which the directory lists it")
+    return entry.party
+
+
+def in_good_standing(party: int, directory: Directory, revoked: RevocationList, now: int) -> Entry:
+    """The party's entry. Raises Untrusted for one that is not in the directory or whose certificate is revoked.
+
+    For who sees an identity's signature and no certificate, as clients do of a server behind gRPC.
+    """
+    _in_force(directory, revoked, now)
+    if (entry := directory.entries.get(party)) is None:
+        raise Untrusted(f"{name_of(party)} is not in the directory")
+    if entry.serial in revoked.when:
+        raise Untrusted(f"the certificate of {name_of(party)} is revoked")
+    return entry
+
+
+def _in_force(directory: Directory, revoked: RevocationList, now: int) -> None:
+    if revoked.header.authority != directory.header.authority:
+        raise Untrusted("the revocation list is of another authority than the directory")
+    directory.authority.check(now)
+    directory.header.at(now, "directory")
+    revoked.header.at(now, "revocation list")
+
+
+def _names(certificate: x509.Certificate) -> list[str]:
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (x509.ExtensionNotFound, ValueError):
+        return []
+    return names.get_values_for_type(x509.DNSName)

@@ -1,0 +1,72 @@
+"""What a folder says of its parties, for people: of the authority's folder, its public part, or a party's own."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from .authority import Authority
+from .certificates import Untrusted, read_certificate, serial_of
+from .directory import MOST_BYTES, Directory
+from .names import name_of
+from .party import AUTHORITY, CERTIFICATE, DIRECTORY, REVOKED
+from .private_files import read
+from .revocations import RevocationList
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """until: Unix seconds at which the certificate ends, None where it is not in the folder. identities: fingerprints by use.
+
+    revoked: Unix seconds, or None.
+    """
+
+    party: int
+    serial: str
+    until: int | None
+    identities: dict[str, str]
+    revoked: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """problem: why a link would not accept this now, or empty."""
+
+    run: str
+    fingerprint: str
+    directory: int
+    revoked: int
+    until: int
+    problem: str
+    rows: tuple[Row, ...]
+
+
+def listing(folder: Path, now: int) -> Listing:
+    """Raises Untrusted for what its authority did not sign, ValueError for a file that is missing. What expired is shown."""
+    public = folder / "public" if (folder / "public").is_dir() else folder
+    authority = Authority.read(read(public / AUTHORITY))
+    document, revocations = read(public / DIRECTORY, most=MOST_BYTES), read(public / REVOKED)
+    directory = Directory.at_any_time(document, authority)
+    revoked = RevocationList.at_any_time(revocations, authority)
+    problem = ""
+    try:
+        authority.check(now)
+        directory.header.at(now, "directory")
+        revoked.header.at(now, "revocation list")
+    except Untrusted as error:
+        problem = str(error)
+    rows = []
+    for party, entry in directory.entries.items():
+        until = next(
+            (end for path in (public / f"{name_of(party)}.pem", public / CERTIFICATE) if (end := _end(path, entry.serial))), None
+        )
+        shown = {use: public_key.hex()[:16] for use, public_key in entry.identities.items()}
+        rows.append(Row(party, entry.serial.hex(), until, shown, revoked.when.get(entry.serial)))
+    until = min(directory.header.until, revoked.header.until)
+    versions = directory.header.version, revoked.header.version
+    return Listing(authority.run, authority.fingerprint.hex(), *versions, until, problem, tuple(rows))
+
+
+def _end(path: Path, serial: bytes) -> int | None:
+    if not path.is_file():
+        return None
+    certificate = read_certificate(read(path))
+    return int(certificate.not_valid_after_utc.timestamp()) if serial_of(certificate) == serial else None

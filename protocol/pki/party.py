@@ -1,0 +1,212 @@
+"""A party's own folder: its private keys, which never leave it, its certificate, and what the authority says of all parties.
+
+link.key (P-256) and link.pem are for the link, identity-USE.key (Ed25519) for signatures, next-*.key for what was asked for
+and is not certified yet. authority.pem, directory.cbor and revoked.cbor are the authority's. All have mode 0600, the folder 0700.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from ...crypto.identity import Identity
+from . import certificates, private_keys
+from .admission import party_of
+from .authority import Authority
+from .certificates import Untrusted, key_hash
+from .directory import MOST_BYTES, Directory
+from .names import check_run, name_of, uses_of
+from .private_files import alone, make_folder, read, write
+from .private_keys import Passphrase
+from .revocations import RevocationList
+from .statement import stated
+
+AUTHORITY, DIRECTORY, REVOKED = "authority.pem", "directory.cbor", "revoked.cbor"
+CERTIFICATE, REQUEST, STATEMENT = "link.pem", "request.csr", "request.identity"
+K = TypeVar("K", EllipticCurvePrivateKey, Identity)
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """What the authority says, checked."""
+
+    authority: Authority
+    directory: Directory
+    revoked: RevocationList
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """For gRPC with mutual TLS, all in PEM.
+
+    ssl_server_credentials([(key, certificate)], authority, require_client_auth=True),
+    ssl_channel_credentials(authority, key, certificate). The key is not encrypted here.
+    """
+
+    authority: bytes
+    certificate: bytes
+    key: bytes = field(repr=False)
+
+
+def _link(fresh: bool = False) -> str:
+    return "next-link.key" if fresh else "link.key"
+
+
+def _identity(use: str, fresh: bool = False) -> str:
+    return f"{'next-' if fresh else ''}identity-{use.replace(' ', '-')}.key"
+
+
+def request(
+    folder: Path,
+    run: str,
+    party: int,
+    *,
+    again: bool = False,
+    identities: bool = False,
+    link: Path | None = None,
+    unlock: Passphrase = private_keys.none,
+    lock: bytes = b"",
+    force: bool = False,
+    durable: bool = True,
+) -> tuple[bytes, bytes]:
+    """Make keys here, and the certificate request (PEM) and identity file that go to the authority; both are written, too.
+
+    again: another key for the link, used once it is certified; identities: and other identities. link: a file
+    with a key on P-256 that is to be the link's. lock: passphrase of keys written here.
+    Raises ValueError if there is no key to follow, FileExistsError if there is one that would be written over.
+    """
+    check_run(run)
+    uses = uses_of(party)
+    if again and not (folder / _link()).is_file():
+        raise ValueError(f"there is no key in {folder} that another could follow")
+    make_folder(folder)
+    with alone(folder):
+        if not again:
+            for name in (_link(), *map(_identity, uses)):
+                if (folder / name).exists() and not force:
+                    raise FileExistsError(f"{folder / name} exists already, and is not written over without --force")
+        key = private_keys.new_key() if link is None else private_keys.load_link(link, unlock)
+        fresh = not again or identities
+        own = {
+            use: private_keys.new_identity() if fresh else private_keys.load_identity(folder / _identity(use), unlock)
+            for use in uses
+        }
+        for stale in folder.glob("next-*.key") if again else ():
+            stale.unlink()  # asked for before, and certified never: it would not be used
+        for use in uses if fresh else ():
+            private_keys.save(folder / _identity(use, again), own[use], lock, force, durable)
+        private_keys.save(folder / _link(again), key, lock, force, durable)
+        asked = certificates.request_of(key, run, party).public_bytes(Encoding.PEM)
+        statement = stated(run, party, key_hash(key.public_key()), own)
+        write(folder / REQUEST, asked, True, durable)
+        write(folder / STATEMENT, statement, True, durable)
+    return asked, statement
+
+
+def trusted(folder: Path, now: int) -> Trust:
+    """What the authority says, from this folder. Raises Untrusted, or ValueError for a file that is missing."""
+    return _opened(_documents(folder), now)
+
+
+def _documents(folder: Path) -> dict[str, bytes]:
+    return {name: read(folder / name, most=MOST_BYTES) for name in (AUTHORITY, REVOKED, DIRECTORY)}
+
+
+def _opened(documents: Mapping[str, bytes], now: int) -> Trust:
+    authority = Authority.read(documents[AUTHORITY])
+    directory = Directory.open(documents[DIRECTORY], authority, now)
+    return Trust(authority, directory, RevocationList.open(documents[REVOKED], authority, now))
+
+
+def accept(
+    folder: Path, party: int, public: Path, now: int, fingerprint: bytes | None = None, unlock: Passphrase = private_keys.none
+) -> Trust:
+    """Take what the authority published in `public`, and this party's certificate if there is one, after all checks.
+
+    fingerprint: of the authority, told by another way than `public` came; not needed if the folder knows the authority.
+    Raises Untrusted: for another authority, a document older than the one here, a certificate or identities that are not this
+    party's. The folder is then as before.
+    """
+    documents = _documents(public)  # read once: what is checked is what is written
+    offered = _opened(documents, now)
+    with alone(folder):
+        if (folder / AUTHORITY).exists():
+            known = Authority.read(read(folder / AUTHORITY)).fingerprint
+            if fingerprint not in (None, known):
+                raise Untrusted("this folder trusts another authority than the one of that fingerprint")
+        elif fingerprint is None:
+            raise Untrusted("whose authority this is must be told once, by its fingerprint (--authority)")
+        else:
+            known = fingerprint
+        if offered.authority.fingerprint != known:
+            raise Untrusted("this is of another authority than the one that is trusted here")
+        _check_newer(folder, offered)
+        issued = public / f"{name_of(party)}.pem"
+        certificate = read(issued if issued.is_file() else folder / CERTIFICATE)
+        link, own = _checked(folder, party, certificate, offered, now, unlock)
+        for name, document in documents.items():
+            write(folder / name, document, force=True)
+        write(folder / CERTIFICATE, certificate, force=True)
+        for fresh, settled in [(link, _link()), *((own[use][0], _identity(use)) for use in own)]:
+            if fresh != folder / settled:
+                fresh.replace(folder / settled)
+    return offered
+
+
+def _check_newer(folder: Path, offered: Trust) -> None:
+    if (folder / DIRECTORY).exists():
+        known = read(folder / DIRECTORY, most=MOST_BYTES)
+        offered.directory.follows(Directory.at_any_time(known, offered.authority))
+    if (folder / REVOKED).exists():
+        offered.revoked.follows(RevocationList.at_any_time(read(folder / REVOKED), offered.authority))
+
+
+def credentials(folder: Path, party: int, now: int, unlock: Passphrase = private_keys.none) -> Credentials:
+    """What this party's link needs. Raises Untrusted if its certificate would not be let in, ValueError for unsafe files."""
+    certificate = read(folder / CERTIFICATE)
+    (path, _) = _checked(folder, party, certificate, trusted(folder, now), now, unlock)
+    key = private_keys.load_link(path, unlock)
+    return Credentials(read(folder / AUTHORITY), certificate, private_keys.pem_of(key))
+
+
+def identities(folder: Path, party: int, now: int, unlock: Passphrase = private_keys.none) -> Mapping[str, Identity]:
+    """This party's identities by use, each the one that the directory has. Raises Untrusted, or ValueError for unsafe files."""
+    _, found = _checked(folder, party, read(folder / CERTIFICATE), trusted(folder, now), now, unlock)
+    return {use: identity for use, (_, identity) in found.items()}
+
+
+def _checked(
+    folder: Path, party: int, certificate: bytes, trust: Trust, now: int, unlock: Passphrase
+) -> tuple[Path, dict[str, tuple[Path, Identity]]]:
+    """Where the link's key is, and each identity, if they are those of the certificate and of the directory's entry."""
+    found = party_of(certificate, trust.directory, trust.revoked, now)
+    if found != party:
+        raise Untrusted(f"this certificate is of {name_of(found)}, not of {name_of(party)}")
+    entry = trust.directory.entries[party]
+    link = _held(
+        folder, _link, lambda path: private_keys.load_link(path, unlock), lambda key: key_hash(key.public_key()), entry.key
+    )
+    if link is None:
+        raise Untrusted(f"the directory lists another key of {name_of(party)}'s link than the one in {folder}")
+    own = {}
+    for use, public in entry.identities.items():
+        name = partial(_identity, use)
+        key = _held(folder, name, lambda path: private_keys.load_identity(path, unlock), lambda key: key.public, public)
+        if key is None:
+            raise Untrusted(f"the directory binds another identity for {use!r} to {name_of(party)} than the one in {folder}")
+        own[use] = key
+    return link[0], own
+
+
+def _held(
+    folder: Path, name: Callable[[bool], str], load: Callable[[Path], K], of: Callable[[K], bytes], wanted: bytes
+) -> tuple[Path, K] | None:
+    """The private key, settled or fresh, whose public half is wanted; None if neither is."""
+    for path in (folder / name(False), folder / name(True)):
+        if path.exists() and of(key := load(path)) == wanted:
+            return path, key
+    return None

@@ -1,0 +1,154 @@
+"""`cloister keys`: what is printed, that errors are one line, and that no secret is ever shown or taken as an argument."""
+
+import io
+import json
+import re
+import subprocess
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from typer.testing import CliRunner
+
+from cloister.cli import app, main
+from cloister.keys_command import VARIABLE, keys
+from cloister.protocol.pki import office, party, private_keys
+
+SECRET = "correct horse battery staple"  # noqa: S105
+
+
+class Done(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run(*arguments: object, cwd: Path, passphrase: str = "") -> Done:
+    """The command in this process: each would take most of a second in one of its own."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.chdir(cwd)
+        patch.setenv("COLUMNS", "200")
+        patch.setenv(VARIABLE, passphrase)
+        patch.setattr(sys, "argv", ["cloister", "keys", *map(str, arguments)])
+        patch.setattr(sys, "stdin", io.StringIO())
+        try:
+            main()
+        except SystemExit as done:
+            return Done(int(done.code or 0), out.getvalue(), err.getvalue())
+    return Done(0, out.getvalue(), err.getvalue())
+
+
+def said(*arguments: object, cwd: Path, passphrase: str = "") -> str:
+    done = run(*arguments, cwd=cwd, passphrase=passphrase)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def word(output: str, name: str) -> str:
+    found = re.search(rf"^{name} +(\S+)", output, re.MULTILINE)
+    assert found is not None, output
+    return found[1]
+
+
+def test_from_an_empty_folder_as_the_help_says(tmp_path: Path) -> None:
+    authority = word(said("init", "pki", "--run", "trial", "--clients", 2, cwd=tmp_path), "authority")
+    asked = said("request", "mine", "client-4", "--run", "trial", cwd=tmp_path)
+    enrolled = said("enrol", "pki", "mine/request.csr", "--identity", "mine/request.identity", cwd=tmp_path)
+    assert word(asked, "fingerprint") == word(enrolled, "fingerprint")
+    done = run("accept", "mine", "pki/public", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == "cloister: whose authority this is must be told once, by its fingerprint (--authority)\n"
+    assert "for client-4" in said("accept", "mine", "pki/public", "--authority", authority, cwd=tmp_path)
+    said("revoke", "pki", "client-0", cwd=tmp_path)
+    said("rotate", "pki", "coordinator", cwd=tmp_path)
+    shown = said("show", "pki", cwd=tmp_path)
+    assert word(shown, "authority") == authority
+    for name in ("coordinator", "client-0", "client-1", "client-4", "version 3; revocation list version 3"):
+        assert name in shown
+    public = said("show", "pki/public", cwd=tmp_path)
+    assert "client-4" in public
+    assert "client-4" in said("show", "mine", cwd=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("show", "nothing"), "there is no file nothing/authority.pem"),
+        (("revoke", "nothing", "client-1"), "there is no folder nothing"),
+        (("revoke", "pki/public", "client-1"), "there is no authority in pki/public"),
+        (("revoke", "pki", "client-9"), "client-9 is not enrolled"),
+        (("revoke", "pki", "clent-1"), "'clent-1' is no party's name: coordinator, second-server, dealer, client-0"),
+        (("init", "pki", "--run", "trial", "--clients", "1"), "pki/authority.key exists already"),
+        (("init", "new", "--run", "a trial", "--clients", "1"), "a run is named by"),
+        (("init", "new", "--run", "trial", "--clients", "1", "--server-name", "a b"), "neither a host's name nor an address"),
+        (("rotate", "pki", "client-0", "--request", "x.csr"), "--request and --identity come together"),
+        (("enrol", "pki", "x.csr", "--identity", "x"), "there is no file x.csr"),
+        (("accept", "mine", "pki/public", "--party", "client-0", "--authority", "12"), "64 hexadecimal digits"),
+        (("init", "new", "--run", "trial", "--clients", "1", "--encrypt"), f"set {VARIABLE}, or run this in a terminal"),
+    ],
+)
+def test_errors_are_one_line(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    office.init(tmp_path / "pki", "trial", 1, [], two_servers=False, now=1_700_000_000, days=3650)
+    done = run(*arguments, cwd=tmp_path)
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "new" / "authority.key").exists()  # what is asked for again is not refused
+
+
+def test_a_passphrase_comes_by_the_environment_and_is_never_shown(tmp_path: Path) -> None:
+    outputs = [
+        run("init", "pki", "--run", "trial", "--clients", 1, "--encrypt", cwd=tmp_path, passphrase=SECRET),
+        run("rotate", "pki", "client-0", "--encrypt", cwd=tmp_path, passphrase=SECRET),
+        run("revoke", "pki", "client-0", cwd=tmp_path, passphrase=SECRET),
+        run("revoke", "pki", "client-0", cwd=tmp_path, passphrase="wrong " + SECRET[:5]),
+        run("renew", "pki", cwd=tmp_path),
+    ]
+    assert [done.returncode for done in outputs] == [0, 0, 0, 1, 1]
+    assert "the passphrase is wrong" in outputs[3].stderr
+    assert "a passphrase is needed" in outputs[4].stderr
+    secrets = [private_keys.pem_of(private_keys.load_link(path, SECRET.encode)).decode() for path in tmp_path.rglob("link.key")]
+    for done in outputs:
+        for secret in (SECRET, SECRET[:5], *(line for pem in secrets for line in pem.splitlines()[1:-1])):
+            assert secret not in done.stdout + done.stderr
+    for path in (tmp_path / "pki").rglob("*.key"):
+        assert b"ENCRYPTED" in path.read_bytes()
+
+
+def test_no_option_takes_a_secret() -> None:
+    for command in keys.registered_commands:
+        name = (command.name or getattr(command.callback, "__name__", "")).replace("_", "-")
+        shown = CliRunner().invoke(app, ["keys", name, "--help"], env={"COLUMNS": "200", "TERM": "dumb"}).output
+        assert "Try:" in shown, name
+        assert not re.search(r"--(pass\w*|secret|private)", shown)
+
+
+def test_no_private_key_is_in_what_is_printed_of_objects(tmp_path: Path) -> None:
+    now = 1_700_000_000
+    office.init(tmp_path / "pki", "trial", 1, [], two_servers=False, now=now)
+    mine = tmp_path / "pki" / "parties" / "client-0"
+    found = [party.credentials(mine, 0, now), party.identities(mine, 0, now), office.opened(tmp_path / "pki", now, 1, bytes)]
+    assert "PRIVATE" not in repr(found)
+    for identity in party.identities(mine, 0, now).values():
+        assert identity.secret.hex() not in repr(found)
+        assert repr(identity.secret) not in repr(found)
+
+
+def test_help_and_party_folders_load_nothing_heavy() -> None:
+    code = (
+        "import sys, json; import cloister.protocol.pki.party, cloister.protocol.pki.hello, cloister.protocol.pki.tls;"
+        "print(json.dumps([n for n in ('torch', 'scipy', 'rich', 'typer', 'click', 'grpc') if n in sys.modules]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[1])
+    assert json.loads(done.stdout) == []
+    code = (
+        "import sys\nsys.argv = ['cloister', 'keys', 'init', '--help']\nfrom cloister.cli import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print([n for n in ('cryptography', 'torch', 'scipy') if n in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[1])
+    assert done.stdout.rstrip().endswith("[]")
