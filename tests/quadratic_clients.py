@@ -92,7 +92,8 @@ class Run:
     ) -> None:
         self.algorithm, self.silent, self.of = algorithm, set(silent), of
         self.active = dict[tuple[int, str], list[int]]()
-        setup = Setup(bytes(16), START, CLIENTS, self.work, SimulatedEntropy(3), tap, embedders=embedders)
+        apart = getattr(algorithm, "starts_apart", False)
+        setup = Setup(bytes(16), START, CLIENTS, self.work, SimulatedEntropy(3), tap, embedders=embedders, starts_apart=apart)
         self.view: Any = protection.open(setup)
         self.state: Any = algorithm.init(Start(tuple(present), {}, Model("init"), 1))
 

@@ -8,11 +8,13 @@ import pytest
 
 from cloister.crypto.entropy import OsEntropy
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
+from cloister.protocol.core.session import SERVER
 from cloister.protocol.view.answers import Assignment, Model, Sum, Weights
 from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
 from cloister.protocol.work.away import Processes
+from cloister.protocol.work.participant import UNAGREED
 
 from .test_away import INITIAL, MEMBERS, RUN, D, mine_lasting, nobody, update_of, workers
 
@@ -42,6 +44,10 @@ def mine(client):
     return replace(mine_lasting(client), workers=partial(computer, (client,)), others=(OTHER,))
 
 
+def mine_apart(client):
+    return replace(mine(client), starts_apart=True)
+
+
 @pytest.fixture
 def processes(tmp_path):
     found = Processes(mine, MEMBERS, tmp_path)
@@ -49,8 +55,17 @@ def processes(tmp_path):
     found.stop()
 
 
-def opened(protection, processes):
-    return protection.open(Setup(RUN, INITIAL, MEMBERS, nobody, OsEntropy(), None, nobody, others=(OTHER,), hosts=processes))
+@pytest.fixture
+def processes_apart(tmp_path):
+    """Clients that have agreed on starts beside the public model."""
+    found = Processes(mine_apart, MEMBERS, tmp_path)
+    yield found
+    found.stop()
+
+
+def opened(protection, processes, apart=False):
+    setup = Setup(RUN, INITIAL, MEMBERS, nobody, OsEntropy(), None, nobody, others=(OTHER,), hosts=processes, starts_apart=apart)
+    return protection.open(setup)
 
 
 def crash(processes):
@@ -114,14 +129,30 @@ def test_a_split_and_updates_that_clients_keep(processes):
     assert view.recall(3, [kept]).clients == MEMBERS
 
 
-def test_clients_that_train_alone_and_start_from_that(processes):
-    view = opened(Plain(floor=2), processes)
+def test_clients_that_train_alone_and_start_from_that(processes_apart):
+    view = opened(Plain(floor=2), processes_apart, apart=True)
     alone = view.train_alone(0, {i: Model("init") for i in MEMBERS})
     for i, model in alone.items():
         assert np.allclose(view.harness.observe(model), INITIAL + update_of(i, 0))
     view.harness.retire([Model("init"), *alone.values()], [])
-    crash(processes)
+    crash(processes_apart)
     work = {"root": Assignment(Model("init"), MEMBERS, MEMBERS, own=alone)}
     mean = view.sums(view.train(1, work)["root"], {"m": Weights(dict.fromkeys(MEMBERS, 1.0))})["m"]
     expected = np.mean([update_of(i, 0) + update_of(i, 1) for i in MEMBERS], axis=0)
     assert np.allclose(moved(view, Model("init"), mean), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("protection", [Plain(floor=2), Permuted(floor=2), Masked(floor=2)], ids=lambda p: type(p).__name__)
+def test_clients_elsewhere_work_from_no_start_that_they_have_not_agreed_on(protection, processes):
+    view = opened(protection, processes, apart=True)
+    alone = view.train_alone(0, {i: Model("init") for i in MEMBERS})
+    work = {"root": Assignment(Model("init"), MEMBERS, MEMBERS, own={i: alone[i] for i in MEMBERS[:2]})}
+    assert view.train(0, work)["root"].clients == MEMBERS[2:]
+    faults = [(fault.blame, fault.reason) for fault in view.record.faults]
+    assert faults == [(SERVER, UNAGREED)] * 2
+
+
+def test_a_server_with_another_charter_than_clients_elsewhere_gets_no_sum(processes):
+    view = opened(Masked(floor=2), processes, apart=True)
+    answer = view.train_and_sum(0, ROOT, {"root": Weights(dict.fromkeys(MEMBERS, 1.0))})["root"]
+    assert not isinstance(answer, Sum)

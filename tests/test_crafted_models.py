@@ -78,10 +78,13 @@ class Lying:
         return [replace(frame, data=encode(replace(envelope, message=altered)))]
 
 
-def published(protection: Protection, computers: Computers, start: np.ndarray, tap: Tap | None) -> tuple[Any, Any, Any]:
-    """The answer, the mean if there is one, and the view."""
+def published(
+    protection: Protection, computers: Computers, start: np.ndarray, tap: Tap | None, apart: bool = False
+) -> tuple[Any, Any, Any]:
+    """The answer, the mean if there is one, and the view. apart: whether the run has agreed on starts beside the public model."""
     entropy = SimulatedEntropy(3)
-    view: Any = protection.open(Setup(entropy.secret("run", 16), start, CLIENTS, computers, entropy, tap))
+    setup = Setup(entropy.secret("run", 16), start, CLIENTS, computers, entropy, tap, starts_apart=apart)
+    view: Any = protection.open(setup)
     weights = {"0": Weights(dict.fromkeys(CLIENTS, 1.0))}
     answer = view.train_and_sum(0, {"0": Assignment(Model("init"), CLIENTS, CLIENTS)}, weights)["0"]
     if not isinstance(answer, Sum):

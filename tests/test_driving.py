@@ -34,7 +34,7 @@ def computer(jobs):
 
 def driven(maker, journal=None, entropy=None):
     """A client that holds a seed."""
-    setup = Setup(RUN, INITIAL, CLIENTS, computer, entropy or KeptEntropy(), others=(OTHER,))
+    setup = Setup(RUN, INITIAL, CLIENTS, computer, entropy or KeptEntropy(), others=(OTHER,), starts_apart=True)
     found = Driven(ME, setup, maker, journal or InMemory())
     if not found.client.roles:
         enrolled = {use: dict.fromkeys(CLIENTS, public) for use, public in found.client.public.items()}

@@ -170,7 +170,7 @@ class Run:
 
     def __init__(self, algorithm: FPFC, protection: Protection, tap: Any = None, seed: int = 0) -> None:
         self.algorithm, self.active = algorithm, dict[int, list[int]]()
-        setup = Setup(bytes(range(16)), START, CLIENTS, self.work, SimulatedEntropy(seed), tap)
+        setup = Setup(bytes(range(16)), START, CLIENTS, self.work, SimulatedEntropy(seed), tap, starts_apart=True)
         self.view = protection.open(setup)
         self.state: State = algorithm.init(Start(CLIENTS, {}, INIT, 7))
 

@@ -176,6 +176,7 @@ CHARTERS = {
     "a share of dropouts": {"dropped": 0.5},
     "a span": {"span": 2},
     "a number of sums": {"sums": 3},
+    "starts beside the public model": {"starts_apart": True},
     "a directory": {"enrolled": {}},
 }
 

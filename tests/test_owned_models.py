@@ -205,8 +205,8 @@ def workers(jobs):
         yield job.client, LocalWork(update_of(job.client, job.round), 10)
 
 
-def open_view(protection, tap=None):
-    setup = Setup(bytes(range(16)), INITIAL, CLIENTS, workers, SimulatedEntropy(3), tap)
+def open_view(protection, tap=None, apart=False):
+    setup = Setup(bytes(range(16)), INITIAL, CLIENTS, workers, SimulatedEntropy(3), tap, starts_apart=apart)
     return protection.open(setup)
 
 
@@ -332,7 +332,7 @@ def test_what_clients_hold_does_not_grow_over_a_thousand_rounds():
 
 
 def test_where_the_server_owns_models_a_client_holds_its_own_alone():
-    view = open_view(Plain())
+    view = open_view(Plain(), apart=True)
     updates = view.train(0, {"root": Assignment(Model("init"), CLIENTS, CLIENTS, own={2: Model("init")})})["root"]
     (own,) = view.own_models(updates).values()
     assert [i for i, party in sides.clients(view).parties.items() if party.owned.models] == [2]

@@ -56,7 +56,9 @@ class Run:
     def __init__(self, protection, tap=None, clients=CLIENTS, seed=0):
         self.starts = {}
         initial = np.linspace(-0.1, 0.1, D, dtype=np.float32)
-        self.view = protection.open(Setup(bytes(range(16)), initial, clients, self.work, SimulatedEntropy(seed), tap))
+        self.view = protection.open(
+            Setup(bytes(range(16)), initial, clients, self.work, SimulatedEntropy(seed), tap, starts_apart=True)
+        )
         self.clients, self.initial = clients, initial
 
     def work(self, jobs):

@@ -143,7 +143,8 @@ class Algorithm(Protocol[V]):
     models for themselves names them in `open_to`.
     One whose clients train in another way than by SGD brings it as `executes`, an `Executor` in the place of the scenario's; one
     whose clients make a model their own before they use it brings `adapt`, (module, job) to a vector. One that asks for gradients
-    over all records of a client says so by `full_gradients`. One
+    over all records of a client says so by `full_gradients`; one whose clients start from models beside the public one, or are
+    pulled to them (`Assignment.own`, `toward`), by `starts_apart`, which clients agree on before the run. One
     whose clients are compared by something else than embeddings of examples brings `embedders`, of a population and the module
     that clients train, as initialised. One whose convergence is proved under conditions brings `conditions`, (training, sizes,
     smoothness or None) to what the report says of each (`clustering.fusion_theory.Condition`).

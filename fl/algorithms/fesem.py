@@ -18,7 +18,7 @@ Where paper and authors' code differ or are silent, this is what happens:
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 
@@ -84,6 +84,8 @@ class FeSEM:
 
     participation, sampling: who takes part in a round.
     """
+
+    starts_apart: ClassVar[bool] = True
 
     models: int
     prox: float = 0.0

@@ -24,7 +24,7 @@ Where paper and authors' code differ or are silent, this is what happens:
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -88,6 +88,8 @@ class FPFC:
     updated. by_samples: alpha_l by n_i, as printed, or uniform. trace: look for clusters in every round, for the record.
     refine: rounds after K are of federated averaging inside each cluster of two or more, without the pull.
     """
+
+    starts_apart: ClassVar[bool] = True
 
     rounds: int
     penalty: Penalty = field(default_factory=lambda: Scad(lam=0.6))

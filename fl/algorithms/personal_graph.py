@@ -17,7 +17,7 @@ Where papers and authors' codes differ or are silent, this is what happens:
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +73,8 @@ class Trained:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersonalGraph:
     """mu: of the cosine in the local objective. snap: see above. participation, sampling: who takes part in a round."""
+
+    starts_apart: ClassVar[bool] = True
 
     mu: float = 0.01
     snap: float | None = None

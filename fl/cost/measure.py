@@ -178,7 +178,8 @@ def measure(protection: Protection, load: Workload, tell: Callable[[float], None
         embedders = RandomEmbedders(load.pairs, groups, load.parameters, load.seed)
     everybody = tuple(range(load.clients))
     run = entropy.secret("run", RUN_BYTES)
-    setup = Setup(run, zero, everybody, workers, entropy, tap, embedders=embedders, checks_once=False)
+    apart = Functionality.FUSION in load.needs
+    setup = Setup(run, zero, everybody, workers, entropy, tap, embedders=embedders, checks_once=False, starts_apart=apart)
     view = cast(ServerView, protection.open(setup))  # that it gives what is played, whoever asks has checked
     opened = Phase(view.record.costs, time.perf_counter() - started)
     clusters = {name: Cluster(members, INITIAL) for name, members in load.members.items()}

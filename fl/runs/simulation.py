@@ -121,7 +121,8 @@ class Simulation:
         further = range(1, getattr(scenario.algorithm, "starts", 1))
         others = tuple(self._carrying(self._drawn("model", k)) for k in further)
         setup = Setup(run, start, clients, self.watch, entropy, scenario.faults, judge, embedders, others=others, carried=carried)
-        setup = replace(setup, besides=self.spending.released)
+        apart: bool = getattr(scenario.algorithm, "starts_apart", False)
+        setup = replace(setup, besides=self.spending.released, starts_apart=apart)
         self.view = cast(ServerView, scenario.protection.open(setup))  # the scenario has checked that it gives what is needed
         self.watch.on = not self.view.record.sees_updates
         self.accounted: list[dict[str, Any]] = []  # what the last round added to the account, for the record

@@ -21,7 +21,8 @@ def numbers_of(how: Masked, d: int) -> Numbers:
 def charter_of(how: Masked, setup: Setup, enrolled: Mapping[int, bytes]) -> Charter:
     """Of a run. enrolled: everybody's identity."""
     initial = hashlib.sha256(to_bytes(setup.initial)).digest()
-    return Charter(setup.run, initial, numbers_of(how, len(setup.initial)), how.dropped, enrolled)
+    numbers = numbers_of(how, len(setup.initial))
+    return Charter(setup.run, initial, numbers, how.dropped, enrolled, starts_apart=setup.starts_apart)
 
 
 def sketched_of(how: Masked, setup: Setup) -> SketchTerms:

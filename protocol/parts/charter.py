@@ -59,7 +59,7 @@ class Charter:
     out, from which follows the masking graph; None: the graph is held against no solver. enrolled: everybody's identity, by id.
 
     span: most independent sums about one client's updates of a work session. sums: most sums that a client gives an input to
-    over the run, or None for any number.
+    over the run, or None for any number. starts_apart: as in `Setup`.
     """
 
     run: bytes
@@ -69,6 +69,7 @@ class Charter:
     enrolled: Mapping[int, bytes] = field(repr=False)
     span: int = MOST_ROWS
     sums: int | None = None
+    starts_apart: bool = False
 
     def __post_init__(self) -> None:
         if len(self.run) != RUN_BYTES or len(self.initial) != 32:
@@ -90,7 +91,7 @@ class Charter:
         n = self.numbers
         noise = 0 if n.noise is None else n.noise.encoded
         of_sums = [n.d, n.ring_bits, struct.pack(">d", n.clip), n.max_samples, n.rules.floor, n.rules.corrupt, noise]
-        limits = [None if self.dropped is None else struct.pack(">d", self.dropped), self.span, self.sums]
+        limits = [None if self.dropped is None else struct.pack(">d", self.dropped), self.span, self.sums, int(self.starts_apart)]
         who = [item for client in sorted(self.enrolled) for item in (client, self.enrolled[client])]
         return cbor2.dumps([self.run, self.initial, *of_sums, *limits, who], canonical=True)
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from ..core.errors import Refused
 from ..core.session import SERVER, Session
 from ..drivers.in_process import no_work
 from ..drivers.roles import Effect, Party, Send
@@ -39,6 +40,10 @@ def give(
         theirs = handles.known.keys() | handles.owners.keys()
         check_own(assignment, kind, theirs | models.held.keys(), handles.owners)
         check_own(replace(assignment, own=assignment.toward), kind, theirs, handles.owners)
+        if (assignment.own or assignment.toward) and not run.setup.starts_apart:
+            raise Refused(
+                "clients refuse models beside the public ones to work from; open the view with Setup(starts_apart=True)"
+            )
         handles.given.update(model.name for model in assignment.models)
     if models.owner == "clients":
         handles.hand_out(holders_of(work, handles.owners))

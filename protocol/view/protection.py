@@ -49,7 +49,8 @@ class Setup:
     the same shape, that all parties know. hosts: where the clients are made, by their `Maker`, if not in this process
     (work/away.py). carried: what the last numbers of each model say that are no parameters, in words for the disclosure log;
     empty where there are none. besides: what a client released about its records with noise, by its training, which it counts
-    together with what it releases here.
+    together with what it releases here. starts_apart: whether clients may be asked to work from models beside the public ones of
+    a task, or to be pulled to such (`Assignment.own`, `toward`); agreed on before the run; where it is not, clients refuse.
     """
 
     run: bytes
@@ -66,6 +67,7 @@ class Setup:
     carried: str = ""
     comparing: Comparing | None = None
     besides: Callable[[int], Sequence[Release]] | None = None
+    starts_apart: bool = False
 
     @property
     def verify(self) -> Verify:

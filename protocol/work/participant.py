@@ -44,6 +44,7 @@ MOST_AHEAD = 1 << 20
 """Rounds by which a task may be ahead of the one before."""
 TRAINED = frozenset({*COMPUTED, "slots"})
 """Kinds of work that a client's own computer does."""
+UNAGREED = "a model beside the public ones to work from, or to be pulled to, which this run has not agreed on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +73,19 @@ class Doing:
 
 class Participant:
     """A client. role: of uploads. held: its work, by the name of the updates. taken: by the same, the task. promised: tasks that
-    it does when their result is asked for. owned: models that it holds. sketcher: its sketches, where it has any.
+    it does when their result is asked for. owned: models that it holds. sketcher: its sketches, where it has any. starts_apart:
+    as in `Setup`.
     """
 
-    def __init__(self, role: Party, conduct: Conduct, opening: Opening, owned: Owned, sketcher: Sketcher | None = None) -> None:
+    def __init__(
+        self,
+        role: Party,
+        conduct: Conduct,
+        opening: Opening,
+        owned: Owned,
+        sketcher: Sketcher | None = None,
+        starts_apart: bool = False,
+    ) -> None:
         self.id = role.id
         self.role = role
         self.held: dict[str, LocalWork] = {}
@@ -83,6 +93,7 @@ class Participant:
         self.promised: dict[str, Doing] = {}
         self.owned = owned
         self.sketcher = sketcher
+        self.starts_apart = starts_apart
         self._shown: dict[bytes, tuple[str, ...]] = {}  # of the work that it holds, what sketch was sent, by the work's session
         self._conduct = conduct
         self._opening = opening
@@ -99,6 +110,8 @@ class Participant:
             return self._told(event.envelope.sender, event.envelope.message)
         if isinstance(event, Received) and isinstance(event.envelope.message, Recipe | Lend | Lent | RoundOver):
             return self._moved(event.envelope, event.envelope.message)
+        if isinstance(event, Received) and isinstance(event.envelope.message, Task):
+            self._check_agreed(event.envelope.sender, event.envelope.message)
         found: list[Effect] = []
         for effect in self.role.handle(event):
             match effect:
@@ -175,6 +188,11 @@ class Participant:
 
     def _from_own(self, task: Task) -> bool:
         return task.own not in ("", task.models[0])
+
+    def _check_agreed(self, sender: int, task: Task) -> None:
+        """Raises ProtocolError for a task whose work this run has not agreed on."""
+        if apart(task) and not self.starts_apart:
+            raise ProtocolError(UNAGREED, sender)
 
     def _performed(self, task: Task) -> tuple[Effect, ...]:
         if not self._round <= task.round <= self._round + MOST_AHEAD:
@@ -292,6 +310,15 @@ def _named(kind: str, entries: Mapping[str, T]) -> dict[str, T]:
 def public(task: Task) -> int:
     """How many of a task's models are public. A second one of work on one model is the client's own, which it is pulled to."""
     return len(task.models) if task.work == "slots" else 1
+
+
+def apart(task: Task) -> bool:
+    """Whether a task names a model beside its public ones, to start from or to be pulled to.
+
+    What is made of it is the difference from a public model all the same, which alone clients compare: so whoever names such a
+    model, and can choose it, can know what becomes of it (Pasquini et al. 2022, model inconsistency).
+    """
+    return task.own != "" or (task.work in TRAINED and len(task.models) != public(task))
 
 
 def updates_of(task: Task) -> str:
