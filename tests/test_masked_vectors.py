@@ -84,11 +84,11 @@ def test_the_binding_is_of_session_terms_and_charter():
 def test_the_charter_is_what_clients_know_beforehand():
     encoded = octets(FILE["charter"]["encoded"])
     assert hashlib.sha256(b"cloister/v1/charter" + encoded).hexdigest() == FILE["charter"]["digest"]
-    run, initial, d, ring_bits, clip, max_samples, floor, corrupt, noisy, dropped, span, sums, who = cbor2.loads(encoded)
+    run, initial, d, ring_bits, clip, max_samples, floor, corrupt, noisy, dropped, span, sums, apart, who = cbor2.loads(encoded)
     assert cbor2.dumps(cbor2.loads(encoded), canonical=True) == encoded
     assert (run.hex(), initial.hex()) == (FILE["session"]["run"], FILE["terms"]["model"])
     assert (d, ring_bits, struct.unpack(">d", clip), max_samples) == (1, 32, (1.0,), 10)
-    assert (floor, corrupt, noisy, dropped, span, sums) == (3, 0, 0, None, 8, None)
+    assert (floor, corrupt, noisy, dropped, span, sums, apart) == (3, 0, 0, None, 8, None, 0)
     assert who == [item for client, c in CLIENTS.items() for item in (client, octets(c["enrolled"]))]
 
 

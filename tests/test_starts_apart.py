@@ -43,6 +43,7 @@ from .test_crafted_models import CLIENTS, TARGET, Computers, published
 OTHERS = tuple(i for i in CLIENTS if i != TARGET)
 VICTIMS = (2, 7)
 AGREED = "starts_apart"
+ALGORITHMS = [FedAvg(by_samples=False), CFL(thresholds=ScaleFree(eps1=0.9, eps2=0.2))]
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +123,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("algorithm", [FedAvg(), CFL(thresholds=ScaleFree(eps1=0.9, eps2=0.2))], ids=named)
+@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda a: type(a).__name__)
 @pytest.mark.parametrize(("protection", "_"), EVERY, ids=named)
 def test_clients_refuse_what_the_run_has_not_agreed_on(protection: Any, _: float, algorithm: Any, way: str) -> None:
     """Nobody works from it; the others, under masked sums too, go on."""

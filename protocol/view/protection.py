@@ -50,7 +50,7 @@ class Setup:
     (work/away.py). carried: what the last numbers of each model say that are no parameters, in words for the disclosure log;
     empty where there are none. besides: what a client released about its records with noise, by its training, which it counts
     together with what it releases here. starts_apart: whether clients may be asked to work from models beside the public ones of
-    a task, or to be pulled to such (`Assignment.own`, `toward`); agreed on before the run, refused by clients where it is not.
+    a task, or to be pulled to such (`Assignment.own`, `toward`); agreed on before the run; where it is not, clients refuse.
     """
 
     run: bytes
