@@ -109,7 +109,7 @@ def test_a_release_and_training_without_sampling_are_one_gaussian(first: float) 
 
 
 def test_a_release_and_sampled_training_cost_no_less_than_with_a_record_missing() -> None:
-    """Opacus knows sampling of a record that may be missing; one that may be another costs more, and less than without sampling."""
+    """Opacus knows sampling of a record that may be missing; one that may be another costs more, and less than unsampled."""
     training = RecordPrivacy(clip=1.0, multiplier=6.0, budget=1e3, delta=DELTA)
     ledger, z = entries(1.0, training, 400, 5, 40)
     assert ledger.bound == "PLD"
