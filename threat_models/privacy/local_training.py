@@ -24,7 +24,7 @@ from ...fl.data.population import Examples
 from ...fl.models.papers import Mlp, initial
 from ...fl.models.vector import to_vector
 from .bound import Floats
-from .mechanism import InOneRun, Mechanism
+from .mechanism import Auditor, InOneRun, Mechanism
 
 LOOP = "DP-SGD by the reader's loop"
 STACKED = "DP-SGD of many clients at once"
@@ -98,7 +98,7 @@ def _audited(name: str, training: Training, before: Examples, after: Examples, g
         return seen(trained(executor, factory, training, starts, after if neighbour else before, seeds)[0])
 
     spent = trained(executor, factory, training, starts, before, (0,))[1].ledgers[CLIENT]
-    auditor = "GDP" if gaussian else "Clopper-Pearson"
+    auditor: Auditor = "GDP" if gaussian else "Clopper-Pearson"
     return Mechanism(
         name, spent.spent, spent.delta, gaussian, auditor, lambda neighbour, seed: play_all(neighbour, (seed,))[0], play_all
     )
