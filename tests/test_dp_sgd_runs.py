@@ -29,7 +29,7 @@ from cloister.fl.emd import Euclidean, MeanDistance, Size
 from cloister.fl.models.papers import Mlp, SoftmaxRegression
 from cloister.fl.runs.experiment import run
 from cloister.fl.runs.scenario import PROTECTIONS, Scenario
-from cloister.fl.runs.simulation import NothingLearned, Simulation
+from cloister.fl.runs.simulation import IN_VAIN, NothingLearned, Simulation
 from cloister.protocol import Masked, Noise, Plain, TwoServer
 from cloister.protocol.pairs import noise as pairs_noise
 from cloister.protocol.pairs.choices import MeanSketch
@@ -100,6 +100,20 @@ def played(scenario: Scenario, out: Path, resume: bool = False) -> tuple[list[An
 
 def lines(path: Path) -> Iterator[Any]:
     return map(json.loads, path.read_text().splitlines())
+
+
+@pytest.mark.parametrize("protection", PROTECTIONS, ids=lambda protection: type(protection).__name__)
+def test_a_run_goes_on_to_its_end_after_all_budgets(tmp_path: Path, protection: Any) -> None:
+    """Also where a sum of nobody fails, for more rounds than may be lost in a row."""
+    budget = (PRIVACY.opened(0) + PRIVACY.release(40, 1, 20, 610)).spent * 1.01
+    training = replace(BASE.training, privacy=replace(PRIVACY, budget=budget))
+    scenario = replace(BASE, training=training, protection=protection, rounds=IN_VAIN + 2)
+    rounds, summary, spent = played(scenario, tmp_path / "run")
+    assert len(rounds) == scenario.rounds
+    assert 0 < summary["privacy"]["record"]["epsilon_worst"] <= budget
+    assert {row["times"] for client in spent["record"]["clients"].values() for row in client["releases"]} == {1}
+    declined = {(f["round"], f["client"]) for f in lines(tmp_path / "run" / "faults.jsonl") if "past its budget" in f["reason"]}
+    assert declined == {(t, i) for t in range(1, scenario.rounds) for i in range(6)}
 
 
 def test_a_run_shows_what_was_spent_and_ends_in_order_when_it_is_spent(tmp_path: Path) -> None:

@@ -157,6 +157,7 @@ class Simulation:
         clusters = list(self.state.clusters.values())
         models, first = {c.model for c in clusters}, {c.model for c in clusters} == before == {INITIAL}
         below = [sum_ for sum_ in refused if sum_.clients]
+        own = [f for f in faults if f.blame in self.population.clients]  # and not the server's of a sum that nobody was left for
         self.lost, hopeless = "", False
         if first and below:
             floor = below[-1].floor
@@ -164,9 +165,9 @@ class Simulation:
             equal = ", algorithm.by_samples=False" if len(below[-1].clients) >= floor else ""
             self.lost += f" more clients{equal} or a lower protection.floor are needed"
             hopeless = sum(len(c.members) for c in clusters) < floor
-        elif faults and {f.blame for f in faults} <= self.spending.declined:
+        elif own and {f.blame for f in own} <= self.spending.declined:
             hopeless = first and self.spending.declined >= self.population.clients.keys()
-            self.lost = f"no client can train: {faults[-1].reason}" if hopeless else ""  # else models are what they are for good
+            self.lost = f"no client can train: {own[-1].reason}" if hopeless else ""  # else models are what they are for good
         elif faults and models <= before and not self.state.measured:
             self.lost = f"no update of round {t} could be used ({faults[-1].reason}); a smaller training.lr may help"
             present = {*getattr(self.state, "open_to", ()), *(i for c in clusters for i in c.members)}

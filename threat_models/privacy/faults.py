@@ -4,9 +4,8 @@ Each swaps one attribute of a shipped module or class. Nothing else in Cloister 
 """
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,37 +19,10 @@ from ...protocol.pairs import compute
 from ...protocol.pairs.compute import Asked
 from ...protocol.pairs.computer import OwnComputer
 from ...protocol.pairs.noise import Noise, noised
-from . import noisy_sum, pair_releases
+from . import head_release, noisy_sum, pair_releases
+from .fault import Fault, Swap
 from .mechanism import Auditor
-
-Swap = tuple[Any, str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """mechanism: the name of the one it is in. auditor: which one must flag it.
-
-    swaps: (module or class, attribute, what it is for the time of the fault), made when the fault begins.
-    """
-
-    name: str
-    mechanism: str
-    auditor: Auditor
-    swaps: Callable[[], tuple[Swap, ...]]
-
-    @contextmanager
-    def injected(self) -> Iterator[None]:
-        """The shipped code with the fault. It is as it was afterwards, whatever happens."""
-        swaps = self.swaps()
-        before = [(owner, name, owner.__dict__[name]) for owner, name, _ in swaps]
-        try:
-            for owner, name, faulty in swaps:
-                setattr(owner, name, faulty)
-            yield
-        finally:
-            for owner, name, shipped in before:
-                setattr(owner, name, shipped)
-
+from .training_faults import TRAINING_FAULTS
 
 # --- noisy sums ----------------------------------------------------------------------------------------------------------------
 
@@ -187,5 +159,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault("label-dependent subsample", pair_releases.MEAN, "GDP", _by_label),
     *_of_pairs(pair_releases.CLOUDS, pair_releases.ROWS, "one run"),
     Fault("all-zero noise key", pair_releases.CLOUDS, "one run", _pair_zero),
+    *_of_pairs(head_release.NAME, head_release.RECORDS, "one run"),
+    Fault("all-zero noise key", head_release.NAME, "one run", _pair_zero),
+    *TRAINING_FAULTS,
 )
-"""Faults of further mechanisms are added here (of DP-SGD: no noise in one layer, a normaliser that depends on the data)."""
+"""Of all mechanisms of the self-test; faults of a further one are added here."""

@@ -4,7 +4,7 @@ A mechanism is audited in two ways. `Mechanism`: many independent trials, each o
 sets. `InOneRun`: one run, in which a coin of its own decides for each canary which of two records it is.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -32,10 +32,16 @@ class Play(Protocol):
     def __call__(self, neighbour: bool, seed: int, /) -> Floats: ...
 
 
+class PlayAll(Protocol):
+    """The same of many seeds at once, float64 (seeds, k), where the shipped code takes many at once."""
+
+    def __call__(self, neighbour: bool, seeds: Sequence[int], /) -> Floats: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Mechanism:
     """epsilon, delta: what the shipped ledger claims. gaussian: whether its noise is, as `gdp` needs. auditor: which one is named
-    for it; any other that applies is valid too."""
+    for it; any other that applies is valid too. play_all: None for one trial after the other."""
 
     name: str
     epsilon: float
@@ -43,6 +49,13 @@ class Mechanism:
     gaussian: bool
     auditor: Auditor
     play: Play
+    play_all: PlayAll | None = None
+
+    def trials(self, neighbour: bool, seeds: Sequence[int]) -> Floats:
+        """What is seen of one side, float64 (seeds, k)."""
+        if self.play_all is not None:
+            return self.play_all(neighbour, seeds)
+        return np.array([self.play(neighbour, seed) for seed in seeds])
 
     def observe(self, trials: int, seed: int) -> "Observed":
         """trials: on each side, at least 10. Seeds of trials follow from `seed`, and none is used in two trials that bound."""
@@ -70,9 +83,7 @@ class Observed:
         cut = round(CHOOSING * trials)
         seeds = np.random.default_rng([seed, 0xD9]).integers(0, 2**62, (2, trials))
         seeds[1, :cut] = seeds[0, :cut]
-        sides = [
-            np.array([mechanism.play(neighbour, int(s)) for s in of]) for neighbour, of in zip((True, False), seeds, strict=True)
-        ]
+        sides = [mechanism.trials(neighbour, of.tolist()) for neighbour, of in zip((True, False), seeds, strict=True)]
         score = Discriminant.between(sides[0][:cut], sides[1][:cut])
         return cls(mechanism, score(sides[0]), score(sides[1]))
 

@@ -28,7 +28,7 @@ from ...protocol.pairs.choices import MeanSketch, PerClient
 from ...protocol.pairs.computer import OwnComputer
 from ...protocol.pairs.noise import Noise
 from ...protocol.pairs.projection import drawn
-from ...protocol.pairs.question import Comparing, Released
+from ...protocol.pairs.question import Comparing, Embedders, Released
 from ...protocol.pairs.terms import ONCE, PairTerms, terms_of
 from ...protocol.privacy.ledger import Ledger
 from .bound import Floats
@@ -79,12 +79,12 @@ def embedders(train: Mapping[int, Client], validation: Mapping[int, Client], siz
     return SimulatedEmbedders(module, LAST_LINEAR, parts, size, lambda i, _: i, public_network(), noisy=True)
 
 
-def asked(choice: MeanSketch | PerClient, sizes: SimulatedEmbedders, client: int) -> PairTerms:
+def asked(choice: MeanSketch | PerClient, sizes: Embedders, client: int) -> PairTerms:
     """What a server asks of a client that answers once for all."""
     return terms_of(Session(ONCE, bytes(range(16)), 0, f"client {client}", (client,), 1), choice, sizes, 0)
 
 
-def released(choice: MeanSketch | PerClient, own: SimulatedEmbedders, client: int, seed: int) -> tuple[Released, Ledger]:
+def released(choice: MeanSketch | PerClient, own: Embedders, client: int, seed: int) -> tuple[Released, Ledger]:
     """What the client's own computer answers, and its ledger after it. Raises ValueError where it charged nothing."""
     computer = OwnComputer(client, own, SimulatedEntropy(seed))
     computer.comparing = Comparing(choice, TAU)

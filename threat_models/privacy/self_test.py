@@ -11,7 +11,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from .bound import LowerBound
-from .faults import FAULTS, Fault
+from .fault import Fault
+from .faults import FAULTS
+from .head_release import head_gradients
+from .local_training import loop, sampled, stacked
 from .mechanism import Auditor, InOneRun, Mechanism
 from .noisy_sum import noisy_sum
 from .pair_releases import clouds, mean_sketch
@@ -20,9 +23,17 @@ JOINT = 0.999
 
 Audited = Mechanism | InOneRun
 
-SHIPPED: tuple[Callable[[], Audited], ...] = (noisy_sum, mean_sketch, clouds)
-"""What is audited: functions that build a mechanism from shipped code, as it is when they are called. To add one (DP-SGD of a
-client, say), write such a function beside these, name its faults in `faults.FAULTS`, and put it here."""
+SHIPPED: tuple[Callable[[], Audited], ...] = (
+    noisy_sum,
+    mean_sketch,
+    clouds,
+    head_gradients,
+    stacked,
+    sampled,
+    loop,
+)
+"""What is audited: functions that build a mechanism from shipped code, as it is when they are called. To add one, write
+such a function beside these, name its faults in `faults.FAULTS`, and put it here."""
 
 
 @dataclass(frozen=True, slots=True)
