@@ -23,7 +23,7 @@ from .metrics import adjusted_rand_index, purity
 from .privacy import headline, spent
 from .run_folder import RunFolder, machine, versions
 from .scenario import Scenario, described
-from .simulation import Simulation
+from .simulation import Hosts, Simulation
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,12 @@ class _Progress:
     before: float | None = None
 
 
-def run(scenario: Scenario, out: Path, data: Path | None = None, resume: bool = False) -> Iterator[Round]:
+def run(
+    scenario: Scenario, out: Path, data: Path | None = None, resume: bool = False, hosts: Hosts | None = None
+) -> Iterator[Round]:
     """Play the scenario's rounds, yielding after each; the run folder is complete when the iterator ends.
+
+    hosts: where the clients are, if not in this process.
 
     A run folder is resumed from its newest checkpoint and ends with the models and metrics of an undisturbed run.
     Raises ValueError of one line for bad input, a damaged checkpoint, or a folder that does not fit.
@@ -56,7 +60,7 @@ def run(scenario: Scenario, out: Path, data: Path | None = None, resume: bool = 
         _same_scenario(folder.scenario(), plain)
     else:
         folder.check_free()
-    simulation = Simulation(scenario, data)  # before the folder is begun: bad input leaves nothing behind
+    simulation = Simulation(scenario, data, hosts)  # before the folder is begun: bad input leaves nothing behind
     if not resume:
         folder.begin(plain)
     progress = _Progress()
