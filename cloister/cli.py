@@ -20,6 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from .auditing.command import audit
 from .comparing.command import compare
+from .deploying import join, serve
 from .errors_in_one_line import Failure, one_line_errors, say
 from .evaluating.command import breakdown, evaluate
 from .protocol.core.errors import ProtocolError, Refused
@@ -202,6 +203,8 @@ app.command()(evaluate)
 app.command()(breakdown)
 app.command()(compare)
 app.command()(audit)
+app.command()(serve)
+app.command()(join)
 
 
 @app.command()

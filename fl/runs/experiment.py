@@ -87,6 +87,8 @@ def run(
     while simulation.state.round < scenario.rounds:
         yield _play(simulation, folder, progress)
     finish(simulation, folder, progress)
+    if hosts is not None:
+        hosts.finished({i: simulation.parameters(c.model) for c in simulation.state.clusters.values() for i in c.members})
 
 
 def _same_scenario(begun: Mapping[str, Any], now: Mapping[str, Any]) -> None:

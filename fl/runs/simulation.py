@@ -45,6 +45,9 @@ class Hosts(Protocol):
     @property
     def run(self) -> bytes: ...
     def __call__(self, maker: Any, /) -> Mapping[int, Any]: ...
+    def finished(self, models: Mapping[int, Vector], /) -> None:
+        """The run is over, and these are the clients' models."""
+        ...
 
 
 def _elsewhere(setup: Setup, hosts: Hosts) -> Setup:

@@ -98,7 +98,7 @@ def grpc_or_words() -> None:
     gRPC has no option for it: with cipher suites of 1.2 that need an RSA certificate, and certificates of elliptic curves, no
     suite of 1.2 is left. It is read when gRPC first makes credentials.
     """
-    os.environ["GRPC_SSL_CIPHER_SUITES"] = "ECDHE-RSA-AES256-GCM-SHA384"
+    os.environ["GRPC_SSL_CIPHER_SUITES"] = "ECDHE-RSA-AES128-GCM-SHA256:ECDHE-RSA-AES256-GCM-SHA384"
     try:
         import grpc  # noqa: F401
     except ImportError:

@@ -21,7 +21,7 @@ from .maker import WORK, Maker
 
 MOST_ITEMS = 4096
 """Of a list in an answer."""
-SERVED = frozenset({"frame", "deadline", "hello", "public", "enrol", "left out", "holds", "begin", "drop"})
+SERVED = frozenset({"frame", "deadline", "hello", "public", "enrol", "left out", "holds", "begin", "drop", "final"})
 """Words that a client behind a link answers."""
 NO_ANSWER = "an answer that is none"
 
@@ -233,7 +233,7 @@ def _is(entry: Any, *kinds: type) -> bool:
 @dataclass(frozen=True, slots=True)
 class Said:
     """A client's answer to a word. word: what it was told. data: the answer. sent: kinds and bytes of its messages. learned:
-    names of sums that it was sent. refused: (blame, reason) of what it took no notice of.
+    names of sums that it was sent. refused: (blame, reason) of what it took no notice of. final: its model, at the end.
     """
 
     word: str
@@ -241,6 +241,7 @@ class Said:
     sent: tuple[tuple[str, int], ...] = ()
     learned: tuple[str, ...] = ()
     refused: tuple[tuple[int, str], ...] = ()
+    final: bytes = field(default=b"", repr=False)
 
 
 def said(driven: Driven, data: bytes) -> Said:
@@ -254,6 +255,9 @@ def said(driven: Driven, data: bytes) -> Said:
     again = bool(driven.client.roles) if what == "enrol" else what == "begin" and WORK in driven.client.roles
     if again or (what == "frame" and of[:1] != [SERVER]):
         return _refused(what, "a frame of another party than its link's, or a beginning after the beginning")
+    if what == "final":
+        right = len(of) == 1 and type(of[0]) is bytes and len(of[0]) % 4 == 0
+        return Said(what, cbor2.dumps([[], [], []]), final=of[0]) if right else _refused(what, "a model that is none")
     try:
         found = answer(driven, what, *of)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
