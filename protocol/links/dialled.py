@@ -9,11 +9,12 @@ import logging
 import os
 import queue
 import random
-import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from .background import Background, Gone
 from .flow import Flow, Misplaced
 from .listener import ANSWER, WORD
 from .terms import (
@@ -68,16 +69,14 @@ class Dialled:
         self._doing: int | None = None
         self._taken = 0
         self._flow: Flow | None = None
-        self._thread: threading.Thread | None = None
-        self._loop: asyncio.AbstractEventLoop
+        self._background: Background | None = None
         self._ending: asyncio.Event
         self._slot: asyncio.Semaphore
         self.bytes_in = self.bytes_out = self.connections = 0
 
     def start(self) -> bytes:
         """Connect; what the coordinator says first. Raises LinkRefused, ConnectionError."""
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._stay()), name="cloister link", daemon=True)
-        self._thread.start()
+        self._background = Background(self._stay, "cloister link")
         greeting = self._greeted.get()
         if isinstance(greeting, BaseException):
             raise greeting
@@ -91,19 +90,21 @@ class Dialled:
             yield found
 
     def answer(self, number: int, data: bytes) -> None:
-        """To the word of this number."""
-        asyncio.run_coroutine_threadsafe(self._answer(number, ANSWER.pack(number) + data), self._loop).result()
+        """To the word of this number. Where the link has ended, `words` says so."""
+        if self._background is not None:
+            with suppress(Gone):
+                self._background.result(self._answer(number, ANSWER.pack(number) + data))
 
     def stop(self) -> None:
         """End the connection."""
-        if self._thread is not None and self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._ending.set)
-            self._thread.join()
+        if self._background is not None:
+            self._background.soon(self._ending.set)
+            self._background.join()
 
     # --- in the loop ------------------------------------------------------------------------------------------------------
 
     async def _stay(self) -> None:
-        self._loop, self._ending, self._slot = asyncio.get_running_loop(), asyncio.Event(), asyncio.Semaphore(1)
+        self._ending, self._slot = asyncio.Event(), asyncio.Semaphore(1)
         staying, ending = asyncio.create_task(self._connect_again()), asyncio.create_task(self._ending.wait())
         await asyncio.wait({staying, ending}, return_when=asyncio.FIRST_COMPLETED)
         if staying.done() and (failed := staying.exception()) is not None:

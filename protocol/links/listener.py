@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from .background import Background
 from .flow import Arrived, Flow, Misplaced, nothing
 from .terms import (
     ID_HEADER,
@@ -112,8 +113,7 @@ class Listener:
         self._unsent = 0
         self._room = threading.Condition()
         self._changed = threading.Condition()
-        self._thread: threading.Thread | None = None
-        self._loop: asyncio.AbstractEventLoop
+        self._background: Background | None = None
         self._ending: asyncio.Event
         self._slots: asyncio.Semaphore
         self.port = 0
@@ -123,17 +123,16 @@ class Listener:
     def start(self) -> int:
         """Listen; the port. Raises OSError where the address cannot be bound."""
         begun: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(begun)), name="cloister link", daemon=True)
-        self._thread.start()
+        self._background = Background(lambda: self._serve(begun), "cloister link")
         if (failed := begun.get()) is not None:
             raise OSError(f"cannot listen on {self._address}: {failed}")
         return self.port
 
     def stop(self) -> None:
         """Tell every client that it is over, and end."""
-        if self._thread is not None and self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._ending.set)
-            self._thread.join()
+        if self._background is not None:
+            self._background.soon(self._ending.set)
+            self._background.join()
 
     def present(self) -> tuple[int, ...]:
         """Who is connected."""
@@ -150,12 +149,15 @@ class Listener:
         with self._room:
             self._room.wait_for(lambda: self._unsent <= self.limits.ahead, self.limits.at_most)
             self._unsent += len(data)
-        number: asyncio.Future[int] = asyncio.run_coroutine_threadsafe(self._posted(client, data), self._loop)  # type: ignore[assignment]
-        return number.result()
+        return self._there.result(self._posted(client, data))
 
     def heard(self) -> Heard:
-        """The next answer, of whomever; every word has one."""
-        return self._heard.get()
+        """The next answer, of whomever; every word has one. Raises ConnectionError where the listener has ended."""
+        while True:
+            with suppress(queue.Empty):
+                return self._heard.get(timeout=1.0)
+            if not self._there.runs:
+                raise ConnectionError("the coordinator's link has ended")
 
     def heard_already(self) -> Heard | None:
         """An answer that is there, if there is one."""
@@ -166,14 +168,20 @@ class Listener:
     def done_with(self, heard: Heard) -> None:
         """Its memory is free for another."""
         if heard.free is not nothing:
-            self._loop.call_soon_threadsafe(heard.free)
+            self._there.soon(heard.free)
+
+    @property
+    def _there(self) -> Background:
+        if self._background is None:
+            raise ConnectionError("the coordinator does not listen yet")
+        return self._background
 
     # --- in the loop ------------------------------------------------------------------------------------------------------
 
     async def _serve(self, begun: "queue.SimpleQueue[BaseException | None]") -> None:
         import grpc
 
-        self._loop, self._ending = asyncio.get_running_loop(), asyncio.Event()
+        self._ending = asyncio.Event()
         self._slots = asyncio.Semaphore(self.limits.slots)
         server = grpc.aio.server(options=options(), maximum_concurrent_rpcs=2 * len(self._peers) + 16)
         handler = grpc.stream_stream_rpc_method_handler(self._stream)
@@ -363,7 +371,7 @@ class Listener:
         owed = peer.owed.pop(number, None)
         late = owed is None
         if late and (peer.expired is None or not 0 < number <= peer.expired):
-            self._loop.call_soon(arrived.free)  # given already
+            arrived.free()  # given already
             return
         if owed is not None and not owed.sent:
             self._sent_off(len(owed.data))
