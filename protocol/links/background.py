@@ -1,67 +1,61 @@
-"""An event loop in a thread of its own, as the thread beside it uses it."""
+"""The event loop of this process' links, in a thread of its own, as the threads beside it use it.
+
+There is one for all links of a process: gRPC hands the events of every loop in a process to whichever is awake, and those for a
+loop that was closed are lost together with what came with them.
+"""
 
 import asyncio
 import concurrent.futures
 import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import cache
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 
 class Gone(ConnectionError):
-    """The loop has ended."""
+    """The link has ended."""
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """Of this process."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="cloister links", daemon=True).start()
+    return loop
 
 
 class Background:
-    """Runs `main` until it is done. begun, from within: the loop is there."""
+    """Plays `main` there until it is done."""
 
-    def __init__(self, main: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
-        self.loop: asyncio.AbstractEventLoop | None = None
-        self._main = main
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._play()), name=name, daemon=True)
-        self._thread.start()
-        self._ready.wait()
+    def __init__(self, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._main = asyncio.run_coroutine_threadsafe(main(), _loop())
 
     @property
     def runs(self) -> bool:
         """Whether it is not done."""
-        return self._thread.is_alive()
+        return not self._main.done()
 
     def soon(self, call: Callable[..., object], *of: object) -> None:
-        """Have it call this; nothing where it has ended."""
-        with suppress(RuntimeError):
-            self._there.call_soon_threadsafe(call, *of)
+        """Have it call this."""
+        _loop().call_soon_threadsafe(call, *of)
 
     def result(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Have it play this to its end. Raises Gone."""
-        try:
-            future = asyncio.run_coroutine_threadsafe(coroutine, self._there)
-        except RuntimeError:
-            coroutine.close()
-            raise Gone("the link has ended") from None
+        """Have it play this to its end. Raises Gone where `main` ends before."""
+        future = asyncio.run_coroutine_threadsafe(coroutine, _loop())
         while True:
             try:
-                return future.result(1.0)
+                return future.result(0.5)
             except concurrent.futures.CancelledError:
                 raise Gone("the link has ended") from None
             except TimeoutError:
                 if not self.runs:
+                    future.cancel()
                     raise Gone("the link has ended") from None
 
     def join(self) -> None:
-        """Wait until it is done."""
-        self._thread.join()
-
-    @property
-    def _there(self) -> asyncio.AbstractEventLoop:
-        if self.loop is None:
-            raise RuntimeError("the loop did not begin")
-        return self.loop
-
-    async def _play(self) -> None:
-        self.loop = asyncio.get_running_loop()
-        self._ready.set()
-        await self._main()
+        """Wait until it is done, in whatever way."""
+        with suppress(Exception, concurrent.futures.CancelledError):
+            self._main.result()

@@ -70,13 +70,13 @@ class Dialled:
         self._taken = 0
         self._flow: Flow | None = None
         self._background: Background | None = None
-        self._ending: asyncio.Event
-        self._slot: asyncio.Semaphore
+        self._ending = asyncio.Event()
+        self._slot = asyncio.Semaphore(1)
         self.bytes_in = self.bytes_out = self.connections = 0
 
     def start(self) -> bytes:
         """Connect; what the coordinator says first. Raises LinkRefused, ConnectionError."""
-        self._background = Background(self._stay, "cloister link")
+        self._background = Background(self._stay)
         greeting = self._greeted.get()
         if isinstance(greeting, BaseException):
             raise greeting
@@ -104,7 +104,6 @@ class Dialled:
     # --- in the loop ------------------------------------------------------------------------------------------------------
 
     async def _stay(self) -> None:
-        self._ending, self._slot = asyncio.Event(), asyncio.Semaphore(1)
         staying, ending = asyncio.create_task(self._connect_again()), asyncio.create_task(self._ending.wait())
         await asyncio.wait({staying, ending}, return_when=asyncio.FIRST_COMPLETED)
         if staying.done() and (failed := staying.exception()) is not None:
@@ -228,11 +227,9 @@ class Dialled:
         await self._send(data)
 
     async def _send(self, data: bytes) -> None:
-        """What is lost with the connection is asked for again."""
-        import grpc
-
+        """What is lost with the connection is asked for again, however it was lost."""
         if (flow := self._flow) is not None:
             try:
                 await flow.send(data)
-            except (grpc.aio.AioRpcError, asyncio.InvalidStateError, asyncio.CancelledError):
-                log.info("an answer waits for the next connection")
+            except Exception as error:
+                log.info("an answer waits for the next connection", extra={"why": type(error).__name__})

@@ -75,6 +75,7 @@ class Flow:
         self._total = 0
         self._buffer: bytearray | None = None
         self._admitting: asyncio.Task[None] | None = None
+        self._ended = False
         self.over = False
         """Whether the other side said that it is done."""
         self.waits = False
@@ -89,13 +90,14 @@ class Flow:
                 await self._put(_PIECE, number, 0, 1, total, data)
                 return
             self._granted = 0
-            self._grant.clear()
             await self._put(_OFFER, number, 0, 0, total)
             view, pieces = memoryview(data), pieces_of(total)
             for index in range(pieces):
                 while index >= self._granted:
                     self._grant.clear()
                     await self._grant.wait()
+                    if self._ended:
+                        raise ConnectionResetError("the stream has ended")
                 await self._put(_PIECE, number, index, pieces, total, view[index * PIECE_BYTES : (index + 1) * PIECE_BYTES])
 
     async def working(self) -> None:
@@ -121,6 +123,8 @@ class Flow:
                 if self.over:
                     return
         finally:
+            self._ended = True
+            self._grant.set()
             if self._admitting is not None:
                 self._admitting.cancel()
             if self._buffer is not None:

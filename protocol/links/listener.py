@@ -114,8 +114,8 @@ class Listener:
         self._room = threading.Condition()
         self._changed = threading.Condition()
         self._background: Background | None = None
-        self._ending: asyncio.Event
-        self._slots: asyncio.Semaphore
+        self._ending = asyncio.Event()
+        self._slots = asyncio.Semaphore(self.limits.slots)
         self.port = 0
 
     # --- for whoever plays the coordinator --------------------------------------------------------------------------------
@@ -123,7 +123,7 @@ class Listener:
     def start(self) -> int:
         """Listen; the port. Raises OSError where the address cannot be bound."""
         begun: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
-        self._background = Background(lambda: self._serve(begun), "cloister link")
+        self._background = Background(lambda: self._serve(begun))
         if (failed := begun.get()) is not None:
             raise OSError(f"cannot listen on {self._address}: {failed}")
         return self.port
@@ -181,8 +181,6 @@ class Listener:
     async def _serve(self, begun: "queue.SimpleQueue[BaseException | None]") -> None:
         import grpc
 
-        self._ending = asyncio.Event()
-        self._slots = asyncio.Semaphore(self.limits.slots)
         server = grpc.aio.server(options=options(), maximum_concurrent_rpcs=2 * len(self._peers) + 16)
         handler = grpc.stream_stream_rpc_method_handler(self._stream)
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler}),))
