@@ -26,7 +26,7 @@ from .small_authority import SmallAuthority
 
 grpc_or_words()
 KILLED, LATE = 3, 4
-TRAINED = 60.0
+TRAINED = 240.0
 """Seconds after which a test of processes gives up to wait for something."""
 
 
@@ -67,7 +67,7 @@ class Clients:
 def survivors(folder):
     """Of each round, whom its sum was about."""
     log = [json.loads(line) for line in (folder / "disclosure.jsonl").read_text().splitlines()]
-    return {line["round"]: tuple(line["about"]) for line in log if line["recipient"] == "server" and line["kind"] == "sum"}
+    return {line["round"]: tuple(line["about"]) for line in log if (line["recipient"], line["what"]) == ("server", "sums")}
 
 
 def models(folder):
