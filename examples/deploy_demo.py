@@ -108,7 +108,7 @@ def main() -> None:
         listen = ("--listen", "127.0.0.1:0", "--out", str(folder / "run"), "--patience", str(PATIENCE), "--wait", "300")
         coordinator = started(folder, "coordinator", "serve", __file__, *listen)
         clients: dict[int, subprocess.Popen[bytes]] = {}
-        first = asleep = killed = 0.0
+        killed = asleep = awake = False
         try:
             while coordinator.poll() is None:
                 time.sleep(0.05)
@@ -117,22 +117,20 @@ def main() -> None:
                 played = sum(line["what"] == "round" for line in said)
                 if port is not None and not clients:
                     clients = {i: joined(folder, i, port) for i in range(CLIENTS)}
-                if played >= 1 and not first:
-                    first = time.monotonic()
                 if played >= 2 and not killed:
-                    killed = time.monotonic()
+                    killed = True
                     clients[KILLED].kill()
                     clients[KILLED].wait()
                     clients[KILLED] = joined(folder, KILLED, port)
                     print(f"client {KILLED} is killed, and started again from its journal")
-                if played >= 5 and not asleep:
-                    asleep = time.monotonic()
+                if played >= 4 and not asleep:
+                    asleep = True
                     clients[LATE].send_signal(signal.SIGSTOP)
                     print(f"client {LATE} falls asleep")
-                if asleep and 0 < PATIENCE + 2 < time.monotonic() - asleep < 1e6:
+                if asleep and not awake and any((line["what"], line.get("client")) == ("absent", LATE) for line in said):
+                    awake = True
                     clients[LATE].send_signal(signal.SIGCONT)
-                    asleep = -1e9
-                    print(f"client {LATE} wakes up")
+                    print(f"client {LATE} wakes up, too late for its round")
             for process in clients.values():
                 process.wait(30)
         finally:
