@@ -7,7 +7,7 @@ messages of its protection, and nothing else.
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,8 @@ from .scenario import Scenario
 SERVED = (Masked, Plain)
 """Protections under which the server owns the models, so that it can score them, and which have one server."""
 RUN_BYTES = 16
+SPARE_BYTES = 16 << 20
+"""Of a client's answer, beside what it says of each coordinate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +106,9 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
     RunFolder(out).check_free()
     parties, name = Parties(scenario, data), os.urandom(RUN_BYTES)
     clients = parties.setup.clients
-    listener = Listener(
-        listening.address, clients, greeting_of(parties, name), listening.tls, listening.party_of, listening.limits
-    )
+    most = min(listening.limits.most, SPARE_BYTES + 32 * len(parties.setup.initial))
+    limits = replace(listening.limits, most=most)
+    listener = Listener(listening.address, clients, greeting_of(parties, name), listening.tls, listening.party_of, limits)
     listening.told(listener.start())
     hosts = Hosts(listener, clients, name, listening.wait)
     try:
