@@ -20,6 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from .auditing.command import audit
 from .comparing.command import compare
+from .deploying import join, serve
 from .errors_in_one_line import Failure, one_line_errors, say
 from .evaluating.command import breakdown, evaluate
 from .keys_command import keys
@@ -214,6 +215,8 @@ app.command()(breakdown)
 app.command()(compare)
 app.command()(audit)
 app.add_typer(keys)
+app.command()(serve)
+app.command()(join)
 
 
 @app.command()

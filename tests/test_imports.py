@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-HEAVY = ("torch", "scipy", "tenseal", "dp_accounting", "matplotlib", "sklearn", "networkx", "ot")
+HEAVY = ("torch", "scipy", "tenseal", "dp_accounting", "matplotlib", "sklearn", "networkx", "ot", "grpc")
 CLIENTS = (
     "cloister.protocol.work.participant",
     "cloister.protocol.masked.member",
@@ -15,6 +15,9 @@ CLIENTS = (
     "cloister.protocol.choosing.roles",
     "cloister.protocol.work.driving",
     "cloister.protocol.work.away",
+    "cloister.protocol.work.linked",
+    "cloister.protocol.links.dialled",
+    "cloister.protocol.links.listener",
     "cloister.protocol.uploaded.clients",
     "cloister.protocol.encrypted.clients",
     "cloister.protocol.masked.clients",
@@ -41,7 +44,16 @@ def test_a_module_loads_nothing_heavy(module: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["run", "--help"], ["evaluate", "--help"], ["breakdown", "--help"], ["cost", "--help"]]
+    "arguments",
+    [
+        ["--help"],
+        ["run", "--help"],
+        ["evaluate", "--help"],
+        ["breakdown", "--help"],
+        ["cost", "--help"],
+        ["serve", "--help"],
+        ["join", "--help"],
+    ],
 )
 def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     code = (

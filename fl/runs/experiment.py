@@ -23,7 +23,7 @@ from .metrics import adjusted_rand_index, purity
 from .privacy import headline, spent
 from .run_folder import RunFolder, machine, versions
 from .scenario import Scenario, described
-from .simulation import Simulation
+from .simulation import Hosts, Simulation
 
 Make = Callable[[Scenario, Path | None], Simulation]
 
@@ -47,12 +47,18 @@ class _Progress:
 
 
 def run(
-    scenario: Scenario, out: Path, data: Path | None = None, resume: bool = False, make: Make = Simulation
+    scenario: Scenario,
+    out: Path,
+    data: Path | None = None,
+    resume: bool = False,
+    make: Make = Simulation,
+    hosts: Hosts | None = None,
 ) -> Iterator[Round]:
     """Play the scenario's rounds, yielding after each; the run folder is complete when the iterator ends.
 
     A run folder is resumed from its newest checkpoint and ends with the models and metrics of an undisturbed run.
-    make: makes the simulation of the scenario with this folder of data, for whoever listens to it.
+    make: makes the simulation of the scenario with this folder of data, for whoever listens to it. hosts: where the clients are,
+    if not in this process; nobody listens then.
     Raises ValueError of one line for bad input, a damaged checkpoint, or a folder that does not fit.
     """
     folder = RunFolder(out)
@@ -61,7 +67,7 @@ def run(
         _same_scenario(folder.scenario(), plain)
     else:
         folder.check_free()
-    simulation = make(scenario, data)  # before the folder is begun: bad input leaves nothing behind
+    simulation = make(scenario, data) if hosts is None else Simulation(scenario, data, hosts)
     if not resume:
         folder.begin(plain)
     progress = _Progress()
@@ -88,6 +94,8 @@ def run(
     while simulation.state.round < scenario.rounds:
         yield _play(simulation, folder, progress)
     finish(simulation, folder, progress)
+    if hosts is not None:
+        hosts.finished({i: simulation.parameters(c.model) for c in simulation.state.clusters.values() for i in c.members})
 
 
 def _same_scenario(begun: Mapping[str, Any], now: Mapping[str, Any]) -> None:

@@ -148,6 +148,12 @@ class InProcess:
                 frame = queue.popleft()
                 act(frame.receiver, self._deliver(frame, clients, sessions))
 
+        def hear() -> None:  # clients behind a link compute at the same time, and are waited for here
+            for heard in {role.heard for role in clients.values() if hasattr(role, "heard")}:
+                for party, effects in heard():
+                    act(party, effects)
+                    drain()
+
         try:
             for party, effect in opening:
                 act(party, (effect,))
@@ -163,6 +169,7 @@ class InProcess:
                     for client, work_done in self._computers(given):
                         act(client, self._feed(clients[client], Computed(work_done)))
                         drain()
+                hear()
                 opened = []
                 for session in due:
                     with self.timed(session.id):
@@ -173,6 +180,7 @@ class InProcess:
                 late.clear()
                 drain()
                 if not opened:
+                    hear()
                     break
                 due = opened
         finally:  # whoever still owes work, because its task was late or something raised, is free for the next session

@@ -7,23 +7,18 @@ its answers. Roles, messages and their order are those of one process: what is d
 
 import multiprocessing
 from collections.abc import Callable, Mapping
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cbor2
 
 from ..drivers.journal import InFile, InMemory
-from ..drivers.roles import Deadline, Effect, Event, Learned, Posted, Refusal
-from ..view.answers import Memory, Vector
 from ..view.protection import Setup
-from .driving import MOST_BYTES, Driven, entries_of, memory_in
-from .maker import SEED, WORK, Maker
-from .uploads import from_bytes, to_bytes
-
-if TYPE_CHECKING:
-    from ..privacy.ledger import Ledger
+from .driving import MOST_BYTES, Driven
+from .far import Far, answer
+from .maker import Maker
 
 SetupOf = Callable[[int], Setup]
 """In a client's process, what it begins with: its own entropy, computers and data, and nobody else's. It must pickle."""
@@ -56,13 +51,12 @@ class Processes:
         self.started.clear()
 
 
-class Away:
-    """A client in a process of its own, as whoever plays a run sees it: a `Client` of which nothing can be looked at."""
+class Away(Far):
+    """A client in a process of its own, over a pipe."""
 
     def __init__(self, id: int, setup_of: SetupOf, maker: Maker, journal: Path | None = None) -> None:
-        self.id = id
+        super().__init__(id)
         self._made = id, setup_of, maker, journal
-        self._named: list[str] = []
         self.start()
 
     def start(self) -> None:
@@ -84,89 +78,6 @@ class Away:
         """Whether its process does."""
         return self._process.is_alive()
 
-    @property
-    def roles(self) -> Mapping[str, "AwayRole"]:
-        """By name, as far as they are made there; those of before, where its process is gone."""
-        self._named = self.ask("roles") or self._named
-        return {name: AwayRole(self, name) for name in self._named}
-
-    @property
-    def public(self) -> Mapping[str, bytes]:
-        """See `Client`. Raises RuntimeError where its process did not begin."""
-        found: Mapping[str, bytes] | None = self.ask("public")
-        if found is None:
-            raise RuntimeError(f"the process of client {self.id} ended before it began; it says why on its own stderr")
-        return found
-
-    def enrol(self, enrolled: Mapping[str, Mapping[int, bytes]]) -> None:
-        """See `Client`."""
-        self.ask("enrol", {use: dict(of) for use, of in enrolled.items()})
-
-    def hello(self, name: str = SEED) -> tuple[Effect, ...]:
-        """See `Client`."""
-        return self.told("hello", name)
-
-    def left_out(self, name: str = SEED) -> tuple[tuple[int, str], ...]:
-        """See `Client`."""
-        return tuple((blame, reason) for blame, reason in self.ask("left out", name) or ())
-
-    def holds(self, name: str) -> bool:
-        """See `Client`."""
-        return bool(self.ask("holds", name))
-
-    @property
-    def ledger(self) -> "Ledger | None":
-        """See `Client`: as plain JSON crosses the pipe."""
-        if (plain := self.ask("ledger")) is None:
-            return None
-        from ..privacy.ledger import Ledger
-
-        return Ledger.from_dict(plain)
-
-    def begin(self) -> bool:
-        """See `Client`."""
-        return bool(self.ask("begin"))
-
-    def model(self, name: str) -> Vector | None:
-        """See `Client`."""
-        found = self.ask("model", name)
-        return None if found is None else from_bytes(found)
-
-    def train_alone(self, round: int, start: str, given: Vector | None, name: str) -> bool:
-        """See `Client`."""
-        return bool(self.ask("alone", round, start, None if given is None else to_bytes(given), name))
-
-    def drop(self, name: str) -> None:
-        """See `Client`."""
-        self.ask("drop", name)
-
-    def save(self) -> Memory:
-        """See `Client`. Whoever plays a simulation has it then; a client that lives by itself keeps it to itself.
-
-        Raises RuntimeError where its process is gone.
-        """
-        if (kept := self.ask("save")) is None:
-            raise RuntimeError(f"the process of client {self.id} is gone, and with it what it kept; start it again first")
-        return memory_in(kept)
-
-    def restore(self, memory: Memory) -> None:
-        """See `Client`."""
-        reason = self.ask("restore", entries_of(memory))
-        if reason:
-            raise ValueError(reason)
-
-    def told(self, *words: Any) -> tuple[Effect, ...]:
-        """What follows from these words, or from what arrived; nothing of a client whose process is gone."""
-        answer = self.ask(*words)
-        if answer is None:
-            return ()
-        sent, learned, refused = answer
-        return (
-            *(Posted(receiver, kind, data) for receiver, kind, data in sent),
-            *(Learned(name, session, b"") for name, session in learned),
-            *(Refusal(blame, reason) for blame, reason in refused),
-        )
-
     def ask(self, *words: Any) -> Any:
         """The answer to these words; None of a client whose process is gone."""
         try:
@@ -187,29 +98,6 @@ class Away:
         self._process.join()
 
 
-@dataclass(frozen=True, slots=True)
-class AwayRole:
-    """One role of a client in a process of its own: a `FarRole`."""
-
-    client: Away
-    name: str
-
-    @property
-    def id(self) -> int:
-        """The client's."""
-        return self.client.id
-
-    def take(self, sender: int, data: bytes) -> tuple[Effect, ...]:
-        """What it does when these bytes arrive."""
-        return self.client.told("frame", sender, data)
-
-    def handle(self, event: Event) -> tuple[Effect, ...]:
-        """Only that time is up; anything else comes as bytes."""
-        if not isinstance(event, Deadline):
-            raise TypeError(f"a client in another process is told nothing by {type(event).__name__}")
-        return self.client.told("deadline", self.name)
-
-
 # --- in the client's process ----------------------------------------------------------------------------------------------
 
 
@@ -219,58 +107,6 @@ def _serve(link: Connection, id: int, setup_of: SetupOf, maker: Maker, path: Pat
     while True:
         try:
             what, *of = cbor2.loads(link.recv_bytes(MOST_BYTES))
-            link.send_bytes(cbor2.dumps(_answer(driven, what, *of)))
+            link.send_bytes(cbor2.dumps(answer(driven, what, *of)))
         except (EOFError, OSError):
             return
-
-
-def _answer(driven: Driven, what: str, *of: Any) -> Any:
-    """To one word."""
-    client = driven.client
-    match what:
-        case "frame":
-            return astuple(driven.arrived(*of))
-        case "deadline":
-            return astuple(driven.time_is_up(*of))
-        case "hello":
-            return astuple(driven.hello(*of))
-        case "public":
-            return dict(client.public)
-        case "enrol":
-            client.enrol(*of)
-            if WORK in client.roles:
-                driven.begun()
-            return True
-        case "left out":
-            return list(client.left_out(*of))
-        case "holds":
-            return client.holds(*of)
-        case "ledger":
-            return None if client.ledger is None else client.ledger.as_dict()
-        case "begin":
-            holds = client.begin()
-            driven.begun()
-            return holds
-        case "roles":
-            return list(client.roles)
-        case "save":
-            return entries_of(client.save())
-        case "restore":
-            try:
-                client.restore(memory_in(*of))
-            except ValueError as error:
-                return str(error)
-            return ""
-        case "alone":
-            round, start, given, name = of
-            fit = client.train_alone(round, start, None if given is None else from_bytes(given), name)
-            driven.keep()
-            return fit
-        case "drop":
-            client.drop(*of)
-            driven.keep()
-            return True
-        case "model":
-            found = client.model(*of)
-            return None if found is None else to_bytes(found)
-    raise ValueError(f"unknown word {what!r}")

@@ -1,0 +1,179 @@
+"""`cloister serve` and `cloister join`: a coordinator and its clients, each a process of its own, over gRPC."""
+
+import json
+import logging
+import re
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .errors_in_one_line import Failure, one_line_errors
+
+if TYPE_CHECKING:
+    from .protocol.links.terms import Tls
+
+COORDINATOR = "coordinator"
+"""The name in the coordinator's certificate. Clients are client-0, client-1 and so on."""
+AUTHORITY, CERTIFICATE, KEY = "authority.pem", "link.pem", "link.key"
+_OF_A_RECORD = frozenset(vars(logging.makeLogRecord({})))
+
+File = Annotated[str, typer.Argument(metavar="FILE[:NAME]", help="A Python file with a Scenario; NAME picks one of several.")]
+Keys = Annotated[
+    Path | None,
+    typer.Option(help=f"Folder with {KEY} and {CERTIFICATE}, and the {AUTHORITY} that all parties' certificates come from."),
+]
+Insecure = Annotated[
+    bool, typer.Option("--insecure-loopback", help="No certificates, on this machine alone: anybody on it can be any client.")
+]
+Set = Annotated[list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Set any field. Repeatable.")]
+
+
+class JsonLines(logging.Formatter):
+    """A log entry as one line of JSON: time, level, what, and what belongs to it. Nothing that is logged is secret."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """See `logging.Formatter`."""
+        more = {key: value for key, value in vars(record).items() if key not in _OF_A_RECORD}
+        when = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z"
+        line = {"time": when, "level": record.levelname.lower(), "what": record.getMessage(), **more}
+        return json.dumps(line, default=str)
+
+
+def client_of(certificate: bytes) -> int | None:
+    """Whose certificate this is, PEM, by its common name; None of no client's."""
+    from cryptography import x509
+
+    names = x509.load_pem_x509_certificate(certificate).subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
+    found = re.fullmatch(r"client-(0|[1-9][0-9]{0,8})", str(names[0].value)) if len(names) == 1 else None
+    return None if found is None else int(found[1])
+
+
+def serve(
+    file: File,
+    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where to listen; port 0 for any.")],
+    keys: Keys = None,
+    insecure_loopback: Insecure = False,
+    rounds: Annotated[int | None, typer.Option(help="Communication rounds.", min=1)] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of data, models and sampling; as clients have it.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Run folder to write. Default: runs/NAME-served.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder of the data sets that models are scored on.")] = None,
+    set_: Set = None,
+    wait: Annotated[float, typer.Option(help="Seconds until all clients are there, or the run does not begin.")] = 120.0,
+    patience: Annotated[float, typer.Option(help="Seconds in which a client may move nothing before it is absent.")] = 60.0,
+    slots: Annotated[int, typer.Option(help="Long messages that are taken at once.", min=1)] = 8,
+) -> None:
+    """Run a scenario as the coordinator of clients in processes of their own.
+
+    Try:  cloister serve examples/quickstart.py --listen 127.0.0.1:7000 --insecure-loopback --rounds 5
+
+    The run folder is that of `cloister run`, with link.json beside it. Ctrl-C ends the run; clients are told.
+    """
+    with one_line_errors():
+        tls = _tls(keys, insecure_loopback)
+        from .fl.runs.serving import Listening
+        from .fl.runs.serving import serve as play
+        from .protocol.links.terms import Limits
+        from .reporting.report import write_report
+
+        scenario = _scenario(file, set_, rounds=rounds, seed=seed)
+        folder = out or Path("runs") / f"{scenario.name.replace(' ', '-').replace('/', '-')}-served"
+        log = _log()
+        where = Listening(
+            listen,
+            tls,
+            None if tls is None else client_of,
+            Limits(patience=patience, slots=slots),
+            wait,
+            lambda port: log.info("listening", extra={"address": listen, "port": port}),
+        )
+        try:
+            for done in play(scenario, folder, where, data):
+                log.info(
+                    "round", extra={"round": done.round, "of": done.rounds, "clusters": done.clusters, "accuracy": done.accuracy}
+                )
+        except KeyboardInterrupt:
+            raise Failure(f"stopped; what there is of the run is in {folder}") from None
+        log.info("done", extra={"folder": str(folder), "report": str(write_report(folder))})
+
+
+def join(
+    address: Annotated[str, typer.Argument(metavar="HOST:PORT", help="Where the coordinator listens.")],
+    scenario: Annotated[str, typer.Option(metavar="FILE[:NAME]", help="The scenario that this client agrees to take part in.")],
+    folder: Annotated[Path, typer.Option(help="This client's own: journal, record and final model.")],
+    data: Annotated[
+        Path | None, typer.Option(help="Its data: a CSV file, label last, or a folder of images by label. Default: its share.")
+    ] = None,
+    client: Annotated[int | None, typer.Option(help="Which client it is; with --keys its certificate says so.", min=0)] = None,
+    keys: Keys = None,
+    insecure_loopback: Insecure = False,
+    seed: Annotated[int | None, typer.Option(help="The run's seed, as the coordinator has it.")] = None,
+    datasets: Annotated[Path | None, typer.Option(help="Folder of the data sets, for its share of one.")] = None,
+    set_: Set = None,
+    patience: Annotated[float, typer.Option(help="Seconds without the coordinator after which it gives up.")] = 600.0,
+) -> None:
+    """Take part in a run as one client, with its own data.
+
+    Try:  cloister join 127.0.0.1:7000 --scenario examples/quickstart.py --client 0 --folder client0 --insecure-loopback
+
+    The folder has the journal, from which it goes on after a crash with the same command; join.jsonl, the record of what it
+    revealed, to whom, and what it refused; and at the end model.safetensors.
+    """
+    with one_line_errors():
+        tls = _tls(keys, insecure_loopback)
+        if tls is None and client is None:
+            raise ValueError("which client is it? give --client, or --keys with its certificate")
+        if tls is not None and client is not None and client_of(tls.certificate) != client:
+            raise ValueError(f"the certificate in {keys} is not that of client {client}")
+        from .fl.runs.joining import join as play
+        from .protocol.links.dialled import Dialled
+
+        found = _scenario(scenario, set_, seed=seed)
+        log = _log()
+        target = () if tls is None else (("grpc.ssl_target_name_override", COORDINATOR),)
+        link = Dialled(address, tls, client if tls is None else None, patience=patience, channel_options=target)
+        counted = 0
+        try:
+            for what in play(found, link, folder, own=data, data=datasets):
+                counted += 1
+                for blame, reason in what.refused:
+                    log.warning("refused", extra={"of": blame, "why": reason})
+        except KeyboardInterrupt:
+            raise Failure("stopped; the same command goes on while the run lasts") from None
+        log.info("done", extra={"words": counted, "model": str(folder / "model.safetensors")})
+
+
+def _scenario(file: str, set_: list[str] | None, **given: int | None) -> Any:
+    from .scenario_file import load, with_settings
+
+    return with_settings(load(file), [*(set_ or []), *(f"{name}={value}" for name, value in given.items() if value is not None)])
+
+
+def _tls(keys: Path | None, insecure: bool) -> "Tls | None":
+    """Raises ValueError of one line."""
+    if (keys is None) != insecure:
+        raise ValueError("give either --keys FOLDER or, on this machine alone, --insecure-loopback")
+    if keys is None:
+        return None
+    from .protocol.links.terms import Tls
+
+    try:
+        key, certificate, authority = ((keys / name).read_bytes() for name in (KEY, CERTIFICATE, AUTHORITY))
+    except OSError as error:
+        raise ValueError(f"{error.filename} cannot be read: {error.strerror}") from None
+    if (keys / KEY).stat().st_mode & 0o077:
+        raise ValueError(f"{keys / KEY} can be read by others; chmod 600 it")
+    return Tls(key, certificate, authority)
+
+
+def _log() -> logging.Logger:
+    """As JSON lines on stderr."""
+    log = logging.getLogger("cloister")
+    if not log.handlers:
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(JsonLines())
+        log.addHandler(handler)
+        log.setLevel(logging.INFO)
+    return log

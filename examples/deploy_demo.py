@@ -1,0 +1,154 @@
+"""A deployment on one machine: a coordinator and 14 clients, 15 processes in all, over mutual TLS, under secure aggregation.
+
+Each client has its own data, keys and journal; the two groups that they are in are known to nobody. CFL finds them from sums and
+sketches. One client is killed and started again from its journal, and one falls asleep and is late.
+
+    python examples/deploy_demo.py                                                           # about two minutes on two cores
+
+What it prints: the groups found, against those planted; seconds; bytes on the wire.
+"""
+
+import datetime
+import ipaddress
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+from cloister.fl.algorithms.cfl import CFL, ScaleFree
+from cloister.fl.clients.training import Training
+from cloister.fl.data.partition import LabelSwap
+from cloister.fl.data.source import Digits
+from cloister.fl.models.papers import Mlp
+from cloister.fl.runs.scenario import Scenario
+from cloister.protocol import Masked
+
+CLIENTS, KILLED, LATE = 14, 3, 5
+PATIENCE = 10.0
+PAIRS = ((1, 7), (3, 8))
+
+scenario = Scenario(
+    name="deploy demo",
+    data=Digits(),
+    partition=LabelSwap(clients=CLIENTS, groups=2, pairs=PAIRS, shared_test=True),
+    model=Mlp(hidden=(64,)),
+    training=Training(epochs=3, batch=10, lr=0.1),
+    algorithm=CFL(thresholds=ScaleFree(eps1=0.4, eps2=0.74), patience=3),
+    protection=Masked(corrupt=1),
+    rounds=25,
+)
+
+
+def issue(folder: Path) -> None:
+    """A certificate authority, and a certificate for each party, as `--keys` takes them. Its key is not kept."""
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.UTC)
+
+    def name(of: str) -> x509.Name:
+        return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, of)])
+
+    def begun(of: str, public: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+        built = x509.CertificateBuilder().subject_name(name(of)).issuer_name(name("demo")).public_key(public)
+        lasts = now + datetime.timedelta(days=1)
+        return built.serial_number(x509.random_serial_number()).not_valid_before(now).not_valid_after(lasts)
+
+    own = begun("demo", key.public_key()).add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    authority = own.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)
+    for party in ("coordinator", *(f"client-{i}" for i in range(CLIENTS))):
+        mine = ec.generate_private_key(ec.SECP256R1())
+        names = x509.SubjectAlternativeName([x509.DNSName(party), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+        signed = begun(party, mine.public_key()).add_extension(names, critical=False).sign(key, hashes.SHA256())
+        home = folder / party
+        home.mkdir(mode=0o700, parents=True)
+        private = mine.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        for file, content in (
+            ("link.key", private),
+            ("link.pem", signed.public_bytes(Encoding.PEM)),
+            ("authority.pem", authority),
+        ):
+            (home / file).touch(mode=0o600)
+            (home / file).write_bytes(content)
+
+
+def started(folder: Path, party: str, *words: str) -> "subprocess.Popen[bytes]":
+    """A process of `cloister`, which logs to a file."""
+    command = [sys.executable, "-m", "cloister.cli", *words, "--keys", str(folder / "keys" / party)]
+    with open(folder / f"{party}.log", "a") as log:
+        return subprocess.Popen(command, stderr=log, env=os.environ | {"OMP_NUM_THREADS": "1"})  # noqa: S603
+
+
+def lines(folder: Path, party: str) -> list[dict[str, object]]:
+    """What it has logged."""
+    log = folder / f"{party}.log"
+    return [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{") and line.endswith("}")]
+
+
+def joined(folder: Path, client: int, port: object) -> "subprocess.Popen[bytes]":
+    """A client's process."""
+    party = f"client-{client}"
+    home = ("--scenario", __file__, "--folder", str(folder / party))
+    return started(folder, party, "join", f"127.0.0.1:{port}", *home)
+
+
+def main() -> None:
+    """Play it."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        issue(folder / "keys")
+        begun = time.monotonic()
+        listen = ("--listen", "127.0.0.1:0", "--out", str(folder / "run"), "--patience", str(PATIENCE), "--wait", "300")
+        coordinator = started(folder, "coordinator", "serve", __file__, *listen)
+        clients: dict[int, subprocess.Popen[bytes]] = {}
+        killed = asleep = awake = False
+        try:
+            while coordinator.poll() is None:
+                time.sleep(0.05)
+                said = lines(folder, "coordinator")
+                port = next((line["port"] for line in said if line["what"] == "listening"), None)
+                played = sum(line["what"] == "round" for line in said)
+                if port is not None and not clients:
+                    clients = {i: joined(folder, i, port) for i in range(CLIENTS)}
+                if played >= 2 and not killed:
+                    killed = True
+                    clients[KILLED].kill()
+                    clients[KILLED].wait()
+                    clients[KILLED] = joined(folder, KILLED, port)
+                    print(f"client {KILLED} is killed, and started again from its journal")
+                if played >= 4 and not asleep:
+                    asleep = True
+                    clients[LATE].send_signal(signal.SIGSTOP)
+                    print(f"client {LATE} falls asleep")
+                if asleep and not awake and any((line["what"], line.get("client")) == ("absent", LATE) for line in said):
+                    awake = True
+                    clients[LATE].send_signal(signal.SIGCONT)
+                    print(f"client {LATE} wakes up, too late for its round")
+            for process in clients.values():
+                process.wait(30)
+        finally:
+            for process in (coordinator, *clients.values()):
+                process.kill()
+        if coordinator.returncode:
+            raise SystemExit((folder / "coordinator.log").read_text())
+        ended = time.monotonic()
+        summary = json.loads((folder / "run/summary.json").read_text())
+        link = json.loads((folder / "run/link.json").read_text())
+        print(f"groups planted: {summary['groups']}")
+        print(f"groups found:   {summary['clusters']} (adjusted Rand index {summary['ari']:.2f})")
+        print(f"accuracy:       {summary['accuracy_before_clustering']} before, {summary['accuracy_mean']:.3f} after")
+        print(f"seconds:        {ended - begun:.1f} in all, {summary['seconds']:.1f} in {summary['rounds']} rounds")
+        print(f"bytes:          {link['bytes_in']:,} from clients, {link['bytes_out']:,} to them")
+        print(f"unanswered:     {link['unanswered']}, slow {link['slow']}, late answers {link['late']}")
+        print(f"processes:      {[process.returncode for process in clients.values()]} (0: ended in order)")
+
+
+if __name__ == "__main__":
+    main()

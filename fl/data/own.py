@@ -1,0 +1,112 @@
+"""A client's own data, for a client that is not simulated: a CSV file, or a folder of images by label."""
+
+import csv
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+
+from .images import stratified
+from .population import Client, Examples, Population, Source
+
+MOST_PIXELS = 1 << 24
+"""Largest number of pixels of one image file that is decoded."""
+IMAGES = (".png", ".jpg", ".jpeg")
+
+
+@dataclass(frozen=True, slots=True)
+class OwnData:
+    """A loader of what lies at `path`, for a model of inputs of this shape and so many classes.
+
+    A CSV file has one example a line, its numbers in the order of the input and its label, from 0, in the last column; a first
+    line that is not numbers is passed over. A folder has a folder of .png or .jpg images for each label, named by its number;
+    they are resized (bicubic) and scaled to [0, 1]. test_share: of each label, held out to score models by.
+    """
+
+    path: Path
+    shape: tuple[int, ...]
+    classes: int
+    test_share: float = 0.2
+
+    def __call__(self, folder: Path | None) -> Source:
+        """Raises ValueError of one line for data that do not fit. folder: not used."""
+        x, y = self._table() if self.path.is_file() else self._pictures()
+        if not len(y):
+            raise ValueError(f"{self.path} holds no examples")
+        if y.min() < 0 or y.max() >= self.classes:
+            raise ValueError(f"{self.path} has labels from {y.min()} to {y.max()}, where the model knows 0 to {self.classes - 1}")
+        train, test = stratified(y, self.test_share)
+        if not len(train) or not len(test):
+            raise ValueError(f"{self.path} holds too few examples of each label to hold out a share of {self.test_share} of them")
+        every = Examples(torch.from_numpy(x), torch.from_numpy(y))
+        return Source("own", every.take(torch.from_numpy(train)), every.take(torch.from_numpy(test)), self.classes)
+
+    def _table(self) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        wide, rows = math.prod(self.shape) + 1, []
+        with self.path.open(newline="", encoding="utf-8") as file:
+            for number, line in enumerate(csv.reader(file), 1):
+                if not line:
+                    continue
+                try:
+                    rows.append([float(cell) for cell in line])
+                except ValueError:
+                    if rows or number > 1:
+                        raise ValueError(f"line {number} of {self.path} is not numbers alone") from None
+                    continue
+                if len(rows[-1]) != wide:
+                    raise ValueError(
+                        f"line {number} of {self.path} has {len(rows[-1])} columns, where the model takes {wide - 1} numbers"
+                        " and a label"
+                    )
+        table = np.array(rows, dtype=np.float64).reshape(-1, wide)
+        labels = table[:, -1]
+        if not np.isfinite(table).all() or (labels != labels.astype(np.int64)).any():
+            raise ValueError(f"{self.path} has numbers that are not finite, or labels that are not whole numbers")
+        return table[:, :-1].astype(np.float32).reshape(-1, *self.shape), labels.astype(np.int64)
+
+    def _pictures(self) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        if not self.path.is_dir():
+            raise ValueError(f"there is no file or folder {self.path}")
+        if len(self.shape) != 3 or self.shape[0] not in (1, 3):
+            raise ValueError(f"the model takes inputs of shape {self.shape}, which are not images; give a CSV file")
+        found = [
+            (path, int(home.name))
+            for home in sorted(self.path.iterdir())
+            if home.is_dir() and home.name.isdecimal()
+            for path in sorted(home.iterdir())
+            if path.suffix.lower() in IMAGES
+        ]
+        x = np.empty((len(found), *self.shape), np.float32)
+        for row, (path, _) in enumerate(found):
+            x[row] = self._picture(path)
+        return x, np.array([label for _, label in found], np.int64)
+
+    def _picture(self, path: Path) -> NDArray[np.float32]:
+        channels, height, width = self.shape
+        try:
+            with Image.open(path, formats=("PNG", "JPEG")) as image:
+                if image.width * image.height > MOST_PIXELS:
+                    raise ValueError(f"it claims {image.width} x {image.height} pixels")
+                grey = image.convert("L" if channels == 1 else "RGB")
+        except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
+            raise ValueError(f"{path} cannot be read as a png or jpg image: {' '.join(str(error).split())}") from error
+        if grey.size != (width, height):
+            grey = grey.resize((width, height), Image.Resampling.BICUBIC)
+        pixels = np.asarray(grey, np.float32).reshape(height, width, channels)
+        return pixels.transpose(2, 0, 1) / np.float32(255)
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """A partition of one client, which has all."""
+
+    client: int
+
+    def __call__(self, source: Source, rng: np.random.Generator) -> Population:
+        """rng: not used."""
+        mine = Client(self.client, source.train, source.test)
+        return Population({self.client: mine}, {self.client: 0}, source.classes, source.shape)

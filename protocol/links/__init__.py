@@ -1,0 +1,1 @@
+"""Links between processes: streams that carry words and answers, in bounded pieces."""

@@ -1,0 +1,61 @@
+"""The event loop of this process' links, in a thread of its own, as the threads beside it use it.
+
+There is one for all links of a process: gRPC hands the events of every loop in a process to whichever is awake, and those for a
+loop that was closed are lost together with what came with them.
+"""
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from functools import cache
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Gone(ConnectionError):
+    """The link has ended."""
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """Of this process."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="cloister links", daemon=True).start()
+    return loop
+
+
+class Background:
+    """Plays `main` there until it is done."""
+
+    def __init__(self, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._main = asyncio.run_coroutine_threadsafe(main(), _loop())
+
+    @property
+    def runs(self) -> bool:
+        """Whether it is not done."""
+        return not self._main.done()
+
+    def soon(self, call: Callable[..., object], *of: object) -> None:
+        """Have it call this."""
+        _loop().call_soon_threadsafe(call, *of)
+
+    def result(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Have it play this to its end. Raises Gone where `main` ends before."""
+        future = asyncio.run_coroutine_threadsafe(coroutine, _loop())
+        while True:
+            try:
+                return future.result(0.5)
+            except concurrent.futures.CancelledError:
+                raise Gone("the link has ended") from None
+            except TimeoutError:
+                if not self.runs:
+                    future.cancel()
+                    raise Gone("the link has ended") from None
+
+    def join(self) -> None:
+        """Wait until it is done, in whatever way."""
+        with suppress(Exception, concurrent.futures.CancelledError):
+            self._main.result()

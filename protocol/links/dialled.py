@@ -1,0 +1,235 @@
+"""A client's end: one stream to the coordinator, connected again with growing pauses whenever it is lost.
+
+What the coordinator says is handed out word by word; an answer that a lost connection may have taken with it is given again when
+the word comes again, without doing anything twice.
+"""
+
+import asyncio
+import logging
+import os
+import queue
+import random
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from .background import Background, Gone
+from .flow import Flow, Misplaced
+from .listener import ANSWER, WORD
+from .terms import (
+    BOOT_BYTES,
+    ID_HEADER,
+    METHOD,
+    MOST_BYTES,
+    SERVICE,
+    LinkRefused,
+    Tls,
+    channel_credentials,
+    grpc_or_words,
+    hello,
+    options,
+)
+
+if TYPE_CHECKING:
+    import grpc.aio
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 30.0
+"""Seconds between attempts to connect, which double."""
+MOST_WAITING = 64
+"""Words that are taken ahead of the one that is worked on."""
+BEAT = 1.0
+"""Seconds between signs that a word is worked on."""
+log = logging.getLogger("cloister.link")
+
+
+class Dialled:
+    """A link to the coordinator at `address`, in a thread of its own, from `start` to `stop`.
+
+    client: who it says it is, where there are no certificates. patience: seconds without a connection after which it gives up.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        tls: Tls | None,
+        client: int | None = None,
+        *,
+        patience: float = 600.0,
+        most: int = MOST_BYTES,
+        channel_options: tuple[tuple[str, str], ...] = (),
+    ) -> None:
+        grpc_or_words()
+        self._address, self._tls, self._client, self._patience, self._most = address, tls, client, patience, most
+        self._further = channel_options
+        self._boot = os.urandom(BOOT_BYTES)
+        self._words: queue.SimpleQueue[tuple[int, bytes] | BaseException | None] = queue.SimpleQueue()
+        self._greeted: queue.SimpleQueue[bytes | BaseException] = queue.SimpleQueue()
+        self._given: dict[int, bytes] = {}
+        self._doing: int | None = None
+        self._taken = 0
+        self._flow: Flow | None = None
+        self._background: Background | None = None
+        self._ending = asyncio.Event()
+        self._slot = asyncio.Semaphore(1)
+        self.bytes_in = self.bytes_out = self.connections = 0
+
+    def start(self) -> bytes:
+        """Connect; what the coordinator says first. Raises LinkRefused, ConnectionError."""
+        self._background = Background(self._stay)
+        greeting = self._greeted.get()
+        if isinstance(greeting, BaseException):
+            raise greeting
+        return greeting
+
+    def words(self) -> Iterator[tuple[int, bytes]]:
+        """What the coordinator says, each with its number, until it is over. Raises LinkRefused, ConnectionError."""
+        while (found := self._words.get()) is not None:
+            if isinstance(found, BaseException):
+                raise found
+            yield found
+
+    def answer(self, number: int, data: bytes) -> None:
+        """To the word of this number. Where the link has ended, `words` says so."""
+        if self._background is not None:
+            with suppress(Gone):
+                self._background.result(self._answer(number, ANSWER.pack(number) + data))
+
+    def stop(self) -> None:
+        """End the connection."""
+        if self._background is not None:
+            self._background.soon(self._ending.set)
+            self._background.join()
+
+    # --- in the loop ------------------------------------------------------------------------------------------------------
+
+    async def _stay(self) -> None:
+        staying, ending = asyncio.create_task(self._connect_again()), asyncio.create_task(self._ending.wait())
+        await asyncio.wait({staying, ending}, return_when=asyncio.FIRST_COMPLETED)
+        if staying.done() and (failed := staying.exception()) is not None:
+            self._greeted.put(failed)
+            self._words.put(failed)
+        for task in (staying, ending):
+            task.cancel()
+        await asyncio.gather(staying, ending, return_exceptions=True)
+        self._words.put(None)
+
+    async def _connect_again(self) -> None:
+        """Until it is over. Raises LinkRefused, ConnectionError."""
+        pause, lost = FIRST_PAUSE, time.monotonic()
+        while True:
+            before = self.connections
+            try:
+                why = await self._connected()
+            except asyncio.CancelledError:
+                raise
+            if why is None:
+                return
+            if self.connections > before:
+                pause, lost = FIRST_PAUSE, time.monotonic()
+            if time.monotonic() - lost > self._patience:
+                raise ConnectionError(f"the coordinator at {self._address} cannot be reached: {why}")
+            log.warning("not connected", extra={"why": why, "again_in": round(pause, 1)})
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _connected(self) -> str | None:
+        """One connection, to its end: why, None when all is over. Raises LinkRefused."""
+        import grpc
+
+        final = {
+            grpc.StatusCode.PERMISSION_DENIED: "this client is nobody that the coordinator knows",
+            grpc.StatusCode.FAILED_PRECONDITION: "",
+            grpc.StatusCode.ABORTED: "",
+            grpc.StatusCode.INVALID_ARGUMENT: "",
+        }
+        known = [*options(), *self._further, ("grpc.initial_reconnect_backoff_ms", 200)]
+        if self._tls is None:
+            channel = grpc.aio.insecure_channel(self._address, options=known)
+        else:
+            channel = grpc.aio.secure_channel(self._address, channel_credentials(self._tls), options=known)
+        async with channel:
+            metadata = () if self._client is None else ((ID_HEADER, str(self._client)),)
+            call = channel.stream_stream(f"/{SERVICE}/{METHOD}")(metadata=metadata)
+            try:
+                await call.write(hello(self._boot))
+                greeting = await call.read()
+                if isinstance(greeting, bytes):
+                    self.connections += 1
+                    if self.connections == 1:
+                        self._greeted.put(greeting)
+                    log.info("connected", extra={"coordinator": self._address})
+                    if await self._talk(call):
+                        return None
+                code, details = await call.code(), await call.details()
+            except grpc.aio.AioRpcError as error:
+                code, details = error.code(), error.details()
+            except asyncio.InvalidStateError:
+                code, details = await call.code(), await call.details()
+            except Misplaced as error:
+                raise LinkRefused(f"the coordinator does not keep to the order of pieces: {error}") from None
+            if code in final:
+                raise LinkRefused(f"the coordinator refuses this client: {details or final[code]}")
+            return f"{code.name if code is not None else 'lost'}: {str(details)[:200]}"
+
+    async def _talk(self, call: "grpc.aio.StreamStreamCall[bytes, bytes]") -> bool:
+        """Take words until the stream ends; whether all is over. Raises Misplaced."""
+
+        async def read() -> bytes | None:
+            piece = await call.read()
+            if not isinstance(piece, bytes):
+                return None
+            self.bytes_in += len(piece)
+            return piece
+
+        async def write(piece: bytes) -> None:
+            self.bytes_out += len(piece)
+            await call.write(piece)
+
+        flow = self._flow = Flow(read, write, self._most, self._slot, lambda: None)
+        beating = asyncio.create_task(self._beat(flow))
+        try:
+            async for arrived in flow.messages():
+                await self._take(bytes(arrived.data))
+                arrived.free()
+            return flow.over
+        finally:
+            beating.cancel()
+            await asyncio.gather(beating, return_exceptions=True)
+            self._flow = None
+
+    async def _beat(self, flow: Flow) -> None:
+        """While a word is worked on, say so."""
+        while True:
+            await asyncio.sleep(BEAT)
+            if self._doing is not None:
+                await flow.working()
+
+    async def _take(self, data: bytes) -> None:
+        if len(data) < WORD.size:
+            raise Misplaced("a word without a head")
+        number, settled = WORD.unpack_from(data)
+        for old in [n for n in self._given if n <= settled]:
+            del self._given[old]
+        if (given := self._given.get(number)) is not None:
+            asyncio.ensure_future(self._send(given))  # noqa: RUF006
+        elif number > self._taken:
+            while self._words.qsize() >= MOST_WAITING:
+                await asyncio.sleep(0.05)
+            self._taken = number
+            self._doing = number
+            self._words.put((number, data[WORD.size :]))
+
+    async def _answer(self, number: int, data: bytes) -> None:
+        self._given[number] = data
+        if number == self._taken:
+            self._doing = None
+        await self._send(data)
+
+    async def _send(self, data: bytes) -> None:
+        """What is lost with the connection is asked for again, however it was lost."""
+        if (flow := self._flow) is not None:
+            try:
+                await flow.send(data)
+            except Exception as error:
+                log.info("an answer waits for the next connection", extra={"why": type(error).__name__})

@@ -1,0 +1,386 @@
+"""The coordinator's end: clients connect, each over one stream, are sent words, and answer every one of them.
+
+A client is who its certificate says. Words to a client go in order, and what it has not answered is sent again when it is back
+after a lost connection, but not to another life of its process, which knows nothing of them. Who owes an answer and moves nothing
+for `Limits.patience` counts as absent: it is sent no new words until it has answered the old ones.
+"""
+
+import asyncio
+import logging
+import queue
+import struct
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from .background import Background
+from .flow import Arrived, Flow, Misplaced, nothing
+from .terms import (
+    ID_HEADER,
+    METHOD,
+    SERVICE,
+    Limits,
+    LinkRefused,
+    PartyOf,
+    Tls,
+    boot_of,
+    grpc_or_words,
+    options,
+    server_credentials,
+)
+
+if TYPE_CHECKING:
+    import grpc.aio
+
+WORD, ANSWER = struct.Struct(">QQ"), struct.Struct(">Q")
+"""Heads: a word's number and that of the last one that no answer is due to any more; the number of the word answered."""
+_TICK = 0.1
+log = logging.getLogger("cloister.link")
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """An answer to a word. data: None of a client that is absent. late: it came when nobody waited any more. free: to be called
+    when it is done with.
+    """
+
+    client: int
+    number: int
+    data: bytes | bytearray | None = field(repr=False)
+    late: bool = False
+    free: Callable[[], None] = field(default=nothing, repr=False)
+
+
+@dataclass(slots=True)
+class _Owed:
+    """A word without an answer."""
+
+    data: bytes = field(repr=False)
+    since: float
+    sent: bool = False
+
+
+@dataclass(slots=True)
+class _Peer:
+    """What is known of a client. expired: of the newest word that was given up, while its answer is due; None where none is."""
+
+    id: int
+    owed: dict[int, _Owed] = field(default_factory=dict)
+    number: int = 0
+    boot: bytes = b""
+    flow: Flow | None = None
+    moved: float = 0.0
+    gone: float = 0.0
+    expired: int | None = None
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    leave: Callable[[], object] | None = None
+
+    @property
+    def settled(self) -> int:
+        """Up to which number no answer is due."""
+        return min(self.owed, default=self.number + 1) - 1
+
+
+class Listener:
+    """Takes streams of these clients, in a thread of its own, from `start` to `stop`.
+
+    greeting: what a client is told when it has said who it is. party_of: see `terms`; tls: None on the loopback device alone,
+    where clients are who they say. Counted: bytes_in, bytes_out; displaced, refused, slow: how often.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        clients: tuple[int, ...],
+        greeting: Callable[[int], bytes],
+        tls: Tls | None,
+        party_of: PartyOf | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        grpc_or_words()
+        if (tls is None) != (party_of is None):
+            raise ValueError("certificates, and how to tell whose they are, come together")
+        if tls is None and not address.startswith(("127.0.0.1:", "localhost:", "[::1]:", "unix:")):
+            raise ValueError(f"without certificates a coordinator listens on the loopback device alone, not on {address}")
+        self.limits = limits or Limits()
+        self.bytes_in = self.bytes_out = self.displaced = self.refused = self.slow = 0
+        self._address, self._greeting, self._tls, self._party_of = address, greeting, tls, party_of
+        self._peers = {i: _Peer(i) for i in clients}
+        self._heard: queue.SimpleQueue[Heard] = queue.SimpleQueue()
+        self._unsent = 0
+        self._room = threading.Condition()
+        self._changed = threading.Condition()
+        self._background: Background | None = None
+        self._ending = asyncio.Event()
+        self._slots = asyncio.Semaphore(self.limits.slots)
+        self.port = 0
+
+    # --- for whoever plays the coordinator --------------------------------------------------------------------------------
+
+    def start(self) -> int:
+        """Listen; the port. Raises OSError where the address cannot be bound."""
+        begun: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+        self._background = Background(lambda: self._serve(begun))
+        if (failed := begun.get()) is not None:
+            raise OSError(f"cannot listen on {self._address}: {failed}")
+        return self.port
+
+    def stop(self) -> None:
+        """Tell every client that it is over, and end."""
+        if self._background is not None:
+            self._background.soon(self._ending.set)
+            self._background.join()
+
+    def present(self) -> tuple[int, ...]:
+        """Who is connected."""
+        return tuple(sorted(i for i, peer in self._peers.items() if peer.flow is not None))
+
+    def wait_for(self, clients: int, seconds: float) -> tuple[int, ...]:
+        """Wait until so many are connected, or that long; who is."""
+        with self._changed:
+            self._changed.wait_for(lambda: len(self.present()) >= clients, seconds)
+        return self.present()
+
+    def post(self, client: int, data: bytes) -> int:
+        """Send a word, and return its number; its answer will be `heard`. Waits while too much is on its way."""
+        with self._room:
+            self._room.wait_for(lambda: self._unsent <= self.limits.ahead, self.limits.at_most)
+            self._unsent += len(data)
+        return self._there.result(self._posted(client, data))
+
+    def heard(self) -> Heard:
+        """The next answer, of whomever; every word has one. Raises ConnectionError where the listener has ended."""
+        while True:
+            with suppress(queue.Empty):
+                return self._heard.get(timeout=1.0)
+            if not self._there.runs:
+                raise ConnectionError("the coordinator's link has ended")
+
+    def heard_already(self) -> Heard | None:
+        """An answer that is there, if there is one."""
+        with suppress(queue.Empty):
+            return self._heard.get_nowait()
+        return None
+
+    def done_with(self, heard: Heard) -> None:
+        """Its memory is free for another."""
+        if heard.free is not nothing:
+            self._there.soon(heard.free)
+
+    @property
+    def _there(self) -> Background:
+        if self._background is None:
+            raise ConnectionError("the coordinator does not listen yet")
+        return self._background
+
+    # --- in the loop ------------------------------------------------------------------------------------------------------
+
+    async def _serve(self, begun: "queue.SimpleQueue[BaseException | None]") -> None:
+        import grpc
+
+        server = grpc.aio.server(options=options(), maximum_concurrent_rpcs=2 * len(self._peers) + 16)
+        handler = grpc.stream_stream_rpc_method_handler(self._stream)
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler}),))
+        try:
+            if self._tls is None:
+                self.port = server.add_insecure_port(self._address)
+            else:
+                self.port = server.add_secure_port(self._address, server_credentials(self._tls))
+            await server.start()
+        except BaseException as error:
+            begun.put(error)
+            return
+        begun.put(None)
+        watch = asyncio.create_task(self._watch())
+        await self._ending.wait()
+        watch.cancel()
+        flows = [peer.flow for peer in self._peers.values() if peer.flow is not None]
+        await asyncio.gather(*(asyncio.wait_for(flow.end(), 2) for flow in flows), return_exceptions=True)
+        await server.stop(2)
+
+    async def _posted(self, client: int, data: bytes) -> int:
+        peer = self._peers[client]
+        number = peer.number = peer.number + 1
+        if peer.expired is not None or (peer.flow is None and not self._may_be_back(peer)):
+            self._heard.put(Heard(client, number, None))
+            self._sent_off(len(data))
+        else:
+            peer.owed[number] = _Owed(data, time.monotonic())
+            peer.news.set()
+        return number
+
+    def _may_be_back(self, peer: _Peer) -> bool:
+        return time.monotonic() - peer.gone < self.limits.back
+
+    def _sent_off(self, size: int) -> None:
+        with self._room:
+            self._unsent -= size
+            self._room.notify_all()
+
+    def _drop(self, peer: _Peer, why: str) -> None:
+        """Nothing that it owes is waited for any more."""
+        if peer.owed:
+            log.warning("absent", extra={"client": peer.id, "why": why, "owed": len(peer.owed)})
+        for number, owed in peer.owed.items():
+            self._heard.put(Heard(peer.id, number, None))
+            if not owed.sent:
+                self._sent_off(len(owed.data))
+        peer.owed.clear()
+
+    async def _watch(self) -> None:
+        """Find out who owes an answer and moves nothing."""
+        while True:
+            await asyncio.sleep(_TICK)
+            now = time.monotonic()
+            for peer in self._peers.values():
+                if not peer.owed:
+                    continue
+                since = next(iter(peer.owed.values())).since
+                if peer.flow is None:
+                    if not self._may_be_back(peer):
+                        self._drop(peer, "its connection is lost")
+                    continue
+                if peer.flow.waits:  # for a slot: it is not its fault
+                    peer.moved = now
+                if now - max(since, peer.moved) > self.limits.patience or now - since > self.limits.at_most:
+                    self.slow += 1
+                    peer.expired = max((n for n, owed in peer.owed.items() if owed.sent), default=None)
+                    self._drop(peer, "slow")
+
+    def _identity(self, context: "grpc.aio.ServicerContext[bytes, bytes]") -> int | None:
+        """Who is at the other end; None of nobody that may come."""
+        if self._party_of is None:
+            said = next((value for key, value in context.invocation_metadata() or () if key == ID_HEADER), "")
+            found = int(said) if isinstance(said, str) and said.isdecimal() and len(said) < 10 else None
+        else:
+            try:
+                found = self._party_of(context.auth_context()["x509_pem_cert"][0])
+            except Exception as error:  # whatever a certificate may do to it
+                log.warning("certificate not understood", extra={"why": type(error).__name__})
+                return None
+        return found if found in self._peers else None
+
+    async def _stream(self, _: object, context: "grpc.aio.ServicerContext[bytes, bytes]") -> None:
+        import grpc
+
+        client = self._identity(context)
+        if client is None:
+            self.refused += 1
+            log.warning("refused", extra={"peer": context.peer(), "why": "nobody of this run"})
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, "")
+        assert client is not None  # noqa: S101
+        try:
+            async with asyncio.timeout(self.limits.greeting):
+                first = await context.read()
+            boot = boot_of(first if isinstance(first, bytes) else b"")
+        except (TimeoutError, LinkRefused) as error:
+            self.refused += 1
+            log.warning("refused", extra={"client": client, "why": str(error) or "it does not say anything"})
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error) or "nothing was said in time")
+            raise
+        peer, here = self._peers[client], asyncio.current_task()
+        assert here is not None  # noqa: S101
+        if peer.leave is not None:
+            self.displaced += 1
+            log.warning("displaced", extra={"client": client, "peer": context.peer()})
+            peer.leave()
+        if boot != peer.boot:
+            self._drop(peer, "its process is a new one")
+            peer.boot, peer.expired = boot, None
+        await context.write(self._greeting(client))
+        ended = await self._talk(peer, context)
+        if ended is not None:
+            log.warning("stream ended", extra={"client": client, "why": ended[1]})
+            await context.abort(ended[0], ended[1])
+
+    async def _talk(self, peer: _Peer, context: "grpc.aio.ServicerContext[bytes, bytes]") -> "tuple[grpc.StatusCode, str] | None":
+        """Carry words and answers until the stream ends; why it is ended from here."""
+        import grpc
+
+        displaced = asyncio.Event()
+
+        def moved() -> None:
+            peer.moved = time.monotonic()
+
+        async def read() -> bytes | None:
+            piece = await context.read()
+            if not isinstance(piece, bytes):
+                return None
+            self.bytes_in += len(piece)
+            return piece
+
+        async def write(piece: bytes) -> None:
+            self.bytes_out += len(piece)
+            await context.write(piece)
+
+        flow = peer.flow = Flow(read, write, self.limits.most, self._slots, moved)
+        peer.leave = displaced.set
+        peer.moved = time.monotonic()
+        for owed in peer.owed.values():  # sent again: the connection before may have lost them
+            if owed.sent:
+                owed.sent = False
+                self._unsent += len(owed.data)
+        peer.news.set()
+        log.info("connected", extra={"client": peer.id, "peer": context.peer()})
+        with self._changed:
+            self._changed.notify_all()
+        parts: list[Coroutine[Any, Any, object]] = [self._hear(peer, flow), self._tell(peer, flow), displaced.wait()]
+        tasks = [asyncio.create_task(part) for part in parts]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if displaced.is_set():
+                return grpc.StatusCode.ABORTED, "another stream of this client took its place"
+            wrong = next((task.exception() for task in done if task.exception()), None)
+            return (grpc.StatusCode.INVALID_ARGUMENT, str(wrong)) if isinstance(wrong, Misplaced) else None
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            if peer.flow is flow:
+                peer.flow, peer.leave, peer.gone = None, None, time.monotonic()
+                log.info("disconnected", extra={"client": peer.id})
+
+    async def _tell(self, peer: _Peer, flow: Flow) -> None:
+        """Send what is owed an answer, in order."""
+        while True:
+            word = next(((n, owed) for n, owed in peer.owed.items() if not owed.sent), None)
+            if word is None:
+                peer.news.clear()
+                await peer.news.wait()
+                continue
+            number, owed = word
+            await flow.send(WORD.pack(number, peer.settled) + owed.data)
+            if not owed.sent and number in peer.owed:
+                self._sent_off(len(owed.data))
+            owed.sent = True
+
+    async def _hear(self, peer: _Peer, flow: Flow) -> None:
+        """Take answers. Raises Misplaced."""
+        async for arrived in flow.messages():
+            self._answered(peer, arrived)
+
+    def _answered(self, peer: _Peer, arrived: Arrived) -> None:
+        if len(arrived.data) < ANSWER.size:
+            raise Misplaced("an answer without a head")
+        (number,) = ANSWER.unpack_from(arrived.data)
+        owed = peer.owed.pop(number, None)
+        late = owed is None
+        if late and (peer.expired is None or not 0 < number <= peer.expired):
+            arrived.free()  # given already
+            return
+        if owed is not None and not owed.sent:
+            self._sent_off(len(owed.data))
+        if late and number == peer.expired:
+            peer.expired = None
+            log.info("caught up", extra={"client": peer.id})
+        for later in peer.owed.values():
+            later.since = max(later.since, time.monotonic())  # its time runs from when the one before is answered
+        self._heard.put(Heard(peer.id, number, memory_of(arrived), late, arrived.free))
+
+
+def memory_of(arrived: Arrived) -> bytes:
+    """The answer behind its head."""
+    return bytes(memoryview(arrived.data)[ANSWER.size :])

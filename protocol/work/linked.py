@@ -1,0 +1,275 @@
+"""Clients behind a link: the coordinator's half, which hands out frames and hears of all clients at once, and a client's half.
+
+The coordinator is told nothing that is not a message of the protocol: a client behind a link does not answer what only whoever
+plays a simulation may ask (its models, its keys, what it keeps), and takes frames of the coordinator alone.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import cbor2
+
+from ..core.session import SERVER
+from ..drivers.roles import Deadline, Effect, Event, Refusal
+from ..view.answers import Memory, Vector
+from ..wire.fields import DIGEST_BYTES
+from .driving import Driven
+from .far import Far, FarRole, answer, followed_in
+from .maker import WORK, Maker
+
+MOST_ITEMS = 4096
+"""Of a list in an answer."""
+SERVED = frozenset({"frame", "deadline", "hello", "public", "enrol", "left out", "holds", "begin", "drop", "final"})
+"""Words that a client behind a link answers."""
+NO_ANSWER = "an answer that is none"
+
+
+class Answer(Protocol):
+    """What a client made of a word. data: None of a client that is absent. late: when nobody waited for it any more."""
+
+    @property
+    def client(self) -> int: ...
+    @property
+    def number(self) -> int: ...
+    @property
+    def data(self) -> bytes | bytearray | None: ...
+    @property
+    def late(self) -> bool: ...
+
+
+class Words(Protocol):
+    """A link to clients: links/listener.py, or whatever else carries words and answers."""
+
+    def post(self, client: int, data: bytes, /) -> int:
+        """Send a word; its number."""
+        ...
+
+    def heard(self) -> Any:
+        """The next `Answer`, of whomever: every word has one."""
+        ...
+
+    def heard_already(self) -> Any:
+        """One that is there, or None."""
+        ...
+
+    def done_with(self, answer: Any, /) -> None:
+        """Its memory is free."""
+        ...
+
+
+class Linked:
+    """Where the clients of a run are reached: a `Setup.hosts`. absent: how often each did not answer in time. late: how many
+    answers came when nobody waited any more.
+    """
+
+    def __init__(self, link: Words, clients: Sequence[int]) -> None:
+        self.absent: dict[int, int] = {}
+        self.late = 0
+        self._link = link
+        self._clients = tuple(clients)
+        self._open: set[tuple[int, int]] = set()
+        self._kept: deque[Answer] = deque()
+
+    def __call__(self, maker: Maker) -> Mapping[int, "LinkedClient"]:
+        """All of them, with the roles that such clients have."""
+        names = (WORK, *maker.messages)
+        return {i: LinkedClient(i, self, names) for i in self._clients}
+
+    def post(self, client: int, *words: Any) -> None:
+        """Tell a client, and go on: what follows is `heard`."""
+        self._open.add((client, self._link.post(client, cbor2.dumps(words))))
+
+    def ask(self, client: int, *words: Any) -> Any:
+        """The answer to these words; None of a client that is absent, or whose answer is none."""
+        number = self._link.post(client, cbor2.dumps(words))
+        while True:
+            answer: Answer = self._link.heard()
+            if (answer.client, answer.number) == (client, number):
+                return self._plain(answer)
+            self._kept.append(answer)
+
+    def heard(self) -> Iterator[tuple[int, tuple[Effect, ...]]]:
+        """What followed at clients from what they were told, as it comes, until each has answered or counts as absent."""
+        while self._open or self._kept:
+            yield from self._effects(self._kept.popleft() if self._kept else self._link.heard())
+        while (answer := self._link.heard_already()) is not None:
+            yield from self._effects(answer)
+
+    def _effects(self, answer: Answer) -> Iterator[tuple[int, tuple[Effect, ...]]]:
+        self._open.discard((answer.client, answer.number))
+        self.late += answer.late
+        if answer.data is None:
+            self.absent[answer.client] = self.absent.get(answer.client, 0) + 1
+            return
+        plain = self._plain(answer)
+        if well_formed(plain):
+            yield answer.client, followed_in(plain)
+        elif not answer.late:
+            yield answer.client, (Refusal(answer.client, NO_ANSWER),)
+
+    def _plain(self, answer: Answer) -> Any:
+        try:
+            return None if answer.data is None else cbor2.loads(answer.data)
+        except (TypeError, ValueError, OverflowError, cbor2.CBORDecodeError):
+            return None
+        finally:
+            self._link.done_with(answer)
+
+
+class LinkedClient(Far):
+    """A client behind a link. names: of the roles that it has."""
+
+    def __init__(self, id: int, hosts: Linked, names: Sequence[str]) -> None:
+        super().__init__(id)
+        self.hosts = hosts
+        self._names = tuple(names)
+
+    @property
+    def roles(self) -> Mapping[str, FarRole]:
+        """By name."""
+        return {name: LinkedRole(self, name) for name in self._names}
+
+    @property
+    def public(self) -> Mapping[str, bytes]:
+        """See `Client`. Raises RuntimeError where it is absent, or says what is none."""
+        found = self.ask("public")
+        right = isinstance(found, dict) and len(found) < MOST_ITEMS
+        if not right or not all(type(use) is str and type(key) is bytes for use, key in found.items()):
+            raise RuntimeError(f"client {self.id} does not say who it is")
+        return dict(found)
+
+    def left_out(self, name: str = "seed") -> tuple[tuple[int, str], ...]:
+        """See `Client`."""
+        found = self.ask("left out", name)
+        right = isinstance(found, list) and len(found) < MOST_ITEMS and all(_is(entry, int, str) for entry in found)
+        return tuple((blame, reason) for blame, reason in found) if right else ()
+
+    def told(self, *words: Any) -> tuple[Effect, ...]:
+        """See `Far`."""
+        answer = self.ask(*words)
+        return followed_in(answer) if well_formed(answer) else ()
+
+    def ask(self, *words: Any) -> Any:
+        """See `Far`."""
+        return self.hosts.ask(self.id, *words)
+
+    def holds(self, name: str) -> bool:
+        """See `Client`."""
+        return self.ask("holds", name) is True
+
+    def begin(self) -> bool:
+        """See `Client`."""
+        return self.ask("begin") is True
+
+    def train_alone(self, round: int, start: str, given: Vector | None, name: str) -> bool:
+        """Not over a link."""
+        return False
+
+    def model(self, name: str) -> Vector | None:
+        """Nobody's business."""
+        return None
+
+    @property
+    def ledger(self) -> None:
+        """Nobody's business."""
+        return
+
+    def save(self) -> Memory:
+        """Nothing: it keeps what it keeps in its own journal."""
+        return Memory()
+
+    def restore(self, memory: Memory) -> None:
+        """Nothing: it goes on from its own journal."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedRole(FarRole):
+    """A role of a client behind a link: what it does is `heard`."""
+
+    client: LinkedClient
+
+    def take(self, sender: int, data: bytes) -> tuple[Effect, ...]:
+        """Hand it the bytes."""
+        self.client.hosts.post(self.id, "frame", sender, data)
+        return ()
+
+    def handle(self, event: Event) -> tuple[Effect, ...]:
+        """Only that time is up; anything else comes as bytes."""
+        if not isinstance(event, Deadline):
+            raise TypeError(f"a client elsewhere is told nothing by {type(event).__name__}")
+        self.client.hosts.post(self.id, "deadline", self.name)
+        return ()
+
+    @property
+    def heard(self) -> Callable[[], Iterator[tuple[int, tuple[Effect, ...]]]]:
+        """What all clients of the link do."""
+        return self.client.hosts.heard
+
+
+def well_formed(answer: Any) -> bool:
+    """Whether it says what followed at a client: messages to the coordinator alone, names of sums, refusals."""
+    if not (
+        isinstance(answer, list) and len(answer) == 3 and all(isinstance(of, list) and len(of) <= MOST_ITEMS for of in answer)
+    ):
+        return False
+    sent, learned, refused = answer
+    return (
+        all(_is(entry, int, str, bytes) and entry[0] == SERVER and len(entry[1]) <= 64 for entry in sent)
+        and all(_is(entry, str, bytes) and len(entry[1]) == DIGEST_BYTES for entry in learned)
+        and all(_is(entry, int, str) and len(entry[1]) <= 1000 for entry in refused)
+    )
+
+
+def _is(entry: Any, *kinds: type) -> bool:
+    """Whether it is a list of values of exactly these types."""
+    return type(entry) is list and tuple(map(type, entry)) == kinds
+
+
+# --- in the client's process ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A client's answer to a word. word: what it was told. data: the answer. sent: kinds and bytes of its messages. learned:
+    names of sums that it was sent. refused: (blame, reason) of what it took no notice of. final: its model, at the end.
+    """
+
+    word: str
+    data: bytes = field(repr=False)
+    sent: tuple[tuple[str, int], ...] = ()
+    learned: tuple[str, ...] = ()
+    refused: tuple[tuple[int, str], ...] = ()
+    final: bytes = field(default=b"", repr=False)
+
+
+def said(driven: Driven, data: bytes) -> Said:
+    """What a client answers to a word of its coordinator, whatever that says. Nothing that it is told ends its program."""
+    try:
+        what, *of = cbor2.loads(data)
+    except (TypeError, ValueError, OverflowError, cbor2.CBORDecodeError):
+        return _refused("", "a word that is none")
+    if type(what) is not str or what not in SERVED:
+        return _refused(f"{what!s:.20}", "a word that no coordinator has a right to")
+    again = bool(driven.client.roles) if what == "enrol" else what == "begin" and WORK in driven.client.roles
+    if again or (what == "frame" and of[:1] != [SERVER]):
+        return _refused(what, "a frame of another party than its link's, or a beginning after the beginning")
+    if what == "final":
+        right = len(of) == 1 and type(of[0]) is bytes and len(of[0]) % 4 == 0
+        return Said(what, cbor2.dumps([[], [], []]), final=of[0]) if right else _refused(what, "a model that is none")
+    try:
+        found = answer(driven, what, *of)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        return _refused(what, f"a word that this client could not take: {type(error).__name__}")
+    whole = cbor2.dumps(found)
+    if what not in ("frame", "deadline", "hello"):
+        return Said(what, whole)
+    sent, learned, refused = found
+    words = tuple((kind, len(frame)) for _, kind, frame in sent)
+    return Said(what, whole, words, tuple(name for name, _ in learned), tuple(map(tuple, refused)))
+
+
+def _refused(what: str, reason: str) -> Said:
+    """That a word is not taken, as what follows from it."""
+    return Said(what, cbor2.dumps([[], [], [[SERVER, reason]]]), refused=((SERVER, reason),))

@@ -1,0 +1,369 @@
+"""Links between processes: what they carry, what they survive, and whom they refuse."""
+
+import asyncio
+import datetime
+import os
+import random
+import socket
+import ssl
+import threading
+import time
+import tracemalloc
+from contextlib import contextmanager
+from functools import partial
+
+import pytest
+
+from cloister.deploying import client_of
+from cloister.protocol.links.dialled import Dialled
+from cloister.protocol.links.flow import HEAD, PIECE_BYTES, SMALL_BYTES, Flow, Misplaced
+from cloister.protocol.links.listener import Listener
+from cloister.protocol.links.terms import Limits, LinkRefused, Tls, boot_of, grpc_or_words, hello
+
+from .small_authority import SmallAuthority
+
+grpc_or_words()
+
+AUTHORITY = SmallAuthority()
+COORDINATOR = AUTHORITY.issue("coordinator")
+TARGET = (("grpc.ssl_target_name_override", "coordinator"),)
+QUICK = Limits(greeting=1.0, patience=2.5, at_most=4.0, back=1.0)
+
+
+def tls_of(issued):
+    return Tls(issued.key, issued.certificate, issued.authority)
+
+
+@contextmanager
+def listening(clients=(0, 1), limits=QUICK):
+    found = Listener("127.0.0.1:0", clients, lambda i: b"hello %d" % i, tls_of(COORDINATOR), client_of, limits)
+    found.start()
+    try:
+        yield found
+    finally:
+        found.stop()
+
+
+def dialled(listener, client=0, issued=None, patience=5.0):
+    issued = issued or AUTHORITY.issue(f"client-{client}")
+    return Dialled(f"127.0.0.1:{listener.port}", tls_of(issued), patience=patience, channel_options=TARGET)
+
+
+def answering(link, wait=lambda data: None):
+    """A client that answers every word with what it was told, twice."""
+
+    def talk():
+        try:
+            for number, data in link.words():
+                wait(data)
+                link.answer(number, data * 2)
+        except ConnectionError:
+            pass
+
+    thread = threading.Thread(target=talk, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_words_are_carried_and_answered_whatever_their_length():
+    with listening() as listener:
+        links = [dialled(listener, i) for i in (0, 1)]
+        for link in links:
+            assert link.start().startswith(b"hello ")
+            answering(link)
+        words = {}
+        for size in (0, 1, SMALL_BYTES - 16, SMALL_BYTES, PIECE_BYTES - 16, PIECE_BYTES, 5 * PIECE_BYTES + 7):
+            for client in (0, 1):
+                data = os.urandom(size)
+                words[client, listener.post(client, data)] = data
+        for _ in range(len(words)):
+            heard = listener.heard()
+            assert heard.data == words.pop((heard.client, heard.number)) * 2
+            listener.done_with(heard)
+        assert not words
+        assert listener.refused == listener.slow == listener.displaced == 0
+        for link in links:
+            link.stop()
+
+
+def test_the_coordinator_ends_and_clients_are_told():
+    with listening() as listener:
+        link = dialled(listener)
+        link.start()
+        talking = answering(link)
+        assert listener.wait_for(1, 5) == (0,)
+    talking.join(5)
+    assert not talking.is_alive()
+
+
+REFUSED = {
+    "wrong authority": lambda: SmallAuthority().issue("client-0"),
+    "expired": lambda: AUTHORITY.issue("client-0", -datetime.timedelta(minutes=1)),
+    "nobody of the run": lambda: AUTHORITY.issue("client-7"),
+    "no client": lambda: AUTHORITY.issue("coordinator"),
+    "no name": lambda: AUTHORITY.issue("client-01"),
+}
+
+
+@pytest.mark.parametrize("issued", REFUSED.values(), ids=REFUSED)
+def test_who_has_no_certificate_of_the_run_gets_nothing(issued):
+    with listening() as listener:
+        found = issued()
+        link = dialled(listener, issued=type(found)(found.key, found.certificate, AUTHORITY.certificate), patience=0.5)
+        with pytest.raises(ConnectionError):
+            link.start()
+        link.stop()
+        assert listener.present() == ()
+        assert listener.bytes_out == 0
+
+
+def test_a_client_refuses_a_coordinator_that_is_none():
+    """Also another client of the same authority cannot pass for it."""
+    for issued in (SmallAuthority().issue("coordinator"), AUTHORITY.issue("client-1")):
+        own = Tls(issued.key, issued.certificate, AUTHORITY.certificate)
+        listener = Listener("127.0.0.1:0", (0,), lambda i: b"", own, client_of, QUICK)
+        listener.start()
+        link = dialled(listener, patience=0.5)
+        with pytest.raises(ConnectionError):
+            link.start()
+        link.stop()
+        listener.stop()
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_tls_of_an_older_version_is_refused(version, tmp_path):
+    folder = AUTHORITY.issue("client-0").write(tmp_path / "keys")
+    with listening() as listener:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = context.maximum_version = version
+        context.load_verify_locations(folder / "authority.pem")
+        context.load_cert_chain(folder / "link.pem", folder / "link.key")
+        context.set_alpn_protocols(["h2"])
+
+        def connect():
+            with (
+                socket.create_connection(("127.0.0.1", listener.port)) as plain,
+                context.wrap_socket(plain, server_hostname="localhost") as wrapped,
+            ):
+                return wrapped.version()
+
+        if version == ssl.TLSVersion.TLSv1_3:
+            assert connect() == "TLSv1.3"
+        else:
+            with pytest.raises((ssl.SSLError, ConnectionError)):
+                connect()
+
+
+def test_a_second_stream_of_a_client_takes_the_place_of_the_first():
+    issued = AUTHORITY.issue("client-0")
+    with listening(limits=Limits()) as listener:
+        first, second = dialled(listener, issued=issued), dialled(listener, issued=issued)
+        first.start()
+        second.start()
+        with pytest.raises(LinkRefused, match="took its place"):
+            next(iter(first.words()))
+        answering(second)
+        listener.post(0, b"a")
+        assert listener.heard().data == b"aa"
+        assert listener.displaced == 1
+        second.stop()
+        first.stop()
+
+
+def test_who_moves_nothing_is_absent_and_is_back_when_it_has_answered():
+    with listening() as listener:
+        slow, quick = dialled(listener, 0), dialled(listener, 1)
+        go = threading.Event()
+        for link, wait in ((slow, lambda data: go.wait(20)), (quick, lambda data: None)):
+            link.start()
+            answering(link, wait)
+        started = time.monotonic()
+        asked = [listener.post(0, b"a"), listener.post(0, b"b")]
+        listener.post(1, b"c")
+        heard = [listener.heard() for _ in range(3)]
+        assert heard[0].data == b"cc"
+        assert [(h.client, h.number, h.data) for h in heard[1:]] == [(0, asked[0], None), (0, asked[1], None)]
+        assert 3.9 < time.monotonic() - started < 10  # it says that it works, which is good for `at_most` and no longer
+        assert listener.slow == 1
+        listener.post(0, b"d")
+        assert listener.heard().data is None  # at once: it still owes what was given up
+        go.set()
+        late = [listener.heard(), listener.heard()]
+        assert [(h.late, h.data) for h in late] == [(True, b"aa"), (True, b"bb")]
+        listener.post(0, b"e")
+        assert listener.heard().data == b"ee"
+        slow.stop()
+        quick.stop()
+
+
+def test_a_lost_connection_is_made_again_and_nothing_is_done_twice():
+    with listening(limits=Limits(back=10, patience=10)) as listener:
+        link, done = dialled(listener), []
+        link.start()
+        listener.wait_for(1, 5)
+
+        def cut(data):
+            done.append(data)
+            if data in (b"1", b"3"):  # the stream ends under it
+                peer = listener._peers[0]
+                listener._background.soon(partial(setattr, peer.flow, "over", True))
+                link._background.result(link._flow.working())
+                time.sleep(0.3)
+
+        answering(link, cut)
+        words = [b"%d" % k for k in range(6)]
+        numbers = {listener.post(0, word): word for word in words}
+        for _ in words:
+            heard = listener.heard()
+            assert heard.data == 2 * numbers.pop(heard.number)
+        assert done == words
+        assert link.connections >= 2
+        link.stop()
+
+
+def test_another_life_of_a_process_is_not_asked_what_the_one_before_was():
+    issued = AUTHORITY.issue("client-0")
+    with listening(limits=Limits(back=20, patience=20)) as listener:
+        first = dialled(listener, issued=issued)
+        first.start()
+        listener.wait_for(1, 5)
+        listener.post(0, b"a")
+        next(first.words())
+        first.stop()
+        second = dialled(listener, issued=issued)
+        second.start()
+        assert listener.heard().data is None
+        answering(second)
+        listener.post(0, b"b")
+        assert listener.heard().data == b"bb"
+        second.stop()
+
+
+def test_other_versions_refuse_each_other_in_words(monkeypatch):
+    monkeypatch.setattr("cloister.protocol.links.dialled.hello", lambda boot: hello(boot).replace(b"\x83\x01", b"\x83\x09", 1))
+    with listening() as listener:
+        link = dialled(listener)
+        with pytest.raises(LinkRefused, match=r"all parties need the same release"):
+            link.start()
+        link.stop()
+    for first in (b"", b"\x80", b"\xff" * 90, hello(bytes(15)), os.urandom(200)):
+        with pytest.raises(LinkRefused):
+            boot_of(first)
+
+
+# --- the order of pieces ---------------------------------------------------------------------------------------------------
+
+
+async def taken(pieces, most=1 << 30):
+    """What one side takes of these pieces."""
+    waiting = iter(pieces)
+
+    async def read():
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        return next(waiting, None)
+
+    async def write(piece):
+        assert HEAD.unpack_from(piece)[0] == 4  # nothing but grants
+
+    flow = Flow(read, write, most, asyncio.Semaphore(1), lambda: None)
+    return [bytes(arrived.data) async for arrived in flow.messages()]
+
+
+def piece(kind, number=0, index=0, of=1, total=0, content=b""):
+    return HEAD.pack(kind, number, index, of, total) + content
+
+
+HUGE = [piece(3, total=1 << 62)]
+BAD = {
+    "a huge length": HUGE,
+    "a length over what is taken": [piece(3, total=1 << 31)],
+    "an offer of what is short": [piece(3, total=10)],
+    "a long message without an offer": [piece(2, 0, 0, 2, 2 * PIECE_BYTES, bytes(PIECE_BYTES))],
+    "a length that is not the content's": [piece(2, 0, 0, 1, 10, bytes(9))],
+    "a number that is not due": [piece(2, 1, 0, 1, 1, b"a")],
+    "a piece twice": [piece(3, total=3 * PIECE_BYTES), piece(5), *[piece(2, 0, 0, 3, 3 * PIECE_BYTES, bytes(PIECE_BYTES))] * 2],
+    "two offers": [piece(3, total=1 << 20), piece(3, total=1 << 20)],
+    "a kind that is none": [piece(99)],
+    "too short": [b"\x02"],
+    "too long": [piece(2, 0, 0, 1, PIECE_BYTES + 1, bytes(PIECE_BYTES + 1))],
+}
+
+
+@pytest.mark.parametrize("pieces", BAD.values(), ids=BAD)
+def test_pieces_out_of_order_end_a_stream(pieces):
+    with pytest.raises(Misplaced):
+        asyncio.run(taken(pieces))
+
+
+def test_a_length_that_is_only_declared_reserves_nothing_until_it_is_admitted():
+    async def play():
+        offered = [piece(3, total=1 << 30)]
+
+        async def read():
+            await asyncio.sleep(0.01)
+            return offered.pop() if offered else piece(5)
+
+        async def write(_):
+            pass
+
+        taken = asyncio.Semaphore(0)  # all slots are
+        flow = Flow(read, write, 1 << 30, taken, lambda: None)
+        hearing = asyncio.create_task(anext(flow.messages()))
+        await asyncio.sleep(0.3)
+        assert flow.waits
+        assert not hearing.done()
+        hearing.cancel()
+
+    tracemalloc.start()
+    asyncio.run(play())
+    assert tracemalloc.get_traced_memory()[1] < 10 << 20
+    tracemalloc.stop()
+
+
+def test_random_pieces_end_a_stream_and_nothing_else():
+    draw = random.Random(0)
+
+    def drawn():
+        if draw.random() < 0.2:
+            return draw.randbytes(draw.randrange(60))
+        kind, total = draw.choice((2, 3, 4, 5, 6, draw.randrange(256))), draw.choice((0, 1, 5, 70_000, 1 << 40))
+        return piece(kind, draw.randrange(3), draw.randrange(3), draw.randrange(4), total, draw.randbytes(draw.choice((0, 1, 5))))
+
+    async def play():
+        for _ in range(10_000):
+            try:
+                found = await taken([drawn() for _ in range(4)], 1 << 18)
+            except Misplaced:
+                continue
+            assert all(len(data) <= SMALL_BYTES for data in found)
+
+    asyncio.run(play())
+
+
+def test_who_says_nothing_is_let_go():
+    """A stream that does not greet ends, and those that do are served."""
+    import grpc
+
+    with listening() as listener:
+        issued = AUTHORITY.issue("client-0")
+        credentials = grpc.ssl_channel_credentials(issued.authority, issued.key, issued.certificate)
+        with grpc.secure_channel(f"127.0.0.1:{listener.port}", credentials, options=TARGET) as channel:
+            silent = threading.Event()
+
+            def nothing():
+                silent.wait(20)
+                yield b""
+
+            call = channel.stream_stream("/cloister.Link/Stream")(nothing())
+            with pytest.raises(grpc.RpcError) as ended:
+                next(call)
+            assert ended.value.code() == grpc.StatusCode.FAILED_PRECONDITION
+            silent.set()
+        assert listener.refused == 1
+        assert listener.present() == ()
+
+
+def test_without_certificates_it_listens_on_this_machine_alone():
+    with pytest.raises(ValueError, match="loopback"):
+        Listener("0.0.0.0:0", (0,), lambda i: b"", None)
