@@ -55,6 +55,10 @@ test-processors: setup
 test-slow: setup
 	$(BIN)/pytest -m slow
 
+# A small authority, a coordinator and 14 clients, one of which is killed and one late.
+deploy-demo: setup
+	$(BIN)/python examples/deploy_demo.py
+
 bench: setup
 	for f in tests/benchmarks/*.py; do $(BIN)/python $$f --json || exit 1; done
 
