@@ -5,11 +5,12 @@ BIN := .venv/bin
 THREADS ?= 2
 PROCESSORS ?= default avx2
 
-.PHONY: help setup demo test check lint types layers pytest test-fast test-processors test-slow bench clean
+.PHONY: help setup demo deploy-demo test check lint types layers pytest test-fast test-processors test-slow bench clean
 
 help:
 	@echo "make demo             set up .venv and train clustered FL on handwritten digits (about a minute)"
 	@echo "make test             set up .venv and run every check: ruff, mypy, import layers, pytest (ten minutes on two cores)"
+	@echo "make deploy-demo      a coordinator and 14 client processes over TLS on this machine (a minute and a half)"
 	@echo "make test-fast        ruff, and the tests that neither train, sweep nor take long (two minutes): for while you write"
 	@echo "make test-processors  the tests that train, with the kernels of two other processors: what they assert holds on each"
 	@echo "make test-slow        the checks that take longer: ten seeds of the quickstart, large memory runs"
