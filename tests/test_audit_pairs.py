@@ -66,7 +66,8 @@ def played(scenario):
 def audited(scenario, observers, experiment):
     """By observer."""
     staged = [s for s in stages(scenario, [0], None) if isinstance(s, Stage)]
-    return {row.observer: row for row in rows(staged, observers, [experiment], CLAIMS, BUDGET)}
+    found = rows(staged, observers, [experiment], CLAIMS, BUDGET)
+    return {row.observer: row for row in found if row.experiment == experiment.name}
 
 
 # --- clouds -----------------------------------------------------------------------------------------------------------------

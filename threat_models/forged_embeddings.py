@@ -184,12 +184,13 @@ class Forging:
         if terms.released == "samples":
             own, held_out = (self.conduct.pose(self.honest, client, peer, part) for part in parts)
             return Released(own, None if honest.other is None else held_out, honest.reference)
-        source, held_out = (self._embedded(client, peer, part, occasion.own) for part in parts)
+        source = self._embedded(client, peer, "train", occasion.own)
+        if terms.released == "mean":  # which nothing is held out for
+            return Released(_projected(source.mean(axis=0, keepdims=True), occasion), None, honest.reference)
+        held_out = self._embedded(client, peer, parts[1], occasion.own)
         target = self._embedded(client, peer, parts[terms.target != "train"], occasion.others)
         if terms.released == "distances":
             return Released(target, None, honest.reference)
-        if terms.released == "mean":
-            return Released(_projected(source.mean(axis=0, keepdims=True), occasion), None, honest.reference)
         clouds = [_projected(rows, occasion) for rows in (source, target, held_out)]
         pair = (clouds[0], clouds[2]) if terms.reference == "projected" else (source, held_out)
         tau = min(occasion.reference.span, 1e6) if self.conduct.reference == "largest" else occasion.reference(*pair)
