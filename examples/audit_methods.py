@@ -142,15 +142,15 @@ def table(found: Mapping[tuple[str, str, str], Mapping[str, Any]], small: bool) 
     """Markdown, a block for each observer."""
     for observer in OBSERVERS:
         yield f"\n**Against the {observer.name}**\n"
-        yield "| protection | method | updates | labels | membership | images |"
-        yield "| --- | --- | --- | --- | --- | --- |"
+        yield "| protection | method | updates | with released models | labels | membership | images |"
+        yield "| --- | --- | --- | --- | --- | --- | --- |"
         pairs = dict.fromkeys((protection, method) for _, method, protection in cells(small))
         for protection, method in pairs:
             cell, images = found.get(("wide", method, protection), {}), found.get(("few", method, protection), {})
             if "reason" in cell:
-                yield f"| {protection} | {method} | refused: {cell['reason'].split(';')[0]} | | | |"
+                yield f"| {protection} | {method} | refused: {cell['reason'].split(';')[0]} | | | | |"
                 continue
-            parts = [line(cell, observer.name, e) for e in ("updates", "labels", "membership")]
+            parts = [line(cell, observer.name, e) for e in ("updates", "permutation", "labels", "membership")]
             yield f"| {protection} | {method} | {' | '.join(parts)} | {line(images, observer.name, 'images')} |"
 
 
