@@ -66,6 +66,7 @@ class Dialled:
         self._words: queue.SimpleQueue[tuple[int, bytes] | BaseException | None] = queue.SimpleQueue()
         self._greeted: queue.SimpleQueue[bytes | BaseException] = queue.SimpleQueue()
         self._given: dict[int, bytes] = {}
+        self._sending: set[asyncio.Future[None]] = set()
         self._doing: int | None = None
         self._taken = 0
         self._flow: Flow | None = None
@@ -212,7 +213,9 @@ class Dialled:
         for old in [n for n in self._given if n <= settled]:
             del self._given[old]
         if (given := self._given.get(number)) is not None:
-            asyncio.ensure_future(self._send(given))  # noqa: RUF006
+            sending = asyncio.ensure_future(self._send(given))
+            self._sending.add(sending)  # a loop holds tasks weakly
+            sending.add_done_callback(self._sending.discard)
         elif number > self._taken:
             while self._words.qsize() >= MOST_WAITING:
                 await asyncio.sleep(0.05)

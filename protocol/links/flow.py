@@ -73,6 +73,7 @@ class Flow:
         self._next = 0  # number of the next message to come
         self._pieces = 0
         self._total = 0
+        self._granting: set[asyncio.Future[None]] = set()
         self._buffer: bytearray | None = None
         self._admitting: asyncio.Task[None] | None = None
         self._ended = False
@@ -188,6 +189,8 @@ class Flow:
             return Arrived(whole, self._slots.release)
         if self._pieces % (WINDOW // 2) == 0:
             granting = asyncio.ensure_future(self._put(_GRANT, number, self._pieces + WINDOW, 0, total))
+            self._granting.add(granting)  # a loop holds tasks weakly
+            granting.add_done_callback(self._granting.discard)
             granting.add_done_callback(_quiet)
         return None
 

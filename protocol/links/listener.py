@@ -271,7 +271,7 @@ class Listener:
             self.refused += 1
             log.warning("refused", extra={"peer": context.peer(), "why": "nobody of this run"})
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, "")
-        assert client is not None  # noqa: S101
+            return
         try:
             async with asyncio.timeout(self.limits.greeting):
                 first = await context.read()
@@ -281,8 +281,7 @@ class Listener:
             log.warning("refused", extra={"client": client, "why": str(error) or "it does not say anything"})
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error) or "nothing was said in time")
             raise
-        peer, here = self._peers[client], asyncio.current_task()
-        assert here is not None  # noqa: S101
+        peer = self._peers[client]
         if peer.leave is not None:
             self.displaced += 1
             log.warning("displaced", extra={"client": client, "peer": context.peer()})

@@ -1,7 +1,5 @@
 """What both ends of a link agree on before they say anything else, the limits they keep, and their certificates."""
 
-import os
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -9,6 +7,7 @@ from typing import TYPE_CHECKING
 import cbor2
 
 from ..core.session import VERSION
+from ..pki.tls import require_tls13
 from .flow import MOST_PIECE
 
 if TYPE_CHECKING:
@@ -93,20 +92,9 @@ def options() -> list[tuple[str, int]]:
     ]
 
 
-SUITES = "GRPC_SSL_CIPHER_SUITES"
-NO_OLDER_SUITE = "ECDHE-RSA-AES128-GCM-SHA256:ECDHE-RSA-AES256-GCM-SHA384"
-
-
 def grpc_or_words() -> None:
-    """Make ready for TLS 1.3 alone. Raises ImportError that says what to install, RuntimeError where gRPC is ready for less.
-
-    gRPC has no option for it: with cipher suites of 1.2 that need an RSA certificate, and certificates of elliptic curves, no
-    suite of 1.2 is left. gRPC reads the variable once, when it is imported.
-    """
-    if os.environ.get(SUITES) != NO_OLDER_SUITE:
-        if "grpc" in sys.modules:
-            raise RuntimeError(f"grpc was imported before TLS 1.3 was required; set {SUITES}={NO_OLDER_SUITE} before")
-        os.environ[SUITES] = NO_OLDER_SUITE
+    """Make ready for TLS 1.3 alone. Raises ImportError that says what to install, RuntimeError where gRPC is ready for less."""
+    require_tls13()
     try:
         import grpc  # noqa: F401
     except ImportError:

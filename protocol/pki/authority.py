@@ -4,8 +4,10 @@ A document is signed as the bytes that it is sent as, by ECDSA on P-256 with SHA
 kind passes for the other, nor for a certificate. The file is the list [content, signature]; a signature has 64 bytes, r and s.
 """
 
+import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Self, TypeVar
 
 import cbor2
 from cryptography import x509
@@ -19,6 +21,7 @@ from .certificates import Untrusted, key_hash, on_p256, read_certificate, when
 from .names import check_run
 from .reading import Reader
 
+T = TypeVar("T")
 FORMAT = 1
 SIGNATURE_BYTES = 64
 MOST_VERSION = 2**31 - 1
@@ -78,6 +81,25 @@ class Authority:
         except ValueError as error:
             raise Untrusted(str(error)) from None
         return content
+
+
+def read_signed(
+    document: bytes, authority: Authority, kind: str, most: int, body: Callable[[Reader], T]
+) -> "tuple[Header, T, bytes]":
+    """Its header, what `body` reads behind that, and the SHA-256 of the content. Raises Untrusted."""
+    content = authority.opened(document, kind, most)
+    try:
+        reader = Reader(content, f"the {kind}")
+        reader.items(7, 7, "the content")
+        header = Header.read(reader)
+        header.of(authority, kind)
+        found = body(reader)
+        reader.end()
+    except Untrusted:
+        raise
+    except ValueError as error:
+        raise Untrusted(str(error)) from None
+    return header, found, hashlib.sha256(content).digest()
 
 
 def signed(key: EllipticCurvePrivateKey, kind: str, content: bytes) -> bytes:

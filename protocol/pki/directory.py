@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
 from ...crypto.identity import PUBLIC_KEY_BYTES
 from ..core.session import DEALER, MAX_ID, MAX_ROSTER, RUN_BYTES
-from .authority import Authority, Header, signed
+from .authority import Authority, Header, read_signed, signed
 from .certificates import SERIAL_BYTES, Untrusted
 from .names import name_of
 from .reading import Reader
@@ -93,20 +93,8 @@ class Directory:
     @classmethod
     def at_any_time(cls, document: bytes, authority: Authority) -> Self:
         """The same of one that may have expired: for whoever signs the next, and for nobody else."""
-        content = authority.opened(document, KIND, MOST_BYTES)
-        try:
-            reader = Reader(content, f"the {KIND}")
-            reader.items(7, 7, "the content")
-            header = Header.read(reader)
-            header.of(authority, KIND)
-            entries = [Entry.read(reader) for _ in range(reader.items(0, MOST_PARTIES, "the parties"))]
-            reader.end()
-            check_apart(entries)
-        except Untrusted:
-            raise
-        except ValueError as error:
-            raise Untrusted(str(error)) from None
-        return cls(authority, header, {entry.party: entry for entry in entries}, hashlib.sha256(content).digest())
+        header, entries, digest = read_signed(document, authority, KIND, MOST_BYTES, _entries)
+        return cls(authority, header, {entry.party: entry for entry in entries}, digest)
 
     @cached_property
     def by_serial(self) -> Mapping[bytes, Entry]:
@@ -169,3 +157,9 @@ def check_newer(offered: Header, digest: bytes, seen: Header, known: bytes, what
         raise Untrusted(f"the {what} has version {offered.version}, older than version {seen.version}, which was seen before")
     if offered.version == seen.version and digest != known:
         raise Untrusted(f"there are two of version {seen.version} of the {what}, which differ: ask the authority")
+
+
+def _entries(reader: Reader) -> list[Entry]:
+    found = [Entry.read(reader) for _ in range(reader.items(0, MOST_PARTIES, "the parties"))]
+    check_apart(found)
+    return found

@@ -4,7 +4,6 @@ gRPC's Python API reads no revocation lists of X.509, so this is not one: it is 
 streams asks `party_of` (admission.py) with it, for new streams and, when a newer list comes, for those that are open.
 """
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
@@ -12,8 +11,8 @@ from typing import Self
 import cbor2
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
-from .authority import MOST_TIME, Authority, Header, signed
-from .certificates import SERIAL_BYTES, Untrusted
+from .authority import MOST_TIME, Authority, Header, read_signed, signed
+from .certificates import SERIAL_BYTES
 from .directory import check_newer
 from .reading import Reader
 
@@ -44,27 +43,7 @@ class RevocationList:
     @classmethod
     def at_any_time(cls, document: bytes, authority: Authority) -> Self:
         """The same of one that may have expired: for whoever signs the next, and for nobody else."""
-        content = authority.opened(document, KIND, MOST_BYTES)
-        try:
-            reader = Reader(content, f"the {KIND}")
-            reader.items(7, 7, "the content")
-            header = Header.read(reader)
-            header.of(authority, KIND)
-            when: dict[bytes, int] = {}
-            last = b""
-            for _ in range(reader.items(0, MOST_REVOKED, "the serial numbers")):
-                reader.items(2, 2, "a revocation")
-                serial = reader.octets(1, SERIAL_BYTES, "a serial number")
-                if serial <= last:
-                    raise ValueError("the revocation list does not read: serial numbers are not ascending, each once")
-                last = serial
-                when[serial] = reader.integer(0, MOST_TIME, "the time of a revocation")
-            reader.end()
-        except Untrusted:
-            raise
-        except ValueError as error:
-            raise Untrusted(str(error)) from None
-        return cls(header, when, hashlib.sha256(content).digest())
+        return cls(*read_signed(document, authority, KIND, MOST_BYTES, _revoked))
 
     def follows(self, seen: "RevocationList") -> None:
         """Raises Untrusted if this is older than one that was seen, or another of the same version."""
@@ -75,3 +54,16 @@ def sign(key: EllipticCurvePrivateKey, header: Header, when: Mapping[bytes, int]
     """The document. key: the authority's."""
     content = [*header.items, [[serial, when[serial]] for serial in sorted(when)]]
     return signed(key, KIND, cbor2.dumps(content, canonical=True))
+
+
+def _revoked(reader: Reader) -> dict[bytes, int]:
+    when: dict[bytes, int] = {}
+    last = b""
+    for _ in range(reader.items(0, MOST_REVOKED, "the serial numbers")):
+        reader.items(2, 2, "a revocation")
+        serial = reader.octets(1, SERIAL_BYTES, "a serial number")
+        if serial <= last:
+            raise ValueError("the revocation list does not read: serial numbers are not ascending, each once")
+        last = serial
+        when[serial] = reader.integer(0, MOST_TIME, "the time of a revocation")
+    return when
