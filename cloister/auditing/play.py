@@ -18,7 +18,7 @@ from ..fl.runs.run_folder import machine, versions
 from ..fl.runs.scenario import Scenario, described
 from ..grids.watching import folder_for, progress_bar, seeds_of
 from ..scenario_file import load, with_settings
-from ..threat_models.audit.experiment import FULL, QUICK, Budget
+from ..threat_models.audit.experiment import FULL, QUICK, Budget, Experiment
 from ..threat_models.audit.experiments import EXPERIMENTS, observers_of
 from ..threat_models.audit.observer import Observer
 from ..threat_models.audit.recorded import Recorded
@@ -95,11 +95,12 @@ def audited(
     quiet: bool = False,
     against: Sequence[Observer] = (),
     recorded: Mapping[int, Recorded] = MappingProxyType({}),
+    experiments: Sequence[Experiment] = (),
 ) -> dict[str, Any]:
     """The whole audit, plain JSON values.
 
     against: whose views are attacked; empty for all of `observers_of`. recorded: runs that are there already, by seed, which
-    must be among the seeds.
+    must be among the seeds. experiments: that are tried; empty for all of `EXPERIMENTS`.
     """
     started = time.perf_counter()
     seeds = seeds or tuple(range(scenario.seed, scenario.seed + budget.seeds))
@@ -116,9 +117,10 @@ def audited(
             else:
                 bar.update(task, note=f"seed {one[0]}: {one[1]}", completed=4 * len(played))
         observers = against or observers_of(scenario.protection, played[0].audited.public.clients)
-        attacks = bar.add_task("attacking", total=len(observers) * len(EXPERIMENTS), note="")
+        tried = experiments or EXPERIMENTS
+        attacks = bar.add_task("attacking", total=len(observers) * len(tried), note="")
         bar.update(task, completed=4 * len(seeds), note="")
-        for row in rows(played, observers, EXPERIMENTS, CLAIMS, budget):
+        for row in rows(played, observers, tried, CLAIMS, budget):
             measured.append(row)
             bar.update(attacks, advance=1, note=f"{row.experiment}, {row.observer}")
     return {
