@@ -1,8 +1,9 @@
 """What each party can find out, for four methods under every protection and with differential privacy: the headline table.
 
-Each cell is an audit (`cloister audit`) of a small run: 12 clients with Dirichlet(.5) digits for updates, labels and properties;
-with 20 records each for membership, and with 4 for images, which such attacks find in clear. Against the server alone, and against the server with one client. Every number is on
-the scale from what the published sums alone tell (0) to what the updates tell in clear (1), but for membership's rate.
+Each cell is an audit (`cloister audit`) of a small run: 12 clients with Dirichlet(.5) digits for updates, labels and
+properties; with 20 records each for membership, and with 4 for images, which such attacks find in clear. Against the server
+alone, and against the server with one client. Every number is on the scale from what the published sums alone tell (0) to what
+the updates tell in clear (1), but for membership's rate.
 
     python examples/audit_methods.py --out runs/audit-methods              three seeds; half an hour and more on two cores
     python examples/audit_methods.py --small                               two methods, two protections, one seed

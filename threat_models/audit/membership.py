@@ -37,7 +37,9 @@ class MembershipInference:
     name: str = "membership"
     unit: str = "2 AUC - 1 over a victim's records and others of the same labels"
     side: str = "the records in question, public examples, and a run and models of its own"
-    source: str = "loss (Yeom et al. 2018), gradients (after Li et al. 2023), LiRA (Carlini et al. 2022), RMIA (Zarifzadeh et al. 2024)"
+    source: str = (
+        "loss (Yeom et al. 2018), gradients (after Li et al. 2023), LiRA (Carlini et al. 2022), RMIA (Zarifzadeh et al. 2024)"
+    )
     anchor: Anchor = "sums alone"
 
     def applies(self, evidence: Evidence, /) -> str:

@@ -1,6 +1,6 @@
 """How likely each record is among a client's training data: scores that membership inference chooses between.
 
-Each is told what the client started from and what the observer thinks that it made of it, in some rounds; none is told who is who.
+Each is told what the client started from and what the observer thinks that it made of it, in some rounds, and not who is who.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,9 +29,7 @@ LARGEST = 200_000
 class Score(Protocol):
     """float64 (records,), higher for members. models: how many shadow models may be trained a round."""
 
-    def __call__(
-        self, public: Public, pairs: Pairs, records: Examples, models: int, rng: np.random.Generator, /
-    ) -> Values: ...
+    def __call__(self, public: Public, pairs: Pairs, records: Examples, models: int, rng: np.random.Generator, /) -> Values: ...
 
 
 def by_loss(public: Public, pairs: Pairs, records: Examples, models: int, rng: np.random.Generator) -> Values:

@@ -1,6 +1,6 @@
 """Labels and places by turns: from a guess of all clients' labels the places of values, and from places a better guess.
 
-Attack A6 goes on where all clients' updates are under one permutation. How a coordinate depends on a client's labels is learned on
+Attack A6 goes on where all clients' updates are under one permutation. How a coordinate depends on labels is learned on
 shadow updates from the known initial model. A guess of the clients' labels then says what every coordinate's values are over
 clients and rounds, and an assignment finds which permuted coordinate has them; put back by that, updates tell labels better than
 sorted values do. It is the alternation of Wasserstein-Procrustes (Grave et al. 2019) with a regression in the place of the
@@ -88,7 +88,11 @@ def _matched(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
     """Which coordinate each expected one is among those seen, likeliest together, and its sign. All: (observations, k)."""
     weighted = sharp * sharp
-    fixed = (weighted * np.square(expected)).sum(axis=0)[:, None] + weighted.T @ np.square(seen) - 2 * np.log(sharp).sum(axis=0)[:, None]
+    fixed = (
+        (weighted * np.square(expected)).sum(axis=0)[:, None]
+        + weighted.T @ np.square(seen)
+        - 2 * np.log(sharp).sum(axis=0)[:, None]
+    )
     crossed = 2 * (weighted * expected).T @ seen
     here, there = linear_sum_assignment(fixed - (np.abs(crossed) if signed else crossed))
     signs = np.sign(crossed[here, there]) if signed else np.ones(len(here))
