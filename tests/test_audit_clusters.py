@@ -94,7 +94,7 @@ def test_who_watches_goes_by_kind_length_and_order():
     public = replace(played(Masked()).public, clients=tuple(range(6)))
 
     def frames(*clients, length):
-        return [Frame(i, SERVER, "MaskedInput", bytes(length)) for i in clients]
+        return [Frame(k, i, SERVER, "MaskedInput", bytes(length)) for k, i in enumerate(clients)]
 
     lots = [*frames(0, 2, 4, length=8), *frames(1, 3, 5, length=9)] * 2
     ranks = watched(CorruptView(NETWORK, public, lots))
