@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ...fl.clients.stacked import linear_layers
 from ...fl.data.population import Examples
 from ...fl.models.vector import dimension
 from ..inference.shadow_models import shadow_updates
@@ -19,6 +20,8 @@ LARGEST = 20_000_000
 """Numbers of all made-up updates together, at most."""
 FEWEST = 40
 """Clients that are made up of a model of any size."""
+IN_TURN = 100
+"""Clients that are made up, at most, where they do not train side by side, as only perceptrons can."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,10 +43,11 @@ class MadeUp:
 def made_up(public: Public, sizes: Sequence[int], count: int, rng: np.random.Generator, rounds: int = 1) -> MadeUp:
     """Clients of label mixtures drawn at random, each of one planted group's kind, who train as the run's clients do.
 
-    sizes: how many examples such clients have, as the attacker knows of its own run. count: how many, fewer of a large model.
+    sizes: how many examples such clients have, as the attacker knows of its own run. count: how many, fewer of a large model or
+    one that is no perceptron.
     """
     d = dimension(public.module)
-    count = min(count, max(FEWEST, LARGEST // (d * rounds)))
+    count = min(count, max(FEWEST, LARGEST // (d * rounds)), count if linear_layers(public.module) else IN_TURN)
     y, groups = public.auxiliary.y.numpy(), public.groups
     pools = [np.flatnonzero(groups == g) for g in np.unique(groups)] if len(groups) == len(y) else [np.arange(len(y))]
     parts = [_part(public.auxiliary, pools[int(rng.integers(len(pools)))], int(rng.choice(sizes)), rng) for _ in range(count)]

@@ -30,8 +30,8 @@ class MembershipInference:
     Where fewer than FEWEST have such a counterpart, others are any. A record's score is that which tells most in the attacker's
     own run of how much the client's updates, as the observer estimates them, lower its loss; how they align with its gradient
     beside what public gradients span; and how the models that come of them treat it beside shadow models from the same start,
-    which the attacker trains with half of the records in question each (LiRA, RMIA). Where each is chance the mean is a little
-    above 0, as the anchors are too.
+    which the attacker trains with half of the records in question each (LiRA, RMIA; of perceptrons alone). Where each is chance
+    the mean is a little above 0, as the anchors are too.
     """
 
     name: str = "membership"

@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 import torch
 
+from ...fl.clients.stacked import linear_layers
 from ...fl.data.population import Examples
 from ...fl.models.vector import dimension
 from ...protocol.view.answers import Vector
@@ -23,7 +24,7 @@ Pairs = Sequence[tuple[int, Vector, Vector]]
 PUBLIC = 100
 """Public examples whose gradients are taken away, or that records are compared with, at most."""
 LARGEST = 200_000
-"""Numbers of a model up to which gradients of records are compared with updates, and shadow models trained."""
+"""Numbers of a model up to which gradients of records are compared with updates, and shadow models of perceptrons trained."""
 
 
 class Score(Protocol):
@@ -90,9 +91,10 @@ def over_rounds(
 
 
 def scores_for(public: Public) -> tuple[Score, ...]:
-    """All but those that a model is too large for."""
-    small = dimension(public.module) <= LARGEST
-    return (by_loss, by_gradient, by_lira, by_rmia) if small else (by_loss,)
+    """All but those that would take too long: shadow models are of perceptrons alone, which are trained side by side."""
+    if dimension(public.module) > LARGEST:
+        return (by_loss,)
+    return (by_loss, by_gradient, by_lira, by_rmia) if linear_layers(public.module) else (by_loss, by_gradient)
 
 
 def some_of(public: Public) -> Examples:
