@@ -57,7 +57,8 @@ class Leakage:
     """How much of the way from sums alone (0) to everything (1) a view goes. here, aggregate, plain: mean values on the way.
 
     low, value, high: as in `Interval`; upper: at least what is exceeded with probability 1 - CONFIDENCE, and no less than the
-    share of exposed victims that there may be among others, if of these none or so few are. exposed: which of them are, by place. needed:
+    share of exposed victims that there may be among others, if of these none or so few are. exposed: which of them are, by
+    place. needed:
     victims at which the upper bound would be at most `bound`, if it went on like this; 0 where it is, or where it never would be.
     valid: whether the anchors are APART.
     """
