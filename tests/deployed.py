@@ -1,4 +1,4 @@
-"""A deployment for tests: an authority, folders of keys, and masked sums over gRPC with clients in threads, which train nothing."""
+"""A deployment for tests: an authority, folders of keys, and masked sums over gRPC; clients are threads, and train nothing."""
 
 import threading
 import time

@@ -103,7 +103,7 @@ class Flow:
                 await self._put(_PIECE, number, index, pieces, total, view[index * PIECE_BYTES : (index + 1) * PIECE_BYTES])
 
     def stalled(self, patience: float, at_most: float) -> bool:
-        """Whether what the other side sends holds a slot, and no piece of it came for `patience` seconds, or not all in `at_most`."""
+        """Whether what the other side sends holds a slot, and no piece came for `patience` seconds, or not all in `at_most`."""
         now = time.monotonic()
         return self._buffer is not None and (now - self._filled > patience or now - self._admitted > at_most)
 

@@ -241,7 +241,11 @@ class Listener:
                     known, asked = self._standing.known, now
                     self._ask_anew()
             for peer in self._peers.values():
-                if peer.leave is not None and peer.flow is not None and peer.flow.stalled(self.limits.patience, self.limits.at_most):
+                if (
+                    peer.leave is not None
+                    and peer.flow is not None
+                    and peer.flow.stalled(self.limits.patience, self.limits.at_most)
+                ):
                     peer.leave("DEADLINE_EXCEEDED", "its long message moves too slowly, and others wait for its slot")
                 if not peer.owed:
                     continue
