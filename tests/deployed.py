@@ -1,5 +1,6 @@
 """A deployment for tests: an authority, folders of keys, and masked sums over gRPC; clients are threads, and train nothing."""
 
+import os
 import threading
 import time
 from contextlib import contextmanager
@@ -19,8 +20,10 @@ from cloister.protocol.links.dialled import Dialled
 from cloister.protocol.links.listener import Listener
 from cloister.protocol.links.terms import Limits
 from cloister.protocol.masked.clients import masking_clients
-from cloister.protocol.pki import office
+from cloister.protocol.pki import office, private_keys
+from cloister.protocol.pki.certificates import issue, pem
 from cloister.protocol.pki.names import name_of
+from cloister.protocol.pki.party import Credentials
 from cloister.protocol.pki.standing import Standing
 from cloister.protocol.view.answers import Assignment, Model, Sum, Weights
 from cloister.protocol.view.protection import Setup
@@ -48,6 +51,14 @@ def of(folder: Path, party: int) -> Path:
 
 def standing(folder: Path, party: int) -> Standing:
     return Standing(of(folder, party))
+
+
+def unlisted(folder: Path, party: int, now: int, days: int = 1) -> Credentials:
+    """A certificate that the authority signs, for so long, and does not list."""
+    found = office.opened(folder, int(time.time()), 1, private_keys.none)
+    key = private_keys.new_key()
+    certificate = issue(found.authority.certificate, found.key, party, key.public_key(), [], now, days)
+    return Credentials(standing(folder, 0).credentials().authority, pem(certificate), private_keys.pem_of(key))
 
 
 def update_of(client: int, round: int) -> np.ndarray:
@@ -106,10 +117,10 @@ class Member:
 class Coordinator:
     """listener, view, members; `round` plays one and checks its sum."""
 
-    def __init__(self, listener, members, clients, own):
+    def __init__(self, listener, members, clients, own, drawn):
         self.listener, self.members, self.clients = listener, members, clients
         directory = own.directory
-        self.hosts = Hosts(listener, clients, directory.run_of(DRAWN), 20, directory.enrolled(clients))
+        self.hosts = Hosts(listener, clients, directory.run_of(drawn), 20, directory.enrolled(clients))
         self.played = 0
 
     def begin(self):
@@ -131,13 +142,13 @@ class Coordinator:
 @contextmanager
 def deployed(folder, clients=(0, 1, 2, 3), limits=QUICK, owns=None, dial=Dialled):
     """A coordinator, and a client in a thread for each. owns: their standings, where they are not those of their folders."""
-    own = standing(folder, -1)
-    listener = Listener("127.0.0.1:0", clients, partial(greeting, DRAWN, clients), own, limits)
+    own, drawn = standing(folder, -1), os.urandom(16)
+    listener = Listener("127.0.0.1:0", clients, partial(greeting, drawn, clients), own, limits)
     listener.start()
     owns = {i: standing(folder, i) for i in clients} | (owns or {})
     members = {i: Member(dial(f"127.0.0.1:{listener.port}", owns[i], patience=20), owns[i]).start() for i in clients}
     try:
-        yield Coordinator(listener, members, clients, own)
+        yield Coordinator(listener, members, clients, own, drawn)
     finally:
         listener.stop()
         for member in members.values():

@@ -21,12 +21,9 @@ from cloister.protocol.links.dialled import Dialled
 from cloister.protocol.links.flow import HEAD, PIECE_BYTES, SMALL_BYTES, Flow, Misplaced
 from cloister.protocol.links.listener import Listener
 from cloister.protocol.links.terms import Limits, LinkRefused, channel_credentials, grpc_or_words, hello, hello_of
-from cloister.protocol.pki import office, private_keys
-from cloister.protocol.pki.certificates import issue, pem
-from cloister.protocol.pki.party import Credentials
 from cloister.protocol.pki.standing import Standing
 
-from .deployed import authority, of, standing
+from .deployed import authority, of, standing, unlisted
 
 grpc_or_words()
 
@@ -117,22 +114,14 @@ def test_the_coordinator_ends_and_clients_are_told():
     assert not talking.is_alive()
 
 
-def made(party, now, days=1):
-    """A certificate that the authority signs and does not list."""
-    found = office.opened(folder_of(), int(time.time()), 1, private_keys.none)
-    key = private_keys.new_key()
-    certificate = issue(found.authority.certificate, found.key, party, key.public_key(), [], now, days)
-    return Credentials(ours(0).credentials().authority, pem(certificate), private_keys.pem_of(key))
-
-
 def of_another_authority(party=0):
     return replace(standing(folder_of("theirs"), party).credentials(), authority=ours(0).credentials().authority)
 
 
 REFUSED = {
     "of another authority": (of_another_authority, ""),
-    "expired": (lambda: made(0, int(time.time()) - 10 * 86_400), ""),
-    "never listed": (lambda: made(0, int(time.time())), "the certificate is not in the directory"),
+    "expired": (lambda: unlisted(folder_of(), 0, int(time.time()) - 10 * 86_400), ""),
+    "never listed": (lambda: unlisted(folder_of(), 0, int(time.time())), "the certificate is not in the directory"),
     "nobody of the run": (lambda: ours(2).credentials(), "nobody of this run"),
     "the coordinator's own": (lambda: ours(-1).credentials(), "nobody of this run"),
 }
