@@ -119,6 +119,7 @@ LIES = {
     "one client less": lambda map: map["seed"].pop(1),
     "one client more": lambda map: map["pairs"].update({5: bytes(32)}),
     "a use less": lambda map: map.pop("sums"),
+    "a use more": lambda map: map.update({"more": map["sums"]}),
 }
 
 
@@ -217,6 +218,7 @@ def test_the_command_ends_with_one_line_and_the_coordinator_hears_why(folder, tm
         def tell():
             listener.wait_for(1, 20)
             heard.append(linked.ask(0, "enrol", forged))
+            listener.stop()  # a client that stayed would wait
 
         import threading
 

@@ -31,8 +31,10 @@ class Listed:
 
     def check(self, shown: Any) -> None:
         """Raises Refused unless the coordinator shows the clients and identities of the directory, and no others."""
+        if not isinstance(shown, Mapping) or shown.keys() != self.enrolled.keys():
+            raise Refused("the coordinator shows no identities, or for other uses than clients sign for")
         for use, of in self.enrolled.items():
-            theirs = shown.get(use) if isinstance(shown, Mapping) else None
+            theirs = shown[use]
             if not isinstance(theirs, Mapping) or theirs.keys() != of.keys():
                 raise Refused(f"the coordinator shows other clients for {use!r} than it named, or none")
             for client, public in of.items():
