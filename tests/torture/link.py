@@ -223,7 +223,7 @@ class Link:
             self.clock.after(max(peer.reachable - self.clock.now, 0.0), lambda: self._connect(peer))
 
     def _connect(self, peer: Peer) -> None:
-        if peer.up or not peer.machine.runs or peer.silent or self.clock.now < peer.reachable:
+        if peer.up or not peer.machine.runs or peer.silent or self.clock.now < peer.reachable - 1e-6:
             return
         peer.connection, peer.up, peer.moved = peer.connection + 1, True, self.clock.now
         peer.arrives = {"up": self.clock.now, "down": self.clock.now}
@@ -265,7 +265,7 @@ class Link:
 
     def _work(self, peer: Peer) -> None:
         """Have the program take the next word, after its time."""
-        if peer.busy or not peer.words:
+        if peer.busy or not peer.words or not peer.machine.runs:
             return
         peer.busy = True
         number, data, which = peer.words.popleft()
@@ -334,9 +334,6 @@ class Link:
     def _crash(self, peer: Peer, seconds: float, after: float = 0.0) -> None:
         """The process is gone; what it has sent before may still arrive."""
         peer.machine.crash()
-        peer.given, peer.taken, peer.held, peer.busy, peer.frozen = {}, 0, None, False, False
-        peer.words.clear()
-        peer.again.clear()
         self.clock.after(after * 3.0, lambda: self._break(peer, 0.0))
         if seconds < NEVER:
             self.clock.after(after * 3.0 + max(seconds, 0.01), lambda: self._start(peer))
@@ -346,5 +343,8 @@ class Link:
             return
         if writes := self.faults.older(peer.machine.id):
             peer.machine.disk.older(writes)
+        peer.given, peer.taken, peer.held, peer.busy, peer.frozen = {}, 0, None, False, False
+        peer.words.clear()
+        peer.again.clear()
         peer.machine.start()
         self._break(peer, 0.0)
