@@ -3,7 +3,7 @@
 Words to a client go in order, each piece in the order of its connection; what is not answered is sent again after a lost
 connection, but not to another life of the process; a client gives the answer of before to a word that it is sent again; who owes
 an answer and moves nothing for PATIENCE, or is not back after BACK, is absent, and is sent no new words until it has answered the
-old ones.
+old ones, or connects again.
 """
 
 import random
@@ -229,7 +229,8 @@ class Link:
         peer.arrives = {"up": self.clock.now, "down": self.clock.now}
         if peer.boot != peer.machine.life:
             self._drop(peer)
-            peer.boot, peer.expired = peer.machine.life, None
+            peer.boot = peer.machine.life
+        peer.expired = None
         for owed in peer.owed.values():
             owed[2] = False
         self._tell(peer)

@@ -8,7 +8,7 @@ from typing import Any
 import cbor2
 import numpy as np
 
-from cloister.protocol.core.errors import Fault
+from cloister.protocol.core.errors import Fault, ProtocolError
 from cloister.protocol.core.link import Frame
 from cloister.protocol.core.session import SECOND_SERVER, SERVER
 from cloister.protocol.messages import decode
@@ -24,7 +24,7 @@ ONCE = frozenset(
     "EncryptedInput PairKey PairClouds".split()
 )
 """What a client says once in a session, and after a crash not at all in sessions that it was in."""
-LATE = ("is out of place at", "of another session", "after the deadline", "that was not asked", "that is not there")
+LATE = ("is out of place at", "of another session", "after the deadline", "that was not asked", "that is not there", "that is not open for")
 """Words about a message that came when its stage was over: it says nothing against who sent it."""
 NO_BLAME = ("it lacks the seed", "is not held here", "a round that is over", "no work that", "already answered", "already taken")
 
@@ -64,9 +64,12 @@ def broken(seen: Seen, happened: Sequence[Event]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def session_of(sent: Sent) -> bytes:
-    """The digest of the session that a message is of."""
-    return bytes(decode(sent.data, sent.client, MOST_BYTES).session)
+def session_of(data: bytes, client: int) -> bytes:
+    """The digest of the session that a client's message is of; empty for one that is none."""
+    try:
+        return bytes(decode(data, client, MOST_BYTES).session)
+    except ProtocolError:
+        return b""
 
 
 # --- answers ------------------------------------------------------------------------------------------------------------------
@@ -81,7 +84,7 @@ def _twice(seen: Seen) -> Iterable[str]:
     for sent in seen.said:
         if sent.client not in seen.honest or sent.kind not in ONCE:
             continue
-        session = session_of(sent)
+        session = session_of(sent.data, sent.client)
         words[sent.client, session, sent.kind].add(sent.data)
         lives[sent.client, session].add(sent.life)
         if sent.kind == "PairClouds":
@@ -168,7 +171,7 @@ def _survivors(seen: Seen) -> Iterable[str]:
     for client, data, late in seen.arrived:
         plain = cbor2.loads(data)
         for _, _, frame in (entry for entry in (plain[0] if is_followed(plain) else ()) if entry[1] == kind):
-            session = decode(frame, client, MOST_BYTES).session
+            session = session_of(frame, client)
             there[session][client] = there[session].get(client, False) or not late
     shown = {}
     for frame in seen.frames:

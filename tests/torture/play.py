@@ -8,12 +8,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from cloister.protocol.core.errors import Refused
+from cloister.protocol.core.errors import ProtocolError, Refused
 from cloister.protocol.core.link import Frame
 from cloister.protocol.messages import decode
 from cloister.protocol.view.answers import Model
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.wire.codec import Envelope, encode
+from cloister.protocol.work.maker import WORK
 
 from .clock import Clock, Hang
 from .faults import Faults
@@ -38,6 +39,10 @@ class Verdict:
     trace: str = ""
     seconds: float = 0.0
     steps: int = 0
+
+
+class NotBegun(Exception):
+    """What happened before the run had begun was too much: it ended in words."""
 
 
 @dataclass(slots=True)
@@ -68,9 +73,14 @@ class World:
         return setup if client < 0 else replace(setup, tap=None)
 
     def view(self) -> Any:
-        """Of the coordinator, when the run has begun. Raises RuntimeError where a client did not."""
+        """Of the coordinator, when the run has begun. Raises NotBegun where too few clients did, Fallen."""
         setup = replace(self._setup_of(-1, 1), tap=self._tap, hosts=self.hosts)
-        return protection_of(self.schedule).open(setup)
+        try:
+            return protection_of(self.schedule).open(setup)
+        except (RuntimeError, ProtocolError) as error:
+            if self.schedule.early and ("who it is" in str(error) or "group seed" in str(error)):
+                raise NotBegun from error
+            raise
 
     def begun(self) -> None:
         """Events happen from now on."""
@@ -161,7 +171,7 @@ class World:
         """Where clients own models: the mean that each was sent."""
         for answer in answers:
             for i, machine in self.hosts.machines.items():
-                if answer.name and answer.mean is None and machine.runs:
+                if answer.name and answer.mean is None and machine.runs and WORK in machine.driven.client.roles:
                     self.seen.means.append((answer, i, machine.driven.client.mean(answer.name)))
 
 
@@ -181,9 +191,7 @@ def play(schedule: Schedule) -> Verdict:
         _run(world)
     except Hang as hang:
         wrong.append(f"a hang: {hang}")
-    except RuntimeError as error:
-        if not (schedule.early and "who it is" in str(error)):
-            raise
+    except (NotBegun, Fallen):
         world.ended["did not begin"] += 1
     world.seen.arrived = world.link.arrived
     world.seen.lives = {i: machine.life for i, machine in world.hosts.machines.items()}

@@ -18,7 +18,7 @@ from .schedule import Schedule
 D, ROWS, WEIGHTS = 6, 4, 4
 FLOOR = 2
 INITIAL = np.linspace(-1, 1, D).astype(np.float32)
-CHOICE = PerPair(projection="orthonormal", embedding="public", answers=1)
+CHOICE = PerPair(projection="orthonormal", ratio=1.0, embedding="public", answers=1)
 
 
 def protection_of(schedule: Schedule) -> Any:
