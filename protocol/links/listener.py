@@ -2,7 +2,7 @@
 
 A client is who its certificate says. Words to a client go in order, and what it has not answered is sent again when it is back
 after a lost connection, but not to another life of its process, which knows nothing of them. Who owes an answer and moves nothing
-for `Limits.patience` counts as absent: it is sent no new words until it has answered the old ones.
+for `Limits.patience` counts as absent: it is sent no new words until it has answered the old ones, or connects again.
 """
 
 import asyncio
@@ -288,7 +288,7 @@ class Listener:
             peer.leave()
         if boot != peer.boot:
             self._drop(peer, "its process is a new one")
-            peer.boot, peer.expired = boot, None
+            peer.boot = boot
         await context.write(self._greeting(client))
         ended = await self._talk(peer, context)
         if ended is not None:
@@ -318,6 +318,7 @@ class Listener:
         flow = peer.flow = Flow(read, write, self.limits.most, self._slots, moved)
         peer.leave = displaced.set
         peer.moved = time.monotonic()
+        peer.expired = None  # what it owed may be lost with the connection before, and nobody asks for it once more
         for owed in peer.owed.values():  # sent again: the connection before may have lost them
             if owed.sent:
                 owed.sent = False
