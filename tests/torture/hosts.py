@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-
 import cbor2
 
 from cloister.crypto.entropy import KeptEntropy
@@ -67,5 +66,3 @@ class Drawn(KeptEntropy):
         if label not in self.kept:
             self.kept[label] = self.draw(size)
         return self.kept[label]
-
-

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import cbor2
 
+from cloister.protocol.masked.client_phases import Signed
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.work.driving import Driven
 from cloister.protocol.work.far import answer
@@ -32,7 +33,7 @@ class Sent:
 class Machine:
     """A client. life: of its process, counted from 1; runs: whether it does. told: of everything that the program says.
 
-    elsewhere: whether it has links to a second server, too. garble: changes a message of a client that helps the server.
+    elsewhere: whether it has links to a second server, too. signed: survivors, by its id and the session. garble: changes a message of a client that helps the server.
     """
 
     def __init__(self, id: int, setup_of: SetupOf, maker: Maker, told: Callable[[Sent], object], elsewhere: bool) -> None:
@@ -42,6 +43,7 @@ class Machine:
         self.runs = False
         self.round = -1
         self.refused = ""
+        self.signed: dict[tuple[int, bytes], set[tuple[int, ...]]] = {}
         self.garble: Callable[[str, bytes], bytes] | None = None
         self._made = setup_of, maker
         self._told = told
@@ -68,6 +70,9 @@ class Machine:
             found = cbor2.dumps(answer(self.driven, *cbor2.loads(data)))
         else:
             found = said(self.driven, data).data
+        sums = self.driven.client.roles.get("sums")
+        if sums is not None and isinstance(sums.state, Signed):
+            self.signed.setdefault((self.id, sums.state.plan.session.digest), set()).add(sums.state.alive)
         if is_followed(plain := cbor2.loads(found)):
             if self.garble is not None:
                 plain[0] = [[to, kind, self.garble(kind, frame)] for to, kind, frame in plain[0]]

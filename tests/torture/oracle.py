@@ -15,16 +15,38 @@ from cloister.protocol.messages import decode
 
 from .machine import Sent, is_followed
 from .opened import openable
-from .questions import FLOOR, Answered, update_of
+from .questions import Answered, update_of
 from .schedule import Event, Garble, Lie, Schedule
 
 MOST_BYTES = 1 << 26
 ONCE = frozenset(
-    "Ready MaskKeys SealedShares Accepted MaskedInput SurvivorSignature Reveal Upload KeyShare ExplicitShare Withheld "
-    "EncryptedInput PairKey PairClouds".split()
+    [
+        "Ready",
+        "MaskKeys",
+        "SealedShares",
+        "Accepted",
+        "MaskedInput",
+        "SurvivorSignature",
+        "Reveal",
+        "Upload",
+        "KeyShare",
+        "ExplicitShare",
+        "Withheld",
+        "EncryptedInput",
+        "SumOpened",
+        "PairKey",
+        "PairClouds",
+    ]
 )
 """What a client says once in a session, and after a crash not at all in sessions that it was in."""
-LATE = ("is out of place at", "of another session", "after the deadline", "that was not asked", "that is not there", "that is not open for")
+LATE = (
+    "is out of place at",
+    "of another session",
+    "after the deadline",
+    "that was not asked",
+    "that is not there",
+    "that is not open for",
+)
 """Words about a message that came when its stage was over: it says nothing against who sent it."""
 NO_BLAME = ("it lacks the seed", "is not held here", "a round that is over", "no work that", "already answered", "already taken")
 
@@ -32,7 +54,8 @@ NO_BLAME = ("it lacks the seed", "is not held here", "a round that is over", "no
 @dataclass(slots=True)
 class Seen:
     """Of one run. said: by clients' programs. frames: at the coordinator. touched: those that a fate befell. arrived: answers,
-    and whether they were late. answers: what it was told. means: (answer, client, the mean that it was sent or None). calm: the
+    and whether they were late. answers: what it was told. means: (answer, client, the mean that it was sent or None). signed: by client and
+    session, the survivors that it signed. calm: the
     round without faults, -1 for none.
     """
 
@@ -44,6 +67,7 @@ class Seen:
     arrived: list[tuple[int, bytes, bool]] = field(default_factory=list)
     answers: list[Answered] = field(default_factory=list)
     means: list[tuple[Answered, int, Any]] = field(default_factory=list)
+    signed: dict[tuple[int, bytes], set[tuple[int, ...]]] = field(default_factory=dict)
     faults: Sequence[Fault] = ()
     setup_faults: int = 0
     seated: tuple[int, ...] = ()
@@ -59,7 +83,7 @@ class Seen:
 
 def broken(seen: Seen, happened: Sequence[Event]) -> list[str]:
     """What did not hold, each in a line; nothing of a run in order."""
-    found = [*_twice(seen), *_wrong_sums(seen), *_wrong_pairs(seen), *_opened(seen), *_blamed(seen, happened)]
+    found = [*_twice(seen), *_signed(seen), *_wrong_sums(seen), *_wrong_pairs(seen), *_opened(seen), *_blamed(seen, happened)]
     found += [*_survivors(seen), *_misdirected(seen), *_calm(seen, happened)]
     return list(dict.fromkeys(found))
 
@@ -100,6 +124,17 @@ def _twice(seen: Seen) -> Iterable[str]:
             yield f"client {client} released {len(different)} clouds for the pair {pair}"
 
 
+def _signed(seen: Seen) -> Iterable[str]:
+    """A client that signs two survivor sets in one session, or one of fewer than the floor."""
+    for (client, _), sets in seen.signed.items():
+        if client not in seen.honest:
+            continue
+        if len(sets) > 1:
+            yield f"client {client} signed {len(sets)} survivor sets in one session"
+        if any(len(seen.honest.intersection(alive)) < seen.schedule.floor for alive in sets):
+            yield f"client {client} signed survivors that are fewer than the floor"
+
+
 def _clusters(seen: Seen) -> dict[bytes, str]:
     """Of sessions of pairs: whose."""
     if seen.schedule.protection != "pairs":
@@ -115,7 +150,9 @@ def _wrong_sums(seen: Seen) -> Iterable[str]:
         if mean is None:
             continue
         right = np.mean([update_of(i, answer.round) for i in clients], axis=0)
-        if not set(clients) <= seen.honest and any(isinstance(e, Garble) and e.kind == "MaskedInput" for e in seen.schedule.events):
+        if not set(clients) <= seen.honest and any(
+            isinstance(e, Garble) and e.kind == "MaskedInput" for e in seen.schedule.events
+        ):
             continue  # whoever helps the server may put in what it likes
         if (off := float(np.abs(mean - right).max())) > 1e-3:
             yield f"{whose} sum of {clients} in round {answer.round} is off by {off:.3g}"
@@ -133,7 +170,7 @@ def _wrong_pairs(seen: Seen) -> Iterable[str]:
 
 def _opened(seen: Seen) -> Iterable[str]:
     """Sums that were published, and those that can be opened from all that was said, of too few clients, or that differ in few."""
-    least = FLOOR
+    least = seen.schedule.floor
     sums: dict[int, list[frozenset[int]]] = defaultdict(list)
     for answer in seen.answers:
         if answer.accepts is None and answer.clients:
@@ -219,5 +256,3 @@ def _calm(seen: Seen, happened: Sequence[Event]) -> Iterable[str]:
         return
     if not of or any(answer.clients != seen.members for answer in of):
         yield f"the calm round has sums of {[answer.clients for answer in of]}"
-
-

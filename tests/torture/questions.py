@@ -16,7 +16,6 @@ from cloister.protocol.view.work import LocalJob, LocalWork
 from .schedule import Schedule
 
 D, ROWS, WEIGHTS = 6, 4, 4
-FLOOR = 2
 INITIAL = np.linspace(-1, 1, D).astype(np.float32)
 CHOICE = PerPair(projection="orthonormal", ratio=1.0, embedding="public", answers=1)
 
@@ -25,9 +24,9 @@ def protection_of(schedule: Schedule) -> Any:
     """By the schedule's name for it."""
     corrupt = 0 if schedule.colluder is None else 1
     return {
-        "masked": Masked(floor=FLOOR, sketch=2, corrupt=corrupt),
-        "two servers": TwoServer(floor=FLOOR),
-        "encrypted": Encrypted(floor=FLOOR),
+        "masked": Masked(floor=schedule.floor, sketch=2, corrupt=corrupt),
+        "two servers": TwoServer(floor=schedule.floor),
+        "encrypted": Encrypted(floor=schedule.floor),
         "pairs": Plain(),
     }[schedule.protection]
 

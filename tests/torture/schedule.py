@@ -125,7 +125,7 @@ class Fate:
 @dataclass(frozen=True, slots=True)
 class Lie:
     """The server lies with its nth frame of this kind: by another survivor set beside ("beside") or in place of the right one
-    ("instead"), that of the frame before of this kind, of whatever session, beside it ("earlier"), or the same under its own
+    ("instead"), that of the frame before of this kind, of whatever session, just before it ("earlier"), or the same under its own
     session ("relabelled").
     """
 
@@ -150,7 +150,7 @@ Event = Cut | Slow | Twice | Again | Swap | Apart | Crash | Freeze | Silent | Ol
 class Schedule:
     """protection: one of `PROTECTIONS`. clients: how many. rounds: in which events happen; a calm one follows if `calm`.
 
-    seed: of secrets and, with `jitter`, of how long each piece and each work takes. again: each sum is asked for twice. colluder:
+    floor: fewest clients in a sum. seed: of secrets and, with `jitter`, of how long each piece and each work takes. again: each sum is asked for twice. colluder:
     the client that helps the server, if one does. early: events may happen from the first word on, before the run has begun.
     """
 
@@ -162,6 +162,7 @@ class Schedule:
     calm: bool = True
     again: bool = False
     colluder: int | None = None
+    floor: int = 2
     jitter: bool = False
     early: bool = False
 
@@ -195,6 +196,7 @@ def drawn(seed: int, protection: str | None = None, older: bool = False) -> Sche
         calm=rng.random() < 0.4,
         again=rng.random() < 0.2,
         colluder=colluder,
+        floor=rng.choice((2, 3)),
         jitter=rng.random() < 0.8,
         early=rng.random() < 0.05,
     )
@@ -213,7 +215,22 @@ def _mostly_away(rng: random.Random, client: int, rounds: int) -> list[Event]:
 def _event(rng: random.Random, clients: int, rounds: int, colluder: int | None, lies: bool, older: bool) -> Event:
     client, piece, word = rng.randrange(clients), rng.randrange(PIECES * rounds), rng.randrange(WORDS * rounds)
     seconds = rng.choice((0.0, 0.3, 2.0, 4.0, 7.0, 15.0, 90.0, NEVER))
-    kinds = ["cut", "slow", "twice", "again", "swap", "apart", "crash", "crash", "crash", "freeze", "silent", "fall", "fate", "fate"]
+    kinds = [
+        "cut",
+        "slow",
+        "twice",
+        "again",
+        "swap",
+        "apart",
+        "crash",
+        "crash",
+        "crash",
+        "freeze",
+        "silent",
+        "fall",
+        "fate",
+        "fate",
+    ]
     kinds += ["garble"] * 4 * (colluder is not None) + ["lie"] * 15 * lies + ["older"] * 6 * older
     match rng.choice(kinds):
         case "cut":
@@ -241,7 +258,9 @@ def _event(rng: random.Random, clients: int, rounds: int, colluder: int | None, 
         case "fate":
             return Fate(rng.randrange(FRAMES * rounds), rng.choice(("drop", "late", "replay")))
         case "lie":
-            kind = rng.choice(("Survivors", "Survivors", "Survivors", "UnmaskRequest", "RelayedShares", "NeighbourKeys", "Proposal"))
+            kind = rng.choice(
+                ("Survivors", "Survivors", "Survivors", "UnmaskRequest", "RelayedShares", "NeighbourKeys", "Proposal")
+            )
             how = rng.choice(("beside", "instead", "earlier", "relabelled")) if kind == "Survivors" else rng.choice(LIES)
             return Lie(kind, rng.randrange(clients * rounds), how)
         case "garble":
