@@ -15,7 +15,7 @@ class Faults:
     def __init__(self, schedule: Schedule) -> None:
         self.on = schedule.early
         self.happened: list[Event] = []
-        self._counted: dict[object, int] = defaultdict(int)
+        self._counted: dict[tuple[object, ...], int] = defaultdict(int)
         self._at: dict[object, list[Event]] = defaultdict(list)
         for event in schedule.events:
             match event:
@@ -43,6 +43,10 @@ class Faults:
     def word(self, client: int) -> list[Event]:
         """What happens at the word that this client's program is about to take."""
         return self._next("word", client)
+
+    def words(self) -> dict[int, int]:
+        """By client, how many words its program has come to."""
+        return defaultdict(int, {int(str(what[1])): n for what, n in self._counted.items() if what[0] == "word"})
 
     def fall(self) -> bool:
         """Whether the coordinator is killed when it posts the word."""

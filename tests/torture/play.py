@@ -3,7 +3,7 @@
 import hashlib
 import random
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -33,13 +33,14 @@ RUN = bytes(range(16))
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """broken: what did not hold, in words. ended: how often what came of a round. happened: events that did happen. trace: a hash
-    of all that was said. seconds, steps: of simulated time.
+    of all that was said. words: that each client's program was handed. seconds, steps: of simulated time.
     """
 
     broken: tuple[str, ...]
     ended: Counter[str]
     happened: tuple[Event, ...] = ()
     trace: str = ""
+    words: Mapping[int, int] = field(default_factory=dict)
     seconds: float = 0.0
     steps: int = 0
 
@@ -209,7 +210,9 @@ def play(schedule: Schedule) -> Verdict:
         data = b"" if schedule.protection == "encrypted" else sent.data
         trace.update(repr((sent.client, sent.life, sent.round, sent.receiver, sent.kind)).encode() + data)
     happened = tuple(dict.fromkeys(world.faults.happened))
-    return Verdict(tuple(wrong), world.ended, happened, trace.hexdigest(), world.clock.now, world.clock.steps)
+    return Verdict(
+        tuple(wrong), world.ended, happened, trace.hexdigest(), world.faults.words(), world.clock.now, world.clock.steps
+    )
 
 
 def _untimed(network: InProcess, *parties: int) -> AbstractContextManager[None]:
