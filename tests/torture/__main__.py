@@ -1,9 +1,10 @@
 """Plays many schedules: `make torture SEEDS=100000`, or `python -m tests.torture --help`. Prints JSON; ends with 1 if one fails.
 
-What was played is kept in a file, chunk by chunk, so that it goes on where it was stopped.
+What was played is kept in a file, chunk by chunk, so that the same code goes on where it was stopped.
 """
 
 import argparse
+import hashlib
 import json
 import multiprocessing
 import os
@@ -62,6 +63,15 @@ def chunks(options: argparse.Namespace) -> Iterator[tuple[Any, ...]]:
         yield from (("random", first, options.protection, options.older) for first in range(0, options.seeds, CHUNK))
 
 
+def code() -> str:
+    """Of what is played, and of what plays it: another code begins anew."""
+    root, found = Path(__file__).parents[2], hashlib.sha256()
+    for folder in ("protocol", "crypto", "tests/torture"):
+        for path in sorted((root / folder).rglob("*.py")):
+            found.update(path.read_bytes())
+    return found.hexdigest()[:8]
+
+
 def main() -> int:
     """See the module."""
     parser = argparse.ArgumentParser(prog="python -m tests.torture", description=__doc__)
@@ -74,7 +84,7 @@ def main() -> int:
     parser.add_argument("--progress", type=Path, help="where to keep what was played (build/torture ...)")
     options = parser.parse_args()
     about = "exhaustive" if options.exhaustive else f"random {options.protection or 'all'}{' older' * options.older}"
-    kept = options.progress or Path("build") / f"torture {about}.jsonl"
+    kept = options.progress or Path("build") / f"torture {about} {code()}.jsonl"
     kept.parent.mkdir(parents=True, exist_ok=True)
     done = {}
     for line in kept.read_text().splitlines() if kept.exists() else ():

@@ -29,8 +29,8 @@ class Faults:
                     self._at["older", client].append(event)
                 case Fall(word):
                     self._at["fall", word].append(event)
-                case Fate(frame):
-                    self._at["frame", frame].append(event)
+                case Fate(kind, nth):
+                    self._at["frame", kind, nth].append(event)
                 case Lie(kind, nth):
                     self._at["lie", kind, nth].append(event)
                 case Garble(kind, nth):
@@ -52,9 +52,9 @@ class Faults:
         """Whether the coordinator is killed when it posts the word."""
         return bool(self._next("fall"))
 
-    def frame(self) -> str:
-        """The fate of the next frame at the coordinator."""
-        return next((event.fate for event in self._next("frame") if isinstance(event, Fate)), "")
+    def frame(self, kind: str) -> str:
+        """The fate of the next frame of this kind at the coordinator."""
+        return next((event.fate for event in self._next("frame", kind) if isinstance(event, Fate)), "")
 
     def lie(self, kind: str) -> str:
         """How the server lies with the next frame of this kind."""

@@ -33,7 +33,8 @@ class Sent:
 class Machine:
     """A client. life: of its process, counted from 1; runs: whether it does. told: of everything that the program says.
 
-    elsewhere: whether it has links to a second server, too. signed: survivors, by its id and the session. garble: changes a message of a client that helps the server.
+    elsewhere: whether it has links to a second server, too. signed: survivors, by its id and the session. garble:
+    changes a message of a client that helps the server.
     """
 
     def __init__(self, id: int, setup_of: SetupOf, maker: Maker, told: Callable[[Sent], object], elsewhere: bool) -> None:
@@ -71,7 +72,7 @@ class Machine:
         else:
             found = said(self.driven, data).data
         sums = self.driven.client.roles.get("sums")
-        if sums is not None and isinstance(sums.state, Signed):
+        if isinstance(getattr(sums, "state", None), Signed):
             self.signed.setdefault((self.id, sums.state.plan.session.digest), set()).add(sums.state.alive)
         if is_followed(plain := cbor2.loads(found)):
             if self.garble is not None:

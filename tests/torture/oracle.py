@@ -54,9 +54,8 @@ NO_BLAME = ("it lacks the seed", "is not held here", "a round that is over", "no
 @dataclass(slots=True)
 class Seen:
     """Of one run. said: by clients' programs. frames: at the coordinator. touched: those that a fate befell. arrived: answers,
-    and whether they were late. answers: what it was told. means: (answer, client, the mean that it was sent or None). signed: by client and
-    session, the survivors that it signed. calm: the
-    round without faults, -1 for none.
+    and whether they were late. answers: what it was told. means: (answer, client, the mean that it was sent or None). signed: by
+    client and session, the survivors that it signed. calm: the round without faults, -1 for none.
     """
 
     schedule: Schedule
@@ -169,7 +168,7 @@ def _wrong_pairs(seen: Seen) -> Iterable[str]:
 
 
 def _opened(seen: Seen) -> Iterable[str]:
-    """Sums that were published, and those that can be opened from all that was said, of too few clients, or that differ in few."""
+    """Sums that were published, and those that can be opened from all that was said: of too few, or that differ in too few."""
     least = seen.schedule.floor
     sums: dict[int, list[frozenset[int]]] = defaultdict(list)
     for answer in seen.answers:
@@ -196,7 +195,7 @@ def _misdirected(seen: Seen) -> Iterable[str]:
             yield f"client {sent.client} sent its {sent.kind} to the wrong server"
 
 
-# --- who is in, and who is blamed -------------------------------------------------------------------------------------------------
+# --- who is in, and who is blamed ---------------------------------------------------------------------------------------------
 
 
 def _survivors(seen: Seen) -> Iterable[str]:

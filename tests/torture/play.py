@@ -2,6 +2,7 @@
 
 import hashlib
 import random
+import traceback
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -28,6 +29,8 @@ from .questions import COMPARING, INITIAL, Answered, Clouds, ask, protection_of,
 from .schedule import Apart, Event, Schedule
 
 RUN = bytes(range(16))
+STALE = 20
+"""Frames that overtake one that is stale."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,7 @@ class World:
     link: Link = field(init=False)
     hosts: Hosts = field(init=False)
     ended: Counter[str] = field(default_factory=Counter)
+    _stale: list[tuple[int, list[Frame]]] = field(default_factory=list)
     _earlier: dict[tuple[int, str], bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -112,18 +116,23 @@ class World:
 
     def _tap(self, frame: Frame) -> Iterable[Frame]:
         frames = self._lied(frame) if frame.sender < 0 <= frame.receiver else [frame]
-        fate = self.faults.frame()
+        fate = self.faults.frame(frame.kind)
         if fate:
             self.seen.touched.append(frame)
         self.seen.frames += frames
         match fate:
             case "drop":
                 return []
+            case "stale":
+                self._stale.append((len(self.seen.frames) + STALE, frames))
+                return []
             case "late":
                 return [replace(one, late=True) for one in frames]
             case "replay":
                 return [*frames, *frames]
-        return frames
+        due = [one for at, of in self._stale if at <= len(self.seen.frames) for one in of]
+        self._stale = [(at, of) for at, of in self._stale if at > len(self.seen.frames)]
+        return [*frames, *due]
 
     def _lied(self, frame: Frame) -> list[Frame]:
         how, earlier = self.faults.lie(frame.kind), self._earlier.get((frame.receiver, frame.kind))
@@ -199,6 +208,9 @@ def play(schedule: Schedule) -> Verdict:
         wrong.append(f"a hang: {hang}")
     except (NotBegun, Fallen):
         world.ended["did not begin"] += 1
+    except Exception as error:
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        wrong.append(f"the coordinator ended at {at.name}: {error!r}")
     world.seen.arrived = world.link.arrived
     world.seen.lives = {i: machine.life for i, machine in world.hosts.machines.items()}
     world.seen.refused = {i: machine.refused for i, machine in world.hosts.machines.items() if machine.refused}

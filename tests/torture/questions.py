@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -111,7 +112,7 @@ def ask(view: Any, schedule: Schedule, round: int, model: Model, members: tuple[
     found: list[Answered] = []
     if schedule.protection == "pairs":
         if trained:
-            pairs = tuple((a, b) for a, b in zip(members, members[1:], strict=False))
+            pairs = tuple(pairwise(members))
             answers = view.pairs(round, work, trained, PairQuestion(pairs, CHOICE, Gap(), _judge))
             found.append(Answered(round, 0, accepts=dict(answers.accepts)))
         view.harness.retire([model], [])

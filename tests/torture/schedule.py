@@ -109,16 +109,19 @@ class Older:
 
 @dataclass(frozen=True, slots=True)
 class Fall:
-    """The coordinator's process is killed when it posts its nth word. The round is lost, and is asked again from the checkpoint."""
+    """The coordinator's process is killed when it posts its nth word: the round is lost, and asked again from the checkpoint."""
 
     word: int
 
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """The nth frame at the coordinator, of any sender, is dropped ("drop"), late ("late") or there twice ("replay")."""
+    """The nth frame of this kind at the coordinator is dropped ("drop"), comes after its stage ("late"), long after, perhaps in
+    another session ("stale"), or twice ("replay").
+    """
 
-    frame: int
+    kind: str
+    nth: int
     fate: str
 
 
@@ -150,8 +153,9 @@ Event = Cut | Slow | Twice | Again | Swap | Apart | Crash | Freeze | Silent | Ol
 class Schedule:
     """protection: one of `PROTECTIONS`. clients: how many. rounds: in which events happen; a calm one follows if `calm`.
 
-    floor: fewest clients in a sum. seed: of secrets and, with `jitter`, of how long each piece and each work takes. again: each sum is asked for twice. colluder:
-    the client that helps the server, if one does. early: events may happen from the first word on, before the run has begun.
+    floor: fewest clients in a sum. seed: of secrets and, with `jitter`, of how long each piece and each work takes. again: each sum
+    is asked for twice. colluder: the client that helps the server, if one does. early: events may happen from the first word on,
+    before the run has begun.
     """
 
     protection: str
@@ -167,8 +171,26 @@ class Schedule:
     early: bool = False
 
 
-PIECES, WORDS, FRAMES = 20, 10, 70
-"""Of one client in one round of a masked sum, and at the coordinator: about as many as there are."""
+PIECES, WORDS = 20, 10
+"""Of one client in one round of a masked sum: about as many as there are."""
+ASKED = ("Task", "Proposal", "NeighbourKeys", "RelayedShares", "MaskWith", "Survivors", "UnmaskRequest", "RoundOver")
+FRAMES = {
+    "masked": (*ASKED, "Ready", *KINDS),
+    "two servers": ("Task", "KeyShare", "ExplicitShare", "Held", "Agreed", "SumQuestion", "SumAnswer"),
+    "encrypted": (
+        "Task",
+        "Ready",
+        "KeyRequest",
+        "OfferedKey",
+        "EncryptedSumRequest",
+        "EncryptedInput",
+        "EncryptedSum",
+        "SumOpened",
+    ),
+    "pairs": ("Task", "Upload", "PairOffer", "PairKey", "PairClouds", "PairEdge"),
+}
+"""Kinds that a fate may befall."""
+LIES = ("earlier", "relabelled")
 
 
 def drawn(seed: int, protection: str | None = None, older: bool = False) -> Schedule:
@@ -186,7 +208,7 @@ def drawn(seed: int, protection: str | None = None, older: bool = False) -> Sche
             events += _mostly_away(rng, client, rounds)
     how_many = rng.randint(1, 3) if mood != "many" else rng.randint(4, 10)
     for _ in range(how_many):
-        events.append(_event(rng, count, rounds, colluder, mood == "lies", older))
+        events.append(_event(rng, which, count, rounds, colluder, mood == "lies", older))
     return Schedule(
         which,
         tuple(events),
@@ -212,7 +234,7 @@ def _mostly_away(rng: random.Random, client: int, rounds: int) -> list[Event]:
     return found
 
 
-def _event(rng: random.Random, clients: int, rounds: int, colluder: int | None, lies: bool, older: bool) -> Event:
+def _event(rng: random.Random, which: str, clients: int, rounds: int, colluder: int | None, lies: bool, older: bool) -> Event:
     client, piece, word = rng.randrange(clients), rng.randrange(PIECES * rounds), rng.randrange(WORDS * rounds)
     seconds = rng.choice((0.0, 0.3, 2.0, 4.0, 7.0, 15.0, 90.0, NEVER))
     kinds = [
@@ -256,7 +278,9 @@ def _event(rng: random.Random, clients: int, rounds: int, colluder: int | None, 
         case "fall":
             return Fall(rng.randrange(WORDS * clients * rounds))
         case "fate":
-            return Fate(rng.randrange(FRAMES * rounds), rng.choice(("drop", "late", "replay")))
+            return Fate(
+                rng.choice(FRAMES[which]), rng.randrange(clients * rounds), rng.choice(("drop", "late", "stale", "replay"))
+            )
         case "lie":
             kind = rng.choice(
                 ("Survivors", "Survivors", "Survivors", "UnmaskRequest", "RelayedShares", "NeighbourKeys", "Proposal")
@@ -266,6 +290,3 @@ def _event(rng: random.Random, clients: int, rounds: int, colluder: int | None, 
         case "garble":
             return Garble(rng.choice(KINDS), rng.randrange(2 * rounds), round(rng.random(), 3))
     return Older(client, rng.randint(1, 6))
-
-
-LIES = ("earlier", "relabelled")
