@@ -3,11 +3,12 @@
 import pytest
 
 from .torture.play import play
-from .torture.schedule import Again, Schedule, Silent
+from .torture.schedule import Again, Fate, Schedule, Silent
 
 FOUND = {
     "away when its sum ended": Schedule("masked", (Silent(3, "MaskKeys"), Silent(2, "MaskedInput"))),
     "told twice that a round is over": Schedule("masked", (Again(0, 8, 3),)),
+    "a task that comes when its session is over": Schedule("two servers", (Fate("Task", 1, "stale"),), calm=False, again=True),
 }
 """Schedules that found something, as they were shrunk."""
 

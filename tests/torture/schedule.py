@@ -153,9 +153,9 @@ Event = Cut | Slow | Twice | Again | Swap | Apart | Crash | Freeze | Silent | Ol
 class Schedule:
     """protection: one of `PROTECTIONS`. clients: how many. rounds: in which events happen; a calm one follows if `calm`.
 
-    floor: fewest clients in a sum. seed: of secrets and, with `jitter`, of how long each piece and each work takes. again: each sum
-    is asked for twice. colluder: the client that helps the server, if one does. early: events may happen from the first word on,
-    before the run has begun.
+    floor: fewest clients in a sum. seed: of secrets and, with `jitter`, of how long each piece and each work takes. again: each
+    sum is asked for twice. colluder: the client that helps the server, if one does. early: events may happen from the first word
+    on, before the run has begun.
     """
 
     protection: str
@@ -171,8 +171,8 @@ class Schedule:
     early: bool = False
 
 
-PIECES, WORDS = 20, 10
-"""Of one client in one round of a masked sum: about as many as there are."""
+WORDS = {"masked": 10, "two servers": 3, "encrypted": 8, "pairs": 10}
+"""To one client in one round: about as many as there are."""
 ASKED = ("Task", "Proposal", "NeighbourKeys", "RelayedShares", "MaskWith", "Survivors", "UnmaskRequest", "RoundOver")
 FRAMES = {
     "masked": (*ASKED, "Ready", *KINDS),
@@ -235,7 +235,7 @@ def _mostly_away(rng: random.Random, client: int, rounds: int) -> list[Event]:
 
 
 def _event(rng: random.Random, which: str, clients: int, rounds: int, colluder: int | None, lies: bool, older: bool) -> Event:
-    client, piece, word = rng.randrange(clients), rng.randrange(PIECES * rounds), rng.randrange(WORDS * rounds)
+    client, piece, word = rng.randrange(clients), rng.randrange(2 * WORDS[which] * rounds), rng.randrange(WORDS[which] * rounds)
     seconds = rng.choice((0.0, 0.3, 2.0, 4.0, 7.0, 15.0, 90.0, NEVER))
     kinds = [
         "cut",
@@ -276,7 +276,7 @@ def _event(rng: random.Random, which: str, clients: int, rounds: int, colluder: 
         case "silent":
             return Silent(client, rng.choice(KINDS))
         case "fall":
-            return Fall(rng.randrange(WORDS * clients * rounds))
+            return Fall(rng.randrange(WORDS[which] * clients * rounds))
         case "fate":
             return Fate(
                 rng.choice(FRAMES[which]), rng.randrange(clients * rounds), rng.choice(("drop", "late", "stale", "replay"))
