@@ -46,7 +46,8 @@ def _sessions(said: Iterable[Sent], frames: Iterable[Frame]) -> Mapping[bytes, M
         if frame.kind in ("Proposal", "MaskWith"):
             envelope = decode(frame.data, frame.sender, _MOST)
             if frame.kind == "Proposal":
-                sessions[envelope.session].threshold = envelope.message.share_threshold
+                masking = sessions[envelope.session]
+                masking.threshold, masking.round = envelope.message.share_threshold, envelope.message.round
             else:
                 sessions[envelope.session].near[frame.receiver] = frozenset(envelope.message.neighbours)
     for sent in said:
@@ -57,7 +58,6 @@ def _sessions(said: Iterable[Sent], frames: Iterable[Frame]) -> Mapping[bytes, M
         except ProtocolError:  # a byte of it was changed by whoever helps the server
             continue
         masking, message = sessions[envelope.session], envelope.message
-        masking.round = sent.round
         if sent.kind == "MaskedInput":
             masking.inputs.add(sent.client)
             continue

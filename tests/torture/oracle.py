@@ -214,7 +214,7 @@ def _survivors(seen: Seen) -> Iterable[str]:
         if frame.kind in ("Survivors", "Agreed"):
             envelope = decode(frame.data, frame.sender, MOST_BYTES)
             shown[envelope.session] = envelope.message.alive if frame.kind == "Survivors" else envelope.message.clients
-    touched = {frame.sender for frame in seen.touched}
+    touched = {party for frame in seen.touched for party in (frame.sender, frame.receiver)}
     for session, alive in shown.items():
         for client, in_time in there[session].items():
             if client in alive and not in_time and client in seen.honest:
@@ -237,8 +237,8 @@ def _blamed(seen: Seen, happened: Sequence[Event]) -> Iterable[str]:
             continue
         if any(word in fault.reason for word in LATE) and not fault.rejected:
             continue
-        if lies:
-            continue
+        if lies or (seen.schedule.early and seen.lives.get(fault.blame, 1) > 1):
+            continue  # killed before the run had begun, it may have said who it is and not be that any more
         yield f"client {fault.blame}, who is honest, is blamed: {fault.reason}"
 
 

@@ -63,7 +63,7 @@ class World:
     link: Link = field(init=False)
     hosts: Hosts = field(init=False)
     ended: Counter[str] = field(default_factory=Counter)
-    _stale: list[tuple[int, list[Frame]]] = field(default_factory=list)
+    stale: list[tuple[int, list[Frame]]] = field(default_factory=list)
     _earlier: dict[tuple[int, str], bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -124,14 +124,14 @@ class World:
             case "drop":
                 return []
             case "stale":
-                self._stale.append((len(self.seen.frames) + STALE, frames))
+                self.stale.append((len(self.seen.frames) + STALE, frames))
                 return []
             case "late":
                 return [replace(one, late=True) for one in frames]
             case "replay":
                 return [*frames, *frames]
-        due = [one for at, of in self._stale if at <= len(self.seen.frames) for one in of]
-        self._stale = [(at, of) for at, of in self._stale if at > len(self.seen.frames)]
+        due = [one for at, of in self.stale if at <= len(self.seen.frames) for one in of]
+        self.stale = [(at, of) for at, of in self.stale if at > len(self.seen.frames)]
         return [*frames, *due]
 
     def _lied(self, frame: Frame) -> list[Frame]:
@@ -243,6 +243,7 @@ def _run(world: World) -> None:
         model = world.round(view, number, model)
     if schedule.calm:
         world.faults.on = False
+        world.stale.clear()
         world.link.heal()
         world.seen.calm = schedule.rounds
         model = world.round(view, schedule.rounds, model)
