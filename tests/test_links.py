@@ -217,6 +217,30 @@ def test_who_moves_nothing_is_absent_and_is_back_when_it_has_answered():
         quick.stop()
 
 
+def test_who_was_slow_and_lost_its_connection_is_asked_again():
+    """What it answers then has no way to go, and nobody asks for it once more."""
+    with listening(limits=Limits(patience=1, at_most=1, back=10)) as listener:
+        link, go = dialled(listener), threading.Event()
+        link.start()
+        answering(link, lambda data: go.wait(20))
+        listener.wait_for(1, 5)
+        listener.post(0, b"a")
+        assert listener.heard().data is None
+        flow = listener._peers[0].flow
+        listener._background.soon(partial(setattr, flow, "over", True))
+        link._background.result(link._flow.working())
+        while listener._peers[0].flow is flow:
+            time.sleep(0.01)
+        go.set()
+        while listener.present() == ():
+            time.sleep(0.01)
+        number = listener.post(0, b"b")
+        while (heard := listener.heard()).number != number:
+            assert heard.late
+        assert heard.data == b"bb"
+        link.stop()
+
+
 def test_a_lost_connection_is_made_again_and_nothing_is_done_twice():
     with listening(limits=Limits(back=10, patience=10)) as listener:
         link, done = dialled(listener), []

@@ -3,7 +3,7 @@
 A client is who its certificate says, for as long as the authority's directory and list say so. Words to a client go in order, and
 what it has not answered is sent again when it is back after a lost connection, but not to another life of its process, which
 knows nothing of them. Who owes an answer and moves nothing for `Limits.patience` counts as absent: it is sent no new words until
-it has answered the old ones.
+it has answered the old ones, or connects again.
 """
 
 import asyncio

@@ -40,7 +40,7 @@ from ..wire.recipes import RoundOver
 from .client import Client
 from .listed import Listed
 from .maker import WORK, Maker, Shared
-from .participant import KNOWN, MODEL, OWN, RETAINED, SPLIT
+from .participant import KNOWN, MODEL, OWN, RETAINED, SPLIT, Participant
 from .uploads import from_bytes, to_bytes
 
 MOST_BYTES = 1 << 30
@@ -123,7 +123,10 @@ class Driven:
         except ProtocolError as error:
             found.refused.append((error.blame, error.reason))
             return found
+        before = self._round
         self._feed(role, Received(envelope, mark_of(data)), found)
+        if self._round > before:
+            self._leave(found)
         if isinstance(envelope.message, RoundOver) and not found.refused:
             self.keep()
         elif not found.refused:
@@ -147,6 +150,18 @@ class Driven:
         found = Followed()
         self._obey(self.client.roles[name], self.client.hello(name), found)
         return found
+
+    @property
+    def _round(self) -> int:
+        """The latest that it works in."""
+        work = self.client.roles.get(WORK)
+        return work.round if isinstance(work, Participant) else 0
+
+    def _leave(self, found: Followed) -> None:
+        """A new round has begun: what is still open in a role is of one before, whose end was lost while this client was away."""
+        for name, role in self.client.roles.items():
+            if name != WORK and not hasattr(role, "hello"):  # an exchange of a seed is no round's
+                self._feed(role, Deadline(), found)
 
     def _store(self) -> None:
         """What it is about to say must outlast it: the round that it takes part in, and what it holds from now on."""
