@@ -126,9 +126,7 @@ class Privately:
         self, module: nn.Module, jobs: Sequence[Job], training: Training, round: int, stop: Event, /
     ) -> list[NDArray[np.float32]]:
         summed = one_by_one if any(isinstance(part, nn.RNNBase) for part in module.modules()) else vectorised
-        return [
-            train_privately(module, job, training, round, summed=summed, check_running=lambda: go_on(stop)) for job in jobs
-        ]
+        return [train_privately(module, job, training, round, summed=summed, check_running=lambda: go_on(stop)) for job in jobs]
 
 
 def train_lean(module: nn.Module, job: Job, training: Training, round: int, stop: Event) -> NDArray[np.float32]:

@@ -59,8 +59,8 @@ def answers(
                 deaths[piece] += 1
                 if deaths[piece] == DEATHS:
                     raise ValueError(
-                        f"{DEATHS} workers died that had to train {words(piece)}, perhaps for lack of memory ({error}); take fewer"
-                        " --workers, or the local engine"
+                        f"{DEATHS} workers died that had to train {words(piece)}, perhaps for lack of memory ({error});"
+                        " take fewer --workers, or the local engine"
                     ) from None
                 if workers[place] is worker:
                     workers[place] = anew(worker)

@@ -24,7 +24,7 @@ from torch import nn
 from ..clients.training import Executor, Job, Training
 from ..clients.ways import Way, in_order
 from .dispatch import answers
-from .held import Held, parcel
+from .held import Held, Numbered, parcel
 from .ray_actor import Order, Request, Trainer
 from .ray_cluster import answer_of, check_same, cluster, cpus
 from .sendable import packed
@@ -95,14 +95,15 @@ class RayEngine:
                 check_same(found)
         except ray.exceptions.GetTimeoutError:
             raise ValueError(
-                f"the cluster did not start {len(self.actors)} workers within {PATIENCE} s: others may use its CPUs; ask for fewer"
-                " --workers"
+                f"the cluster did not start {len(self.actors)} workers within {PATIENCE} s: others may use its CPUs;"
+                " ask for fewer --workers"
             ) from None
         except ray.exceptions.RayError as error:
             raise ValueError(f"Ray's workers do not start; Cloister must be installed on each machine: {error}") from None
 
     def anew(self, dead: Actor) -> Actor:
-        """Another actor, which begins with nothing."""
+        """Another actor in its place, which begins with nothing."""
+        dead.end()
         return Actor()
 
     def end(self) -> None:
@@ -189,11 +190,13 @@ class _Batch:
             )
             for job, number in zip(jobs, data.numbers, strict=True)
         )
-        request = Request(orders, self.round, self.threads, len(vectors), new, tuple(data.fresh), tuple(data.stale))
+        request = Request(
+            orders, self.round, self.threads, len(vectors), new, tuple(f.number for f in data.fresh), tuple(data.stale)
+        )
         actor.common = self.common
         arrays = [self.common] if new else []
         arrays += [self._stored(vector) for vector in vectors.values()]
-        arrays += [array for job in data.fresh.values() for array in self._examples(job)]
+        arrays += [array for one in data.fresh for array in _sent(one)]
         return answer_of(actor.handle.train.remote(request, *arrays), _copied)
 
     def _stored(self, vector: Vector) -> Any:
@@ -201,11 +204,12 @@ class _Batch:
             self.stored[id(vector)] = vector, _shared(vector)
         return self.stored[id(vector)][1]
 
-    def _examples(self, job: Job) -> list[Any]:
-        sent = self.engine.held.sent(job.client)
-        if not sent:
-            sent += [_shared(tensor.cpu().numpy()) for tensor in (job.examples.x, job.examples.y)]
-        return sent
+
+def _sent(one: Numbered) -> list[Any]:
+    """What stands for x and y of a client's examples: put into the store once, whoever asks for them."""
+    if not one.sent:
+        one.sent[:] = [_shared(tensor.cpu().numpy()) for tensor in (one.examples.x, one.examples.y)]
+    return one.sent
 
 
 def _vectors(jobs: Sequence[Job]) -> list[Vector]:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
+from .cores import cores
 from .dispatch import WorkerDied
 
 ADDRESS = "RAY_ADDRESS"
@@ -51,7 +52,7 @@ def cluster(workers: int | None) -> Iterator[None]:
             ray.init(address=address, **quiet)
         else:
             os.environ[STATISTICS] = "0"
-            ray.init(address="local", num_cpus=workers or _cores(), include_dashboard=False, **quiet)
+            ray.init(address="local", num_cpus=workers or cores(), include_dashboard=False, **quiet)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
         if not address:
             raise ValueError(f"Ray does not start: {_first_line(error)}") from None
@@ -66,11 +67,6 @@ def cluster(workers: int | None) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
-
-
-def _cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def cpus() -> int:
@@ -113,7 +109,8 @@ def check_same(elsewhere: dict[str, str]) -> None:
     if differing := [name for name in ours if ours[name] != elsewhere.get(name)]:
         name = differing[0]
         raise ValueError(
-            f"a worker of the cluster has {name} {elsewhere.get(name)}, and this machine {ours[name]}: install the same everywhere"
+            f"a worker of the cluster has {name} {elsewhere.get(name)}, and this machine {ours[name]}:"
+            " install the same everywhere"
         )
 
 
