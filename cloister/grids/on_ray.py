@@ -5,7 +5,8 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
 
-from ..fl.engines.ray_cluster import answer_of, check_same, cluster, cpus, versions
+from ..fl.engines.ray_cluster import answer_of, cluster, cpus
+from ..fl.engines.versions import check_same, versions
 from ..fl.runs.results_folder import Row
 from .workers import Bench, Task, begun, tidied
 

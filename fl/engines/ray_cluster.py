@@ -9,12 +9,8 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any, TypeVar
-
-import numpy as np
-import torch
 
 from .cores import cores
 from .dispatch import WorkerDied
@@ -101,22 +97,6 @@ def answer_of(reference: Any, read: Callable[[Any], R]) -> "Future[R]":
 
     reference.future().add_done_callback(done)
     return answer
-
-
-def check_same(elsewhere: dict[str, str]) -> None:
-    """Raises ValueError where a worker has other versions of what computes: its results would not be ours."""
-    ours = versions()
-    if differing := [name for name in ours if ours[name] != elsewhere.get(name)]:
-        name = differing[0]
-        raise ValueError(
-            f"a worker of the cluster has {name} {elsewhere.get(name)}, and this machine {ours[name]}:"
-            " install the same everywhere"
-        )
-
-
-def versions() -> dict[str, str]:
-    """Of what computes."""
-    return {"cloister": version("cloister"), "torch": torch.__version__, "numpy": np.__version__}
 
 
 def _first_line(error: BaseException) -> str:

@@ -28,7 +28,7 @@ from .simulation import Hosts, Simulation
 
 Make = Callable[[Scenario, Path | None], Simulation]
 Engine = Callable[[Executor], Executor]
-"""Of what trains clients, the same elsewhere (`fl/engines/on_ray.py`)."""
+"""Of what trains clients, the same elsewhere (`fl/engines/`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The far end of local training on Ray: what an actor holds, and what it does with a request."""
+"""The far end of local training elsewhere: what an actor holds, and what it does with a request."""
 
 import pickle
 import warnings
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ..clients.training import Job, Training
 from ..clients.ways import Train
 from ..data.population import Examples
-from .ray_cluster import versions
+from .versions import versions
 
 Vector = NDArray[np.float32]
 
