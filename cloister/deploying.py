@@ -69,7 +69,8 @@ def serve(
 
     Try:  cloister serve examples/quickstart.py --listen 127.0.0.1:7000 --insecure-loopback --rounds 5
 
-    The run folder is that of `cloister run`, with link.json beside it. Ctrl-C ends the run; clients are told.
+    The run folder is that of `cloister run`, with link.json beside it. Ctrl-C ends the run; clients are told. Killed in any other
+    way it goes on with the same command, and so do the clients, which wait.
     """
     with one_line_errors():
         tls = _tls(keys, insecure_loopback)
@@ -112,7 +113,7 @@ def join(
     seed: Annotated[int | None, typer.Option(help="The run's seed, as the coordinator has it.")] = None,
     datasets: Annotated[Path | None, typer.Option(help="Folder of the data sets, for its share of one.")] = None,
     set_: Set = None,
-    patience: Annotated[float, typer.Option(help="Seconds without the coordinator after which it gives up.")] = 600.0,
+    patience: Annotated[float, typer.Option(help="Seconds without the coordinator, tried again, until it gives up.")] = 600.0,
 ) -> None:
     """Take part in a run as one client, with its own data.
 

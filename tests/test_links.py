@@ -18,7 +18,7 @@ from cloister.deploying import client_of
 from cloister.protocol.links.dialled import Dialled
 from cloister.protocol.links.flow import HEAD, PIECE_BYTES, SMALL_BYTES, Flow, Misplaced
 from cloister.protocol.links.listener import Listener
-from cloister.protocol.links.terms import Limits, LinkRefused, Tls, boot_of, grpc_or_words, hello
+from cloister.protocol.links.terms import Limits, LinkRefused, Run, Seen, Tls, grpc_or_words, hello, said_in
 
 from .small_authority import SmallAuthority
 
@@ -240,15 +240,17 @@ def test_another_life_of_a_process_is_not_asked_what_the_one_before_was():
 
 
 def test_other_versions_refuse_each_other_in_words(monkeypatch):
-    monkeypatch.setattr("cloister.protocol.links.dialled.hello", lambda boot: hello(boot).replace(b"\x83\x01", b"\x83\x09", 1))
+    first = bytes(hello(bytes(16), Seen())[:2])
+    other = bytes([first[0], 9])
+    monkeypatch.setattr("cloister.protocol.links.dialled.hello", lambda *of: hello(*of).replace(first, other, 1))
     with listening() as listener:
         link = dialled(listener)
         with pytest.raises(LinkRefused, match=r"all parties need the same release"):
             link.start()
         link.stop()
-    for first in (b"", b"\x80", b"\xff" * 90, hello(bytes(15)), os.urandom(200)):
+    for first in (b"", b"\x80", b"\xff" * 90, hello(bytes(15), Seen()), hello(bytes(16), Seen(bytes(99))), os.urandom(200)):
         with pytest.raises(LinkRefused):
-            boot_of(first)
+            said_in(first)
 
 
 # --- the order of pieces ---------------------------------------------------------------------------------------------------

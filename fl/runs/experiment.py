@@ -91,8 +91,10 @@ def run(
         folder.cut({})
     if resume:
         folder.write_json("scenario.json", plain)  # rounds may be more than they were
+    if hosts is not None:
+        hosts.begin(simulation.state.round)
     while simulation.state.round < scenario.rounds:
-        yield _play(simulation, folder, progress)
+        yield _play(simulation, folder, progress, hosts)
     finish(simulation, folder, progress)
     if hosts is not None:
         hosts.finished({i: simulation.parameters(c.model) for c in simulation.state.clusters.values() for i in c.members})
@@ -104,7 +106,7 @@ def _same_scenario(begun: Mapping[str, Any], now: Mapping[str, Any]) -> None:
         raise ValueError(f"the run was begun with another {', '.join(differing)}; resume it with the scenario it had")
 
 
-def _play(simulation: Simulation, folder: RunFolder, progress: _Progress) -> Round:
+def _play(simulation: Simulation, folder: RunFolder, progress: _Progress, hosts: Hosts | None) -> Round:
     started = time.perf_counter()
     earlier = simulation.state
     scenario, t = simulation.scenario, simulation.state.round
@@ -145,6 +147,8 @@ def _play(simulation: Simulation, folder: RunFolder, progress: _Progress) -> Rou
     snapshot, account = simulation.view.harness.save(), simulation.watch.save()
     clients = simulation.weighing.kept.save() if simulation.weighing is not None else {}
     kept = Checkpoint(state.round, to_plain(state), snapshot, folder.lengths(), extra, memory, account, clients)
+    if hosts is not None:
+        hosts.begin(state.round)
     write(folder.checkpoints, kept)
     return Round(state.round, scenario.rounds, len(simulation.clusters), line.get("accuracy_mean"))
 

@@ -1,11 +1,10 @@
 """A scenario's run whose clients are elsewhere: this process is the coordinator, and has none of their data, keys or computers.
 
-Rounds, run folder and report are those of a simulation. Scores are of the scenario's own data: what it is told by clients are the
-messages of its protection, and nothing else.
+Rounds, run folder and report are those of a simulation. Killed at any moment, it goes on from its journal, with nothing lost.
+Scores are of the scenario's own data: what it is told by clients are the messages of its protection, and nothing else.
 """
 
 import hashlib
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,24 +12,27 @@ from typing import Any
 
 import cbor2
 
+from ...crypto.entropy import RootedEntropy
 from ...protocol.core.errors import Refused
+from ...protocol.links.dialled import LONGEST_PAUSE
 from ...protocol.links.listener import Listener
-from ...protocol.links.terms import Limits, PartyOf, Tls
+from ...protocol.links.terms import Limits, PartyOf, Run, Tls
 from ...protocol.masked.protection import Masked
 from ...protocol.uploaded.plain import Plain
 from ...protocol.view.answers import Vector
 from ...protocol.view.functionality import Functionality
+from ...protocol.work.journalled import Journalled
 from ...protocol.work.linked import Linked, LinkedClient
 from ...protocol.work.maker import Maker
 from ...protocol.work.uploads import to_bytes
 from .experiment import Round, run
 from .parties import Parties
 from .run_folder import RunFolder
-from .scenario import Scenario
+from .scenario import Scenario, described
+from .served_journal import ServedJournal
 
 SERVED = (Masked, Plain)
 """Protections under which the server owns the models, so that it can score them, and which have one server."""
-RUN_BYTES = 16
 SPARE_BYTES = 16 << 20
 """Of a client's answer, beside what it says of each coordinate."""
 
@@ -51,19 +53,29 @@ class Listening:
 
 
 class Hosts:
-    """Where clients are: behind a listener's links. run: the run's name."""
+    """Where clients are: behind a listener's links, whose words are journalled. listening: begins the links.
 
-    def __init__(self, listener: Listener, clients: tuple[int, ...], run: bytes, wait: float) -> None:
-        self.run = run
-        self.linked = Linked(listener, clients)
-        self._listener, self._clients, self._wait = listener, clients, wait
+    run, entropy: as in the journal.
+    """
+
+    def __init__(self, journal: ServedJournal, clients: tuple[int, ...], listening: Callable[["Hosts"], Listener]) -> None:
+        self.run, self.entropy = journal.run, RootedEntropy(journal.root)
+        self.words = Journalled(journal.setup, lambda: listening(self))
+        self.linked = Linked(self.words, clients)
+        self._journal = journal
 
     def __call__(self, maker: Maker) -> Mapping[int, LinkedClient]:
-        """All clients, when they are there. Raises ValueError of one line for who is not."""
-        there = self._listener.wait_for(len(self._clients), self._wait)
-        if missing := sorted(set(self._clients) - set(there)):
-            raise ValueError(f"after {self._wait:g} s clients {missing} are not there, and the run begins with all of them")
+        """All clients."""
         return self.linked(maker)
+
+    def begin(self, round: int) -> None:
+        """What is heard from now on is of this round. Raises Diverged, and ValueError where the journal does not go on from it."""
+        self.linked.settle()
+        now = [self.words.save(), self.linked.save()]
+        self.words.switch(self._journal.of(round, now))
+        if self.words.first != now:
+            self.words.restore(self.words.first[0])
+            self.linked.restore(self.words.first[1])
 
     def finished(self, models: Mapping[int, Vector]) -> None:
         """The run is over: hand each client its model."""
@@ -71,6 +83,7 @@ class Hosts:
             self.linked.post(client, "final", to_bytes(model))
         for _ in self.linked.heard():
             pass
+        self.words.begin()  # also where all have answered: they are to be told that it is over
 
 
 def check_served(scenario: Scenario[Any]) -> None:
@@ -99,23 +112,70 @@ def greeting_of(parties: Parties, run_name: bytes) -> Callable[[int], bytes]:
 def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path | None = None) -> Iterator[Round]:
     """Play the scenario's rounds with clients over links, yielding after each; the run folder is complete when it ends.
 
-    It holds link.json beside what a simulation's does: bytes on links, who was absent, who was displaced. Raises Refused for what
-    cannot be played so, ValueError where clients are missing, OSError for an address that cannot be listened at.
+    Where the folder has the journal of a run that is not over, this goes on with it. The folder holds link.json beside what a
+    simulation's does: bytes on links, who was absent, who was displaced. Raises Refused for what cannot be played so, ValueError
+    where clients are missing, and for a journal that cannot be gone on from, OSError for an address that cannot be listened at.
     """
     check_served(scenario)
-    RunFolder(out).check_free()
-    parties, name = Parties(scenario, data), os.urandom(RUN_BYTES)
-    clients = parties.setup.clients
-    most = min(listening.limits.most, SPARE_BYTES + 32 * len(parties.setup.initial))
-    limits = replace(listening.limits, most=most)
-    listener = Listener(listening.address, clients, greeting_of(parties, name), listening.tls, listening.party_of, limits)
-    listening.told(listener.start())
-    hosts = Hosts(listener, clients, name, listening.wait)
+    resumed = ServedJournal.there(out)
+    if not resumed and (out / "scenario.json").exists():
+        raise ValueError(f"{out} holds a run that is over, or a simulation; choose another --out")
+    parties = Parties(scenario, data)
+    journal = ServedJournal(out, described(scenario))
+    started: list[Listener] = []
+    hosts = Hosts(journal, parties.setup.clients, lambda hosts: _started(parties, listening, journal, hosts, started, resumed))
+    over = done = False
     try:
-        yield from run(scenario, out, data, hosts=hosts)
+        yield from run(scenario, out, data, (out / "scenario.json").exists(), hosts=hosts)
+        over = done = True
+        if resumed:  # who waits for the coordinator is to be told that it is over
+            started[0].wait_for(len(parties.setup.clients), min(listening.wait, LONGEST_PAUSE + 5.0))
+    except OSError:
+        raise  # a full disk, for example: clients wait for the next life
+    except BaseException:
+        over = True
+        done = not journal.began
+        raise
     finally:
-        listener.stop()
-        if out.is_dir():
-            counted = {n: getattr(listener, n) for n in ("bytes_in", "bytes_out", "displaced", "refused", "slow")}
-            absent = {str(client): times for client, times in sorted(hosts.linked.absent.items())}
-            RunFolder(out).write_json("link.json", counted | {"unanswered": absent, "late": hosts.linked.late})
+        for listener in started:
+            listener.stop(over)
+            _write_link(out, listener, hosts, journal.life)
+        if done:
+            journal.over()
+        journal.close()
+
+
+def _started(
+    parties: Parties, listening: Listening, journal: ServedJournal, hosts: Hosts, started: list[Listener], resumed: bool
+) -> Listener:
+    """The links, when a word is to be heard. Raises ValueError where clients are missing that must be there."""
+    clients, words = parties.setup.clients, hosts.words
+    most = min(listening.limits.most, SPARE_BYTES + 32 * len(parties.setup.initial))
+    about = Run(journal.run, journal.life, words.numbers, words.answered, words.settled)
+    listener = Listener(
+        listening.address,
+        clients,
+        greeting_of(parties, journal.run),
+        listening.tls,
+        listening.party_of,
+        replace(listening.limits, most=most),
+        about,
+        listening.wait if resumed else 0.0,
+    )
+    port = listener.start()
+    started.append(listener)
+    listening.told(port)
+    if resumed:
+        return listener
+    there = listener.wait_for(len(clients), listening.wait)
+    if missing := sorted(set(clients) - set(there)):
+        raise ValueError(f"after {listening.wait:g} s clients {missing} are not there, and the run begins with all of them")
+    return listener
+
+
+def _write_link(out: Path, listener: Listener, hosts: Hosts, life: int) -> None:
+    """What the links of this life of the coordinator carried."""
+    if (out / "scenario.json").exists():
+        counted = {n: getattr(listener, n) for n in ("bytes_in", "bytes_out", "displaced", "refused", "slow")}
+        absent = {str(client): times for client, times in sorted(hosts.linked.absent.items())}
+        RunFolder(out).write_json("link.json", counted | {"unanswered": absent, "late": hosts.linked.late, "life": life})

@@ -1,7 +1,8 @@
 """A client's end: one stream to the coordinator, connected again with growing pauses whenever it is lost.
 
 What the coordinator says is handed out word by word; an answer that a lost connection may have taken with it is given again when
-the word comes again, without doing anything twice.
+the word comes again, without doing anything twice. So it is with a coordinator that was started again, which says again what it
+knows no answer to. Who has no answer of before to give, because another life of this process gave it, says that it has none.
 """
 
 import asyncio
@@ -12,11 +13,12 @@ import random
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .background import Background, Gone
 from .flow import Flow, Misplaced
-from .listener import ANSWER, WORD
+from .listener import ANSWER, FORGOTTEN, WORD
 from .terms import (
     BOOT_BYTES,
     ID_HEADER,
@@ -24,17 +26,19 @@ from .terms import (
     MOST_BYTES,
     SERVICE,
     LinkRefused,
+    Seen,
     Tls,
     channel_credentials,
     grpc_or_words,
     hello,
+    opened_by,
     options,
 )
 
 if TYPE_CHECKING:
     import grpc.aio
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.2, 30.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
 """Seconds between attempts to connect, which double."""
 MOST_WAITING = 64
 """Words that are taken ahead of the one that is worked on."""
@@ -65,7 +69,9 @@ class Dialled:
         self._boot = os.urandom(BOOT_BYTES)
         self._words: queue.SimpleQueue[tuple[int, bytes] | BaseException | None] = queue.SimpleQueue()
         self._greeted: queue.SimpleQueue[bytes | BaseException] = queue.SimpleQueue()
+        self._seen, self._greeting = Seen(), b""
         self._given: dict[int, bytes] = {}
+        self._undone: set[int] = set()
         self._sending: set[asyncio.Future[None]] = set()
         self._doing: int | None = None
         self._taken = 0
@@ -75,8 +81,17 @@ class Dialled:
         self._slot = asyncio.Semaphore(1)
         self.bytes_in = self.bytes_out = self.connections = 0
 
-    def start(self) -> bytes:
-        """Connect; what the coordinator says first. Raises LinkRefused, ConnectionError."""
+    @property
+    def seen(self) -> Seen:
+        """What is known of the run."""
+        return self._seen
+
+    def start(self, seen: Seen | None = None) -> bytes:
+        """Connect; what the coordinator says first. seen: what an earlier life of this process knew. Raises LinkRefused,
+        ConnectionError.
+        """
+        self._seen = seen or Seen()
+        self._taken = self._seen.number
         self._background = Background(self._stay)
         greeting = self._greeted.get()
         if isinstance(greeting, BaseException):
@@ -117,7 +132,7 @@ class Dialled:
 
     async def _connect_again(self) -> None:
         """Until it is over. Raises LinkRefused, ConnectionError."""
-        pause, lost = FIRST_PAUSE, time.monotonic()
+        pause, lost, told = FIRST_PAUSE, time.monotonic(), False
         while True:
             before = self.connections
             try:
@@ -126,11 +141,12 @@ class Dialled:
                 raise
             if why is None:
                 return
-            if self.connections > before:
-                pause, lost = FIRST_PAUSE, time.monotonic()
+            if first := self.connections > before or not told:
+                pause, lost, told = FIRST_PAUSE, time.monotonic(), True
             if time.monotonic() - lost > self._patience:
                 raise ConnectionError(f"the coordinator at {self._address} cannot be reached: {why}")
-            log.warning("not connected", extra={"why": why, "again_in": round(pause, 1)})
+            if first:
+                log.warning("the coordinator is away, and tried again", extra={"why": why, "for_seconds": self._patience})
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(2 * pause, LONGEST_PAUSE)
 
@@ -153,13 +169,11 @@ class Dialled:
             metadata = () if self._client is None else ((ID_HEADER, str(self._client)),)
             call = channel.stream_stream(f"/{SERVICE}/{METHOD}")(metadata=metadata)
             try:
-                await call.write(hello(self._boot))
-                greeting = await call.read()
-                if isinstance(greeting, bytes):
-                    self.connections += 1
-                    if self.connections == 1:
-                        self._greeted.put(greeting)
-                    log.info("connected", extra={"coordinator": self._address})
+                await call.write(hello(self._boot, replace(self._seen, number=self._taken)))
+                opening = await call.read()
+                if isinstance(opening, bytes):
+                    self._greet(opening)
+                    log.info("connected", extra={"coordinator": self._address, "life": self._seen.life})
                     if await self._talk(call):
                         return None
                 code, details = await call.code(), await call.details()
@@ -172,6 +186,18 @@ class Dialled:
             if code in final:
                 raise LinkRefused(f"the coordinator refuses this client: {details or final[code]}")
             return f"{code.name if code is not None else 'lost'}: {str(details)[:200]}"
+
+    def _greet(self, opening: bytes) -> None:
+        """Raises LinkRefused for the coordinator of another run, or an older life of this one's."""
+        run, life, greeting = opened_by(opening)
+        if (self._seen.run and run != self._seen.run) or (self.connections and greeting != self._greeting):
+            raise LinkRefused("another run is played at the coordinator's address")
+        if life < self._seen.life:
+            raise LinkRefused("the coordinator's journal is an older copy: this client knows of a later life of it")
+        self._seen, self._greeting = replace(self._seen, run=run, life=life), greeting
+        self.connections += 1
+        if self.connections == 1:
+            self._greeted.put(greeting)
 
     async def _talk(self, call: "grpc.aio.StreamStreamCall[bytes, bytes]") -> bool:
         """Take words until the stream ends; whether all is over. Raises Misplaced."""
@@ -212,7 +238,10 @@ class Dialled:
         number, settled = WORD.unpack_from(data)
         for old in [n for n in self._given if n <= settled]:
             del self._given[old]
-        if (given := self._given.get(number)) is not None:
+        given = self._given.get(number)
+        if given is None and number <= self._taken and number not in self._undone:
+            given = ANSWER.pack(number | FORGOTTEN)
+        if given is not None:
             sending = asyncio.ensure_future(self._send(given))
             self._sending.add(sending)  # a loop holds tasks weakly
             sending.add_done_callback(self._sending.discard)
@@ -221,10 +250,12 @@ class Dialled:
                 await asyncio.sleep(0.05)
             self._taken = number
             self._doing = number
+            self._undone.add(number)
             self._words.put((number, data[WORD.size :]))
 
     async def _answer(self, number: int, data: bytes) -> None:
         self._given[number] = data
+        self._undone.discard(number)
         if number == self._taken:
             self._doing = None
         await self._send(data)

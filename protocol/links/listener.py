@@ -1,7 +1,8 @@
 """The coordinator's end: clients connect, each over one stream, are sent words, and answer every one of them.
 
 A client is who its certificate says. Words to a client go in order, and what it has not answered is sent again when it is back
-after a lost connection, but not to another life of its process, which knows nothing of them. Who owes an answer and moves nothing
+after a lost connection, but not to another life of its process, which knows nothing of them. A coordinator that was started again
+says what is not answered under the same numbers (work/journalled.py); a client says at once of what it kept no answer. Who owes an answer and moves nothing
 for `Limits.patience` counts as absent: it is sent no new words until it has answered the old ones.
 """
 
@@ -25,10 +26,12 @@ from .terms import (
     Limits,
     LinkRefused,
     PartyOf,
+    Run,
     Tls,
-    boot_of,
     grpc_or_words,
+    opening,
     options,
+    said_in,
     server_credentials,
 )
 
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
 
 WORD, ANSWER = struct.Struct(">QQ"), struct.Struct(">Q")
 """Heads: a word's number and that of the last one that no answer is due to any more; the number of the word answered."""
+FORGOTTEN = 1 << 63
+"""With the number of a word: it was answered, and the answer is not kept any more."""
 _TICK = 0.1
 log = logging.getLogger("cloister.link")
 
@@ -65,7 +70,7 @@ class _Owed:
 
 @dataclass(slots=True)
 class _Peer:
-    """What is known of a client. expired: of the newest word that was given up, while its answer is due; None where none is."""
+    """What is known of a client. until: when it may be back, after a lost connection. expired: of the newest word that was given up, while its answer is due; None where none is."""
 
     id: int
     owed: dict[int, _Owed] = field(default_factory=dict)
@@ -73,7 +78,7 @@ class _Peer:
     boot: bytes = b""
     flow: Flow | None = None
     moved: float = 0.0
-    gone: float = 0.0
+    until: float = 0.0
     expired: int | None = None
     news: asyncio.Event = field(default_factory=asyncio.Event)
     leave: Callable[[], object] | None = None
@@ -88,7 +93,8 @@ class Listener:
     """Takes streams of these clients, in a thread of its own, from `start` to `stop`.
 
     greeting: what a client is told when it has said who it is. party_of: see `terms`; tls: None on the loopback device alone,
-    where clients are who they say. Counted: bytes_in, bytes_out; displaced, refused, slow: how often.
+    where clients are who they say. run: what clients' first messages are held against. back: seconds in which clients may be back
+    that another life of the coordinator had. Counted: bytes_in, bytes_out; displaced, refused, slow: how often.
     """
 
     def __init__(
@@ -99,6 +105,8 @@ class Listener:
         tls: Tls | None,
         party_of: PartyOf | None = None,
         limits: Limits | None = None,
+        run: Run | None = None,
+        back: float = 0.0,
     ) -> None:
         grpc_or_words()
         if (tls is None) != (party_of is None):
@@ -108,12 +116,14 @@ class Listener:
         self.limits = limits or Limits()
         self.bytes_in = self.bytes_out = self.displaced = self.refused = self.slow = 0
         self._address, self._greeting, self._tls, self._party_of = address, greeting, tls, party_of
-        self._peers = {i: _Peer(i) for i in clients}
+        self._run = run or Run()
+        self._peers = {i: _Peer(i, until=time.monotonic() + back) for i in clients}
         self._heard: queue.SimpleQueue[Heard] = queue.SimpleQueue()
         self._unsent = 0
         self._room = threading.Condition()
         self._changed = threading.Condition()
         self._background: Background | None = None
+        self._over = True
         self._ending = asyncio.Event()
         self._slots = asyncio.Semaphore(self.limits.slots)
         self.port = 0
@@ -128,9 +138,10 @@ class Listener:
             raise OSError(f"cannot listen on {self._address}: {failed}")
         return self.port
 
-    def stop(self) -> None:
-        """Tell every client that it is over, and end."""
+    def stop(self, over: bool = True) -> None:
+        """Tell every client that it is over, if it is, and end."""
         if self._background is not None:
+            self._over = over
             self._background.soon(self._ending.set)
             self._background.join()
 
@@ -144,12 +155,15 @@ class Listener:
             self._changed.wait_for(lambda: len(self.present()) >= clients, seconds)
         return self.present()
 
-    def post(self, client: int, data: bytes) -> int:
-        """Send a word, and return its number; its answer will be `heard`. Waits while too much is on its way."""
+    def post(self, client: int, data: bytes, number: int | None = None) -> int:
+        """Send a word, and return its number; its answer will be `heard`. Waits while too much is on its way.
+
+        number: its own, greater than those before to this client; None for the next one.
+        """
         with self._room:
             self._room.wait_for(lambda: self._unsent <= self.limits.ahead, self.limits.at_most)
             self._unsent += len(data)
-        return self._there.result(self._posted(client, data))
+        return self._there.result(self._posted(client, data, number))
 
     def heard(self) -> Heard:
         """The next answer, of whomever; every word has one. Raises ConnectionError where the listener has ended."""
@@ -197,13 +211,13 @@ class Listener:
         watch = asyncio.create_task(self._watch())
         await self._ending.wait()
         watch.cancel()
-        flows = [peer.flow for peer in self._peers.values() if peer.flow is not None]
+        flows = [peer.flow for peer in self._peers.values() if peer.flow is not None and self._over]
         await asyncio.gather(*(asyncio.wait_for(flow.end(), 2) for flow in flows), return_exceptions=True)
         await server.stop(2)
 
-    async def _posted(self, client: int, data: bytes) -> int:
+    async def _posted(self, client: int, data: bytes, given: int | None) -> int:
         peer = self._peers[client]
-        number = peer.number = peer.number + 1
+        number = peer.number = peer.number + 1 if given is None else given
         if peer.expired is not None or (peer.flow is None and not self._may_be_back(peer)):
             self._heard.put(Heard(client, number, None))
             self._sent_off(len(data))
@@ -213,7 +227,7 @@ class Listener:
         return number
 
     def _may_be_back(self, peer: _Peer) -> bool:
-        return time.monotonic() - peer.gone < self.limits.back
+        return time.monotonic() < peer.until
 
     def _sent_off(self, size: int) -> None:
         with self._room:
@@ -275,7 +289,8 @@ class Listener:
         try:
             async with asyncio.timeout(self.limits.greeting):
                 first = await context.read()
-            boot = boot_of(first if isinstance(first, bytes) else b"")
+            boot, seen = said_in(first if isinstance(first, bytes) else b"")
+            self._run.check(client, seen)
         except (TimeoutError, LinkRefused) as error:
             self.refused += 1
             log.warning("refused", extra={"client": client, "why": str(error) or "it does not say anything"})
@@ -287,9 +302,10 @@ class Listener:
             log.warning("displaced", extra={"client": client, "peer": context.peer()})
             peer.leave()
         if boot != peer.boot:
-            self._drop(peer, "its process is a new one")
+            if peer.boot:  # else what is owed was said, or said again, for whoever comes
+                self._drop(peer, "its process is a new one")
             peer.boot, peer.expired = boot, None
-        await context.write(self._greeting(client))
+        await context.write(opening(self._run, self._greeting(client)))
         ended = await self._talk(peer, context)
         if ended is not None:
             log.warning("stream ended", extra={"client": client, "why": ended[1]})
@@ -339,7 +355,7 @@ class Listener:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             if peer.flow is flow:
-                peer.flow, peer.leave, peer.gone = None, None, time.monotonic()
+                peer.flow, peer.leave, peer.until = None, None, time.monotonic() + self.limits.back
                 log.info("disconnected", extra={"client": peer.id})
 
     async def _tell(self, peer: _Peer, flow: Flow) -> None:
@@ -351,10 +367,15 @@ class Listener:
                 await peer.news.wait()
                 continue
             number, owed = word
-            await flow.send(WORD.pack(number, peer.settled) + owed.data)
+            await flow.send(WORD.pack(number, self._settled(peer)) + owed.data)
             if not owed.sent and number in peer.owed:
                 self._sent_off(len(owed.data))
             owed.sent = True
+
+    def _settled(self, peer: _Peer) -> int:
+        """Up to which number the client need keep no answer."""
+        lasting = self._run.settled
+        return peer.settled if lasting is None else min(peer.settled, lasting.get(peer.id, 0))
 
     async def _hear(self, peer: _Peer, flow: Flow) -> None:
         """Take answers. Raises Misplaced."""
@@ -365,6 +386,7 @@ class Listener:
         if len(arrived.data) < ANSWER.size:
             raise Misplaced("an answer without a head")
         (number,) = ANSWER.unpack_from(arrived.data)
+        number, forgotten = number & ~FORGOTTEN, number >= FORGOTTEN
         owed = peer.owed.pop(number, None)
         late = owed is None
         if late and (peer.expired is None or not 0 < number <= peer.expired):
@@ -377,7 +399,11 @@ class Listener:
             log.info("caught up", extra={"client": peer.id})
         for later in peer.owed.values():
             later.since = max(later.since, time.monotonic())  # its time runs from when the one before is answered
-        self._heard.put(Heard(peer.id, number, memory_of(arrived), late, arrived.free))
+        if forgotten:
+            arrived.free()
+            self._heard.put(Heard(peer.id, number, None, late))
+        else:
+            self._heard.put(Heard(peer.id, number, memory_of(arrived), late, arrived.free))
 
 
 def memory_of(arrived: Arrived) -> bytes:

@@ -1,7 +1,7 @@
 """What both ends of a link agree on before they say anything else, the limits they keep, and their certificates."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import astuple, dataclass, field
 from typing import TYPE_CHECKING
 
 import cbor2
@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     import grpc
 
 SERVICE, METHOD = "cloister.Link", "Stream"
-LINK_VERSION = 1
+LINK_VERSION = 2
 ID_HEADER = "cloister-client"
 """Of a stream without certificates: who the client says it is."""
 BOOT_BYTES = 16
+MOST_RUN_BYTES = 64
 MOST_BYTES = 1 << 30
 """Of one message, however it is made up."""
 PartyOf = Callable[[bytes], int | None]
@@ -56,23 +57,81 @@ class LinkRefused(ConnectionError):
     """The other side refuses this one, and says why: there is no use in trying again."""
 
 
-def hello(boot: bytes) -> bytes:
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a client knows of the run that it is in. run: its name; empty of one that it does not know yet. life: of how many of
+    the coordinator's lives it knows. number: of the last word that it took, in this life of its own or an earlier one.
+    """
+
+    run: bytes = b""
+    life: int = 0
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a coordinator knows of its run. name: see `Seen.run`. life: of its process, counted from 1. numbers: of the last word
+    to each client. answered: of the last that each answered. settled: up to which number answers last; None: they need not.
+
+    The mappings change while the run goes on.
+    """
+
+    name: bytes = b""
+    life: int = 1
+    numbers: Mapping[int, int] = field(default_factory=dict)
+    answered: Mapping[int, int] = field(default_factory=dict)
+    settled: Mapping[int, int] | None = None
+
+    def check(self, client: int, seen: Seen) -> None:
+        """Raises LinkRefused, with words for both, for a client of another run, and where one of the two has an older journal."""
+        if seen.run and seen.run != self.name:
+            raise LinkRefused("this coordinator plays another run than the one that the client's folder is of")
+        if seen.life > self.life or (seen.run and seen.number > self.numbers.get(client, 0)):
+            raise LinkRefused(
+                f"the coordinator's journal is an older copy: client {client} took word {seen.number} of the coordinator's life"
+                f" {seen.life}, and the journal is of life {self.life} and knows of word {self.numbers.get(client, 0)}"
+            )
+        if (answered := self.answered.get(client, 0)) > seen.number:
+            raise LinkRefused(
+                f"the journal of client {client} is an older copy, or was lost: it answered word {answered}, and knows of word"
+                f" {seen.number}; without the newest it takes no further part"
+            )
+
+
+def hello(boot: bytes, seen: Seen) -> bytes:
     """A client's first message. boot: drawn once for each life of its process."""
-    return cbor2.dumps([LINK_VERSION, VERSION, boot])
+    return cbor2.dumps([LINK_VERSION, VERSION, boot, *astuple(seen)])
 
 
-def boot_of(data: bytes) -> bytes:
-    """Of a client's first message. Raises LinkRefused, with words for the client."""
+def said_in(data: bytes) -> tuple[bytes, Seen]:
+    """In a client's first message: its boot, and what it knows. Raises LinkRefused, with words for the client."""
     try:
-        link, version, boot = cbor2.loads(data[:4096])
+        link, version, boot, *seen = cbor2.loads(data[:4096])
     except (TypeError, ValueError, cbor2.CBORDecodeError):
         raise LinkRefused("not a client's first message") from None
     if (link, version) != (LINK_VERSION, VERSION):
         theirs, ours = f"{link!r:.20}.{version!r:.20}", f"{LINK_VERSION}.{VERSION}"
         raise LinkRefused(f"this coordinator speaks version {ours}, the client {theirs}: all parties need the same release")
-    if type(boot) is not bytes or len(boot) != BOOT_BYTES:
+    right = type(boot) is bytes and len(boot) == BOOT_BYTES and tuple(map(type, seen)) == (bytes, int, int)
+    if not right or len(seen[0]) > MOST_RUN_BYTES or not all(0 <= number < 1 << 63 for number in seen[1:]):
         raise LinkRefused("not a client's first message")
-    return boot
+    return boot, Seen(*seen)
+
+
+def opening(run: Run, greeting: bytes) -> bytes:
+    """A coordinator's first message."""
+    return cbor2.dumps([run.name, run.life, greeting])
+
+
+def opened_by(data: bytes) -> tuple[bytes, int, bytes]:
+    """In a coordinator's first message: the run, its life, and its greeting. Raises LinkRefused."""
+    try:
+        run, life, greeting = cbor2.loads(data)
+    except (TypeError, ValueError, cbor2.CBORDecodeError):
+        raise LinkRefused("what the coordinator says first is none of this release's") from None
+    if (type(run), type(life), type(greeting)) != (bytes, int, bytes) or len(run) > MOST_RUN_BYTES or not 0 < life < 1 << 63:
+        raise LinkRefused("what the coordinator says first is none of this release's")
+    return run, life, greeting
 
 
 def options() -> list[tuple[str, int]]:

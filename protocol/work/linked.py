@@ -21,6 +21,8 @@ from .maker import WORK, Maker
 
 MOST_ITEMS = 4096
 """Of a list in an answer."""
+MOST_REFUSED = 16
+"""Of the reasons in an answer that came between rounds."""
 SERVED = frozenset({"frame", "deadline", "hello", "public", "enrol", "left out", "holds", "begin", "drop", "final"})
 """Words that a client behind a link answers."""
 NO_ANSWER = "an answer that is none"
@@ -71,6 +73,7 @@ class Linked:
         self._clients = tuple(clients)
         self._open: set[tuple[int, int]] = set()
         self._kept: deque[Answer] = deque()
+        self._refused: list[tuple[int, int, str]] = []
 
     def __call__(self, maker: Maker) -> Mapping[int, "LinkedClient"]:
         """All of them, with the roles that such clients have."""
@@ -92,10 +95,27 @@ class Linked:
 
     def heard(self) -> Iterator[tuple[int, tuple[Effect, ...]]]:
         """What followed at clients from what they were told, as it comes, until each has answered or counts as absent."""
+        refused, self._refused = self._refused, []
+        yield from ((client, (Refusal(blame, reason),)) for client, blame, reason in refused)
         while self._open or self._kept:
             yield from self._effects(self._kept.popleft() if self._kept else self._link.heard())
         while (answer := self._link.heard_already()) is not None:
             yield from self._effects(answer)
+
+    def settle(self) -> None:
+        """Between rounds: wait until every word has its answer. Of what follows, only what clients refused is `heard` yet."""
+        while self._open or self._kept:
+            for client, effects in self._effects(self._kept.popleft() if self._kept else self._link.heard()):
+                refused = [effect for effect in effects if isinstance(effect, Refusal)][:MOST_REFUSED]
+                self._refused += [(client, effect.blame, effect.reason) for effect in refused]
+
+    def save(self) -> list[Any]:
+        """What there is when it is settled, as plain values."""
+        return [self.absent, self.late, self._refused]
+
+    def restore(self, kept: Any) -> None:
+        """Go on from that."""
+        self.absent, self.late, self._refused = dict(kept[0]), kept[1], [tuple(entry) for entry in kept[2]]
 
     def _effects(self, answer: Answer) -> Iterator[tuple[int, tuple[Effect, ...]]]:
         self._open.discard((answer.client, answer.number))
