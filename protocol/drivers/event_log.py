@@ -39,10 +39,10 @@ class EventLog:
         log = cls(partial)
         log.append(first)
         log.sync()
+        log.close()
         partial.replace(path)
         sync_folder(path.parent)
-        log._path = path
-        return log
+        return cls(path)
 
     def records(self) -> Iterator[bytes]:
         """Those that were there when it was opened, one after another."""
