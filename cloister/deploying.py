@@ -61,7 +61,10 @@ def serve(
     out: Annotated[Path | None, typer.Option(help="Run folder to write. Default: runs/NAME-served.")] = None,
     data: Annotated[Path | None, typer.Option(help="Folder of the data sets that models are scored on.")] = None,
     set_: Set = None,
-    wait: Annotated[float, typer.Option(help="Seconds until all clients are there, or the run does not begin.")] = 120.0,
+    wait: Annotated[float, typer.Option(help="Seconds until enough clients are there, or the run does not begin.")] = 120.0,
+    least: Annotated[
+        int | None, typer.Option(help="Clients that must be there for the run to begin. Default: all.", min=1)
+    ] = None,
     patience: Annotated[float, typer.Option(help="Seconds in which a client may move nothing before it is absent.")] = 60.0,
     slots: Annotated[int, typer.Option(help="Long messages that are taken at once.", min=1)] = 8,
 ) -> None:
@@ -88,6 +91,7 @@ def serve(
             None if tls is None else client_of,
             Limits(patience=patience, slots=slots),
             wait,
+            least,
             lambda port: log.info("listening", extra={"address": listen, "port": port}),
         )
         try:

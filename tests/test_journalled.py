@@ -2,13 +2,10 @@
 
 import shutil
 
-import cbor2
 import numpy as np
 import pytest
 
 from cloister.protocol import Masked, Plain
-from cloister.protocol.drivers.event_log import HEAD, EventLog
-from cloister.protocol.work.journalled import Diverged
 
 from .crashing import Moments, Play, check
 from .test_away import MEMBERS

@@ -18,7 +18,7 @@ from cloister.deploying import client_of
 from cloister.protocol.links.dialled import Dialled
 from cloister.protocol.links.flow import HEAD, PIECE_BYTES, SMALL_BYTES, Flow, Misplaced
 from cloister.protocol.links.listener import Listener
-from cloister.protocol.links.terms import Limits, LinkRefused, Run, Seen, Tls, grpc_or_words, hello, said_in
+from cloister.protocol.links.terms import Limits, LinkRefused, Seen, Tls, grpc_or_words, hello, said_in
 
 from .small_authority import SmallAuthority
 

@@ -92,7 +92,7 @@ def run(
     if resume:
         folder.write_json("scenario.json", plain)  # rounds may be more than they were
     if hosts is not None:
-        hosts.begin(simulation.state.round)
+        hosts.begin(simulation.state.round, simulation.view)
     while simulation.state.round < scenario.rounds:
         yield _play(simulation, folder, progress, hosts)
     finish(simulation, folder, progress)
@@ -113,6 +113,8 @@ def _play(simulation: Simulation, folder: RunFolder, progress: _Progress, hosts:
     record = simulation.view.record
     before, logged, known, refused = record.traffic, len(record.log), len(record.faults), len(record.below_floor)
     try:
+        if hosts is not None:
+            hosts.admit(simulation.view)
         simulation.step()
     finally:  # also when the round came to nothing, and the faults say why
         faults = [{"round": t, "client": f.blame, "reason": f.reason, "rejected": f.rejected} for f in record.faults[known:]]
@@ -148,7 +150,7 @@ def _play(simulation: Simulation, folder: RunFolder, progress: _Progress, hosts:
     clients = simulation.weighing.kept.save() if simulation.weighing is not None else {}
     kept = Checkpoint(state.round, to_plain(state), snapshot, folder.lengths(), extra, memory, account, clients)
     if hosts is not None:
-        hosts.begin(state.round)
+        hosts.begin(state.round, simulation.view)
     write(folder.checkpoints, kept)
     return Round(state.round, scenario.rounds, len(simulation.clusters), line.get("accuracy_mean"))
 

@@ -18,6 +18,7 @@ from ...protocol.links.dialled import LONGEST_PAUSE
 from ...protocol.links.listener import Listener
 from ...protocol.links.terms import Limits, PartyOf, Run, Tls
 from ...protocol.masked.protection import Masked
+from ...protocol.parts.clients import Clients
 from ...protocol.uploaded.plain import Plain
 from ...protocol.view.answers import Vector
 from ...protocol.view.functionality import Functionality
@@ -39,7 +40,8 @@ SPARE_BYTES = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """Where a coordinator listens, and how. wait: seconds until all clients are there; without them the run does not begin.
+    """Where a coordinator listens, and how. wait: seconds until so many clients are there as `least`, None for all of them;
+    without them the run does not begin.
 
     told: when it listens, of the port.
     """
@@ -49,6 +51,7 @@ class Listening:
     party_of: PartyOf | None = None
     limits: Limits = field(default_factory=Limits)
     wait: float = 120.0
+    least: int | None = None
     told: Callable[[int], object] = field(default=lambda port: None, repr=False)
 
 
@@ -68,14 +71,20 @@ class Hosts:
         """All clients."""
         return self.linked(maker)
 
-    def begin(self, round: int) -> None:
-        """What is heard from now on is of this round. Raises Diverged, and ValueError where the journal does not go on from it."""
+    def admit(self, view: Any) -> None:
+        """See `Hosts` of simulation.py."""
+        for fault in view.harness.part(Clients).admit():
+            view.record.fault(fault.blame, fault.reason)
+
+    def begin(self, round: int, view: Any) -> None:
+        """See `Hosts` of simulation.py. Raises Diverged, and ValueError where the journal does not go on from there."""
         self.linked.settle()
-        now = [self.words.save(), self.linked.save()]
-        self.words.switch(self._journal.of(round, now))
-        if self.words.first != now:
-            self.words.restore(self.words.first[0])
-            self.linked.restore(self.words.first[1])
+        clients = view.harness.part(Clients)
+        self.words.switch(self._journal.of(round, [self.words.save(), self.linked.save(), sorted(clients.seated)]))
+        words, linked, seated = self.words.first
+        self.words.restore(words)
+        self.linked.restore(linked)
+        clients.seated = set(seated)
 
     def finished(self, models: Mapping[int, Vector]) -> None:
         """The run is over: hand each client its model."""
@@ -167,9 +176,11 @@ def _started(
     listening.told(port)
     if resumed:
         return listener
-    there = listener.wait_for(len(clients), listening.wait)
-    if missing := sorted(set(clients) - set(there)):
-        raise ValueError(f"after {listening.wait:g} s clients {missing} are not there, and the run begins with all of them")
+    least = len(clients) if listening.least is None else min(listening.least, len(clients))
+    there = listener.wait_for(least, listening.wait)
+    if len(there) < least:
+        missing, needed = sorted(set(clients) - set(there)), "all of them" if least == len(clients) else f"at least {least}"
+        raise ValueError(f"after {listening.wait:g} s clients {missing} are not there, and the run begins with {needed}")
     return listener
 
 

@@ -49,8 +49,12 @@ class Hosts(Protocol):
     @property
     def entropy(self) -> Entropy: ...
     def __call__(self, maker: Any, /) -> Mapping[int, Any]: ...
-    def begin(self, round: int, /) -> None:
+    def begin(self, round: int, view: Any, /) -> None:
         """What follows is of this round, whose checkpoint is there, or is written next."""
+        ...
+
+    def admit(self, view: Any, /) -> None:
+        """Before a round: who was not ready for the run, and is there now, takes part from here on."""
         ...
 
     def finished(self, models: Mapping[int, Vector], /) -> None:

@@ -2,8 +2,8 @@
 
 A client is who its certificate says. Words to a client go in order, and what it has not answered is sent again when it is back
 after a lost connection, but not to another life of its process, which knows nothing of them. A coordinator that was started again
-says what is not answered under the same numbers (work/journalled.py); a client says at once of what it kept no answer. Who owes an answer and moves nothing
-for `Limits.patience` counts as absent: it is sent no new words until it has answered the old ones.
+says what is not answered under the same numbers (work/journalled.py); a client says at once of what it kept no answer. Who owes
+an answer and moves nothing for `Limits.patience` counts as absent: it is sent no new words until it has answered the old ones.
 """
 
 import asyncio
@@ -70,7 +70,9 @@ class _Owed:
 
 @dataclass(slots=True)
 class _Peer:
-    """What is known of a client. until: when it may be back, after a lost connection. expired: of the newest word that was given up, while its answer is due; None where none is."""
+    """What is known of a client. until: when it may be back, after a lost connection. expired: of the newest word that was given
+    up, while its answer is due; None where none is.
+    """
 
     id: int
     owed: dict[int, _Owed] = field(default_factory=dict)

@@ -89,7 +89,7 @@ class Driven:
             raise ValueError(f"not the journal of client {id} in this run, or a client whose secrets do not last")
         setup.entropy.kept.update(kept)
         self.client = Client(id, setup, maker, Shared(setup.verify))
-        if not enrolled:
+        if enrolled is None:
             return
         self.client.rejoin(enrolled, seed)
         self.client.restore(memory_in(entries))
@@ -98,7 +98,7 @@ class Driven:
         """The client says who it is: from now on its journal has its identities, if its secrets last."""
         entropy = self._setup.entropy
         if isinstance(entropy, KeptEntropy):
-            self._journal.put({BEGUN: cbor2.dumps([[self.client.id, self._setup.run], entropy.kept, {}, b""])})
+            self._journal.put({BEGUN: cbor2.dumps([[self.client.id, self._setup.run], entropy.kept, None, b""])})
 
     def begun(self) -> None:
         """The client is ready for the run: its journal has what it began with from now on, if its secrets last."""

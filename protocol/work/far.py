@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..drivers.roles import Deadline, Effect, Event, Learned, Posted, Refusal
 from ..view.answers import Memory, Vector
 from .driving import Driven, entries_of, memory_in
-from .maker import SEED, WORK
+from .maker import SEED
 from .uploads import from_bytes, to_bytes
 
 if TYPE_CHECKING:
@@ -43,9 +43,9 @@ class Far:
             raise RuntimeError(f"the process of client {self.id} ended before it began; it says why on its own stderr")
         return found
 
-    def enrol(self, enrolled: Mapping[str, Mapping[int, bytes]]) -> None:
+    def enrol(self, enrolled: Mapping[str, Mapping[int, bytes]]) -> bool:
         """See `Client`."""
-        self.ask("enrol", {use: dict(of) for use, of in enrolled.items()})
+        return self.ask("enrol", {use: dict(of) for use, of in enrolled.items()}) is True
 
     def hello(self, name: str = SEED) -> tuple[Effect, ...]:
         """See `Client`."""
@@ -155,8 +155,7 @@ def answer(driven: Driven, what: str, *of: Any) -> Any:
             return dict(client.public)
         case "enrol":
             client.enrol(*of)
-            if WORK in client.roles:
-                driven.begun()
+            driven.begun()
             return True
         case "left out":
             return list(client.left_out(*of))
@@ -165,6 +164,8 @@ def answer(driven: Driven, what: str, *of: Any) -> Any:
         case "ledger":
             return None if client.ledger is None else client.ledger.as_dict()
         case "begin":
+            if client.seated:
+                return True
             holds = client.begin()
             driven.begun()
             return holds

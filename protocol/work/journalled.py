@@ -1,9 +1,9 @@
 """A coordinator's words, journalled: what it heard, in order, from which everything that it said follows.
 
 Between two checkpoints a coordinator is a function of the last one, of its secrets and of the answers that it heard. So each is
-in a log before anything that follows from it is sent. Started again, the coordinator goes through the same code, and what it hears
-is what is in the log: it says the same words again, under the same numbers, which are held against those in the log, and not sent.
-At the end of the log it is where it was. Then words without an answer are sent, perhaps a second time: clients take them as one.
+in a log before anything that follows from it is sent. Started again, the coordinator goes through the same code, and hears what
+is in the log: it says the same words again, under the same numbers, which are held against those in the log, and not sent. At
+its end it is where it was. Then words without an answer are sent, perhaps a second time: clients take them as one.
 
 So no client is asked two different things under one number, and nobody is asked anew about a survivor set that was settled.
 """
@@ -91,11 +91,11 @@ class Journalled:
         return [self.numbers, self.answered]
 
     def restore(self, kept: Any) -> None:
-        """Be there."""
+        """Be there; never before where words are."""
         numbers, answered = kept
-        for of, found in ((self.numbers, numbers), (self.answered, answered), (self.settled, numbers)):
-            of.clear()
-            of.update(found)
+        self.numbers.update(numbers)
+        self.answered.update(answered)
+        self.settled.update(numbers)
         self._said.clear()
         self._open.clear()
 

@@ -153,11 +153,11 @@ class LinkedClient(Far):
 
     @property
     def public(self) -> Mapping[str, bytes]:
-        """See `Client`. Raises RuntimeError where it is absent, or says what is none."""
+        """See `Client`; nothing where it is absent, or says what is none."""
         found = self.ask("public")
         right = isinstance(found, dict) and len(found) < MOST_ITEMS
         if not right or not all(type(use) is str and type(key) is bytes for use, key in found.items()):
-            raise RuntimeError(f"client {self.id} does not say who it is")
+            return {}
         return dict(found)
 
     def left_out(self, name: str = "seed") -> tuple[tuple[int, str], ...]:
@@ -272,9 +272,9 @@ def said(driven: Driven, data: bytes) -> Said:
         return _refused("", "a word that is none")
     if type(what) is not str or what not in SERVED:
         return _refused(f"{what!s:.20}", "a word that no coordinator has a right to")
-    again = bool(driven.client.roles) if what == "enrol" else what == "begin" and WORK in driven.client.roles
+    again = what == "enrol" and bool(driven.client.roles)
     if again or (what == "frame" and of[:1] != [SERVER]):
-        return _refused(what, "a frame of another party than its link's, or a beginning after the beginning")
+        return _refused(what, "a frame of another party than its link's, or others' identities a second time")
     if what == "final":
         right = len(of) == 1 and type(of[0]) is bytes and len(of[0]) % 4 == 0
         return Said(what, cbor2.dumps([[], [], []]), final=of[0]) if right else _refused(what, "a model that is none")
