@@ -10,8 +10,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from cloister.crypto.entropy import KeptEntropy, RootedEntropy
-from cloister.protocol.drivers.event_log import HEAD, EventLog
+from cloister.fl.runs.joining import maker_of
+from cloister.protocol.drivers.event_log import EventLog
 from cloister.protocol.drivers.journal import InMemory
+from cloister.protocol.parts.clients import Clients
 from cloister.protocol.view.answers import Assignment, Model, Sum, Weights
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.work.driving import Driven
@@ -47,10 +49,13 @@ class End:
     given: dict = field(default_factory=dict)
     every: dict = field(default_factory=dict)
     words: dict = field(default_factory=dict)
+    gone: bool = False
     twice: Counter = field(default_factory=Counter)
 
     def told(self, number, settled, data):
-        """Its answer; None of one that is not kept."""
+        """Its answer; None of one that is not kept, or of a client that is away."""
+        if self.gone:
+            return None
         assert self.words.setdefault(number, data) == data, "two words under one number"
         for old in [n for n in self.given if n <= settled]:
             del self.given[old]
@@ -128,14 +133,25 @@ class Play:
     """A run of two rounds under a protection, whose coordinator may crash. folder: of its log. power: whether a crash also loses
     what was not synced, to a byte that is drawn."""
 
+    rounds = 2
+
     def __init__(self, protection, folder, seed=0, absent=0.0, power=False):
+        self.before = lambda round: None  # the test's, before each round
         self.protection, self.path, self.power, self.absent = protection, folder / "log", power, absent
         self.draw = random.Random(seed)
         EventLog.begun(self.path, b"\x00").close()
-        maker = maker_of(protection)
-        self.ends = {
-            i: End(Driven(i, replace(mine(i), entropy=KeptEntropy(), checks_once=False), maker, InMemory())) for i in MEMBERS
-        }
+        self.journals = {i: InMemory() for i in MEMBERS}
+        self.ends = {i: End(self.driven(i)) for i in MEMBERS}
+
+    def driven(self, client):
+        """A life of a client."""
+        setup = replace(mine(client), entropy=KeptEntropy(), checks_once=False)
+        return Driven(client, setup, maker_of(self.protection), self.journals[client])
+
+    def restart(self, client):
+        """A client goes on from its journal, and keeps no answer of before."""
+        self.ends[client].driven = self.driven(client)
+        self.ends[client].given.clear()
 
     def life(self, moment):
         """One life of the coordinator: the models of its rounds, and whom each was about."""
@@ -151,7 +167,9 @@ class Play:
             view = self.protection.open(setup)
             link.absent = self.absent  # a run begins with everybody
             model, found = Model("init"), []
-            for round in (0, 1):
+            for round in range(self.rounds):
+                self.before(round)
+                view.record.faults.extend(view.harness.part(Clients).admit())
                 updates = view.train(round, {"root": Assignment(model, MEMBERS, MEMBERS)})["root"]
                 mean = view.sums(updates, {"m": Weights(dict.fromkeys(updates.clients, 1.0))})["m"]
                 if not isinstance(mean, Sum):
@@ -182,12 +200,6 @@ class Play:
         return self.life(Moments())
 
 
-def maker_of(protection):
-    from cloister.fl.runs.joining import maker_of
-
-    return maker_of(protection)
-
-
 def check(found):
     """Each sum is right of those that it names."""
     before = INITIAL
@@ -196,6 +208,3 @@ def check(found):
             _, model, expected = ended
             assert np.allclose(model - before, expected, atol=1e-3)
             before = model
-
-
-__all__ = ["HEAD", "Crash", "Moments", "Play", "check"]

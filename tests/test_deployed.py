@@ -21,7 +21,7 @@ from cloister.protocol import Encrypted, Permuted, TwoServer
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.links.terms import Limits, Tls, grpc_or_words
 
-from .deployed_scenario import scenario
+from .deployed_scenario import plain, scenario
 from .small_authority import SmallAuthority
 
 grpc_or_words()
@@ -33,13 +33,18 @@ TRAINED = 240.0
 class Clients:
     """Processes of clients, each with a folder."""
 
-    def __init__(self, folder, authority):
-        self.folder, self.started, self.port = folder, {}, 0
+    def __init__(self, folder, authority, scenario="scenario"):
+        self.folder, self.started, self.port, self.scenario = folder, {}, 0, scenario
         self.keys = {i: authority.issue(f"client-{i}").write(folder / f"keys {i}") for i in range(6)}
 
     def start(self, client):
         command = [sys.executable, "-m", "cloister.cli", "join", f"127.0.0.1:{self.port}"]
-        command += ["--scenario", str(Path(__file__).with_name("deployed_scenario.py")), "--folder", str(self.home(client))]
+        command += [
+            "--scenario",
+            f"{Path(__file__).with_name('deployed_scenario.py')}:{self.scenario}",
+            "--folder",
+            str(self.home(client)),
+        ]
         command += ["--keys", str(self.keys[client])]
         with open(self.folder / f"client {client}.log", "a") as log:
             environment = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -99,7 +104,7 @@ def test_a_killed_client_and_a_late_one_are_left_out_of_a_round_and_are_back_in_
         client_of,
         Limits(patience=4.0, back=1.0),
         TRAINED,
-        listening,
+        told=listening,
     )
     try:
         for done in serve(replace(scenario, faults=fate), tmp_path / "served", where):
@@ -138,6 +143,33 @@ def test_a_killed_client_and_a_late_one_are_left_out_of_a_round_and_are_back_in_
             assert np.abs(served[name][part] - tensor).max() < 1e-5
     for i in everybody:
         check_what_a_client_has(clients.home(i), served["0.safetensors"])
+
+
+@pytest.mark.slow
+@pytest.mark.trains
+def test_a_run_begins_with_enough_clients_and_who_comes_late_takes_part_from_the_next_round_on(tmp_path):
+    authority = SmallAuthority()
+    own = authority.issue("coordinator")
+    clients = Clients(tmp_path, authority, "plain")
+
+    def listening(port):
+        clients.port = port
+        for i in range(5):
+            clients.start(i)
+
+    tls = Tls(own.key, own.certificate, own.authority)
+    where = Listening("127.0.0.1:0", tls, client_of, Limits(patience=20.0, back=1.0), TRAINED, 5, listening)
+    try:
+        for done in serve(plain, tmp_path / "served", where):
+            if done.round == 2:
+                clients.start(5)
+                clients.wait_for(5, "connected", 1)
+        assert {i: process.wait(TRAINED) for i, process in clients.started.items()} == dict.fromkeys(range(6), 0)
+    finally:
+        clients.stop()
+    log = [json.loads(line) for line in (tmp_path / "served/disclosure.jsonl").read_text().splitlines()]
+    about = {line["round"]: set(line["about"]) for line in log if (line["recipient"], line["what"]) == ("server", "updates")}
+    assert about == {0: set(range(5)), 1: set(range(5)), 2: set(range(6)), 3: set(range(6))}
 
 
 def check_what_a_client_has(home, model):

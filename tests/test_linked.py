@@ -140,7 +140,7 @@ def test_who_is_absent_answers_nothing_and_holds_nothing():
     client = hosts(masking_clients(Masked(floor=2)))[2]
     assert client.begin() is client.holds("seed") is False
     assert client.left_out() == client.hello() == ()
-    assert client.public == {}
+    assert client.public is None
     client.roles["work"].take(SERVER, b"a")
     assert list(hosts.heard()) == []
     assert hosts.absent == {2: 1}

@@ -15,7 +15,7 @@ from typing import Any
 
 import cbor2
 
-from ...protocol.drivers.event_log import EventLog, sync_folder
+from ...protocol.drivers.event_log import EventLog
 from .checkpoint import KEPT
 
 JOURNAL = "journal"
@@ -72,7 +72,7 @@ class ServedJournal:
         if path.exists():
             return EventLog(path)
         logs = sorted(self.folder.glob("round-*[0-9]"))
-        if logs and logs[-1].name > path.name:
+        if (logs or round) and (not logs or logs[-1].name != f"round-{round - 1:06d}"):
             raise ValueError(f"{self.folder} has no {path.name}, which the checkpoint goes on from; the run cannot go on")
         log = EventLog.begun(path, cbor2.dumps(first))
         for old in logs[: 1 - KEPT or None]:
@@ -85,16 +85,14 @@ class ServedJournal:
 
     def over(self) -> None:
         """The run is over, or did not begin, and clients were told: there is nothing to go on from."""
-        shutil.rmtree(self.folder)
+        over = self.folder.with_suffix(".over")  # at once: half of one would be an older copy
+        self.folder.replace(over)
+        shutil.rmtree(over)
 
     def _lived(self) -> int:
         """Count this life."""
         path = self.folder / _LIFE
-        life = int(path.read_text()) + 1 if path.exists() else 1
-        partial = path.with_suffix(".partial")
-        partial.write_text(str(life))
-        with open(partial, "rb") as file:
-            os.fsync(file.fileno())
-        partial.replace(path)
-        sync_folder(self.folder)
+        before = next(EventLog(path).records(), b"\0") if path.exists() else b"\0"
+        life = int.from_bytes(before, "big") + 1
+        EventLog.begun(path, life.to_bytes(8, "big")).close()
         return life

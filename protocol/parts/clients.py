@@ -40,7 +40,7 @@ class Clients:
         self.welcome: Welcome = nothing_to_share
         self._strangers: set[int] = set()
         for i, client in self.all.items():
-            for use, public in client.public.items():
+            for use, public in (client.public or {}).items():
                 self.enrolled.setdefault(use, {})[i] = public
         self.seated = {i for i, client in self.all.items() if client.enrol(self.enrolled)}
 
@@ -92,10 +92,10 @@ class Clients:
                 continue
             public = client.public
             known = {use: of[i] for use, of in self.enrolled.items() if i in of}
-            if public and known != public and (known or self.welcome is not nothing_to_share):
+            if public is not None and known != public and (known or self.welcome is not nothing_to_share):
                 refused += [] if i in self._strangers else [Fault(i, STRANGER)]
                 self._strangers.add(i)
-            elif public:
+            elif public is not None:
                 for use, key in public.items():
                     self.enrolled.setdefault(use, {})[i] = key
                 client.enrol(self.enrolled)

@@ -36,7 +36,7 @@ class Far:
         return {name: FarRole(self, name) for name in self._named}
 
     @property
-    def public(self) -> Mapping[str, bytes]:
+    def public(self) -> Mapping[str, bytes] | None:
         """See `Client`. Raises RuntimeError where its process did not begin."""
         found: Mapping[str, bytes] | None = self.ask("public")
         if found is None:

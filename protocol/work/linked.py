@@ -152,12 +152,12 @@ class LinkedClient(Far):
         return {name: LinkedRole(self, name) for name in self._names}
 
     @property
-    def public(self) -> Mapping[str, bytes]:
-        """See `Client`; nothing where it is absent, or says what is none."""
+    def public(self) -> Mapping[str, bytes] | None:
+        """See `Client`; None where it is absent, or says what is none."""
         found = self.ask("public")
         right = isinstance(found, dict) and len(found) < MOST_ITEMS
         if not right or not all(type(use) is str and type(key) is bytes for use, key in found.items()):
-            return {}
+            return None
         return dict(found)
 
     def left_out(self, name: str = "seed") -> tuple[tuple[int, str], ...]:
