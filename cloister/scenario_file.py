@@ -8,11 +8,14 @@ from importlib.abc import InspectLoader, Loader
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from .fl.runs.comparison import Comparison
 from .fl.runs.scenario import NoField, Scenario, changed
 from .threat_models.evaluation import Evaluation
+
+if TYPE_CHECKING:
+    from .threat_models.audit.attack import Attack
 
 Value = TypeVar("Value")
 
@@ -30,6 +33,13 @@ def load_evaluation(where: str) -> Evaluation:
 def load_comparison(where: str) -> Comparison:
     """The comparison that FILE[:name] holds; the default name is `comparison`. Raises ValueError of one line."""
     return _named(where, Comparison, "comparison", "a comparison, for example examples/compare_digits.py")
+
+
+def load_attack(where: str) -> "Attack":
+    """The attack on privacy that FILE[:name] holds; the default name is `attack`. Raises ValueError of one line."""
+    from .threat_models.audit.attack import Attack
+
+    return _named(where, Attack, "attack", "an attack, for example examples/audit_with_art.py")
 
 
 def load_source(source: str, name: str, where: str) -> Scenario:

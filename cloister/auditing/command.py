@@ -27,6 +27,13 @@ SelfTest = Annotated[
     bool, typer.Option("--self-test", help="Audit the auditors: correct noise must pass them, and noise with a fault must not.")
 ]
 
+Attacks = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--attack", metavar="FILE[:NAME]", help="A Python file with an Attack of yours, played beside ours; repeatable."
+    ),
+]
+
 
 def audit(
     file: File = None,
@@ -36,6 +43,7 @@ def audit(
     seeds: Seeds = None,
     data: Data = None,
     set_: Set = None,
+    attack: Attacks = None,
     as_json: Json = False,
 ) -> None:
     """Attack what each party of a run really saw, and say which claims of its threat model stand.
@@ -56,4 +64,4 @@ def audit(
     """
     from .play import play
 
-    play(file, budget.value, self_test, out, seeds, data, set_ or (), as_json)
+    play(file, budget.value, self_test, out, seeds, data, set_ or (), attack or (), as_json)

@@ -17,8 +17,8 @@ from ..fl.runs.results_folder import write
 from ..fl.runs.run_folder import machine, versions
 from ..fl.runs.scenario import Scenario, described
 from ..grids.watching import folder_for, progress_bar, seeds_of
-from ..scenario_file import load, with_settings
-from ..threat_models.audit.experiment import FULL, QUICK, Budget
+from ..scenario_file import load, load_attack, with_settings
+from ..threat_models.audit.experiment import FULL, QUICK, Budget, Experiment
 from ..threat_models.audit.experiments import EXPERIMENTS, observers_of
 from ..threat_models.audit.observer import Observer
 from ..threat_models.audit.recorded import Recorded
@@ -41,6 +41,7 @@ def play(
     seeds: str | None,
     data: Path | None,
     settings: Sequence[str],
+    attacks: Sequence[str],
     as_json: bool,
 ) -> None:
     """The arguments are those of the command, one by one. Raises Failure."""
@@ -59,7 +60,8 @@ def play(
             if (folder / "audit.json").exists():
                 raise ValueError(f"{folder} already holds an audit; choose another --out")
             spend = {"quick": QUICK, "full": FULL}[budget]
-            found = audited(scenario, spend, seeds_of(seeds), data, as_json, recorded=recorded)
+            further = tuple(load_attack(attack) for attack in attacks)
+            found = audited(scenario, spend, seeds_of(seeds), data, as_json, recorded=recorded, further=further)
             folder.mkdir(parents=True, exist_ok=True)
             write(folder / "audit.json", (json.dumps(found, indent=1) + "\n").encode())
         report = write_audit_report(folder)
@@ -95,12 +97,16 @@ def audited(
     quiet: bool = False,
     against: Sequence[Observer] = (),
     recorded: Mapping[int, Recorded] = MappingProxyType({}),
+    further: Sequence[Experiment] = (),
 ) -> dict[str, Any]:
     """The whole audit, plain JSON values.
 
     against: whose views are attacked; empty for all of `observers_of`. recorded: runs that are there already, by seed, which
-    must be among the seeds.
+    must be among the seeds. further: experiments beside ours, an `Attack` of one's own for instance.
     """
+    experiments = (*EXPERIMENTS, *further)
+    if twice := [e.name for k, e in enumerate(experiments) if e.name in {other.name for other in experiments[:k]}]:
+        raise ValueError(f"two experiments are called {twice[0]!r}; give yours another name")
     started = time.perf_counter()
     seeds = seeds or tuple(range(scenario.seed, scenario.seed + budget.seeds))
     if missing := sorted(set(recorded) - set(seeds)):
@@ -116,9 +122,9 @@ def audited(
             else:
                 bar.update(task, note=f"seed {one[0]}: {one[1]}", completed=4 * len(played))
         observers = against or observers_of(scenario.protection, played[0].audited.public.clients)
-        attacks = bar.add_task("attacking", total=len(observers) * len(EXPERIMENTS), note="")
+        attacks = bar.add_task("attacking", total=len(observers) * len(experiments), note="")
         bar.update(task, completed=4 * len(seeds), note="")
-        for row in rows(played, observers, EXPERIMENTS, CLAIMS, budget):
+        for row in rows(played, observers, experiments, CLAIMS, budget):
             measured.append(row)
             bar.update(attacks, advance=1, note=f"{row.experiment}, {row.observer}")
     return {

@@ -15,7 +15,7 @@ from ...fl.data.population import Examples
 from ...fl.models.vector import load_vector, to_vector
 from ..inference.image_scores import matched_psnr, psnr
 from ..inference.inversion import first_layer, inverting_gradients
-from .experiment import Anchor, Budget, Evidence, Finding, victims_of
+from .experiment import Anchor, Budget, Evidence, Finding, Values, victims_of
 from .membership import start_of
 from .truth import Truth
 from .view import CorruptView
@@ -58,17 +58,28 @@ class GradientInversion:
         values, ratios, shown = [], list[float](), list[dict[str, Any]]()
         for i in victims:
             own = truth.population.clients[i].train
-            guesses = torch.cat([mean.expand(len(own), *mean.shape[1:]), guessed(view, i, found, own, budget, rng)])
-            floor, got = psnr(mean, own.x)[0], matched_psnr(guesses, own.x)
-            values.append(float(np.clip((np.maximum(got, floor) - floor) / (GOOD - np.minimum(floor, GOOD - 1)), 0, 1).mean()))
+            guesses = with_mean(guessed(view, i, found, own, budget, rng), own, mean)
+            way, got = towards(guesses, own, mean)
+            values.append(float(way.mean()))
             ratios += np.clip(got, 0, 200).tolist()
-            best = int(np.argmax(got - floor))
+            best = int(np.argmax(got - psnr(mean, own.x)[0]))
             nearest = guesses[int(np.argmax(psnr(guesses, own.x[best : best + 1])[:, 0]))]
             picture = {"original": png(own.x[best]), "recovered": png(nearest), "psnr": float(min(got[best], 200.0))}
             shown += [{**picture, "client": i}] * (len(shown) < SHOWN)
         words = "Of each victim the image that was recovered best."
         figures = {"median PSNR, dB": float(np.median(ratios))}
         return Finding(victims, np.array(values), figures=figures, pictures={"pairs": shown, "words": words})
+
+
+def with_mean(guesses: Tensor, own: Examples, mean: Tensor) -> Tensor:
+    """The guesses (k, ...), and the mean image once for each of the client's, which nobody needs to guess worse than."""
+    return torch.cat([mean.expand(len(own), *mean.shape[1:]), guesses])
+
+
+def towards(guesses: Tensor, own: Examples, mean: Tensor) -> tuple[Values, Values]:
+    """Of each image of the client how far its guess comes from the mean image (0) to GOOD dB (1), and the guess's PSNR, dB."""
+    floor, got = psnr(mean, own.x)[0], matched_psnr(guesses, own.x)
+    return np.clip((np.maximum(got, floor) - floor) / (GOOD - np.minimum(floor, GOOD - 1)), 0, 1), got
 
 
 def guessed(

@@ -1,0 +1,170 @@
+"""Somebody's own attack in an audit: a function of what was seen, scored like ours, and never shown what is true."""
+
+import json
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from cloister.auditing.play import audited
+from cloister.cli import app
+from cloister.fl.algorithms.fedavg import FedAvg
+from cloister.fl.clients.training import Training
+from cloister.fl.data.partition import Dirichlet, Iid
+from cloister.fl.data.source import Digits
+from cloister.fl.models.papers import Mlp
+from cloister.fl.runs.scenario import Scenario
+from cloister.protocol import Masked
+from cloister.threat_models.audit.attack import Attack
+from cloister.threat_models.audit.experiment import QUICK, Evidence
+from cloister.threat_models.audit.membership import by_loss, start_of
+from cloister.threat_models.audit.observer import SERVER_ALONE
+from cloister.threat_models.audit.recovery import UpdateRecovery
+from cloister.threat_models.audit.stage import Stage, stages
+from cloister.threat_models.audit.table import rows
+
+from .example_files import load
+
+pytestmark = pytest.mark.trains
+SPEND = replace(QUICK, victims=3, records=20)
+scenario = Scenario(
+    name="small",
+    data=Digits(),
+    partition=Dirichlet(6, 0.3),
+    model=Mlp(hidden=(16,)),
+    training=Training(epochs=2, batch=20, lr=0.1),
+    algorithm=FedAvg(by_samples=False),
+    protection=Masked(),
+    rounds=2,
+)
+
+
+@cache
+def played() -> Stage:
+    return next(one for one in stages(scenario, [0], None) if isinstance(one, Stage))
+
+
+def estimated(evidence: Evidence, client: int) -> dict[int, np.ndarray]:
+    return {t: e.vector for (t, kind, i), e in evidence.estimated(evidence.view).items() if (kind, i) == ("update", client)}
+
+
+def updates(evidence, client, records, rng):
+    assert records is None
+    return estimated(evidence, client)
+
+
+def every_label(evidence, client, records, rng):
+    return np.ones(10)
+
+
+def scores(evidence, client, records, rng):
+    vectors = estimated(evidence, client)
+    pairs = [(start_of(evidence.view, t, client), v.astype(np.float32)) for t, v in vectors.items()]
+    pairs = [(start, v) for start, v in pairs if start is not None]
+    return by_loss(evidence.view, pairs, records) if pairs else np.zeros(len(records))
+
+
+def nothing_seen(evidence, client, records, rng):
+    return np.zeros((0, 1, 8, 8))
+
+
+def row_of(attack):
+    return next(iter(rows([played()], [SERVER_ALONE], [attack], (), SPEND)))
+
+
+def test_an_attack_of_ones_own_on_updates_scores_as_ours():
+    ours = row_of(UpdateRecovery()).leakage
+    theirs = row_of(Attack("mine", updates, "updates")).leakage
+    assert theirs == ours
+    assert theirs.valid
+    assert theirs.value < 0.1
+    assert theirs.plain > 0.99
+
+
+def test_scores_of_records_are_valid_in_clear_and_not_under_masks():
+    few = replace(scenario, partition=Iid(40), training=Training(epochs=15, batch=8, lr=0.1), rounds=1)
+    learned = [one for one in stages(few, [0], None) if isinstance(one, Stage)]
+    leak = next(iter(rows(learned, [SERVER_ALONE], [Attack("mine", scores, "records")], (), QUICK))).leakage
+    assert leak.plain > leak.aggregate + 0.1
+    assert leak.here < leak.plain - 0.1
+
+
+def test_the_order_of_records_tells_nothing():
+    def by_place(evidence, client, records, rng):
+        return -np.arange(len(records), dtype=float)
+
+    found = row_of(Attack("mine", by_place, "records")).told[0].area
+    assert found.low < 0.5 < found.high
+
+
+def test_labels_and_images_that_say_nothing_are_worth_what_everybody_knows():
+    labels = row_of(Attack("mine", every_label, "labels")).leakage
+    assert labels.here == labels.plain == labels.aggregate
+    assert 0 < labels.here < 1
+    images = row_of(Attack("mine", nothing_seen, "images")).leakage
+    assert images.here == images.plain == images.aggregate == 0
+
+
+@pytest.mark.parametrize(
+    ("sought", "guess"),
+    [
+        ("labels", np.ones(9)),
+        ("labels", np.full(10, np.nan)),
+        ("labels", -np.ones(10)),
+        ("labels", np.zeros(10)),
+        ("records", np.ones(3)),
+        ("images", np.ones((2, 3, 8, 8))),
+        ("updates", {0: [np.inf]}),
+    ],
+    ids=["classes", "not finite", "negative", "all 0", "records", "channels", "infinite"],
+)
+def test_a_guess_of_another_shape_is_refused_by_the_attacks_name(sought, guess):
+    with pytest.raises(ValueError, match="mine: "):
+        row_of(Attack("mine", lambda *_: guess, sought))
+
+
+def test_what_no_attack_can_seek_and_names_that_are_taken():
+    with pytest.raises(ValueError, match="seeks one of updates, labels, images, records, not 'secrets'"):
+        Attack("mine", updates, "secrets")
+    with pytest.raises(ValueError, match="two experiments are called 'labels'"):
+        audited(scenario, SPEND, (0,), None, quiet=True, further=(Attack("labels", every_label, "labels"),))
+
+
+FILE = """
+import numpy as np
+from cloister.threat_models.audit.attack import Attack
+attack = Attack("mine from a file", lambda evidence, client, records, rng: np.ones(10), "labels")
+other = Attack("another", lambda evidence, client, records, rng: np.arange(10.0), "labels")
+"""
+
+
+def test_attacks_from_files_are_rows_of_the_command(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(FILE)
+    (tmp_path / "small.py").write_text(f"from {__name__} import scenario\n")
+    monkeypatch.setattr("cloister.auditing.play.EXPERIMENTS", (UpdateRecovery(),))
+    monkeypatch.setattr("cloister.auditing.play.QUICK", SPEND)
+    chosen = [f"--attack={tmp_path / 'mine.py'}", f"--attack={tmp_path / 'mine.py'}:other"]
+    asked = ["audit", str(tmp_path / "small.py"), *chosen, "--seeds", "0", "--json", "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, asked)
+    assert done.exit_code == 0, done.output
+    found = {row["experiment"] for row in json.loads(done.stdout)["rows"]}
+    assert {"mine from a file", "another", "updates"} <= found
+    assert "mine from a file" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_a_file_without_an_attack_says_what_it_has(tmp_path):
+    (tmp_path / "mine.py").write_text(FILE)
+    done = CliRunner().invoke(app, ["audit", "examples/quickstart.py", f"--attack={tmp_path / 'mine.py'}:third"])
+    assert done.exit_code != 0
+    assert "no attack named 'third'" in str(done.exception)
+    assert "attack, other" in str(done.exception)
+
+
+def test_the_attack_of_a_published_tool_tells_more_in_clear_than_of_sums():
+    pytest.importorskip("art")
+    tool = load("audit_with_art")
+    found = audited(tool.scenario, SPEND, (0,), None, quiet=True, against=(SERVER_ALONE,), further=(tool.attack,))
+    told = next(row for row in found["rows"] if row["experiment"] == tool.attack.name)["told"]
+    assert told["everything"]["area"]["value"] > max(told["sums alone"]["area"]["value"], 0.5)
