@@ -2,7 +2,7 @@
 
 Each client has its own data, keys and journal, and knows the others by the directory that an authority signed (`cloister keys`).
 The two groups that they are in are known to nobody: CFL finds them from sums and sketches. One client is killed and started again
-from its journal, and one falls asleep and is late.
+from its journal, one falls asleep and is late, and the coordinator is killed too, and goes on from its own.
 
     python examples/deploy_demo.py                                                           # about two minutes on two cores
 
@@ -69,10 +69,10 @@ def main() -> None:
         folder = Path(place)
         office.init(folder / "pki", "demo", CLIENTS, ["127.0.0.1"], two_servers=False, now=int(time.time()))
         begun = time.monotonic()
-        listen = ("--listen", "127.0.0.1:0", "--out", str(folder / "run"), "--patience", str(PATIENCE), "--wait", "300")
-        coordinator = started(folder, "coordinator", "serve", __file__, *listen)
+        serve = ("serve", __file__, "--out", str(folder / "run"), "--patience", str(PATIENCE), "--wait", "300", "--listen")
+        coordinator = started(folder, "coordinator", *serve, "127.0.0.1:0")
         clients: dict[int, subprocess.Popen[bytes]] = {}
-        killed = asleep = awake = False
+        killed = asleep = awake = restarted = False
         try:
             while coordinator.poll() is None:
                 time.sleep(0.05)
@@ -87,6 +87,12 @@ def main() -> None:
                     clients[KILLED].wait()
                     clients[KILLED] = joined(folder, KILLED, port)
                     print(f"client {KILLED} is killed, and started again from its journal")
+                if played >= 8 and not restarted:
+                    restarted = True
+                    coordinator.kill()
+                    coordinator.wait()
+                    coordinator = started(folder, "coordinator", *serve, f"127.0.0.1:{port}")
+                    print("the coordinator is killed, and started again from its journal")
                 if played >= 4 and not asleep:
                     asleep = True
                     clients[LATE].send_signal(signal.SIGSTOP)

@@ -10,7 +10,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,9 @@ from safetensors.torch import save_file
 from ...crypto.entropy import KeptEntropy
 from ...protocol.core.errors import Refused
 from ...protocol.core.session import RUN_BYTES
-from ...protocol.drivers.journal import InFile
+from ...protocol.drivers.journal import InFile, Journal
 from ...protocol.links.dialled import Dialled
+from ...protocol.links.terms import Seen
 from ...protocol.masked.clients import masking_clients
 from ...protocol.masked.protection import Masked
 from ...protocol.pki.names import name_of
@@ -31,7 +32,7 @@ from ...protocol.pki.standing import Standing
 from ...protocol.uploaded.clients import uploading_clients
 from ...protocol.uploaded.plain import Plain
 from ...protocol.view.protection import Protection
-from ...protocol.work.driving import Driven
+from ...protocol.work.driving import LINK, Driven
 from ...protocol.work.linked import Said, said
 from ...protocol.work.listed import Listed
 from ...protocol.work.maker import Maker
@@ -144,7 +145,8 @@ def join(
     others what the directory does not; LinkRefused, ConnectionError and ValueError.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    greeting = Greeting.of(link.start())
+    journal = InFile(folder / JOURNAL)
+    greeting = Greeting.of(link.start(seen_in(journal)))
     record = Record(folder / LOG)
     try:
         maker = maker_of(scenario.protection)
@@ -152,13 +154,14 @@ def join(
         run, listed = listed_of(greeting, link.standing)
         setup = replace(parties.setup, run=run, clients=greeting.clients, entropy=KeptEntropy(), besides=None, checks_once=False)
         setup = replace(setup, workers=_only(setup.workers, greeting.client))
-        driven = Driven(greeting.client, setup, maker, InFile(folder / JOURNAL), listed)
+        driven = Driven(greeting.client, setup, maker, journal, listed)
         record.add(joined=run.hex(), client=greeting.client, clients=list(greeting.clients), protection=greeting.protection)
         for number, data_ in link.words():
             answer = said(driven, data_)
             record.said(answer)
             if answer.final:
                 _write_model(parties, answer.final, folder / MODEL)
+            journal.put({LINK: cbor2.dumps(astuple(replace(link.seen, number=number)))})  # so that it is answered once
             link.answer(number, answer.data)
             yield answer
             if answer.word == "enrol" and answer.refused and not driven.client.roles:
@@ -166,6 +169,15 @@ def join(
         record.add(ended=True)
     finally:
         link.stop()
+
+
+def seen_in(journal: Journal) -> Seen:
+    """What an earlier life of this client knew of the run. Raises ValueError for a journal that is none."""
+    entry = journal.read().get(LINK)
+    try:
+        return Seen() if entry is None else Seen(*cbor2.loads(entry))
+    except (TypeError, ValueError, cbor2.CBORDecodeError):
+        raise ValueError("a journal in which there is not what a client stored") from None
 
 
 def _only(workers: Any, client: int) -> Any:
