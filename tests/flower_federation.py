@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -14,7 +15,6 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from .small_authority import SmallAuthority
 
 PROGRAMS = Path(sys.executable).parent
-ENDED = ("finished:completed", "finished:failed", "finished:stopped")
 
 
 def free_port():
@@ -69,19 +69,14 @@ class Federation:
         self._begin(f"node {node}", command)
 
     def run(self, app, seconds, **config):
-        """Its status when it has ended."""
+        """Its status when it has ended. What its ServerApp says is in run.log."""
         said = " ".join(f'{key}="{value}"' if isinstance(value, str) else f"{key}={value}" for key, value in config.items())
-        told = self.cli("run", str(app), "here", "--run-config", said, "--format", "json").stdout
-        run = str(json.loads(told[told.index("{") :])["run-id"])
-        found = [""]
-
-        def ended():
-            told = self.cli("list", "--run-id", run, "--format", "json").stdout
-            found[0] = json.loads(told[told.index("{") :])["runs"][0]["status"]
-            return found[0] in ENDED
-
-        self._until(ended, "the run does not end", seconds, 2.0)
-        return found[0]
+        self._begin("run", ["flwr", "run", str(app), "here", "--stream", "--run-config", said])
+        ended = self.started.pop("run").wait(seconds)
+        assert ended == 0, self.log("run")
+        (run,) = re.findall(r"run (\d{6,})", self.log("run"))[:1]
+        told = self.cli("list", "--run-id", run, "--format", "json").stdout
+        return json.loads(told[told.index("{") :])["runs"][0]["status"]
 
     def cli(self, *words, check=True):
         command = [str(PROGRAMS / "flwr"), *words]
