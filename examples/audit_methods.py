@@ -1,8 +1,9 @@
 """What each party can find out, for four methods under every protection and with differential privacy: the headline table.
 
-Each cell is an audit (`cloister audit`) of a small run: 12 clients with Dirichlet(.5) digits for updates, labels and membership;
-12 clients with 4 records each for images. Against the server alone, and against the server with one client. Every number is on
-the scale from what the published sums alone tell (0) to what the updates tell in clear (1), but for membership's rate.
+Each cell is an audit (`cloister audit`) of a small run: 12 clients with Dirichlet(.5) digits for updates, labels and
+properties; with 20 records each for membership, and with 4 for images, which such attacks find in clear. Against the server
+alone, and against the server with one client. Every number is on the scale from what the published sums alone tell (0) to what
+the updates tell in clear (1), but for membership's rate.
 
     python examples/audit_methods.py --out runs/audit-methods              three seeds; half an hour and more on two cores
     python examples/audit_methods.py --small                               two methods, two protections, one seed
@@ -34,6 +35,7 @@ from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.masked.noise import Noise
 from cloister.threat_models.audit.experiment import QUICK
+from cloister.threat_models.audit.membership import MembershipInference
 from cloister.threat_models.audit.observer import SERVER_ALONE, server_and
 
 CLIENTS, ROUNDS = 12, 10
@@ -103,6 +105,20 @@ def few(method: str, protection: str) -> Scenario:
     return replace(base, partition=partition, training=training, rounds=2, algorithm=algorithm, validation=0.0)
 
 
+def learned_by_heart(method: str, protection: str) -> Scenario:
+    """Where membership is sought: two rounds in which 20 records are trained on often."""
+    base = wide(method, protection)
+    partition = FewRecords(Dirichlet(clients=CLIENTS, alpha=0.5, shared_test=True), 20)
+    often = replace(base.training, epochs=20, batch=10, lr=0.3)
+    with_noise = replace(base.training, epochs=10)  # more steps, or smaller batches, would cost more than the budget
+    training = often if base.training.privacy is None else with_noise
+    algorithm = FLIC(rounds_before=1, by_samples=False) if method == "FLIC" else base.algorithm
+    return replace(base, partition=partition, training=training, rounds=2, algorithm=algorithm)
+
+
+KINDS = {"wide": wide, "few": few, "by heart": learned_by_heart}
+
+
 def cells(small: bool) -> Iterator[tuple[str, str, str]]:
     """(what is sought, method, protection)."""
     methods = ["FedAvg", "CFL"] if small else [*METHODS]
@@ -110,6 +126,7 @@ def cells(small: bool) -> Iterator[tuple[str, str, str]]:
     for protection in protections:
         for method in methods:
             yield "wide", method, protection
+            yield "by heart", method, protection
             if method != "EMD-CFL":  # which cannot hold out a share of four records
                 yield "few", method, protection
 
@@ -117,8 +134,9 @@ def cells(small: bool) -> Iterator[tuple[str, str, str]]:
 def played(kind: str, method: str, protection: str, seeds: tuple[int, ...]) -> dict[str, Any]:
     """One cell: rows of its audit, or the reason why there is none."""
     try:
-        scenario = (wide if kind == "wide" else few)(method, protection)
-        return {"rows": audited(scenario, QUICK, seeds, None, quiet=True, against=OBSERVERS)["rows"]}
+        sought = (MembershipInference(),) if kind == "by heart" else ()
+        found = audited(KINDS[kind](method, protection), QUICK, seeds, None, quiet=True, against=OBSERVERS, experiments=sought)
+        return {"rows": found["rows"]}
     except (Refused, ValueError) as error:
         return {"reason": str(error)}
 
@@ -142,16 +160,17 @@ def table(found: Mapping[tuple[str, str, str], Mapping[str, Any]], small: bool) 
     """Markdown, a block for each observer."""
     for observer in OBSERVERS:
         yield f"\n**Against the {observer.name}**\n"
-        yield "| protection | method | updates | with released models | labels | membership | images |"
-        yield "| --- | --- | --- | --- | --- | --- | --- |"
+        yield "| protection | method | updates | with released models | labels | property | membership | images |"
+        yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
         pairs = dict.fromkeys((protection, method) for _, method, protection in cells(small))
         for protection, method in pairs:
-            cell, images = found.get(("wide", method, protection), {}), found.get(("few", method, protection), {})
+            cell, images, members = (found.get((kind, method, protection), {}) for kind in ("wide", "few", "by heart"))
             if "reason" in cell:
-                yield f"| {protection} | {method} | refused: {cell['reason'].split(';')[0]} | | | | |"
+                yield f"| {protection} | {method} | refused: {cell['reason'].split(';')[0]} | | | | | |"
                 continue
-            parts = [line(cell, observer.name, e) for e in ("updates", "permutation", "labels", "membership")]
-            yield f"| {protection} | {method} | {' | '.join(parts)} | {line(images, observer.name, 'images')} |"
+            parts = [line(cell, observer.name, e) for e in ("updates", "permutation", "labels", "property")]
+            parts += [line(members, observer.name, "membership"), line(images, observer.name, "images")]
+            yield f"| {protection} | {method} | {' | '.join(parts)} |"
 
 
 def main() -> None:

@@ -19,11 +19,12 @@ from cloister.fl.runs.scenario import Scenario
 from cloister.protocol import Masked
 from cloister.threat_models.audit.attack import Attack
 from cloister.threat_models.audit.experiment import QUICK, Evidence
-from cloister.threat_models.audit.membership import by_loss, start_of
+from cloister.threat_models.audit.membership import start_of
 from cloister.threat_models.audit.observer import SERVER_ALONE
 from cloister.threat_models.audit.recovery import UpdateRecovery
 from cloister.threat_models.audit.stage import Stage, stages
 from cloister.threat_models.audit.table import rows
+from cloister.threat_models.inference.record_membership import loss_scores
 
 from .example_files import load
 
@@ -63,7 +64,7 @@ def scores(evidence, client, records, rng):
     vectors = estimated(evidence, client)
     pairs = [(start_of(evidence.view, t, client), v.astype(np.float32)) for t, v in vectors.items()]
     pairs = [(start, v) for start, v in pairs if start is not None]
-    return by_loss(evidence.view, pairs, records) if pairs else np.zeros(len(records))
+    return loss_scores(evidence.view.public.module, pairs, records) if pairs else np.zeros(len(records))
 
 
 def nothing_seen(evidence, client, records, rng):

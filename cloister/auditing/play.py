@@ -98,14 +98,16 @@ def audited(
     against: Sequence[Observer] = (),
     recorded: Mapping[int, Recorded] = MappingProxyType({}),
     further: Sequence[Experiment] = (),
+    experiments: Sequence[Experiment] = (),
 ) -> dict[str, Any]:
     """The whole audit, plain JSON values.
 
     against: whose views are attacked; empty for all of `observers_of`. recorded: runs that are there already, by seed, which
-    must be among the seeds. further: experiments beside ours, an `Attack` of one's own for instance.
+    must be among the seeds. further: experiments beside ours, an `Attack` of one's own for instance, or `PropertyInference` of
+    a property of one's own under another name. experiments: in the place of all of ours; empty for `EXPERIMENTS`.
     """
-    experiments = (*EXPERIMENTS, *further)
-    if twice := [e.name for k, e in enumerate(experiments) if e.name in {other.name for other in experiments[:k]}]:
+    tried = (*(experiments or EXPERIMENTS), *further)
+    if twice := [e.name for k, e in enumerate(tried) if e.name in {other.name for other in tried[:k]}]:
         raise ValueError(f"two experiments are called {twice[0]!r}; give yours another name")
     started = time.perf_counter()
     seeds = seeds or tuple(range(scenario.seed, scenario.seed + budget.seeds))
@@ -122,9 +124,9 @@ def audited(
             else:
                 bar.update(task, note=f"seed {one[0]}: {one[1]}", completed=4 * len(played))
         observers = against or observers_of(scenario.protection, played[0].audited.public.clients)
-        attacks = bar.add_task("attacking", total=len(observers) * len(experiments), note="")
+        attacks = bar.add_task("attacking", total=len(observers) * len(tried), note="")
         bar.update(task, completed=4 * len(seeds), note="")
-        for row in rows(played, observers, experiments, CLAIMS, budget):
+        for row in rows(played, observers, tried, CLAIMS, budget):
             measured.append(row)
             bar.update(attacks, advance=1, note=f"{row.experiment}, {row.observer}")
     return {

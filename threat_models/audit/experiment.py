@@ -11,6 +11,7 @@ from ...protocol.core.link import Tap
 from ...protocol.view.answers import Vector
 from ..inference.label_regression import Features
 from .estimates import Estimate, estimates
+from .made_up import MadeUp, made_up
 from .reading import Instance
 from .recorder import Recorder
 from .truth import Truth
@@ -25,7 +26,8 @@ Anchor = Literal["sums alone", "chance"]
 class Budget:
     """How much an audit spends. seeds: runs of the scenario. victims: clients whose single records are tried. rounds: of a run
     whose updates are compared with records, evenly spaced. records: of each victim, and as many that it has not. steps: of
-    optimisers."""
+    optimisers. shadows: models that are trained with half of the records in question each, a victim and round; clients: that are
+    made up of public examples, to learn from."""
 
     name: str
     seeds: int
@@ -33,10 +35,12 @@ class Budget:
     rounds: int
     records: int
     steps: int
+    shadows: int
+    clients: int
 
 
-QUICK = Budget("quick", seeds=2, victims=6, rounds=12, records=60, steps=200)
-FULL = Budget("full", seeds=5, victims=24, rounds=60, records=200, steps=2000)
+QUICK = Budget("quick", seeds=2, victims=6, rounds=12, records=60, steps=200, shadows=32, clients=400)
+FULL = Budget("full", seeds=5, victims=24, rounds=60, records=200, steps=2000, shadows=128, clients=1000)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,7 +50,7 @@ class Evidence:
     (m, d), how updates differ from their mean in the attacker's run; None where they are not vectors of one kind. released: the
     model that each client ended up with, float32 (d,), as side information. replay: for who may do more than look on, plays the
     audited scenario's first round once more with a network of its own. pooled: what the server and all clients of the audited run
-    have together, of the anchor of everything alone.
+    have together, of the anchor of everything alone. lessons: what `taught` made, for all evidence of one run.
     """
 
     view: CorruptView
@@ -57,6 +61,7 @@ class Evidence:
     released: Mapping[int, Vector] = field(default_factory=dict, repr=False)
     replay: Callable[[Tap], Recorder] | None = field(default=None, repr=False)
     pooled: CorruptView | None = field(default=None, repr=False)
+    lessons: dict[int, MadeUp] = field(default_factory=dict, repr=False)
     _made: dict[int, dict[Instance, Estimate]] = field(default_factory=dict, init=False, repr=False)
 
     def estimated(self, view: CorruptView) -> dict[Instance, Estimate]:
@@ -64,6 +69,13 @@ class Evidence:
         if id(view) not in self._made:
             self._made[id(view)] = estimates(view, self.prior)
         return self._made[id(view)]
+
+    def taught(self, count: int, rng: np.random.Generator) -> MadeUp:
+        """So many clients that the attacker makes up, of sizes as in its own run; they are made once for all observers."""
+        if count not in self.lessons:
+            sizes = [len(c.train) for c in self.known.population.clients.values()]
+            self.lessons[count] = made_up(self.view.public, sizes, count, rng)
+        return self.lessons[count]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

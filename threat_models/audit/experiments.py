@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from ...protocol.core.session import DEALER, SECOND_SERVER, SERVER
 from ...protocol.two_servers.protection import TwoServer
 from .ckks import CkksKeyRecovery
+from .clusters import ClusterInference
 from .counts import SampleCounts
 from .embeddings import EmbeddingInference
 from .experiment import Experiment
@@ -15,16 +16,19 @@ from .membership import MembershipInference
 from .observer import NETWORK, SERVER_ALONE, Observer, server_and
 from .participation import Disaggregation
 from .permuted import KnownModels
+from .properties import PropertyInference
 from .recovery import UpdateRecovery
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     UpdateRecovery(),
     KnownModels(),
     Disaggregation(),
+    ClusterInference(),
     SampleCounts(),
     LabelInference(),
     EmbeddingInference(),
     MembershipInference(),
+    PropertyInference(),
     GradientInversion(),
     CkksKeyRecovery(),
     InconsistentModels(),

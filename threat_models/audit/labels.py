@@ -13,6 +13,7 @@ from .estimates import Estimate
 from .estimates import means as of_sums
 from .experiment import Anchor, Budget, Evidence, Finding
 from .membership import spaced, start_of
+from .permuted_labels import read_permuted
 from .reading import Instance
 from .truth import Matrix, Truth
 from .view import CorruptView
@@ -26,16 +27,17 @@ FOLDS = 4
 class LabelInference:
     """1 - the total variation between a client's label histogram and its estimate.
 
-    Three guesses, of which the one that does best on clients of the attacker's own run that it was not learned from is used: a
-    ridge regression on published means, on what is known of updates beyond them, and on places in Gram matrices, learned there;
-    the mean over some rounds of what the output layer of each estimated update says, read by public examples; and the mean
-    histogram of the attacker's own clients, which is best where labels are spread evenly.
+    Of some guesses the one is used that does best on clients of the attacker's own run that it was not learned from: a ridge
+    regression on published means, on what is known of updates beyond them, and on places in Gram matrices, learned there; the
+    mean over some rounds of what the output layer of each estimated update says, read by public examples; where uploads are under
+    a permutation, what updates of clients that the attacker makes up say of labels and places by turns; and the mean histogram of
+    the attacker's own clients, which is best where labels are spread evenly.
     """
 
     name: str = "labels"
     unit: str = "1 - total variation of label histograms"
     side: str = "a run of its own of the same kind, whose data it knows, and public examples"
-    source: str = "shadow regression; output layers (after Wainakh et al. 2022)"
+    source: str = "shadow regression; output layers (after Wainakh et al. 2022); made-up clients"
     anchor: Anchor = "sums alone"
 
     def applies(self, evidence: Evidence, /) -> str:
@@ -55,11 +57,14 @@ class LabelInference:
             crossed[~rest] = LabelRegression.learned(of_own[rest], known[rest]).histograms(of_own[~rest])
             usual[~rest] = known[rest].mean(axis=0)
         read, read_own = (read_out(v, at, evidence.estimated(v)) for v, at in both)
-        guesses = (
+        guesses = [
             (usual, np.broadcast_to(known.mean(axis=0), (len(victims), view.public.classes))),
             (crossed, LabelRegression.learned(of_own, known).histograms(rows)),
             (read_own, read),
-        )
+        ]
+        placed = [read_permuted(v, at, evidence.known, budget.clients, rng) for v, at in both]
+        if placed[0] is not None and placed[1] is not None:
+            guesses.append((placed[1], placed[0]))
         _, guess = min(guesses, key=lambda pair: float(total_variation(pair[0], known).mean()))
         truly = np.stack([truth.histogram(i) for i in victims])
         return Finding(victims, 1 - total_variation(guess, truly))

@@ -1,6 +1,6 @@
 """Whether a record is among a client's training data, from what the observer makes of the client's updates."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,23 +8,16 @@ import torch
 
 from ...fl.data.population import Examples
 from ...protocol.view.answers import Vector
-from ..inference.record_membership import alignment, loss_scores
 from .experiment import Anchor, Budget, Evidence, Finding, Values, victims_of
+from .record_scores import Score, scores_for
 from .scoring import auc
 from .truth import Truth
 from .view import CorruptView
 
-Pairs = Sequence[tuple[Vector, Vector]]
-"""Of some rounds, what a client started from and what it made of it, float32 (d,) each."""
-Score = Callable[[CorruptView, Pairs, Examples], Values]
 ROUNDS = 4
 """Rounds of a victim that are looked at, at most, evenly spaced."""
 TRIED = 4
 """Clients of the attacker's own run on which scores are compared."""
-PUBLIC = 100
-"""Public examples whose gradients are taken away."""
-LARGEST = 200_000
-"""Numbers of a model up to which gradients of records are compared with updates."""
 FEWEST = 8
 
 
@@ -34,16 +27,19 @@ class MembershipInference:
 
     The others are of the distribution that the victim is tested on and have the labels of its own, one for one, as far as there
     are such: a victim's records of a label are tried as far as there are others of it, so that to know its labels is of no help.
-    Where fewer than FEWEST have such a counterpart, others are any. A record's score is how
-    much the client's updates, as the observer estimates them, lower its loss; or how they align with its gradient beside what
-    public gradients span: which of the two tells more in the attacker's own run. Where each is chance the mean is a little above
-    0, as the anchors are too.
+    Where fewer than FEWEST have such a counterpart, others are any. A record's score is that which tells most in the attacker's
+    own run of how much the client's updates, as the observer estimates them, lower its loss; how they align with its gradient
+    beside what public gradients span; and how the models that come of them treat it beside shadow models from the same start,
+    which the attacker trains with half of the records in question each (LiRA, RMIA; of perceptrons alone). Where each is chance
+    the mean is a little above 0, as the anchors are too.
     """
 
     name: str = "membership"
     unit: str = "2 AUC - 1 over a victim's records and others of the same labels"
-    side: str = "the records in question, public examples, and a run of its own"
-    source: str = "loss (Yeom et al. 2018), calibrated by the model before; alignment of gradients (after Li et al. 2023)"
+    side: str = "the records in question, public examples, and a run and models of its own"
+    source: str = (
+        "loss (Yeom et al. 2018), gradients (after Li et al. 2023), LiRA (Carlini et al. 2022), RMIA (Zarifzadeh et al. 2024)"
+    )
     anchor: Anchor = "sums alone"
 
     def applies(self, evidence: Evidence, /) -> str:
@@ -60,8 +56,7 @@ class MembershipInference:
 
 def chosen(evidence: Evidence, own: Sequence[int], budget: Budget, rng: np.random.Generator) -> Score:
     """The score that tells members best among these clients of the attacker's own run."""
-    d = sum(p.numel() for p in evidence.view.public.module.parameters() if p.requires_grad)
-    scores: list[Score] = [by_loss, *([by_gradient] if d <= LARGEST else [])]
+    scores = scores_for(evidence.view.public)
     seed = int(rng.integers(2**63))
 
     def told(score: Score) -> float:
@@ -89,22 +84,11 @@ def tried(
         records, count = compared(truth, i, budget.records, rng)
         starts = {t: start for t, _, j in found if j == i and (start := start_of(view, t, i)) is not None}
         rounds = spaced(sorted(starts), ROUNDS)
-        pairs = [(starts[t][:d], found[t, "update", i][:d].astype(np.float32)) for t in rounds]
-        scores = score(view, pairs, records) if pairs else np.zeros(len(records))
+        pairs = [(t, starts[t][:d], found[t, "update", i][:d].astype(np.float32)) for t in rounds]
+        scores = score(view.public, pairs, records, budget.shadows, rng) if pairs else np.zeros(len(records))
         members.append(scores[:count])
         others.append(scores[count:])
     return members, others
-
-
-def by_loss(view: CorruptView, pairs: Pairs, records: Examples) -> Values:
-    """How much each update lowers a record's loss."""
-    return loss_scores(view.public.module, pairs, records)
-
-
-def by_gradient(view: CorruptView, pairs: Pairs, records: Examples) -> Values:
-    """How each update aligns with a record's gradient, beside what gradients of PUBLIC public examples span."""
-    public = view.public.auxiliary
-    return alignment(view.public.module, pairs, records, public.take(torch.arange(min(PUBLIC, len(public)))))
 
 
 def compared(truth: Truth, client: int, most: int, rng: np.random.Generator) -> tuple[Examples, int]:

@@ -1,7 +1,7 @@
 """The runs that an audit needs of one seed: the audited one, the same in clear, and the attacker's own of either kind."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -11,6 +11,7 @@ import numpy as np
 from ...fl.runs.scenario import Scenario
 from ...protocol.uploaded.plain import Plain
 from .experiment import Evidence
+from .made_up import MadeUp
 from .observer import SERVER_ALONE, Observer, server_and
 from .recorded import Recorded
 from .recorder import Recorder, again
@@ -36,6 +37,7 @@ class Stage:
     clear: Recorded
     shadow: Recorded
     clear_shadow: Recorded
+    _lessons: dict[int, dict[int, MadeUp]] = field(default_factory=dict, init=False, repr=False)
 
     def evidence(self, observer: Observer) -> Evidence:
         """Of the audited run."""
@@ -64,7 +66,8 @@ class Stage:
 
     def _among(self, target: Recorded, view: CorruptView, shadow: Recorded, own: CorruptView) -> Evidence:
         prior = deviations(self.clear_shadow.truth, np.random.default_rng(self.seed))
-        return Evidence(view, own, shadow.truth, target.sums_alone, prior)
+        lessons = self._lessons.setdefault(id(target), {})
+        return Evidence(view, own, shadow.truth, target.sums_alone, prior, lessons=lessons)
 
 
 def stages(

@@ -14,7 +14,8 @@ SOUGHT = {
     "labels": ("the histogram of a client's labels", "a run of its own of the same kind, whose data it knows"),
     "membership": ("whether a client has a record", "the record, and models of its own that were trained with and without it"),
     "images": ("a client's examples", "the network, and the labels of the examples"),
-    "property": ("whether a property holds of a client's data", "runs of its own, with and without the property"),
+    "property": ("whether a property holds of a client's data", "public examples, to make up clients with it and without"),
+    "clusters": ("which clients share a cluster", "the ids of all clients"),
     "disaggregation": ("what a client sends, pieced together of sums over rounds", "who took part in which sum"),
     "counts": ("how many samples a client has", "who took part in which sum"),
     "permutation": ("the places of an update's values, and so the update", "the initial model, and public data of the same kind"),
@@ -37,18 +38,19 @@ def kept(
     where: str,
     bound: float,
     whose: Whose = "Cloister",
+    beyond: str = "the published sums tell",
 ) -> Iterator[Claim]:
     """One claim an experiment, of those named, separated by commas: id "protocol.experiment.observer".
 
-    observer: who finds out nothing: for the id, in words, and as a predicate. where: the runs that `applies` to, in words. Raises
-    KeyError for an experiment that has no words.
+    observer: who finds out nothing: for the id, in words, and as a predicate. where: the runs that `applies` to, in words.
+    beyond: what may be found out. Raises KeyError for an experiment that has no words.
     """
     name, who, adversary = observer
     for experiment in map(str.strip, experiments.split(",")):
         sought, side = SOUGHT[experiment]
         yield Claim(
             id=f"{protocol}.{experiment.replace(' ', '-')}.{name}",
-            statement=f"{where}: over the whole run, {who} can find out no more about {sought} than the published sums tell",
+            statement=f"{where}: over the whole run, {who} can find out no more about {sought} than {beyond}",
             whose=whose,
             applies=applies,
             adversary=adversary,

@@ -8,6 +8,7 @@ from .sought import SHARE, kept, kept_from_clients
 
 WHERE = "TwoServer, no comparison of records"
 SUMMING = "TwoServer, nothing compared"
+DEALER_ALONE = "dealer", "the dealer", dealer
 
 
 def _summing_with_one(protection: Any, algorithm: Any) -> bool:
@@ -16,10 +17,11 @@ def _summing_with_one(protection: Any, algorithm: Any) -> bool:
 
 CLAIMS = (
     *kept("two_servers", "updates, labels", ("second-server", "the second server", second_server), two_servers, WHERE, 0.1),
-    *kept("two_servers", "updates, labels", ("dealer", "the dealer", dealer), two_servers, WHERE, 0.1),
+    *kept("two_servers", "updates, labels", DEALER_ALONE, two_servers, WHERE, 0.1),
+    *kept("two_servers", "clusters", DEALER_ALONE, two_servers, WHERE, 0.1, beyond="chance does"),
     *kept(
         "two_servers",
-        "updates, labels, membership, images",
+        "updates, labels, membership, images, property",
         ("server", "the first server alone", server_alone),
         two_servers_summing,
         SUMMING,
