@@ -1,5 +1,7 @@
 """A Flower federation on this machine: a SuperLink under TLS, SuperNodes with keys that it knows, and runs of apps."""
 
+import datetime
+import ipaddress
 import json
 import os
 import re
@@ -9,10 +11,12 @@ import sys
 import time
 from pathlib import Path
 
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from cryptography.x509.oid import NameOID
 
-from .small_authority import SmallAuthority
 
 PROGRAMS = Path(sys.executable).parent
 
@@ -21,6 +25,19 @@ def free_port():
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return found.getsockname()[1]
+
+
+def loopback_certificate():
+    """Of 127.0.0.1, by itself, and its key: PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "superlink")])
+    now, day = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
+    built = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    built = built.serial_number(x509.random_serial_number()).not_valid_before(now - day).not_valid_after(now + day)
+    built = built.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    here = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    signed = built.add_extension(here, critical=False).sign(key, hashes.SHA256())
+    return signed.public_bytes(Encoding.PEM), key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
 class Federation:
@@ -40,8 +57,8 @@ class Federation:
         return self.folder / f"node {node}"
 
     def start(self):
-        own = SmallAuthority().issue("coordinator")
-        for name, content in (("ca.pem", own.authority), ("link.pem", own.certificate), ("link.key", own.key)):
+        certificate, key = loopback_certificate()
+        for name, content in (("ca.pem", certificate), ("link.pem", certificate), ("link.key", key)):
             (self.folder / name).write_bytes(content)
         (self.folder / "flwr").mkdir()
         where = f'address = "127.0.0.1:{self.port}"\nroot-certificates = "{self.folder / "ca.pem"}"\n'

@@ -1,4 +1,4 @@
-"""The ServerApp: the coordinator of a scenario's run. Flower's Grid carries its words to clients, in one message a client a stage."""
+"""The ServerApp: the coordinator of a scenario's run. Flower's Grid carries its words, in one message a client a stage."""
 
 import logging
 import os
@@ -151,7 +151,8 @@ def play(
         refusals = {} if hosts.link is None else hosts.link.refusals
         if not refusals:
             raise
-        raise Refused("; ".join(f"client {i} refuses: {why}" for i, why in sorted(refusals.items()))) from error
+        whose = {why: [i for i in refusals if refusals[i] == why] for why in refusals.values()}
+        raise Refused("; ".join(f"clients {sorted(of)} refuse: {why}" for why, of in whose.items())) from error
     finally:
         if out.is_dir():
             RunFolder(out).write_json("link.json", hosts.counted)
