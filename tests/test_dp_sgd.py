@@ -314,13 +314,13 @@ def test_layers_that_noise_cannot_cover_are_refused_in_words(layer: nn.Module, w
 
 
 def test_modules_that_treat_records_alone_are_let_through_and_left_as_they_are() -> None:
+    tokens = initial(Lstm(embedding=4, hidden=5, layers=2), (7,), 11, 0)
     state = torch.get_rng_state()
     for factory, x in ((cnn, torch.zeros(1, *SHAPE)), (Mlp(hidden=(9,)), torch.full((1, *SHAPE), torch.nan))):
         module = initial(factory, SHAPE, CLASSES, 1)
         before = to_vector(module)
         check_module(module, x)  # of values that are anything: nothing follows from them
         assert np.array_equal(to_vector(module), before)
-    tokens = Lstm(embedding=4, hidden=5, layers=2)((7,), 11)
     check_module(tokens, torch.zeros((3, 7), dtype=torch.int64))
     assert torch.equal(torch.get_rng_state(), state)
 

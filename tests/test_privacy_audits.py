@@ -103,7 +103,7 @@ def test_neighbours_differ_in_one_record_of_one_client() -> None:
 
 def test_the_audited_record_outweighs_all_others_and_is_sure_of_nothing() -> None:
     """Else a clip of the mean would bound it too, or its right label would have no gradient."""
-    module = initial(Mlp(hidden=(3,)), local_training.SHAPE, local_training.CLASSES, local_training.STARTS[0])
+    module = initial(Mlp(hidden=()), local_training.SHAPE, local_training.CLASSES, local_training.STARTS[0])
     load_vector(module, np.float32(local_training.GENTLE) * to_vector(module))
     data = [local_training.examples(1, label) for label in (0, 1)]
     secret = bytes(32)

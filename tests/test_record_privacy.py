@@ -281,8 +281,8 @@ DECIDED: dict[str, tuple[Any, str | tuple[str, ...]]] = {
     "PerFedAvg": (PerFedAvg(alpha=0.1), "adds no noise"),
     "RobustFedAvg": (RobustFedAvg(rule=Mean()), ()),
 }
-"""Of every algorithm, what has to be acknowledged, or why there is no claim. PrivateCFL, whose comparisons have noise of their own,
-is of `test_private_clustering`."""
+"""Of every algorithm, what has to be acknowledged, or why there is no claim. PrivateCFL, whose comparisons have noise of their
+own, is of `test_private_clustering`."""
 
 
 def test_every_algorithm_is_decided_on() -> None:

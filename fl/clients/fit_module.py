@@ -12,7 +12,7 @@ ROUNDING = 1e-3
 
 
 def check_module(module: nn.Module, like: Tensor) -> None:
-    """Raises ValueError, in words, where a record's output depends on other records or on chance, or a forward pass changes state.
+    """Raises ValueError, in words, where an output depends on other records or on chance, or a forward pass changes state.
 
     Known layers are told by their type. All else is tried, in a copy: made-up records go through twice together and then one by
     one. What the trial cannot see is what moves no output of those records by `ROUNDING`, or only some later one.

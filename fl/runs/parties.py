@@ -19,9 +19,9 @@ from ...protocol.view.functionality import Functionality
 from ...protocol.view.protection import Setup
 from ...protocol.view.work import Judgement, LocalJob, LocalOffer, LocalWork, Unwilling, Workers
 from ..clients.corruption import Computers, Corrupted, embedders_of
-from ..clients.fit_module import check_module
 from ..clients.embedders import SimulatedEmbedders, parted
 from ..clients.fast import Fast
+from ..clients.fit_module import check_module
 from ..clients.slots import InSlots, Values
 from ..clients.spending import Spending
 from ..clients.training import Job, full_gradient

@@ -3,10 +3,10 @@
 Correct code is audited once a seed, by every auditor that holds for it, each time at a confidence such that all of these audits
 together are right with probability `JOINT`. Faults are audited at the same confidence, so that the two are judged alike.
 
-What it cannot see is noise that is there, and a little too small. Half of it is a fault of its list, or a clip twice too large, where
-Gaussian trials are repeated at a claim of 4.38 (`local_training.STACKED`); at smaller claims, by Clopper-Pearson, or in one run it is
-not seen. Nor is noise of deviation 1 that is cut off at 1, noise in one of two steps alone, or one sample for all steps of a training
-that is charged as sampled at each: all of these have an epsilon that is too large, and less of it than these auditors can prove.
+What it cannot see is noise that is there, and a little too small. Half of it, or a clip twice too large, is seen where trials of a
+Gaussian are repeated and the claim is large (`local_training.STACKED`); by Clopper-Pearson or in one run it was not, nor at .7 of
+the noise by any. Not seen either: noise in one of two steps alone, noise that is cut off at its deviation, and one sample for all
+steps of a training that is charged as if each drew its own.
 """
 
 from collections.abc import Callable, Iterable, Iterator
