@@ -1,10 +1,11 @@
 """The audits of local training with noise: DP-SGD of a client, as its executors run it and its ledger charges it.
 
 What is played is `Spending.admit` (the ledger, and the secret of each training) and then the executor: samples, gradients, clip,
-noise, normaliser, and several steps in each of several rounds (of sampled records, in one). Seen is all that the server sees: the
-update of every round, from a start that the server chose. Beside each update stands its norm, as a score that is linear cannot see
-that noise has another size. Models have one layer, as every further coordinate costs the score some of its power; gradients of
-deeper ones, and those by `torch.func`, which `Fast` takes for other models, are held equal to these by the tests of training.
+noise, normaliser, and several steps in each of several rounds (of sampled records, in one). Seen is all that the server sees:
+the update of every round, from a start that the server chose. Beside each update stands its norm, as a score that is linear
+cannot see that noise has another size. Models have one layer, as every further coordinate costs the score some of its power;
+gradients of deeper ones, and those by `torch.func`, which `Fast` takes for other models, are held equal to these by the tests of
+training.
 
 There are two labels, so that the gradients of one record under either label point in opposite directions. Clips are far below
 any gradient, so that records move a sum as far as they may. The audited record is an outlier: its input is many times as long as

@@ -3,10 +3,10 @@
 Correct code is audited once a seed, by every auditor that holds for it, each time at a confidence such that all of these audits
 together are right with probability `JOINT`. Faults are audited at the same confidence, so that the two are judged alike.
 
-What it cannot see is noise that is there, and a little too small. Half of it, or a clip twice too large, is seen where trials of a
-Gaussian are repeated and the claim is large (`local_training.STACKED`); by Clopper-Pearson or in one run it was not, nor at .7 of
-the noise by any. Not seen either: noise in one of two steps alone, noise that is cut off at its deviation, and one sample for all
-steps of a training that is charged as if each drew its own.
+What it cannot see is noise that is there, and a little too small. Half of it, or a clip twice too large, is seen where trials of
+a Gaussian are repeated and the claim is large (`local_training.STACKED`); by Clopper-Pearson or in one run it was not, nor .7 of
+the noise by any. Not seen either: noise in one of two steps alone, noise that is cut off at its deviation, and one sample for
+all steps of a training that is charged as if each drew its own.
 """
 
 from collections.abc import Callable, Iterable, Iterator
