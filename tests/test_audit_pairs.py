@@ -160,7 +160,7 @@ def test_a_mean_tells_what_most_records_are_and_not_which_record_is_what():
         scenario = compared(MeanSketch(noise=noise), Masked(floor=2), public=network, partition=MostlyOneLabel(), validation=0.0)
         found = audited(scenario, (SERVER_ALONE, server_and(0)), EmbeddingInference())
         assert all(row.leakage.here == row.leakage.aggregate == 0 < 0.4 < row.leakage.plain for row in found.values())
-        assert {c.verdict for row in found.values() for c in row.claims} == {"not refuted"}
+        assert {c.verdict for row in found.values() for c in row.claims} == {"inconclusive"}  # of so few
         shares[epsilon] = found["server and client 0"].findings[0].figures[SHARE]
     assert shares[0.01] < 0.4
     assert shares[1e6] > 0.55
@@ -197,7 +197,7 @@ def test_the_key_follows_from_exact_decryptions_and_not_from_what_the_server_is_
     found = audited(encrypted, (SERVER_ALONE, server_and(0), CLIENT_ALONE), CkksKeyRecovery())
     server, both, client = found.values()
     assert (server.leakage.here, server.leakage.aggregate, server.leakage.plain) == (0, 0, 1)
-    assert [(c.claim.id, c.verdict) for c in server.claims] == [("ckks.ckks-key.server", "not refuted")]
+    assert [(c.claim.id, c.verdict) for c in server.claims] == [("ckks.ckks-key.server", "inconclusive")]  # of one run
     assert both.leakage.value == 1
     assert client.leakage.value == 0
 

@@ -123,7 +123,8 @@ def audited(
                 played.append(one)
             else:
                 bar.update(task, note=f"seed {one[0]}: {one[1]}", completed=4 * len(played))
-        observers = against or observers_of(scenario.protection, played[0].audited.public.clients)
+        first = played[0].audited
+        observers = against or observers_of(scenario.protection, first.public.clients, first.sums_alone.sums)
         attacks = bar.add_task("attacking", total=len(observers) * len(tried), note="")
         bar.update(task, completed=4 * len(seeds), note="")
         for row in rows(played, observers, tried, CLAIMS, budget):
