@@ -18,6 +18,7 @@ from .participation import Disaggregation
 from .permuted import KnownModels
 from .properties import PropertyInference
 from .recovery import UpdateRecovery
+from .shares_of_labels import LabelShares
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     UpdateRecovery(),
@@ -27,6 +28,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     SampleCounts(),
     LabelInference(),
     EmbeddingInference(),
+    LabelShares(),
     MembershipInference(),
     PropertyInference(),
     GradientInversion(),
