@@ -1,6 +1,7 @@
 """Words that claim privacy stand in README and in public docstrings only where a claim or a test backs them.
 
-A word that is a term and not a promise is allowed: a private key, and "differentially private" where its own sentence names epsilon.
+A word that is a term and not a promise is allowed: a private key, and "differentially private" where its own sentence names
+epsilon.
 Anything else needs a line in BACKED, with the id of one of Cloister's claims or the file of a test; or another word.
 """
 
@@ -17,7 +18,8 @@ from cloister.threat_models.claims import CLAIMS
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("protocol", "crypto", "fl", "threat_models", "cloister")
 WORDS = re.compile(
-    r"\b(private(?:ly)?|confidential(?:ly|ity)?|anonym(?:ous(?:ly)?|ity|i[sz]ed?)|privacy[- ](?:preserving|friendly|by[- ]design)|"
+    r"\b(private(?:ly)?|confidential(?:ly|ity)?|anonym(?:ous(?:ly)?|ity|i[sz]ed?)|"
+    r"privacy[- ](?:preserving|friendly|by[- ]design)|"
     r"(?:preserv|ensur|guarant|provid|protect|enforc|promis|assur)\w*(?: the| full| complete| total| strong)* privacy|"
     r"(?:perfect|full|complete|total|strong|absolute|guaranteed)(?:ly)? privacy|"
     r"privacy (?:(?:is|are) )?(?:preserved|kept|guarantee[ds]?|ensured|protected))\b",
