@@ -55,7 +55,7 @@ def _try(module: nn.Module, like: Tensor) -> None:
                 raise ValueError(f"a forward pass of {name} changes {at}, without noise; keep it as it is")
         if not _alike(trial(records), together):
             raise ValueError(f"{name} answers the same records in two ways: it draws, or remembers, where training has noise")
-        alone = torch.cat([trial(record) for record in records.split(1)])
+        alone = torch.cat([trial(record) for record in torch.split(records, 1)])
         if not _alike(alone, together):
             raise ValueError(f"{name} mixes the records of a batch, so that no record's gradient is its own")
 
