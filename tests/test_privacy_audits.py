@@ -208,7 +208,6 @@ QUICK = {
     ("a layer without noise", local_training.LOOP),
     ("label-dependent subsample", local_training.SAMPLED),
     ("clip of the mean gradient", local_training.STACKED),
-    ("clip twice too large", local_training.STACKED),
     ("variance for deviation", local_training.LOOP),
     ("the same noise key in all steps", local_training.STACKED),
     ("no clip", head_release.NAME),
