@@ -17,7 +17,8 @@ from cloister.threat_models.claims import CLAIMS
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("protocol", "crypto", "fl", "threat_models", "cloister")
 WORDS = re.compile(
-    r"\b(private(?:ly)?|confidential(?:ly|ity)?|anonym(?:ous(?:ly)?|ity|i[sz]ed?)|privacy[- ](?:preserving|friendly|by[- ]design)|"
+    r"\b(private(?:ly)?|confidential(?:ly|ity)?|anonym(?:ous(?:ly)?|ity|i[sz]ed?)|"
+    r"privacy[- ](?:preserving|friendly|by[- ]design)|"
     r"(?:preserv|ensur|guarant|provid|protect|enforc|promis|assur)\w*(?: the| full| complete| total| strong)* privacy|"
     r"(?:perfect|full|complete|total|strong|absolute|guaranteed)(?:ly)? privacy|"
     r"privacy (?:(?:is|are) )?(?:preserved|kept|guarantee[ds]?|ensured|protected))\b",
