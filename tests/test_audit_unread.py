@@ -24,7 +24,7 @@ from cloister.threat_models.claims import CLAIMS
 SCENARIO = Scenario(
     name="unread",
     data=Digits(),
-    partition=Dirichlet(clients=6, alpha=0.5, shared_test=True),
+    partition=Dirichlet(clients=12, alpha=0.5, shared_test=True),
     model=Mlp(hidden=(8,)),
     training=Training(epochs=1, batch=50, lr=0.2),
     algorithm=FedAvg(by_samples=False),

@@ -1,7 +1,6 @@
 """Words that claim privacy stand in README and in public docstrings only where a claim or a test backs them.
 
-A word that is a term and not a promise is allowed: a private key, and "differentially private" where its own sentence names
-epsilon.
+A word that is a term and not a promise is allowed: a private key, and "differentially private" where its sentence names epsilon.
 Anything else needs a line in BACKED, with the id of one of Cloister's claims or the file of a test; or another word.
 """
 

@@ -116,7 +116,7 @@ class Distances:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeanSketch:
-    """One vector of numbers a client, with noise of a stated epsilon a record: the projected mean of its public embeddings.
+    """One vector a client, with noise of a stated epsilon a record: the mean of its clipped public embeddings, projected.
 
     Server alone: that mean, up to the noise. Formal guarantee: of the noise, (epsilon, delta) for one record of a client, whoever
     knows the projection; nothing else about the client's data leaves it. What its records have in common is not covered: shares
