@@ -5,7 +5,7 @@ BIN := .venv/bin
 THREADS ?= 2
 PROCESSORS ?= default avx2
 
-.PHONY: help setup demo deploy-demo test check lint types layers pytest test-fast test-processors test-slow bench clean
+.PHONY: help setup demo deploy-demo torture test check lint types layers pytest test-fast test-processors test-slow bench clean
 
 help:
 	@echo "make demo             set up .venv and train clustered FL on handwritten digits (about a minute)"
@@ -14,6 +14,7 @@ help:
 	@echo "make test-fast        ruff, and the tests that neither train, sweep nor take long (two minutes): for while you write"
 	@echo "make test-processors  the tests that train, with the kernels of two other processors: what they assert holds on each"
 	@echo "make test-slow        the checks that take longer: ten seeds of the quickstart, large memory runs"
+	@echo "make torture          deployments on simulated time: SEEDS=1000 random schedules of crashes, losses and lies"
 	@echo "make bench            the benchmarks in tests/benchmarks, as JSON"
 
 setup: .venv/ready
@@ -55,6 +56,10 @@ test-processors: setup
 
 test-slow: setup
 	$(BIN)/pytest -m slow
+
+SEEDS ?= 1000
+torture: setup
+	$(BIN)/python -m tests.torture --seeds $(SEEDS)
 
 # A small authority, a coordinator and 14 clients, one of which is killed and one late.
 deploy-demo: setup

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,6 +24,7 @@ from .comparing.command import compare
 from .deploying import join, serve
 from .errors_in_one_line import Failure, one_line_errors, say
 from .evaluating.command import breakdown, evaluate
+from .grids.options import Engine, EngineName
 from .keys_command import keys
 from .protocol.core.errors import ProtocolError, Refused
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from .auditing.recorded_runs import Origin
     from .cost_table import LeftOut
     from .fl.cost.measure import Measured, Workload
+    from .fl.runs.experiment import Engine as Engine_
     from .fl.runs.scenario import Scenario
     from .protocol.view.protection import Protection
 
@@ -69,6 +72,10 @@ def run(
     record: Annotated[
         bool, typer.Option("--record", help="Keep all that every party saw in FOLDER/recording, for `cloister audit FOLDER`.")
     ] = False,
+    engine: Engine = EngineName.LOCAL,
+    workers: Annotated[
+        int | None, typer.Option(help="Of the engine ray: processes that train. Default: the cluster's CPUs.", min=1, max=1024)
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary alone to stdout, as JSON.")] = False,
 ) -> None:
     """Train a scenario and write a run folder with its report.
@@ -85,6 +92,8 @@ def run(
     from .summary import summary_table
 
     with one_line_errors():
+        if workers is not None and engine is EngineName.LOCAL:
+            raise ValueError("--workers is of --engine ray; the local engine's threads are set by --set execution.workers=2")
         if record and resume:
             raise ValueError("a run is recorded from its first round on: leave out --resume, or --record")
         given = {"rounds": rounds, "seed": seed, "device": device}
@@ -94,7 +103,8 @@ def run(
         origin = Origin.of(file, settings) if record else None
         _check_device(scenario.device)
         folder = out or _folder(scenario, resume)
-        _watch(scenario, folder, data, resume, origin)
+        with _engine(engine, workers) as made:
+            _watch(scenario, folder, data, resume, origin, made)
         report = write_report(folder)
         summary = json.loads((folder / "summary.json").read_text())
     if as_json:
@@ -239,7 +249,21 @@ def report(
     Console().print(f"report      {path}", highlight=False, soft_wrap=True)
 
 
-def _watch(scenario: Scenario, folder: Path, data: Path | None, resume: bool, origin: Origin | None) -> None:
+@contextmanager
+def _engine(name: EngineName, workers: int | None) -> Iterator[Engine_ | None]:
+    """What clients' local training is computed by; None for this process."""
+    if name is EngineName.LOCAL:
+        yield None
+        return
+    from .fl.engines.on_ray import on_ray
+
+    with on_ray(workers) as made:
+        yield made
+
+
+def _watch(
+    scenario: Scenario, folder: Path, data: Path | None, resume: bool, origin: Origin | None, engine: Engine_ | None
+) -> None:
     """Run with a progress bar on stderr, recorded if it has an origin; on Ctrl-C say how to go on."""
     from .auditing.recorded_runs import recorded
     from .fl.runs.experiment import run as play
@@ -256,7 +280,11 @@ def _watch(scenario: Scenario, folder: Path, data: Path | None, resume: bool, or
         task = bar.add_task(scenario.name, total=scenario.rounds, clusters=1, accuracy="-")
         known: dict[str, Any] = {}
         try:
-            rounds = recorded(scenario, folder, data, origin) if origin else play(scenario, folder, data, resume)
+            rounds = (
+                recorded(scenario, folder, data, origin, engine)
+                if origin
+                else play(scenario, folder, data, resume, engine=engine)
+            )
             for done in rounds:
                 if done.accuracy is not None:
                     known["accuracy"] = f"{done.accuracy:.3f}"

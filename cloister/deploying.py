@@ -2,7 +2,6 @@
 
 import json
 import logging
-import re
 import sys
 import time
 from pathlib import Path
@@ -11,19 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .errors_in_one_line import Failure, one_line_errors
+from .passphrase import passphrase
 
 if TYPE_CHECKING:
-    from .protocol.links.terms import Tls
+    from .protocol.pki.standing import Standing
 
-COORDINATOR = "coordinator"
-"""The name in the coordinator's certificate. Clients are client-0, client-1 and so on."""
-AUTHORITY, CERTIFICATE, KEY = "authority.pem", "link.pem", "link.key"
 _OF_A_RECORD = frozenset(vars(logging.makeLogRecord({})))
 
 File = Annotated[str, typer.Argument(metavar="FILE[:NAME]", help="A Python file with a Scenario; NAME picks one of several.")]
 Keys = Annotated[
     Path | None,
-    typer.Option(help=f"Folder with {KEY} and {CERTIFICATE}, and the {AUTHORITY} that all parties' certificates come from."),
+    typer.Option(help="This party's folder, as `cloister keys` makes it: keys, certificate, and what the authority says of all."),
 ]
 Insecure = Annotated[
     bool, typer.Option("--insecure-loopback", help="No certificates, on this machine alone: anybody on it can be any client.")
@@ -40,15 +37,6 @@ class JsonLines(logging.Formatter):
         when = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z"
         line = {"time": when, "level": record.levelname.lower(), "what": record.getMessage(), **more}
         return json.dumps(line, default=str)
-
-
-def client_of(certificate: bytes) -> int | None:
-    """Whose certificate this is, PEM, by its common name; None of no client's."""
-    from cryptography import x509
-
-    names = x509.load_pem_x509_certificate(certificate).subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
-    found = re.fullmatch(r"client-(0|[1-9][0-9]{0,8})", str(names[0].value)) if len(names) == 1 else None
-    return None if found is None else int(found[1])
 
 
 def serve(
@@ -69,10 +57,15 @@ def serve(
 
     Try:  cloister serve examples/quickstart.py --listen 127.0.0.1:7000 --insecure-loopback --rounds 5
 
-    The run folder is that of `cloister run`, with link.json beside it. Ctrl-C ends the run; clients are told.
+    The run folder is that of `cloister run`, with link.json beside it. Ctrl-C ends the run; clients are told. A newer directory
+    or revocation list in --keys is taken while the run lasts: whoever is revoked is sent away.
     """
     with one_line_errors():
-        tls = _tls(keys, insecure_loopback)
+        from .protocol.core.session import SERVER
+
+        standing = _standing(keys, insecure_loopback)
+        if standing is not None and standing.party != SERVER:
+            raise ValueError(f"the keys in {keys} are not the coordinator's")
         from .fl.runs.serving import Listening
         from .fl.runs.serving import serve as play
         from .protocol.links.terms import Limits
@@ -83,8 +76,7 @@ def serve(
         log = _log()
         where = Listening(
             listen,
-            tls,
-            None if tls is None else client_of,
+            standing,
             Limits(patience=patience, slots=slots),
             wait,
             lambda port: log.info("listening", extra={"address": listen, "port": port}),
@@ -122,18 +114,17 @@ def join(
     revealed, to whom, and what it refused; and at the end model.safetensors.
     """
     with one_line_errors():
-        tls = _tls(keys, insecure_loopback)
-        if tls is None and client is None:
+        standing = _standing(keys, insecure_loopback)
+        if standing is None and client is None:
             raise ValueError("which client is it? give --client, or --keys with its certificate")
-        if tls is not None and client is not None and client_of(tls.certificate) != client:
-            raise ValueError(f"the certificate in {keys} is not that of client {client}")
+        if standing is not None and (standing.party < 0 or client not in (None, standing.party)):
+            raise ValueError(f"the keys in {keys} are not those of {'a client' if client is None else f'client {client}'}")
         from .fl.runs.joining import join as play
         from .protocol.links.dialled import Dialled
 
         found = _scenario(scenario, set_, seed=seed)
         log = _log()
-        target = () if tls is None else (("grpc.ssl_target_name_override", COORDINATOR),)
-        link = Dialled(address, tls, client if tls is None else None, patience=patience, channel_options=target)
+        link = Dialled(address, standing, client if standing is None else None, patience=patience)
         counted = 0
         try:
             for what in play(found, link, folder, own=data, data=datasets):
@@ -151,21 +142,15 @@ def _scenario(file: str, set_: list[str] | None, **given: int | None) -> Any:
     return with_settings(load(file), [*(set_ or []), *(f"{name}={value}" for name, value in given.items() if value is not None)])
 
 
-def _tls(keys: Path | None, insecure: bool) -> "Tls | None":
+def _standing(keys: Path | None, insecure: bool) -> "Standing | None":
     """Raises ValueError of one line."""
     if (keys is None) != insecure:
         raise ValueError("give either --keys FOLDER or, on this machine alone, --insecure-loopback")
     if keys is None:
         return None
-    from .protocol.links.terms import Tls
+    from .protocol.pki.standing import Standing
 
-    try:
-        key, certificate, authority = ((keys / name).read_bytes() for name in (KEY, CERTIFICATE, AUTHORITY))
-    except OSError as error:
-        raise ValueError(f"{error.filename} cannot be read: {error.strerror}") from None
-    if (keys / KEY).stat().st_mode & 0o077:
-        raise ValueError(f"{keys / KEY} can be read by others; chmod 600 it")
-    return Tls(key, certificate, authority)
+    return Standing(keys, passphrase())
 
 
 def _log() -> logging.Logger:

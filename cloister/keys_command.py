@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
-import getpass
-import os
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from .errors_in_one_line import one_line_errors
-
-VARIABLE = "CLOISTER_KEYS_PASSPHRASE"
+from .passphrase import VARIABLE, new_passphrase, passphrase
 
 keys = typer.Typer(
     name="keys",
@@ -80,7 +76,7 @@ def init(
         from .protocol.pki import office
 
         hosts = server_name or ["localhost", "127.0.0.1", "::1"]
-        lock = _new_passphrase(encrypt)
+        lock = new_passphrase(encrypt)
         trust = office.init(folder, run, clients, hosts, two_servers=two_servers, now=_now(), days=days, lock=lock, force=force)
     _say(f"authority    {_groups(trust.authority.fingerprint)}")
     _say(f"parties      {len(trust.directory.entries)}, each in {folder / office.PARTIES}/NAME; move them to where they run")
@@ -118,8 +114,8 @@ def request(
         from .protocol.pki.names import id_of
         from .protocol.pki.statement import Statement
 
-        lock = _new_passphrase(encrypt)
-        unlock = (lambda: lock) if encrypt else _passphrase()  # one passphrase for all keys of a folder
+        lock = new_passphrase(encrypt)
+        unlock = (lambda: lock) if encrypt else passphrase()  # one passphrase for all keys of a folder
         if new_identities and not again:
             raise ValueError("--new-identities goes with --again")
         _, statement = parties.request(
@@ -150,7 +146,7 @@ def enrol(
         from .protocol.pki.names import name_of
 
         sent = _sent(request, identity)
-        done = office.enrol(folder, *sent, server_name or (), now=_now(), days=days, unlock=_passphrase())
+        done = office.enrol(folder, *sent, server_name or (), now=_now(), days=days, unlock=passphrase())
     _say(f"enrolled     {name_of(done.party)}")
     _say(f"fingerprint  {_groups(done.fingerprint)}")
     _say(f"hand out     {folder / office.PUBLIC}")
@@ -179,7 +175,7 @@ def accept(
 
         name = party or read_request(read(folder / parties.REQUEST))[0]
         fingerprint = None if authority is None else _bytes_of(authority)
-        trust = parties.accept(folder, id_of(name), public, _now(), fingerprint, _passphrase())
+        trust = parties.accept(folder, id_of(name), public, _now(), fingerprint, passphrase())
     versions = f"directory {trust.directory.header.version}, revocation list {trust.revoked.header.version}"
     _say(f"accepted     {versions}, for {name}")
 
@@ -208,8 +204,8 @@ def rotate(
         if (request is None) != (identity is None):
             raise ValueError("--request and --identity come together")
         sent = None if request is None or identity is None else _sent(request, identity)
-        lock = _new_passphrase(encrypt)
-        unlock = (lambda: lock) if encrypt else _passphrase()  # one passphrase for all keys of a folder
+        lock = new_passphrase(encrypt)
+        unlock = (lambda: lock) if encrypt else passphrase()  # one passphrase for all keys of a folder
         done = office.rotate(
             folder, id_of(party), sent, identities=new_identities, now=_now(), days=days, unlock=unlock, lock=lock
         )
@@ -230,7 +226,7 @@ def revoke(folder: Folder, party: Who, days: Days = 365) -> None:
         from .protocol.pki import office
         from .protocol.pki.names import id_of
 
-        done = office.revoke(folder, id_of(party), now=_now(), days=days, unlock=_passphrase())
+        done = office.revoke(folder, id_of(party), now=_now(), days=days, unlock=passphrase())
     _say(f"revoked      {party}; the list has version {done.header.version}")
     _say(f"hand out     {folder / office.PUBLIC}")
 
@@ -244,7 +240,7 @@ def renew(folder: Folder, days: Days = 365) -> None:
     with one_line_errors():
         from .protocol.pki import office
 
-        trust = office.renew(folder, now=_now(), days=days, unlock=_passphrase())
+        trust = office.renew(folder, now=_now(), days=days, unlock=passphrase())
     _say(f"renewed      until {_day(trust.directory.header.until)}")
     _say(f"hand out     {folder / office.PUBLIC}")
 
@@ -282,42 +278,6 @@ def _sent(request: Path, identity: Path) -> tuple[bytes, bytes]:
     from .protocol.pki.private_files import read
 
     return read(request, most=MOST_BYTES), read(identity, most=MOST_BYTES)
-
-
-def _passphrase() -> Callable[[], bytes]:
-    """From the environment, or asked for once, when it is needed."""
-    known: list[bytes] = []
-
-    def ask() -> bytes:
-        if not known:
-            known.append(_given() or _asked("passphrase: "))
-        return known[0]
-
-    return ask
-
-
-def _new_passphrase(encrypt: bool) -> bytes:
-    if not encrypt:
-        return b""
-    if given := _given():
-        return given
-    first = _asked("new passphrase: ")
-    if first != _asked("again: "):
-        raise ValueError("the two passphrases differ")
-    return first
-
-
-def _given() -> bytes:
-    return os.environ.get(VARIABLE, "").encode()
-
-
-def _asked(prompt: str) -> bytes:
-    if not sys.stdin.isatty():
-        raise ValueError(f"a passphrase is needed: set {VARIABLE}, or run this in a terminal")
-    given = getpass.getpass(prompt).encode()
-    if not given:
-        raise ValueError("an empty passphrase")
-    return given
 
 
 def _now() -> int:

@@ -1,15 +1,14 @@
 """A deployment on one machine: a coordinator and 14 clients, 15 processes in all, over mutual TLS, under secure aggregation.
 
-Each client has its own data, keys and journal; the two groups that they are in are known to nobody. CFL finds them from sums and
-sketches. One client is killed and started again from its journal, and one falls asleep and is late.
+Each client has its own data, keys and journal, and knows the others by the directory that an authority signed (`cloister keys`).
+The two groups that they are in are known to nobody: CFL finds them from sums and sketches. One client is killed and started again
+from its journal, and one falls asleep and is late.
 
     python examples/deploy_demo.py                                                           # about two minutes on two cores
 
 What it prints: the groups found, against those planted; seconds; bytes on the wire.
 """
 
-import datetime
-import ipaddress
 import json
 import os
 import signal
@@ -19,12 +18,6 @@ import tempfile
 import time
 from pathlib import Path
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
-
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
 from cloister.fl.clients.training import Training
 from cloister.fl.data.partition import LabelSwap
@@ -32,6 +25,7 @@ from cloister.fl.data.source import Digits
 from cloister.fl.models.papers import Mlp
 from cloister.fl.runs.scenario import Scenario
 from cloister.protocol import Masked
+from cloister.protocol.pki import office
 
 CLIENTS, KILLED, LATE = 14, 3, 5
 PATIENCE = 10.0
@@ -49,39 +43,9 @@ scenario = Scenario(
 )
 
 
-def issue(folder: Path) -> None:
-    """A certificate authority, and a certificate for each party, as `--keys` takes them. Its key is not kept."""
-    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.UTC)
-
-    def name(of: str) -> x509.Name:
-        return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, of)])
-
-    def begun(of: str, public: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
-        built = x509.CertificateBuilder().subject_name(name(of)).issuer_name(name("demo")).public_key(public)
-        lasts = now + datetime.timedelta(days=1)
-        return built.serial_number(x509.random_serial_number()).not_valid_before(now).not_valid_after(lasts)
-
-    own = begun("demo", key.public_key()).add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-    authority = own.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)
-    for party in ("coordinator", *(f"client-{i}" for i in range(CLIENTS))):
-        mine = ec.generate_private_key(ec.SECP256R1())
-        names = x509.SubjectAlternativeName([x509.DNSName(party), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
-        signed = begun(party, mine.public_key()).add_extension(names, critical=False).sign(key, hashes.SHA256())
-        home = folder / party
-        home.mkdir(mode=0o700, parents=True)
-        private = mine.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        for file, content in (
-            ("link.key", private),
-            ("link.pem", signed.public_bytes(Encoding.PEM)),
-            ("authority.pem", authority),
-        ):
-            (home / file).touch(mode=0o600)
-            (home / file).write_bytes(content)
-
-
 def started(folder: Path, party: str, *words: str) -> "subprocess.Popen[bytes]":
     """A process of `cloister`, which logs to a file."""
-    command = [sys.executable, "-m", "cloister.cli", *words, "--keys", str(folder / "keys" / party)]
+    command = [sys.executable, "-m", "cloister.cli", *words, "--keys", str(folder / "pki" / office.PARTIES / party)]
     with open(folder / f"{party}.log", "a") as log:
         return subprocess.Popen(command, stderr=log, env=os.environ | {"OMP_NUM_THREADS": "1"})  # noqa: S603
 
@@ -103,7 +67,7 @@ def main() -> None:
     """Play it."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        issue(folder / "keys")
+        office.init(folder / "pki", "demo", CLIENTS, ["127.0.0.1"], two_servers=False, now=int(time.time()))
         begun = time.monotonic()
         listen = ("--listen", "127.0.0.1:0", "--out", str(folder / "run"), "--patience", str(PATIENCE), "--wait", "300")
         coordinator = started(folder, "coordinator", "serve", __file__, *listen)

@@ -236,6 +236,49 @@ def test_verdicts():
     assert judged(claim, None).verdict == "not covered"
 
 
+def found_of(*here, clients=48):
+    """A leakage of so many victims, of whom these are found as much of as given and of the others nothing."""
+    values = np.zeros(clients)
+    values[: len(here)] = here
+    return leakage(values, np.zeros(clients), np.ones(clients), np.random.default_rng(0), claim.bound)
+
+
+@pytest.mark.parametrize("clients", [1, 2, 6, 12, 28])
+def test_so_few_victims_show_nothing_however_equal_they_are(clients):
+    found = found_of(clients=clients)
+    assert judged(claim, found).verdict == "inconclusive"
+    assert found.upper == pytest.approx(1 - 0.05 ** (1 / clients))
+    assert judged(claim, found_of(clients=found.needed)).verdict == "not refuted"
+
+
+def test_a_client_that_is_exposed_refutes_a_claim_of_every_client():
+    said = judged(claim, found_of(1.0), (7, 1.0), range(7, 55))
+    assert said.verdict == "refuted"
+    assert "1 of 48 victims exposed (client 7)" in said.witness
+    assert judged(claim, found_of(0.3)).verdict == "not refuted"
+
+
+def test_what_sums_tell_by_chance_is_not_an_exposed_client():
+    noise = np.random.default_rng(1).normal(0, 0.2, 64)
+    found = leakage(np.abs(noise), np.abs(noise[::-1]), np.full(64, 0.8), np.random.default_rng(0), claim.bound)
+    assert found.exposed == ()
+
+
+@pytest.mark.parametrize("share", [0.12, 0.2])
+@pytest.mark.parametrize("clients", [2, 6, 12, 24, 48])
+def test_where_more_than_the_bound_is_found_of_some_it_is_hardly_ever_missed(clients, share):
+    rng = np.random.default_rng(clients)
+    ones, zeros = np.ones(clients), np.zeros(clients)
+    drawn = [leakage((rng.random(clients) < share) * 1.0, zeros, ones, rng, claim.bound) for _ in range(200)]
+    assert np.mean([judged(claim, found).verdict == "not refuted" for found in drawn]) < 0.05
+
+
+def test_numbers_that_are_none_are_inconclusive():
+    for wrong in (np.nan, np.inf):
+        found = leakage(np.full(40, wrong), np.zeros(40), np.ones(40), np.random.default_rng(0), claim.bound)
+        assert judged(claim, found).verdict == "inconclusive"
+
+
 def test_where_the_attack_fails_in_clear_nothing_is_shown():
     assert judged(claim, replace(nothing, plain=0.15, valid=False)).verdict == "inconclusive"
     assert judged(claim, replace(nothing, low=0.9, value=1.0, high=1.1, valid=False)).verdict == "inconclusive"
@@ -245,13 +288,14 @@ def test_where_the_attack_fails_in_clear_nothing_is_shown():
 def test_an_audit_refutes_what_is_false_and_not_what_is_true():
     everywhere = replace(claim, applies=lambda protection, algorithm: True)
 
-    def verdict(protection, observer, about):
-        played_ = [s for s in stages(replace(scenario, protection=protection), [0], None) if isinstance(s, Stage)]
+    def verdict(protection, observer, about, seeds=(0,)):
+        played_ = [s for s in stages(replace(scenario, protection=protection), seeds, None) if isinstance(s, Stage)]
         (row,) = rows(played_, [observer], [UpdateRecovery()], [about], QUICK)
         (found,) = row.claims
         return found.verdict
 
-    assert verdict(Masked(), SERVER_ALONE, claim) == "not refuted"
+    assert verdict(Masked(), SERVER_ALONE, claim) == "inconclusive"  # too few
+    assert verdict(Masked(), SERVER_ALONE, claim, range(4)) == "not refuted"
     assert verdict(Plain(), SERVER_ALONE, everywhere) == "refuted"
     assert verdict(Permuted(), server_and(0), replace(everywhere, adversary=lambda o: True)) == "refuted"
 

@@ -14,15 +14,14 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from cloister.deploying import client_of
 from cloister.fl.runs.experiment import run
 from cloister.fl.runs.serving import Listening, check_served, serve
 from cloister.protocol import Encrypted, Permuted, TwoServer
 from cloister.protocol.core.errors import Refused
-from cloister.protocol.links.terms import Limits, Tls, grpc_or_words
+from cloister.protocol.links.terms import Limits, grpc_or_words
 
+from .deployed import authority, of, standing
 from .deployed_scenario import scenario
-from .small_authority import SmallAuthority
 
 grpc_or_words()
 KILLED, LATE = 3, 4
@@ -33,14 +32,13 @@ TRAINED = 240.0
 class Clients:
     """Processes of clients, each with a folder."""
 
-    def __init__(self, folder, authority):
-        self.folder, self.started, self.port = folder, {}, 0
-        self.keys = {i: authority.issue(f"client-{i}").write(folder / f"keys {i}") for i in range(6)}
+    def __init__(self, folder, keys):
+        self.folder, self.keys, self.started, self.port = folder, keys, {}, 0
 
     def start(self, client):
         command = [sys.executable, "-m", "cloister.cli", "join", f"127.0.0.1:{self.port}"]
         command += ["--scenario", str(Path(__file__).with_name("deployed_scenario.py")), "--folder", str(self.home(client))]
-        command += ["--keys", str(self.keys[client])]
+        command += ["--keys", str(of(self.keys, client))]
         with open(self.folder / f"client {client}.log", "a") as log:
             environment = os.environ | {"OMP_NUM_THREADS": "1"}
             self.started[client] = subprocess.Popen(command, stderr=log, env=environment)
@@ -77,9 +75,8 @@ def models(folder):
 @pytest.mark.slow
 @pytest.mark.trains
 def test_a_killed_client_and_a_late_one_are_left_out_of_a_round_and_are_back_in_the_next(tmp_path):
-    authority = SmallAuthority()
-    own = authority.issue("coordinator")
-    clients, now = Clients(tmp_path, authority), {"round": 0}
+    keys = authority(tmp_path / "pki", 6)
+    clients, now = Clients(tmp_path, keys), {"round": 0}
 
     def listening(port):
         clients.port = port
@@ -95,8 +92,7 @@ def test_a_killed_client_and_a_late_one_are_left_out_of_a_round_and_are_back_in_
 
     where = Listening(
         "127.0.0.1:0",
-        Tls(own.key, own.certificate, own.authority),
-        client_of,
+        standing(keys, -1),
         Limits(patience=4.0, back=1.0),
         TRAINED,
         listening,

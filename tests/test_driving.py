@@ -18,7 +18,7 @@ from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.codec import Envelope, decode, encode
 from cloister.protocol.wire.messages import Task
-from cloister.protocol.wire.recipes import Recipe
+from cloister.protocol.wire.recipes import Recipe, RoundOver
 from cloister.protocol.work.driving import BEGUN, Driven
 
 D, RUN, CLIENTS, ME = 64, bytes(range(16)), (0, 2, 3, 5), 3
@@ -116,6 +116,18 @@ def test_a_client_that_is_restarted_before_anything_was_kept_holds_what_everybod
         driven(maker, journal, entropy)
         again = driven(maker, journal, KeptEntropy())
         assert sent(again, *task("update", 0, ("init",), vector=vector))[0] in (["Upload"], ["Ready"])
+
+
+def test_that_a_round_is_over_is_heard_once_however_often_it_is_said():
+    client, vector = driven(masking_clients(Masked(floor=2))), INITIAL.tobytes()
+    over, work = (bytes(31) + b"1", RoundOver(("init",))), client.client.roles["work"]
+    for round in (0, 1):
+        assert sent(client, *task("update", round, ("init",), vector=vector))[0] == ["Ready"]
+        assert len(work.held) == 1
+        sent(client, *over)
+        assert len(work.held) == round  # the second time it comes in the middle of a round
+    sent(client, bytes(32), RoundOver(("init",)))
+    assert not work.held
 
 
 def test_a_journal_whose_beginning_is_damaged_is_refused():

@@ -1,42 +1,61 @@
 """Links between processes: what they carry, what they survive, and whom they refuse."""
 
 import asyncio
-import datetime
+import atexit
 import os
 import random
 import socket
 import ssl
+import tempfile
 import threading
 import time
 import tracemalloc
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import replace
+from functools import cache, partial
+from pathlib import Path
 
 import pytest
 
-from cloister.deploying import client_of
 from cloister.protocol.links.dialled import Dialled
 from cloister.protocol.links.flow import HEAD, PIECE_BYTES, SMALL_BYTES, Flow, Misplaced
 from cloister.protocol.links.listener import Listener
-from cloister.protocol.links.terms import Limits, LinkRefused, Tls, boot_of, grpc_or_words, hello
+from cloister.protocol.links.terms import Limits, LinkRefused, channel_credentials, grpc_or_words, hello, hello_of
+from cloister.protocol.pki.standing import Standing
 
-from .small_authority import SmallAuthority
+from .deployed import authority, of, standing, unlisted
 
 grpc_or_words()
 
-AUTHORITY = SmallAuthority()
-COORDINATOR = AUTHORITY.issue("coordinator")
-TARGET = (("grpc.ssl_target_name_override", "coordinator"),)
 QUICK = Limits(greeting=1.0, patience=2.5, at_most=4.0, back=1.0)
 
 
-def tls_of(issued):
-    return Tls(issued.key, issued.certificate, issued.authority)
+@cache
+def folder_of(name="ours"):
+    """Of an authority with a coordinator and three clients."""
+    place = tempfile.TemporaryDirectory()
+    atexit.register(place.cleanup)
+    return authority(Path(place.name) / name, 3)
+
+
+class Shown(Standing):
+    """A party that shows another certificate than its own."""
+
+    def __init__(self, folder, shown):
+        super().__init__(folder)
+        self.shown = shown
+
+    def credentials(self):
+        return self.shown
+
+
+def ours(party):
+    return standing(folder_of(), party)
 
 
 @contextmanager
-def listening(clients=(0, 1), limits=QUICK):
-    found = Listener("127.0.0.1:0", clients, lambda i: b"hello %d" % i, tls_of(COORDINATOR), client_of, limits)
+def listening(clients=(0, 1), limits=QUICK, own=None):
+    found = Listener("127.0.0.1:0", clients, lambda i: b"hello %d" % i, own or ours(-1), limits)
     found.start()
     try:
         yield found
@@ -44,9 +63,8 @@ def listening(clients=(0, 1), limits=QUICK):
         found.stop()
 
 
-def dialled(listener, client=0, issued=None, patience=5.0):
-    issued = issued or AUTHORITY.issue(f"client-{client}")
-    return Dialled(f"127.0.0.1:{listener.port}", tls_of(issued), patience=patience, channel_options=TARGET)
+def dialled(listener, client=0, patience=5.0, own=None):
+    return Dialled(f"127.0.0.1:{listener.port}", own or ours(client), patience=patience)
 
 
 def answering(link, wait=lambda data: None):
@@ -96,43 +114,47 @@ def test_the_coordinator_ends_and_clients_are_told():
     assert not talking.is_alive()
 
 
+def of_another_authority(party=0):
+    return replace(standing(folder_of("theirs"), party).credentials(), authority=ours(0).credentials().authority)
+
+
 REFUSED = {
-    "wrong authority": lambda: SmallAuthority().issue("client-0"),
-    "expired": lambda: AUTHORITY.issue("client-0", -datetime.timedelta(minutes=1)),
-    "nobody of the run": lambda: AUTHORITY.issue("client-7"),
-    "no client": lambda: AUTHORITY.issue("coordinator"),
-    "no name": lambda: AUTHORITY.issue("client-01"),
+    "of another authority": (of_another_authority, ""),
+    "expired": (lambda: unlisted(folder_of(), 0, int(time.time()) - 10 * 86_400), ""),
+    "never listed": (lambda: unlisted(folder_of(), 0, int(time.time())), "the certificate is not in the directory"),
+    "nobody of the run": (lambda: ours(2).credentials(), "nobody of this run"),
+    "the coordinator's own": (lambda: ours(-1).credentials(), "nobody of this run"),
 }
 
 
-@pytest.mark.parametrize("issued", REFUSED.values(), ids=REFUSED)
-def test_who_has_no_certificate_of_the_run_gets_nothing(issued):
+@pytest.mark.parametrize(("shown", "why"), REFUSED.values(), ids=REFUSED)
+def test_who_has_no_certificate_of_the_run_gets_nothing(shown, why, caplog):
+    """TLS ends where the certificate is none; where it is one and not of this run, the log says why."""
     with listening() as listener:
-        found = issued()
-        link = dialled(listener, issued=type(found)(found.key, found.certificate, AUTHORITY.certificate), patience=0.5)
+        link = dialled(listener, own=Shown(of(folder_of(), 0), shown()), patience=0.5)
         with pytest.raises(ConnectionError):
             link.start()
         link.stop()
         assert listener.present() == ()
         assert listener.bytes_out == 0
+        refused = [record for record in caplog.records if record.message == "refused"]
+        assert all(record.why.startswith(why) for record in refused)
+        assert bool(refused) == bool(why) == bool(listener.refused)
 
 
 def test_a_client_refuses_a_coordinator_that_is_none():
     """Also another client of the same authority cannot pass for it."""
-    for issued in (SmallAuthority().issue("coordinator"), AUTHORITY.issue("client-1")):
-        own = Tls(issued.key, issued.certificate, AUTHORITY.certificate)
-        listener = Listener("127.0.0.1:0", (0,), lambda i: b"", own, client_of, QUICK)
-        listener.start()
-        link = dialled(listener, patience=0.5)
-        with pytest.raises(ConnectionError):
-            link.start()
-        link.stop()
-        listener.stop()
+    for shown in (of_another_authority(-1), ours(1).credentials()):
+        with listening(own=Shown(of(folder_of(), -1), shown)) as listener:
+            link = dialled(listener, patience=0.5)
+            with pytest.raises(ConnectionError):
+                link.start()
+            link.stop()
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_tls_of_an_older_version_is_refused(version, tmp_path):
-    folder = AUTHORITY.issue("client-0").write(tmp_path / "keys")
+def test_tls_of_an_older_version_is_refused(version):
+    folder = of(folder_of(), 0)
     with listening() as listener:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = context.maximum_version = version
@@ -155,9 +177,8 @@ def test_tls_of_an_older_version_is_refused(version, tmp_path):
 
 
 def test_a_second_stream_of_a_client_takes_the_place_of_the_first():
-    issued = AUTHORITY.issue("client-0")
     with listening(limits=Limits()) as listener:
-        first, second = dialled(listener, issued=issued), dialled(listener, issued=issued)
+        first, second = dialled(listener), dialled(listener)
         first.start()
         second.start()
         with pytest.raises(LinkRefused, match="took its place"):
@@ -196,6 +217,30 @@ def test_who_moves_nothing_is_absent_and_is_back_when_it_has_answered():
         quick.stop()
 
 
+def test_who_was_slow_and_lost_its_connection_is_asked_again():
+    """What it answers then has no way to go, and nobody asks for it once more."""
+    with listening(limits=Limits(patience=1, at_most=1, back=10)) as listener:
+        link, go = dialled(listener), threading.Event()
+        link.start()
+        answering(link, lambda data: go.wait(20))
+        listener.wait_for(1, 5)
+        listener.post(0, b"a")
+        assert listener.heard().data is None
+        flow = listener._peers[0].flow
+        listener._background.soon(partial(setattr, flow, "over", True))
+        link._background.result(link._flow.working())
+        while listener._peers[0].flow is flow:
+            time.sleep(0.01)
+        go.set()
+        while listener.present() == ():
+            time.sleep(0.01)
+        number = listener.post(0, b"b")
+        while (heard := listener.heard()).number != number:
+            assert heard.late
+        assert heard.data == b"bb"
+        link.stop()
+
+
 def test_a_lost_connection_is_made_again_and_nothing_is_done_twice():
     with listening(limits=Limits(back=10, patience=10)) as listener:
         link, done = dialled(listener), []
@@ -222,15 +267,14 @@ def test_a_lost_connection_is_made_again_and_nothing_is_done_twice():
 
 
 def test_another_life_of_a_process_is_not_asked_what_the_one_before_was():
-    issued = AUTHORITY.issue("client-0")
     with listening(limits=Limits(back=20, patience=20)) as listener:
-        first = dialled(listener, issued=issued)
+        first = dialled(listener)
         first.start()
         listener.wait_for(1, 5)
         listener.post(0, b"a")
         next(first.words())
         first.stop()
-        second = dialled(listener, issued=issued)
+        second = dialled(listener)
         second.start()
         assert listener.heard().data is None
         answering(second)
@@ -240,15 +284,15 @@ def test_another_life_of_a_process_is_not_asked_what_the_one_before_was():
 
 
 def test_other_versions_refuse_each_other_in_words(monkeypatch):
-    monkeypatch.setattr("cloister.protocol.links.dialled.hello", lambda boot: hello(boot).replace(b"\x83\x01", b"\x83\x09", 1))
+    monkeypatch.setattr("cloister.protocol.links.dialled.hello", lambda *of: hello(*of).replace(b"\x84\x02", b"\x84\x09", 1))
     with listening() as listener:
         link = dialled(listener)
         with pytest.raises(LinkRefused, match=r"all parties need the same release"):
             link.start()
         link.stop()
-    for first in (b"", b"\x80", b"\xff" * 90, hello(bytes(15)), os.urandom(200)):
+    for first in (b"", b"\x80", b"\xff" * 90, hello(bytes(15)), hello(bytes(16), bytes(31)), b"\x81" * 4096, os.urandom(200)):
         with pytest.raises(LinkRefused):
-            boot_of(first)
+            hello_of(first)
 
 
 # --- the order of pieces ---------------------------------------------------------------------------------------------------
@@ -346,9 +390,9 @@ def test_who_says_nothing_is_let_go():
     import grpc
 
     with listening() as listener:
-        issued = AUTHORITY.issue("client-0")
-        credentials = grpc.ssl_channel_credentials(issued.authority, issued.key, issued.certificate)
-        with grpc.secure_channel(f"127.0.0.1:{listener.port}", credentials, options=TARGET) as channel:
+        target = (("grpc.ssl_target_name_override", "coordinator"),)
+        credentials = channel_credentials(ours(0).credentials())
+        with grpc.secure_channel(f"127.0.0.1:{listener.port}", credentials, options=target) as channel:
             silent = threading.Event()
 
             def nothing():

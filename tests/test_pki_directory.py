@@ -37,7 +37,7 @@ def test_what_was_signed_is_read_as_it_was(made: Deployment) -> None:
     found = made.directory
     assert found.entries == made.entries
     assert found.clients == (0, 1, 2)
-    assert {use: set(who) for use, who in found.enrolled().items()} == {use: {0, 1, 2} for use in CLIENT_USES}
+    assert {use: set(who) for use, who in found.enrolled((0, 1, 2)).items()} == {use: {0, 1, 2} for use in CLIENT_USES}
     assert set(found.entries[-1].identities) == set(SERVER_USES)
     assert len(found.run) == 16 != deployment().directory.run
 

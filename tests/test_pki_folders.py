@@ -133,7 +133,7 @@ def test_a_party_that_makes_its_own_keys(folder: Path, tmp_path: Path) -> None:
     assert party_of(found.certificate, trust.directory, trust.revoked, NOW) == 7
     assert "PRIVATE" not in repr(found)
     signer = party.identities(mine, 7, NOW)["sums"]
-    assert signer.public == trust.directory.enrolled()["sums"][7]
+    assert signer.public == trust.directory.enrolled((7,))["sums"][7]
     assert party.trusted(own(folder, "client-0"), NOW).directory.digest == trust.directory.digest
     party.accept(mine, 7, folder / "public", NOW)  # again, the same
 

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from ..fl.runs.codec import from_plain
-from ..fl.runs.experiment import Round, run
+from ..fl.runs.experiment import Engine, Round, run
 from ..fl.runs.run_folder import RunFolder
 from ..fl.runs.scenario import Scenario, described
 from ..fl.runs.simulation import Simulation
@@ -43,7 +43,7 @@ class Origin:
         return with_settings(load_source(self.source, self.name, where), self.settings)
 
 
-def recorded(scenario: Scenario, out: Path, data: Path | None, origin: Origin) -> Iterator[Round]:
+def recorded(scenario: Scenario, out: Path, data: Path | None, origin: Origin, engine: Engine | None = None) -> Iterator[Round]:
     """Play the scenario as `run` does, yielding after each round, and write the recording at the end.
 
     All that parties send is in memory until then. Raises ValueError where there is a recording already.
@@ -56,7 +56,7 @@ def recorded(scenario: Scenario, out: Path, data: Path | None, origin: Origin) -
         recorders.append(Recorder(scenario, data, readings=READINGS))
         return recorders[0].simulation
 
-    for done in run(scenario, out, data, make=listened_to):
+    for done in run(scenario, out, data, make=listened_to, engine=engine):
         recorders[0].read_meters()
         yield done
     save(recorders[0].recorded, out / RECORDING, {ORIGIN: json.dumps(asdict(origin), indent=1).encode()})

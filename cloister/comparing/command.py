@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from ..grids.options import Data, Json, Out, Resume, Seeds, Set, Workers
+from ..grids.options import Data, Engine, EngineName, Json, Out, Resume, Seeds, Set, Workers
 
 File = Annotated[str, typer.Argument(metavar="FILE[:NAME]", help="A Python file with a Comparison; NAME picks one of several.")]
 
@@ -14,6 +14,7 @@ def compare(
     out: Out = None,
     resume: Resume = False,
     workers: Workers = None,
+    engine: Engine = EngineName.LOCAL,
     seeds: Seeds = None,
     data: Data = None,
     set_: Set = None,
@@ -38,4 +39,4 @@ def compare(
     """
     from .play import play
 
-    play(file, out, resume, workers, seeds, data, set_ or (), as_json)
+    play(file, out, resume, workers, engine.value, seeds, data, set_ or (), as_json)

@@ -13,7 +13,7 @@ from ..fl.runs.comparison import Comparison
 from ..fl.runs.comparison_cells import description
 from ..fl.runs.results_folder import ResultsFolder, Row
 from ..fl.runs.run_folder import machine, versions
-from ..grids.watching import FAILED, cores, folder_for, progress_bar, seeds_of, stoppable
+from ..grids.watching import FAILED, folder_for, progress_bar, seeds_of, stoppable
 from .data import KIND, Found, read_comparison
 from .lines import block_lines, marked
 from .notes import fits, fits_words
@@ -30,6 +30,7 @@ def play(
     out: Path | None,
     resume: bool,
     workers: int | None,
+    engine: str,
     seeds: str | None,
     data: Path | None,
     settings: Sequence[str],
@@ -40,7 +41,7 @@ def play(
         origin = Origin(file, tuple(settings), seeds_of(seeds), data)
         comparison = origin.load()
         folder, ledger = _open(origin, comparison, out, resume)
-        with crew(origin, comparison, workers or cores()) as hands, stoppable(folder):
+        with crew(origin, comparison, workers, engine) as hands, stoppable(folder):
             _watch(ledger, play_comparison(ledger, hands))
         report = write_comparison_report(folder)
         found = read_comparison(folder)

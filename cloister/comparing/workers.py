@@ -51,6 +51,6 @@ class Bench:
         return play_cell(self.comparison, task[0], self.data)
 
 
-def crew(origin: Origin, comparison: Comparison, workers: int) -> AbstractContextManager[Crew]:
+def crew(origin: Origin, comparison: Comparison, workers: int | None, engine: str = "local") -> AbstractContextManager[Crew]:
     """`workers` processes, or this one where it is 1. Leaving early ends them at once."""
-    return crew_of(Bench(comparison, origin.data), origin.bench, workers)
+    return crew_of(Bench(comparison, origin.data), origin.bench, workers, engine)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ..grids.options import Data, Json, Out, Resume, Seeds, Set, Workers
+from ..grids.options import Data, Engine, EngineName, Json, Out, Resume, Seeds, Set, Workers
 
 File = Annotated[str, typer.Argument(metavar="FILE[:NAME]", help="A Python file with an Evaluation; NAME picks one of several.")]
 
@@ -15,6 +15,7 @@ def evaluate(
     out: Out = None,
     resume: Resume = False,
     workers: Workers = None,
+    engine: Engine = EngineName.LOCAL,
     seeds: Seeds = None,
     data: Data = None,
     set_: Set = None,
@@ -30,7 +31,7 @@ def evaluate(
     """
     from .play import play_evaluation
 
-    play_evaluation(file, out, resume, workers, seeds, data, set_ or (), as_json)
+    play_evaluation(file, out, resume, workers, engine.value, seeds, data, set_ or (), as_json)
 
 
 def breakdown(
@@ -48,6 +49,7 @@ def breakdown(
     out: Out = None,
     resume: Resume = False,
     workers: Workers = None,
+    engine: Engine = EngineName.LOCAL,
     seeds: Seeds = None,
     data: Data = None,
     set_: Set = None,
@@ -69,4 +71,4 @@ def breakdown(
 
     names = {"attack": attack, "defence": defence, "protection": protection}
     steps = {"least": least, "most": most, "step": step, "drop": drop}
-    play_breakdown(file, names, steps, out, resume, workers, seeds, data, set_ or (), as_json)
+    play_breakdown(file, names, steps, out, resume, workers, engine.value, seeds, data, set_ or (), as_json)

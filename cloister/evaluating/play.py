@@ -13,7 +13,7 @@ from rich.console import Console
 
 from ..errors_in_one_line import one_line_errors, say
 from ..fl.runs.run_folder import machine, versions
-from ..grids.watching import FAILED, cores, folder_for, progress_bar, seeds_of, stoppable
+from ..grids.watching import FAILED, folder_for, progress_bar, seeds_of, stoppable
 from ..threat_models.breakdown import Steps, median_interval
 from ..threat_models.evaluation import Evaluation, all_cells, description, search_key
 from ..threat_models.evaluation_folder import EvaluationFolder
@@ -29,6 +29,7 @@ def play_evaluation(
     out: Path | None,
     resume: bool,
     workers: int | None,
+    engine: str,
     seeds: str | None,
     data: Path | None,
     settings: Sequence[str],
@@ -39,7 +40,7 @@ def play_evaluation(
         origin = Origin(file, tuple(settings), seeds_of(seeds), data)
         evaluation = origin.load()
         folder, ledger = _open(origin, evaluation, out, resume)
-        with crew(origin, evaluation, ledger.folder, workers or cores()) as hands, stoppable(folder):
+        with crew(origin, evaluation, ledger.folder, workers, engine) as hands, stoppable(folder):
             _watch_grid(ledger, play_grid(ledger, hands))
         report = write_evaluation_report(folder)
         grid = read_grid(folder)
@@ -67,6 +68,7 @@ def play_breakdown(
     out: Path | None,
     resume: bool,
     workers: int | None,
+    engine: str,
     seeds: str | None,
     data: Path | None,
     settings: Sequence[str],
@@ -84,7 +86,7 @@ def play_breakdown(
         ]
         folder, ledger = _open(origin, evaluation, out, resume)
         total = len(evaluation.seeds) * len(chosen[0]) * len(chosen[1]) * len(chosen[2])
-        with crew(origin, evaluation, ledger.folder, workers or cores()) as hands, stoppable(folder):
+        with crew(origin, evaluation, ledger.folder, workers, engine) as hands, stoppable(folder):
             searched = _watch_searches(play_searches(ledger, hands, steps, *chosen), total)
         found = breakdown_json(evaluation, steps, searched)
         ledger.folder.write_json("breakdown.json", found)

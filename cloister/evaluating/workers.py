@@ -45,9 +45,11 @@ class Bench:
         return play_cell(self.evaluation, cell, clean, self.folder, self.data)
 
 
-def crew(origin: Origin, evaluation: Evaluation, folder: EvaluationFolder, workers: int) -> AbstractContextManager[Crew]:
-    """`workers` processes, or this one where it is 1. Leaving early ends them at once."""
-    return crew_of(Bench(evaluation, folder, origin.data), partial(_bench, origin, folder.path), workers)
+def crew(
+    origin: Origin, evaluation: Evaluation, folder: EvaluationFolder, workers: int | None, engine: str = "local"
+) -> AbstractContextManager[Crew]:
+    """`workers` processes, or this one where it is 1; all must have the folder. Leaving early ends them at once."""
+    return crew_of(Bench(evaluation, folder, origin.data), partial(_bench, origin, folder.path.absolute()), workers, engine)
 
 
 def _bench(origin: Origin, folder: Path) -> Bench:

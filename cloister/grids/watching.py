@@ -1,6 +1,5 @@
 """Around a grid that is played: its seeds, its folder, its progress, and what happens when somebody stops it."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,11 +28,6 @@ def seeds_of(text: str | None) -> tuple[int, ...]:
             raise ValueError(f"--seeds {part.strip()} is no range of at most 10000 seeds")
         found += range(int(first), int(last) + 1) if dash else [int(first)]
     return tuple(dict.fromkeys(found))
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def folder_for(name: str, kind: str, resume: bool) -> Path:

@@ -1,4 +1,4 @@
-"""Cells in worker processes of this machine: each makes what it needs by itself and is sent names, never code.
+"""Cells in worker processes, of this machine or a Ray cluster: each makes what it needs by itself and is sent names, never code.
 
 The result of a cell does not depend on who plays it: workers and the process that needs none compute with one thread each.
 """
@@ -19,6 +19,8 @@ from typing import Any, Protocol
 import torch
 from threadpoolctl import threadpool_limits
 
+from ..fl.engines.cores import cores
+from ..fl.engines.dispatch import WorkerDied
 from ..fl.runs.results_folder import Row
 
 Task = tuple[Any, Any]
@@ -37,10 +39,16 @@ _bench: list[Bench] = []  # of a worker process: set once, before its first cell
 def _begin(make: Callable[[], Bench]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    _bench[:] = [begun(make)]
+
+
+def begun(make: Callable[[], Bench]) -> Bench:
+    """The bench of a process that plays cells and does nothing else."""
     torch.set_num_threads(1)
     threadpool_limits(1)
-    _bench[:] = [make()]
+    bench = make()
     gc.freeze()  # what a worker begins with stays: it need not be looked through after every cell
+    return bench
 
 
 def _end_with_parent() -> None:
@@ -51,10 +59,10 @@ def _end_with_parent() -> None:
 
 
 def _play(task: Task) -> Row:
-    return _tidied(_bench[0], task)
+    return tidied(_bench[0], task)
 
 
-def _tidied(bench: Bench, task: Task) -> Row:
+def tidied(bench: Bench, task: Task) -> Row:
     """The line of a cell. Its run is gone by then: it refers to itself, and several would wait for Python to look for them."""
     try:
         return bench.play(task)
@@ -81,7 +89,7 @@ class Crew:
                 cell = running.pop(future)
                 try:
                     row = future.result()
-                except BrokenProcessPool:
+                except (BrokenProcessPool, WorkerDied):
                     raise ValueError(
                         "a worker process died, perhaps for lack of memory; add --resume to go on, with fewer --workers"
                     ) from None
@@ -90,11 +98,19 @@ class Crew:
 
 
 @contextmanager
-def crew_of(bench: Bench, make: Callable[[], Bench], workers: int) -> Iterator[Crew]:
+def crew_of(bench: Bench, make: Callable[[], Bench], workers: int | None, engine: str = "local") -> Iterator[Crew]:
     """`workers` processes, each with a bench that it makes by itself, or this one with `bench` where it is 1.
 
+    workers: None for as many as there are cores, here or in the cluster. engine: "ray" for processes of a Ray cluster, even one.
     Leaving early ends them at once.
     """
+    if engine == "ray":
+        from .on_ray import ray_crew
+
+        with ray_crew(make, workers) as (submit, count):
+            yield Crew(submit, count)
+        return
+    workers = workers or cores()
     if workers == 1:
         with _one_thread(), _looked_through():
             yield Crew(lambda task: _played(bench, task), 1)
@@ -114,7 +130,7 @@ def crew_of(bench: Bench, make: Callable[[], Bench], workers: int) -> Iterator[C
 
 def _played(bench: Bench, task: Task) -> "Future[Row]":
     future: Future[Row] = Future()
-    future.set_result(_tidied(bench, task))
+    future.set_result(tidied(bench, task))
     return future
 
 

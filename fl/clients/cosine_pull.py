@@ -8,9 +8,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from .fast import Fast, chunk_by_chunk, in_tiles, tile_of
+from .fast import Fast, Tile, tile_of
 from .stacked import Stack, linear_layers, stackable
 from .training import Job, Training, check, train_one
+from .ways import Alone, Way, played
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +32,23 @@ class CosinePull:
     ) -> Iterator[tuple[int, NDArray[np.float32]]]:
         if self.mu == 0 or round == 0:
             return Fast()(module, jobs, training, round)
+        return played(self.way(module, jobs, training, round), module, jobs, training, round)
+
+    def way(self, module: nn.Module, jobs: Sequence[Job], training: Training, round: int) -> Way:
+        """Perceptrons in tiles, other models one after the other."""
+        if self.mu == 0 or round == 0:
+            return Fast().way(module, jobs, training, round)
         for job in jobs:
             check(job)
         layers = linear_layers(module)
         if layers and stackable(layers, jobs):
             size, threads = tile_of(module), torch.get_num_threads()
-            return chunk_by_chunk(
-                lambda part: in_tiles(layers, part, training, round, size, threads, self.stacked), jobs, threads * size
-            )
-        return ((job.client, train_one(module, job, training, round, self.add)) for job in jobs)
+            return Way(train=Tile(self.stacked), chunk=threads * size, workers=threads, tile=size)
+        return Way(train=Alone(self.train_one), chunk=max(1, len(jobs)), workers=0)
+
+    def train_one(self, module: nn.Module, job: Job, training: Training, round: int) -> NDArray[np.float32]:
+        """The client's update, local model - start: float32, shape (d,)."""
+        return train_one(module, job, training, round, self.add)
 
     def add(self, parameters: Sequence[nn.Parameter], anchor: Sequence[Tensor], /) -> None:
         """The gradient of -mu cos(w, a): -mu (a / |a| - cos w / |w|) / |w|."""

@@ -17,14 +17,11 @@ from the model and the jobs alone. "Up to rounding" has one caveat, which holds 
 of a ReLU or the maximum of a pool is decided by the last bit, one unit's gradient may come out differently.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from threading import Event
 from time import perf_counter
-from typing import TypeVar
 
 import numpy as np
 import torch
@@ -35,17 +32,13 @@ from ..models.papers import EmbeddingAndHead
 from ..models.vector import dimension, load_vector, names_and_shapes, pieces_of, trainable
 from .dp_sgd import one_by_one, train_privately, vectorised
 from .dp_stacked import train_stacked_privately
-from .stacked import Pull, linear_layers, stackable, steps, train_stacked
-from .training import Job, PlainLoop, Training, check, mean_loss, minibatches
+from .stacked import Pull, linear_layers, stackable, train_stacked
+from .training import Job, Training, check, mean_loss, minibatches, train_one
+from .ways import Alone, Way, go_on, one_torch_thread, played
 
 MEMORY = 512_000_000  # bytes of updates that may wait for the consumer
 TILE = 3_200_000  # bytes of stacked weights on a CPU: larger tiles fall out of the cache, smaller ones pay more overhead
-FEW_ROWS = 128  # rows a step that are computed with sooner than another tile is begun
 WORTH_A_THREAD = 0.5e-3  # seconds a gradient must take for threads to overlap
-
-T = TypeVar("T")
-R = TypeVar("R")
-Run = Callable[[Sequence[Job]], Iterator[NDArray[np.float32]]]
 
 KEEPS_LAYOUT = (EmbeddingAndHead, nn.Sequential, nn.Conv2d, nn.ReLU, nn.MaxPool2d, nn.AvgPool2d, nn.Flatten, nn.Linear)
 
@@ -69,61 +62,29 @@ class Fast:
     def __call__(
         self, module: nn.Module, jobs: Sequence[Job], training: Training, round: int
     ) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        module = deepcopy(module).to(self.device).train()
+        return played(self.way(module, jobs, training, round), module, jobs, training, round)
+
+    def way(self, module: nn.Module, jobs: Sequence[Job], training: Training, round: int) -> Way:
+        """The way to run these jobs, by the rule at the top of this file. module: on the device, in training mode."""
         for job in jobs:
             check(job)
-        run = self.choose(deepcopy(module).to(self.device).train(), jobs, training, round)
-        yield from chunk_by_chunk(run, jobs, self.chunk or max(1, MEMORY // (4 * max(1, dimension(module)))))
-
-    def choose(self, module: nn.Module, jobs: Sequence[Job], training: Training, round: int) -> Run:
-        """The way to run these jobs, by the rule at the top of this file."""
         on_cpu = torch.device(self.device).type == "cpu"
         workers = (self.workers or torch.get_num_threads()) if on_cpu else 1
+        chunk = self.chunk or max(1, MEMORY // (4 * max(1, dimension(module))))
         layers = linear_layers(module)
         if layers and stackable(layers, jobs):
-            size = tile_of(module) if on_cpu else len(jobs)
-            return lambda part: in_tiles(layers, part, training, round, size, workers)
+            return Way(train=Tile(), chunk=chunk, workers=workers, tile=tile_of(module) if on_cpu else max(1, len(jobs)))
         if training.privacy is not None:
-            return lambda part: privately(module, part, training, round, workers)
+            return Way(train=Privately(), chunk=chunk, workers=workers)
+        in_turn = Way(train=Alone(train_one), chunk=chunk, workers=0)
         if len(jobs) < 2 or not on_cpu:
-            return lambda part: in_turn(module, part, training, round)
+            return in_turn
         with one_torch_thread():
             seconds, random = probe(module, jobs[0], training)
         if random:
-            return lambda part: in_turn(module, part, training, round)
-        return lambda part: in_threads(module, part, training, round, workers if seconds > WORTH_A_THREAD else 1)
-
-
-def chunk_by_chunk(run: Run, jobs: Sequence[Job], chunk: int) -> Iterator[tuple[int, NDArray[np.float32]]]:
-    """(client, update) of all jobs, of which no more than a chunk's are held at once."""
-    for first in range(0, len(jobs), chunk):
-        part = jobs[first : first + chunk]
-        yield from zip([job.client for job in part], run(part), strict=True)
-
-
-def in_turn(module: nn.Module, jobs: Sequence[Job], training: Training, round: int) -> Iterator[NDArray[np.float32]]:
-    """Updates of the jobs by the plain loop."""
-    return (update for _, update in PlainLoop()(module, jobs, training, round))
-
-
-def in_tiles(
-    layers: Sequence[nn.Linear],
-    jobs: Sequence[Job],
-    training: Training,
-    round: int,
-    size: int,
-    workers: int,
-    pull: Pull | None = None,
-) -> Iterator[NDArray[np.float32]]:
-    """Updates of the jobs, at most `size` of similar length at a time."""
-    tiles = tiles_of(jobs, training, size)
-    device = layers[0].weight.device
-    train = train_stacked if training.privacy is None else train_stacked_privately
-
-    def work(tile: list[int], stop: Event) -> list[NDArray[np.float32]]:
-        return train(layers, [jobs[k] for k in tile], training, round, device, pull)
-
-    results = [update for updates in spread(work, tiles, workers) for update in updates]
-    return iter([results[place] for place in np.argsort([k for tile in tiles for k in tile])])
+            return in_turn
+        return Way(train=Lean(), chunk=chunk, workers=workers if seconds > WORTH_A_THREAD else 1)
 
 
 def tile_of(module: nn.Module) -> int:
@@ -131,83 +92,41 @@ def tile_of(module: nn.Module) -> int:
     return max(1, TILE // (4 * dimension(module)))
 
 
-def tiles_of(jobs: Sequence[Job], training: Training, size: int) -> list[list[int]]:
-    """Positions of the jobs, by falling number of steps, and then of rows a step: a tile's jobs all compute with as many rows.
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """Clients side by side, by falling number of steps. pull: as in `train_stacked`."""
 
-    A job that would compute with twice its own begins the next tile, unless they are few.
-    """
-    rows = [min(training.batch, len(job.examples)) for job in jobs]
-    tiles: list[list[int]] = []
-    for k in sorted(range(len(jobs)), key=lambda k: (-steps(jobs[k], training), -rows[k])):
-        first = rows[tiles[-1][0]] if tiles else 0
-        if not tiles or len(tiles[-1]) == size or first >= max(2 * rows[k], FEW_ROWS):
-            tiles.append([])
-        tiles[-1].append(k)
-    return tiles
+    pull: Pull | None = None
 
-
-def in_threads(
-    module: nn.Module, jobs: Sequence[Job], training: Training, round: int, workers: int
-) -> Iterator[NDArray[np.float32]]:
-    """Updates of the jobs, one at a time in each thread."""
-
-    def work(job: Job, stop: Event) -> NDArray[np.float32]:
-        return train_lean(module, job, training, round, stop)
-
-    return iter(spread(work, jobs, workers))
+    def __call__(
+        self, module: nn.Module, jobs: Sequence[Job], training: Training, round: int, stop: Event, /
+    ) -> list[NDArray[np.float32]]:
+        layers = linear_layers(module)
+        if layers is None:
+            raise ValueError(f"a {type(module).__name__} is no perceptron that can be stacked")
+        train = train_stacked if training.privacy is None else train_stacked_privately
+        return train(layers, jobs, training, round, layers[0].weight.device, self.pull)
 
 
-def privately(
-    module: nn.Module, jobs: Sequence[Job], training: Training, round: int, workers: int
-) -> Iterator[NDArray[np.float32]]:
-    """Updates of the jobs by DP-SGD, one at a time in each thread; models with recurrent layers record by record."""
-    summed = one_by_one if any(isinstance(part, nn.RNNBase) for part in module.modules()) else vectorised
+@dataclass(frozen=True, slots=True)
+class Lean:
+    """One client after the other, by `train_lean`."""
 
-    def work(job: Job, stop: Event) -> NDArray[np.float32]:
-        return train_privately(module, job, training, round, summed=summed, check_running=lambda: go_on(stop))
-
-    return iter(spread(work, jobs, workers))
+    def __call__(
+        self, module: nn.Module, jobs: Sequence[Job], training: Training, round: int, stop: Event, /
+    ) -> list[NDArray[np.float32]]:
+        return [train_lean(module, job, training, round, stop) for job in jobs]
 
 
-def go_on(stop: Event) -> None:
-    """Raises InterruptedError once the others stop."""
-    if stop.is_set():
-        raise InterruptedError("another client's training failed or was interrupted")
+@dataclass(frozen=True, slots=True)
+class Privately:
+    """One client after the other, by DP-SGD; models with recurrent layers record by record."""
 
-
-def spread(work: Callable[[T, Event], R], pieces: Sequence[T], workers: int) -> list[R]:
-    """`work` of every piece, by threads that have one torch thread each.
-
-    An exception or an interrupt drops the pieces that wait, tells those at work by the event, and waits for their end.
-    """
-    stop = Event()
-
-    def alone(piece: T) -> R:
-        torch.set_num_threads(1)
-        return work(piece, stop)
-
-    with one_torch_thread():
-        if min(workers, len(pieces)) < 2:
-            return [work(piece, stop) for piece in pieces]
-        with ThreadPoolExecutor(min(workers, len(pieces))) as pool:
-            futures = [pool.submit(alone, piece) for piece in pieces]
-            try:
-                return [future.result() for future in futures]
-            except BaseException:
-                stop.set()
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
-
-
-@contextmanager
-def one_torch_thread() -> Iterator[None]:
-    """torch computes with one thread inside, and with as many as before after it."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+    def __call__(
+        self, module: nn.Module, jobs: Sequence[Job], training: Training, round: int, stop: Event, /
+    ) -> list[NDArray[np.float32]]:
+        summed = one_by_one if any(isinstance(part, nn.RNNBase) for part in module.modules()) else vectorised
+        return [train_privately(module, job, training, round, summed=summed, check_running=lambda: go_on(stop)) for job in jobs]
 
 
 def train_lean(module: nn.Module, job: Job, training: Training, round: int, stop: Event) -> NDArray[np.float32]:

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from ..data.population import Examples
 from ..models.vector import load_vector, to_vector, trainable
 from .training import Job, Training, check, full_gradient, mean_loss, minibatches
+from .ways import Alone, Way, played
 
 Vector = NDArray[np.float32]
 PARTS = {"first order": 2, "Hessian-free": 3}
@@ -43,13 +44,17 @@ class MetaSteps:
             raise ValueError(f"kind is {' or '.join(map(repr, PARTS))}, not {self.kind!r}")
 
     def __call__(self, module: nn.Module, jobs: Sequence[Job], training: Training, round: int, /) -> Iterator[tuple[int, Vector]]:
+        return played(self.way(module, jobs, training, round), module, jobs, training, round)
+
+    def way(self, module: nn.Module, jobs: Sequence[Job], training: Training, round: int) -> Way:
+        """One client after the other. Raises ValueError where the training is not of plain gradients."""
         if training.momentum or training.weight_decay or training.prox:
             raise ValueError("meta steps are of plain gradients: leave momentum, weight_decay and prox at 0")
         if training.privacy is not None:
             raise ValueError("meta steps take gradients of other gradients, which DP-SGD does not cover: leave privacy at None")
         if any(job.weights is not None for job in jobs):
             raise ValueError("meta steps are of examples that count alike: leave their weights out")
-        return ((job.client, self.train_one(module, job, training, round)) for job in jobs)
+        return Way(train=Alone(self.train_one), chunk=max(1, len(jobs)), workers=0)
 
     def train_one(self, module: nn.Module, job: Job, training: Training, round: int) -> Vector:
         """The client's update, meta-model - start: float32, shape (d,)."""

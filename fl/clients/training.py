@@ -8,7 +8,7 @@ minibatches comes from the job's seed alone.
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import torch
@@ -19,6 +19,9 @@ from torch.nn import functional
 from ..data.population import Examples
 from ..models.vector import load_vector, names_and_shapes, pieces_of, to_vector, trainable
 from .record_privacy import RecordPrivacy
+
+if TYPE_CHECKING:
+    from .ways import Way
 
 IGNORED = -1  # the target that no loss counts: padding of token data
 EVALUATION_BATCH = 512
@@ -117,6 +120,12 @@ class PlainLoop:
     ) -> Iterator[tuple[int, NDArray[np.float32]]]:
         for job in jobs:
             yield job.client, train_one(module, job, training, round)
+
+    def way(self, module: nn.Module, jobs: Sequence[Job], training: Training, round: int) -> "Way":
+        """The same, for whoever plays the pieces of it."""
+        from .ways import Alone, Way
+
+        return Way(train=Alone(train_one), chunk=max(1, len(jobs)), workers=0)
 
 
 def train_one(

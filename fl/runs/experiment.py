@@ -10,6 +10,7 @@ import numpy as np
 
 from ...protocol.view.disclosure import Disclosure, party_of, totals
 from ..algorithms.algorithm import Cluster, Measured, State
+from ..clients.training import Executor
 from ..clustering.fusion_theory import smoothness_of
 from ..clustering.separation import separation_gap
 from ..emd.record import newly_compared, undecided
@@ -26,6 +27,8 @@ from .scenario import Scenario, described
 from .simulation import Hosts, Simulation
 
 Make = Callable[[Scenario, Path | None], Simulation]
+Engine = Callable[[Executor], Executor]
+"""Of what trains clients, the same elsewhere (`fl/engines/`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +56,14 @@ def run(
     resume: bool = False,
     make: Make = Simulation,
     hosts: Hosts | None = None,
+    engine: Engine | None = None,
 ) -> Iterator[Round]:
     """Play the scenario's rounds, yielding after each; the run folder is complete when the iterator ends.
 
     A run folder is resumed from its newest checkpoint and ends with the models and metrics of an undisturbed run.
     make: makes the simulation of the scenario with this folder of data, for whoever listens to it. hosts: where the clients are,
-    if not in this process; nobody listens then.
+    if not in this process; nobody listens then. engine: where clients' local training is computed, if not in this process; the
+    run is the same, and may go on under another one.
     Raises ValueError of one line for bad input, a damaged checkpoint, or a folder that does not fit.
     """
     folder = RunFolder(out)
@@ -68,6 +73,8 @@ def run(
     else:
         folder.check_free()
     simulation = make(scenario, data) if hosts is None else Simulation(scenario, data, hosts)
+    if engine is not None:
+        simulation.execution = engine(simulation.execution)
     if not resume:
         folder.begin(plain)
     progress = _Progress()

@@ -1,7 +1,8 @@
 """A client of a run that another process coordinates: its own data, computer, journal, and record of what it told whom.
 
-The scenario's file says what the client does and what it agrees to; the coordinator says who else takes part. Where the two
-differ in what a client relies on (the protection, the first models), it does not take part.
+The scenario's file says what the client does and what it agrees to; the coordinator says who else takes part, out of those that
+the authority's directory lists. Where they differ in what a client relies on (the protection, the first models, who is who), it
+does not take part.
 """
 
 import hashlib
@@ -10,6 +11,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +21,19 @@ from safetensors.torch import save_file
 
 from ...crypto.entropy import KeptEntropy
 from ...protocol.core.errors import Refused
+from ...protocol.core.session import RUN_BYTES
 from ...protocol.drivers.journal import InFile
 from ...protocol.links.dialled import Dialled
 from ...protocol.masked.clients import masking_clients
 from ...protocol.masked.protection import Masked
+from ...protocol.pki.names import name_of
+from ...protocol.pki.standing import Standing
 from ...protocol.uploaded.clients import uploading_clients
 from ...protocol.uploaded.plain import Plain
 from ...protocol.view.protection import Protection
 from ...protocol.work.driving import Driven
 from ...protocol.work.linked import Said, said
+from ...protocol.work.listed import Listed
 from ...protocol.work.maker import Maker
 from ...protocol.work.uploads import from_bytes, to_bytes
 from ..data.own import Alone, OwnData
@@ -40,10 +46,12 @@ LOG, MODEL, JOURNAL = "join.jsonl", "model.safetensors", "journal"
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
-    """What a coordinator says first. known: SHA-256 of the first models. protection: how it prints."""
+    """What a coordinator says first. drawn: for this run, which it names. known: SHA-256 of the first models. protection: how it
+    prints.
+    """
 
     client: int
-    run: bytes
+    drawn: bytes
     clients: tuple[int, ...]
     shape: tuple[int, ...]
     classes: int
@@ -54,13 +62,13 @@ class Greeting:
     def of(cls, data: bytes) -> "Greeting":
         """Raises Refused."""
         try:
-            client, run, clients, shape, classes, known, protection = cbor2.loads(data)
+            client, drawn, clients, shape, classes, known, protection = cbor2.loads(data)
             found = cls(
-                int(client), bytes(run), tuple(map(int, clients)), tuple(map(int, shape)), int(classes), known, protection
+                int(client), bytes(drawn), tuple(map(int, clients)), tuple(map(int, shape)), int(classes), known, protection
             )
         except (TypeError, ValueError, OverflowError, cbor2.CBORDecodeError):
             raise Refused("what the coordinator says first is not a greeting: all parties need the same release") from None
-        if found.client not in found.clients or len(set(found.clients)) != len(found.clients) or len(found.run) != 16:
+        if found.client not in found.clients or len(set(found.clients)) != len(found.clients) or len(found.drawn) != RUN_BYTES:
             raise Refused("what the coordinator says first does not add up")
         return found
 
@@ -92,6 +100,16 @@ def own_parties(scenario: Scenario[Any], greeting: Greeting, own: Path | None, d
     return found
 
 
+def listed_of(greeting: Greeting, standing: Standing | None) -> tuple[bytes, Listed | None]:
+    """The run's name, and who is who in it, by the directory of the client's own folder. Raises Refused, Untrusted."""
+    if standing is None:
+        return greeting.drawn, None
+    if greeting.client != standing.party:
+        raise Refused(f"the coordinator takes {name_of(standing.party)} for another client")
+    run = standing.directory.run_of(greeting.drawn)
+    return run, Listed(standing.identities, standing.directory.enrolled(greeting.clients), partial(standing.enter, run))
+
+
 class Record:
     """A client's own record, a line for each word that it was told and what it answered: no values of its own, and no keys."""
 
@@ -119,29 +137,35 @@ class Record:
 class Member:
     """A client that takes part in a run, whatever brings it words. folder: its own, mode 0700: journal, record and final model.
 
-    own, data: see `join`. Raises Refused and ValueError.
+    own, data: see `join`. standing: of a client with certificates, by whose directory it tells who is who. Raises Refused,
+    Untrusted and ValueError.
     """
 
     def __init__(
-        self, scenario: Scenario[Any], greeting: Greeting, folder: Path, *, own: Path | None = None, data: Path | None = None
+        self,
+        scenario: Scenario[Any],
+        greeting: Greeting,
+        folder: Path,
+        *,
+        own: Path | None = None,
+        data: Path | None = None,
+        standing: Standing | None = None,
     ) -> None:
         self.record = Record(folder / LOG)
         self._folder = folder
         maker = maker_of(scenario.protection)
         self._parties = own_parties(scenario, greeting, own, data)
-        setup = replace(
-            self._parties.setup,
-            run=greeting.run,
-            clients=greeting.clients,
-            entropy=KeptEntropy(),
-            besides=None,
-            checks_once=False,
-        )
+        run, listed = listed_of(greeting, standing)
+        setup = replace(self._parties.setup, run=run, clients=greeting.clients, entropy=KeptEntropy())
+        setup = replace(setup, besides=None, checks_once=False)
         setup = replace(setup, workers=_only(setup.workers, greeting.client))
-        self._driven = Driven(greeting.client, setup, maker, InFile(folder / JOURNAL))
-        self.record.add(
-            joined=greeting.run.hex(), client=greeting.client, clients=list(greeting.clients), protection=greeting.protection
-        )
+        self._driven = Driven(greeting.client, setup, maker, InFile(folder / JOURNAL), listed)
+        self.record.add(joined=run.hex(), client=greeting.client, clients=list(greeting.clients), protection=greeting.protection)
+
+    @property
+    def enrolled(self) -> bool:
+        """Whether it has taken what it was told of who takes part."""
+        return bool(self._driven.client.roles)
 
     def said(self, data: bytes) -> Said:
         """What it answers to a word; it is in the record, and the final model in its file."""
@@ -158,17 +182,19 @@ def join(
     """Take part until the run is over, yielding what was said to each word.
 
     folder: of this client, mode 0700: its journal, from which it goes on after a crash, its record and its final model. own: its
-    data; None for its share of the scenario's. data: folder of data sets. Raises Refused, LinkRefused, ConnectionError and
-    ValueError.
+    data; None for its share of the scenario's. data: folder of data sets. Raises Refused, also where the coordinator says of
+    others what the directory does not; LinkRefused, ConnectionError and ValueError.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     greeting = Greeting.of(link.start())
     try:
-        member = Member(scenario, greeting, folder, own=own, data=data)
+        member = Member(scenario, greeting, folder, own=own, data=data, standing=link.standing)
         for number, word in link.words():
             answer = member.said(word)
             link.answer(number, answer.data)
             yield answer
+            if answer.word == "enrol" and answer.refused and not member.enrolled:
+                raise Refused(f"this client leaves: {answer.refused[0][1]}")
         member.record.add(ended=True)
     finally:
         link.stop()

@@ -19,12 +19,12 @@ from ...protocol.view.functionality import Functionality
 from ...protocol.view.protection import Setup
 from ...protocol.view.work import Judgement, LocalJob, LocalOffer, LocalWork, Unwilling, Workers
 from ..clients.corruption import Computers, Corrupted, embedders_of
-from ..clients.dp_sgd import check_module
 from ..clients.embedders import SimulatedEmbedders, parted
 from ..clients.fast import Fast
+from ..clients.fit_module import check_module
 from ..clients.slots import InSlots, Values
 from ..clients.spending import Spending
-from ..clients.training import Job, full_gradient
+from ..clients.training import Executor, Job, full_gradient
 from ..data.population import Client, Examples, Population
 from ..emd.judging import tau_of
 from ..models.papers import initial
@@ -78,7 +78,7 @@ class Parties:
         self._scratch = deepcopy(self.module).eval()  # what clients load models into that they judge
         self._training = scenario.algorithm.local(scenario.training)
         if self._training.privacy is not None:
-            check_module(self.module)
+            check_module(self.module, next(iter(population.clients.values())).train.x)
         self.corrupted: Corrupted | None = None
         workers: Workers = self._work
         judge: Judgement = self._judge
@@ -106,9 +106,9 @@ class Parties:
         setup = Setup(run, start, clients, workers, entropy, scenario.faults, judge, embedders, others=others, carried=carried)
         apart: bool = getattr(scenario.algorithm, "starts_apart", False)
         self.setup = replace(setup, besides=self.spending.released, starts_apart=apart)
-        self._execution = getattr(scenario.algorithm, "executes", scenario.execution)
-        if isinstance(self._execution, Fast) and self._execution.device == "cpu":
-            self._execution = replace(self._execution, device=scenario.device)
+        self.execution: Executor = getattr(scenario.algorithm, "executes", scenario.execution)  # an engine may take its place
+        if isinstance(self.execution, Fast) and self.execution.device == "cpu":
+            self.execution = replace(self.execution, device=scenario.device)
 
     def _carrying(self, parameters: Vector) -> Vector:
         """A model with the numbers beside it, which begin at 0."""
@@ -219,7 +219,7 @@ class Parties:
             return (full_gradient(self.module, job) for job in jobs)
         if kind == "head":
             return (head_of(self.module, vector) for vector in self._done("update", jobs, round))
-        return (vector for _, vector in self._execution(self.module, jobs, self._training, round))
+        return (vector for _, vector in self.execution(self.module, jobs, self._training, round))
 
     def _local_seed(self, job: LocalJob) -> int:
         return seed_of(self.scenario.seed, "local", job.round, job.client)

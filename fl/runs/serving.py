@@ -15,8 +15,9 @@ import cbor2
 
 from ...protocol.core.errors import Refused
 from ...protocol.links.listener import Listener
-from ...protocol.links.terms import Limits, PartyOf, Tls
+from ...protocol.links.terms import Limits
 from ...protocol.masked.protection import Masked
+from ...protocol.pki.standing import Standing
 from ...protocol.uploaded.plain import Plain
 from ...protocol.view.answers import Vector
 from ...protocol.view.functionality import Functionality
@@ -39,23 +40,29 @@ SPARE_BYTES = 16 << 20
 class Listening:
     """Where a coordinator listens, and how. wait: seconds until all clients are there; without them the run does not begin.
 
-    told: when it listens, of the port.
+    standing: the coordinator's own; None without certificates. told: when it listens, of the port.
     """
 
     address: str
-    tls: Tls | None
-    party_of: PartyOf | None = None
+    standing: Standing | None
     limits: Limits = field(default_factory=Limits)
     wait: float = 120.0
     told: Callable[[int], object] = field(default=lambda port: None, repr=False)
 
 
 class Hosts:
-    """Where clients are: behind a listener's links. run: the run's name."""
+    """Where clients are: behind a listener's links. run: the run's name. enrolled: as in `Linked`."""
 
-    def __init__(self, listener: Listener, clients: tuple[int, ...], run: bytes, wait: float) -> None:
+    def __init__(
+        self,
+        listener: Listener,
+        clients: tuple[int, ...],
+        run: bytes,
+        wait: float,
+        enrolled: Mapping[str, Mapping[int, bytes]] | None = None,
+    ) -> None:
         self.run = run
-        self.linked = Linked(listener, clients)
+        self.linked = Linked(listener, clients, enrolled)
         self._listener, self._clients, self._wait = listener, clients, wait
 
     def __call__(self, maker: Maker) -> Mapping[int, LinkedClient]:
@@ -88,11 +95,11 @@ def check_served(scenario: Scenario[Any]) -> None:
             raise Refused(f"{what} is not played between processes yet; simulate it with `cloister run`")
 
 
-def greeting_of(parties: Parties, run_name: bytes) -> Callable[[int], bytes]:
-    """What a client is told when it is there: the run, who else is in it, and what its model must be."""
+def greeting_of(parties: Parties, drawn: bytes) -> Callable[[int], bytes]:
+    """What a client is told when it is there: what was drawn to name the run, who else is in it, and what its model must be."""
     setup, population = parties.setup, parties.population
     known = hashlib.sha256(b"".join(map(to_bytes, (setup.initial, *setup.others)))).digest()
-    about = [run_name, list(setup.clients), list(population.shape), population.classes, known, repr(parties.scenario.protection)]
+    about = [drawn, list(setup.clients), list(population.shape), population.classes, known, repr(parties.scenario.protection)]
     return lambda client: cbor2.dumps([client, *about])
 
 
@@ -100,22 +107,26 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
     """Play the scenario's rounds with clients over links, yielding after each; the run folder is complete when it ends.
 
     It holds link.json beside what a simulation's does: bytes on links, who was absent, who was displaced. Raises Refused for what
-    cannot be played so, ValueError where clients are missing, OSError for an address that cannot be listened at.
+    cannot be played so, ValueError where clients are missing or not in the directory, OSError for an address that cannot be
+    listened at.
     """
     check_served(scenario)
     RunFolder(out).check_free()
-    parties, name = Parties(scenario, data), os.urandom(RUN_BYTES)
-    clients = parties.setup.clients
+    parties, drawn = Parties(scenario, data), os.urandom(RUN_BYTES)
+    clients, standing = parties.setup.clients, listening.standing
+    directory = None if standing is None else standing.directory
+    enrolled = None if directory is None else directory.enrolled(clients)
+    name = drawn if directory is None else directory.run_of(drawn)
     most = min(listening.limits.most, SPARE_BYTES + 32 * len(parties.setup.initial))
     limits = replace(listening.limits, most=most)
-    listener = Listener(listening.address, clients, greeting_of(parties, name), listening.tls, listening.party_of, limits)
+    listener = Listener(listening.address, clients, greeting_of(parties, drawn), standing, limits)
     listening.told(listener.start())
-    hosts = Hosts(listener, clients, name, listening.wait)
+    hosts = Hosts(listener, clients, name, listening.wait, enrolled)
     try:
         yield from run(scenario, out, data, hosts=hosts)
     finally:
         listener.stop()
         if out.is_dir():
-            counted = {n: getattr(listener, n) for n in ("bytes_in", "bytes_out", "displaced", "refused", "slow")}
+            counted = {n: getattr(listener, n) for n in ("bytes_in", "bytes_out", "displaced", "refused", "slow", "revoked")}
             absent = {str(client): times for client, times in sorted(hosts.linked.absent.items())}
             RunFolder(out).write_json("link.json", counted | {"unanswered": absent, "late": hosts.linked.late})

@@ -263,6 +263,8 @@ class InProcess:
             party = sessions.get(session) if frame.receiver == SERVER else among.get(frame.receiver)
             if party is None and session in self._over:
                 return ()
+            if hasattr(party, "take"):  # a client elsewhere, of a session that is over
+                return cast("FarRole", party).take(frame.sender, frame.data)
             if party is None:
                 raise ProtocolError("a message for a session or party that is not there", frame.sender)
             if frame.receiver == SERVER and isinstance(envelope.message, Declined):

@@ -1,7 +1,8 @@
 """A client's end: one stream to the coordinator, connected again with growing pauses whenever it is lost.
 
 What the coordinator says is handed out word by word; an answer that a lost connection may have taken with it is given again when
-the word comes again, without doing anything twice.
+the word comes again, without doing anything twice. At the beginning of every stream the coordinator shows that it holds its
+identity, for a challenge; a stream to one whose certificate is revoked is ended, also in its midst, and tried again later.
 """
 
 import asyncio
@@ -12,8 +13,13 @@ import random
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ..core.session import SERVER
+from ..pki.certificates import Untrusted
+from ..pki.hello import CHALLENGE_BYTES
+from ..pki.names import name_of
+from ..pki.standing import Standing
 from .background import Background, Gone
 from .flow import Flow, Misplaced
 from .listener import ANSWER, WORD
@@ -24,11 +30,11 @@ from .terms import (
     MOST_BYTES,
     SERVICE,
     LinkRefused,
-    Tls,
     channel_credentials,
     grpc_or_words,
     hello,
     options,
+    reply_of,
 )
 
 if TYPE_CHECKING:
@@ -39,29 +45,29 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 30.0
 MOST_WAITING = 64
 """Words that are taken ahead of the one that is worked on."""
 BEAT = 1.0
-"""Seconds between signs that a word is worked on."""
+"""Seconds between signs that a word is worked on, and between looks at what the authority says."""
 log = logging.getLogger("cloister.link")
 
 
 class Dialled:
     """A link to the coordinator at `address`, in a thread of its own, from `start` to `stop`.
 
-    client: who it says it is, where there are no certificates. patience: seconds without a connection after which it gives up.
+    standing: the client's own; None without certificates, on the loopback device, where client says who it is. patience: seconds
+    without a connection after which it gives up.
     """
 
     def __init__(
         self,
         address: str,
-        tls: Tls | None,
+        standing: Standing | None,
         client: int | None = None,
         *,
         patience: float = 600.0,
         most: int = MOST_BYTES,
-        channel_options: tuple[tuple[str, str], ...] = (),
     ) -> None:
         grpc_or_words()
-        self._address, self._tls, self._client, self._patience, self._most = address, tls, client, patience, most
-        self._further = channel_options
+        self.standing = standing
+        self._address, self._client, self._patience, self._most = address, client, patience, most
         self._boot = os.urandom(BOOT_BYTES)
         self._words: queue.SimpleQueue[tuple[int, bytes] | BaseException | None] = queue.SimpleQueue()
         self._greeted: queue.SimpleQueue[bytes | BaseException] = queue.SimpleQueue()
@@ -144,18 +150,21 @@ class Dialled:
             grpc.StatusCode.ABORTED: "",
             grpc.StatusCode.INVALID_ARGUMENT: "",
         }
-        known = [*options(), *self._further, ("grpc.initial_reconnect_backoff_ms", 200)]
-        if self._tls is None:
-            channel = grpc.aio.insecure_channel(self._address, options=known)
-        else:
-            channel = grpc.aio.secure_channel(self._address, channel_credentials(self._tls), options=known)
+        try:
+            channel = self._channel()
+        except ValueError as error:  # of the authority, or of this client's own folder: both may change
+            return str(error)
         async with channel:
             metadata = () if self._client is None else ((ID_HEADER, str(self._client)),)
             call = channel.stream_stream(f"/{SERVICE}/{METHOD}")(metadata=metadata)
+            challenge = b"" if self.standing is None else os.urandom(CHALLENGE_BYTES)
             try:
-                await call.write(hello(self._boot))
-                greeting = await call.read()
-                if isinstance(greeting, bytes):
+                await call.write(hello(self._boot, challenge))
+                first = await call.read()
+                if isinstance(first, bytes):
+                    proof, greeting = reply_of(first)
+                    if self.standing is not None:
+                        self.standing.check_proof(proof, challenge)
                     self.connections += 1
                     if self.connections == 1:
                         self._greeted.put(greeting)
@@ -167,14 +176,28 @@ class Dialled:
                 code, details = error.code(), error.details()
             except asyncio.InvalidStateError:
                 code, details = await call.code(), await call.details()
+            except Untrusted as error:
+                return str(error)
             except Misplaced as error:
                 raise LinkRefused(f"the coordinator does not keep to the order of pieces: {error}") from None
             if code in final:
                 raise LinkRefused(f"the coordinator refuses this client: {details or final[code]}")
             return f"{code.name if code is not None else 'lost'}: {str(details)[:200]}"
 
+    def _channel(self) -> "grpc.aio.Channel":
+        """To the coordinator, with the keys that there are now. Raises ValueError where either is not in good standing."""
+        import grpc
+
+        known: list[tuple[str, Any]] = [*options(), ("grpc.initial_reconnect_backoff_ms", 200)]
+        if self.standing is None:
+            return grpc.aio.insecure_channel(self._address, options=known)
+        self.standing.look_again()
+        self.standing.check_in_good_standing()
+        known.append(("grpc.ssl_target_name_override", name_of(SERVER)))
+        return grpc.aio.secure_channel(self._address, channel_credentials(self.standing.credentials()), options=known)
+
     async def _talk(self, call: "grpc.aio.StreamStreamCall[bytes, bytes]") -> bool:
-        """Take words until the stream ends; whether all is over. Raises Misplaced."""
+        """Take words until the stream ends; whether all is over. Raises Misplaced, Untrusted."""
 
         async def read() -> bytes | None:
             piece = await call.read()
@@ -188,21 +211,32 @@ class Dialled:
             await call.write(piece)
 
         flow = self._flow = Flow(read, write, self._most, self._slot, lambda: None)
-        beating = asyncio.create_task(self._beat(flow))
+        tasks = hearing, beating = asyncio.create_task(self._hear(flow)), asyncio.create_task(self._beat(flow))
         try:
-            async for arrived in flow.messages():
-                await self._take(bytes(arrived.data))
-                arrived.free()
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if beating.done() and isinstance(failed := beating.exception(), Untrusted):
+                raise failed
+            await hearing
             return flow.over
         finally:
-            beating.cancel()
-            await asyncio.gather(beating, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             self._flow = None
 
+    async def _hear(self, flow: Flow) -> None:
+        """Take words. Raises Misplaced."""
+        async for arrived in flow.messages():
+            await self._take(bytes(arrived.data))
+            arrived.free()
+
     async def _beat(self, flow: Flow) -> None:
-        """While a word is worked on, say so."""
+        """While a word is worked on, say so. Raises Untrusted when the coordinator's certificate is revoked."""
         while True:
             await asyncio.sleep(BEAT)
+            if self.standing is not None:
+                self.standing.look_again()
+                self.standing.check_in_good_standing()
             if self._doing is not None:
                 await flow.working()
 

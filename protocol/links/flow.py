@@ -81,6 +81,7 @@ class Flow:
         """Whether the other side said that it is done."""
         self.waits = False
         """Whether what the other side offered waits for a slot: it cannot move then."""
+        self._admitted = self._filled = 0.0  # of the long message that holds a slot
 
     async def send(self, data: bytes) -> None:
         """Put a message on the stream, after those before."""
@@ -100,6 +101,11 @@ class Flow:
                     if self._ended:
                         raise ConnectionResetError("the stream has ended")
                 await self._put(_PIECE, number, index, pieces, total, view[index * PIECE_BYTES : (index + 1) * PIECE_BYTES])
+
+    def stalled(self, patience: float, at_most: float) -> bool:
+        """Whether what the other side sends holds a slot, and no piece came for `patience` seconds, or not all in `at_most`."""
+        now = time.monotonic()
+        return self._buffer is not None and (now - self._filled > patience or now - self._admitted > at_most)
 
     async def working(self) -> None:
         """Say that there is no answer yet, and that there will be one."""
@@ -166,6 +172,7 @@ class Flow:
         finally:
             self.waits = False
         self._buffer, self._pieces, self._total = bytearray(total), 0, total
+        self._admitted = self._filled = time.monotonic()
         self._admitting = None
         self._moved()
         await self._put(_GRANT, number, WINDOW, 0, total)
@@ -184,6 +191,7 @@ class Flow:
             raise Misplaced(f"piece {index} of {of} where {self._pieces} is due")
         self._buffer[at : at + due] = content
         self._pieces += 1
+        self._filled = time.monotonic()
         if self._pieces == of:
             whole, self._buffer, self._next = self._buffer, None, self._next + 1
             return Arrived(whole, self._slots.release)

@@ -1,8 +1,9 @@
 """The coordinator's end: clients connect, each over one stream, are sent words, and answer every one of them.
 
-A client is who its certificate says. Words to a client go in order, and what it has not answered is sent again when it is back
-after a lost connection, but not to another life of its process, which knows nothing of them. Who owes an answer and moves nothing
-for `Limits.patience` counts as absent: it is sent no new words until it has answered the old ones.
+A client is who its certificate says, for as long as the authority's directory and list say so. Words to a client go in order, and
+what it has not answered is sent again when it is back after a lost connection, but not to another life of its process, which
+knows nothing of them. Who owes an answer and moves nothing for `Limits.patience` counts as absent: it is sent no new words until
+it has answered the old ones, or connects again.
 """
 
 import asyncio
@@ -16,21 +17,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ..pki.standing import Standing
 from .background import Background
+from .door import Door, TurnedAway
 from .flow import Arrived, Flow, Misplaced, nothing
-from .terms import (
-    ID_HEADER,
-    METHOD,
-    SERVICE,
-    Limits,
-    LinkRefused,
-    PartyOf,
-    Tls,
-    boot_of,
-    grpc_or_words,
-    options,
-    server_credentials,
-)
+from .terms import METHOD, SERVICE, Limits, grpc_or_words, options, server_credentials
 
 if TYPE_CHECKING:
     import grpc.aio
@@ -38,6 +29,8 @@ if TYPE_CHECKING:
 WORD, ANSWER = struct.Struct(">QQ"), struct.Struct(">Q")
 """Heads: a word's number and that of the last one that no answer is due to any more; the number of the word answered."""
 _TICK = 0.1
+_NEWS, _ANEW = 1.0, 60.0
+"""Seconds after which the authority's files are looked at, and after which those who are there are asked about in any case."""
 log = logging.getLogger("cloister.link")
 
 
@@ -65,7 +58,10 @@ class _Owed:
 
 @dataclass(slots=True)
 class _Peer:
-    """What is known of a client. expired: of the newest word that was given up, while its answer is due; None where none is."""
+    """What is known of a client. expired: of the newest word that was given up, while its answer is due; None where none is.
+
+    barred: it was sent away, and nothing is waited for. leave: ends its stream, with a code and words.
+    """
 
     id: int
     owed: dict[int, _Owed] = field(default_factory=dict)
@@ -76,7 +72,9 @@ class _Peer:
     gone: float = 0.0
     expired: int | None = None
     news: asyncio.Event = field(default_factory=asyncio.Event)
-    leave: Callable[[], object] | None = None
+    certificate: bytes = b""
+    barred: bool = False
+    leave: Callable[[str, str], None] | None = None
 
     @property
     def settled(self) -> int:
@@ -87,8 +85,8 @@ class _Peer:
 class Listener:
     """Takes streams of these clients, in a thread of its own, from `start` to `stop`.
 
-    greeting: what a client is told when it has said who it is. party_of: see `terms`; tls: None on the loopback device alone,
-    where clients are who they say. Counted: bytes_in, bytes_out; displaced, refused, slow: how often.
+    greeting: what a client is told when it has said who it is. standing: the coordinator's own; None on the loopback device
+    alone, where clients are who they say. Counted: bytes_in, bytes_out; displaced, refused, slow, revoked: how often.
     """
 
     def __init__(
@@ -96,18 +94,16 @@ class Listener:
         address: str,
         clients: tuple[int, ...],
         greeting: Callable[[int], bytes],
-        tls: Tls | None,
-        party_of: PartyOf | None = None,
+        standing: Standing | None,
         limits: Limits | None = None,
     ) -> None:
         grpc_or_words()
-        if (tls is None) != (party_of is None):
-            raise ValueError("certificates, and how to tell whose they are, come together")
-        if tls is None and not address.startswith(("127.0.0.1:", "localhost:", "[::1]:", "unix:")):
+        if standing is None and not address.startswith(("127.0.0.1:", "localhost:", "[::1]:", "unix:")):
             raise ValueError(f"without certificates a coordinator listens on the loopback device alone, not on {address}")
         self.limits = limits or Limits()
-        self.bytes_in = self.bytes_out = self.displaced = self.refused = self.slow = 0
-        self._address, self._greeting, self._tls, self._party_of = address, greeting, tls, party_of
+        self.bytes_in = self.bytes_out = self.displaced = self.refused = self.slow = self.revoked = 0
+        self._address, self._greeting, self._standing = address, greeting, standing
+        self._door = Door(clients, standing, self.limits)
         self._peers = {i: _Peer(i) for i in clients}
         self._heard: queue.SimpleQueue[Heard] = queue.SimpleQueue()
         self._unsent = 0
@@ -181,14 +177,15 @@ class Listener:
     async def _serve(self, begun: "queue.SimpleQueue[BaseException | None]") -> None:
         import grpc
 
-        server = grpc.aio.server(options=options(), maximum_concurrent_rpcs=2 * len(self._peers) + 16)
+        known = [*options(), ("grpc.server_handshake_timeout_ms", round(1000 * self.limits.greeting))]
+        server = grpc.aio.server(options=known, maximum_concurrent_rpcs=2 * len(self._peers) + 16)
         handler = grpc.stream_stream_rpc_method_handler(self._stream)
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler}),))
         try:
-            if self._tls is None:
+            if self._standing is None:
                 self.port = server.add_insecure_port(self._address)
             else:
-                self.port = server.add_secure_port(self._address, server_credentials(self._tls))
+                self.port = server.add_secure_port(self._address, server_credentials(self._standing.credentials()))
             await server.start()
         except BaseException as error:
             begun.put(error)
@@ -213,7 +210,7 @@ class Listener:
         return number
 
     def _may_be_back(self, peer: _Peer) -> bool:
-        return time.monotonic() - peer.gone < self.limits.back
+        return not peer.barred and time.monotonic() - peer.gone < self.limits.back
 
     def _sent_off(self, size: int) -> None:
         with self._room:
@@ -231,11 +228,25 @@ class Listener:
         peer.owed.clear()
 
     async def _watch(self) -> None:
-        """Find out who owes an answer and moves nothing."""
+        """Find out who owes an answer and moves nothing, who keeps a slot from others, and whom the authority has sent away."""
+        looked = asked = time.monotonic()
+        known = self._standing and self._standing.known
         while True:
             await asyncio.sleep(_TICK)
             now = time.monotonic()
+            if self._standing is not None and now - looked > _NEWS:
+                looked = now
+                self._standing.look_again()
+                if known != self._standing.known or now - asked > _ANEW:
+                    known, asked = self._standing.known, now
+                    self._ask_anew()
             for peer in self._peers.values():
+                if (
+                    peer.leave is not None
+                    and peer.flow is not None
+                    and peer.flow.stalled(self.limits.patience, self.limits.at_most)
+                ):
+                    peer.leave("DEADLINE_EXCEEDED", "its long message moves too slowly, and others wait for its slot")
                 if not peer.owed:
                     continue
                 since = next(iter(peer.owed.values())).since
@@ -250,56 +261,52 @@ class Listener:
                     peer.expired = max((n for n, owed in peer.owed.items() if owed.sent), default=None)
                     self._drop(peer, "slow")
 
-    def _identity(self, context: "grpc.aio.ServicerContext[bytes, bytes]") -> int | None:
-        """Who is at the other end; None of nobody that may come."""
-        if self._party_of is None:
-            said = next((value for key, value in context.invocation_metadata() or () if key == ID_HEADER), "")
-            found = int(said) if isinstance(said, str) and said.isdecimal() and len(said) < 10 else None
-        else:
+    def _ask_anew(self) -> None:
+        """Whether those who are there may still be; others leave, and nobody waits for them."""
+        for peer in self._peers.values():
+            if peer.leave is None:
+                continue
             try:
-                found = self._party_of(context.auth_context()["x509_pem_cert"][0])
-            except Exception as error:  # whatever a certificate may do to it
-                log.warning("certificate not understood", extra={"why": type(error).__name__})
-                return None
-        return found if found in self._peers else None
+                self._door.whose(peer.certificate)
+            except TurnedAway as away:
+                self.revoked += 1
+                log.warning("sent away", extra={"client": peer.id, "why": str(away)})
+                peer.barred = True
+                self._drop(peer, str(away))
+                peer.leave(away.code, away.words)
 
     async def _stream(self, _: object, context: "grpc.aio.ServicerContext[bytes, bytes]") -> None:
         import grpc
 
-        client = self._identity(context)
-        if client is None:
-            self.refused += 1
-            log.warning("refused", extra={"peer": context.peer(), "why": "nobody of this run"})
-            await context.abort(grpc.StatusCode.PERMISSION_DENIED, "")
-            return
         try:
-            async with asyncio.timeout(self.limits.greeting):
-                first = await context.read()
-            boot = boot_of(first if isinstance(first, bytes) else b"")
-        except (TimeoutError, LinkRefused) as error:
+            entered = await self._door.enter(context)
+            peer = self._peers[entered.client]
+            if peer.leave is not None:
+                self._door.may_displace(peer.id)
+                self.displaced += 1
+                log.warning("displaced", extra={"client": peer.id, "peer": context.peer()})
+                peer.leave("ABORTED", "another stream of this client took its place: if that is not yours, have its key revoked")
+        except TurnedAway as away:
             self.refused += 1
-            log.warning("refused", extra={"client": client, "why": str(error) or "it does not say anything"})
-            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error) or "nothing was said in time")
+            log.warning("refused", extra={"peer": context.peer(), "who": away.who, "why": str(away)})
+            await context.abort(grpc.StatusCode[away.code], away.words)
             raise
-        peer = self._peers[client]
-        if peer.leave is not None:
-            self.displaced += 1
-            log.warning("displaced", extra={"client": client, "peer": context.peer()})
-            peer.leave()
-        if boot != peer.boot:
+        if entered.boot != peer.boot:
             self._drop(peer, "its process is a new one")
-            peer.boot, peer.expired = boot, None
-        await context.write(self._greeting(client))
-        ended = await self._talk(peer, context)
+            peer.boot = entered.boot
+        peer.expired, peer.barred, peer.certificate = None, False, entered.certificate
+        ended = await self._talk(peer, context, entered.reply(self._greeting(peer.id)))
         if ended is not None:
-            log.warning("stream ended", extra={"client": client, "why": ended[1]})
-            await context.abort(ended[0], ended[1])
+            log.warning("stream ended", extra={"client": peer.id, "why": ended[1]})
+            await context.abort(grpc.StatusCode[ended[0]], ended[1])
 
-    async def _talk(self, peer: _Peer, context: "grpc.aio.ServicerContext[bytes, bytes]") -> "tuple[grpc.StatusCode, str] | None":
-        """Carry words and answers until the stream ends; why it is ended from here."""
-        import grpc
+    async def _talk(self, peer: _Peer, context: "grpc.aio.ServicerContext[bytes, bytes]", first: bytes) -> tuple[str, str] | None:
+        """Carry words and answers until the stream ends; with what code and words it is ended from here. first: said at first."""
+        leaving: asyncio.Future[tuple[str, str]] = asyncio.get_running_loop().create_future()
 
-        displaced = asyncio.Event()
+        def leave(code: str, words: str) -> None:
+            if not leaving.done():
+                leaving.set_result((code, words))
 
         def moved() -> None:
             peer.moved = time.monotonic()
@@ -315,31 +322,41 @@ class Listener:
             self.bytes_out += len(piece)
             await context.write(piece)
 
-        flow = peer.flow = Flow(read, write, self.limits.most, self._slots, moved)
-        peer.leave = displaced.set
-        peer.moved = time.monotonic()
+        peer.leave = leave
+        try:
+            await context.write(first)
+            flow = Flow(read, write, self.limits.most, self._slots, moved)
+            return leaving.result() if leaving.done() else await self._carried(peer, flow, leaving)
+        finally:
+            if peer.leave is leave:
+                peer.leave = None
+
+    async def _carried(self, peer: _Peer, flow: Flow, leaving: "asyncio.Future[tuple[str, str]]") -> tuple[str, str] | None:
+        """By this flow, until it ends or the peer is to leave."""
+        peer.flow, peer.moved = flow, time.monotonic()
         for owed in peer.owed.values():  # sent again: the connection before may have lost them
             if owed.sent:
                 owed.sent = False
                 self._unsent += len(owed.data)
         peer.news.set()
-        log.info("connected", extra={"client": peer.id, "peer": context.peer()})
+        log.info("connected", extra={"client": peer.id})
         with self._changed:
             self._changed.notify_all()
-        parts: list[Coroutine[Any, Any, object]] = [self._hear(peer, flow), self._tell(peer, flow), displaced.wait()]
+        parts: list[Coroutine[Any, Any, object]] = [self._hear(peer, flow), self._tell(peer, flow)]
         tasks = [asyncio.create_task(part) for part in parts]
         try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            if displaced.is_set():
-                return grpc.StatusCode.ABORTED, "another stream of this client took its place"
-            wrong = next((task.exception() for task in done if task.exception()), None)
-            return (grpc.StatusCode.INVALID_ARGUMENT, str(wrong)) if isinstance(wrong, Misplaced) else None
+            waited: list[asyncio.Future[Any]] = [*tasks, leaving]
+            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+            if leaving.done():
+                return leaving.result()
+            wrong = next((task.exception() for task in tasks if task.done() and task.exception()), None)
+            return ("INVALID_ARGUMENT", str(wrong)) if isinstance(wrong, Misplaced) else None
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             if peer.flow is flow:
-                peer.flow, peer.leave, peer.gone = None, None, time.monotonic()
+                peer.flow, peer.gone = None, time.monotonic()
                 log.info("disconnected", extra={"client": peer.id})
 
     async def _tell(self, peer: _Peer, flow: Flow) -> None:

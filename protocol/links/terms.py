@@ -1,12 +1,13 @@
-"""What both ends of a link agree on before they say anything else, the limits they keep, and their certificates."""
+"""What both ends of a link agree on before they say anything else, the limits they keep, and how gRPC is told their keys."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import cbor2
 
 from ..core.session import VERSION
+from ..pki.hello import CHALLENGE_BYTES
+from ..pki.party import Credentials
 from ..pki.tls import require_tls13
 from .flow import MOST_PIECE
 
@@ -14,25 +15,12 @@ if TYPE_CHECKING:
     import grpc
 
 SERVICE, METHOD = "cloister.Link", "Stream"
-LINK_VERSION = 1
+LINK_VERSION = 2
 ID_HEADER = "cloister-client"
 """Of a stream without certificates: who the client says it is."""
 BOOT_BYTES = 16
 MOST_BYTES = 1 << 30
 """Of one message, however it is made up."""
-PartyOf = Callable[[bytes], int | None]
-"""Whose certificate this is, PEM; None of nobody's that may come."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tls:
-    """PEM bytes. key, certificate: one's own, with the certificates between it and the authority's. authority: that the other
-    side's certificate comes from. Both sides show one, under TLS 1.3.
-    """
-
-    key: bytes = field(repr=False)
-    certificate: bytes
-    authority: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +28,8 @@ class Limits:
     """What a coordinator allows. most: bytes of a message. slots: long messages taken at once. greeting: seconds until a stream
     has said who it is. patience: seconds in which a client that owes an answer moves nothing, until it counts as absent.
     at_most: seconds until it does, whatever it moves. back: seconds that a client has to connect again before it is absent.
-    ahead: bytes of words on their way, over which the next word waits.
+    ahead: bytes of words on their way, over which the next word waits. opening: streams of a client that have not said who they
+    are. displacing: streams of a client that may take one another's place, and one more for every `calm` seconds.
     """
 
     most: int = MOST_BYTES
@@ -50,29 +39,50 @@ class Limits:
     at_most: float = 1800.0
     back: float = 5.0
     ahead: int = 256 << 20
+    opening: int = 2
+    displacing: int = 6
+    calm: float = 20.0
 
 
 class LinkRefused(ConnectionError):
     """The other side refuses this one, and says why: there is no use in trying again."""
 
 
-def hello(boot: bytes) -> bytes:
-    """A client's first message. boot: drawn once for each life of its process."""
-    return cbor2.dumps([LINK_VERSION, VERSION, boot])
+def hello(boot: bytes, challenge: bytes = b"") -> bytes:
+    """A client's first message. boot: drawn once for each life of its process. challenge: as in pki/hello.py; none without
+    certificates.
+    """
+    return cbor2.dumps([LINK_VERSION, VERSION, boot, challenge])
 
 
-def boot_of(data: bytes) -> bytes:
-    """Of a client's first message. Raises LinkRefused, with words for the client."""
+def hello_of(data: bytes) -> tuple[bytes, bytes]:
+    """Boot and challenge of a client's first message. Raises LinkRefused, with words for the client."""
     try:
-        link, version, boot = cbor2.loads(data[:4096])
+        link, version, *of = cbor2.loads(data[:4096])
     except (TypeError, ValueError, cbor2.CBORDecodeError):
         raise LinkRefused("not a client's first message") from None
     if (link, version) != (LINK_VERSION, VERSION):
         theirs, ours = f"{link!r:.20}.{version!r:.20}", f"{LINK_VERSION}.{VERSION}"
         raise LinkRefused(f"this coordinator speaks version {ours}, the client {theirs}: all parties need the same release")
-    if type(boot) is not bytes or len(boot) != BOOT_BYTES:
+    if [type(item) for item in of] != [bytes, bytes] or len(of[0]) != BOOT_BYTES or len(of[1]) not in (0, CHALLENGE_BYTES):
         raise LinkRefused("not a client's first message")
-    return boot
+    return of[0], of[1]
+
+
+def reply(proof: bytes, greeting: bytes) -> bytes:
+    """The coordinator's first message. proof: of who it is; none without certificates."""
+    return cbor2.dumps([proof, greeting])
+
+
+def reply_of(data: bytes) -> tuple[bytes, bytes]:
+    """Proof and greeting of it. Raises LinkRefused."""
+    try:
+        proof, greeting = cbor2.loads(data)
+    except (TypeError, ValueError, cbor2.CBORDecodeError):
+        proof = greeting = None
+    if type(proof) is not bytes or type(greeting) is not bytes:
+        raise LinkRefused("the coordinator does not say who it is: all parties need the same release")
+    return proof, greeting
 
 
 def options() -> list[tuple[str, int]]:
@@ -82,7 +92,6 @@ def options() -> list[tuple[str, int]]:
         ("grpc.max_send_message_length", MOST_PIECE + 1024),
         ("grpc.max_metadata_size", 8192),
         ("grpc.max_concurrent_streams", 2),
-        ("grpc.server_handshake_timeout_ms", 10_000),
         ("grpc.keepalive_time_ms", 20_000),
         ("grpc.keepalive_timeout_ms", 10_000),
         ("grpc.keepalive_permit_without_calls", 0),
@@ -101,14 +110,14 @@ def grpc_or_words() -> None:
         raise ImportError("real processes need grpcio: pip install 'cloister[deploy]'") from None
 
 
-def server_credentials(tls: Tls) -> "grpc.ServerCredentials":
+def server_credentials(tls: Credentials) -> "grpc.ServerCredentials":
     """Of a coordinator, which takes no client without a certificate."""
     import grpc
 
     return grpc.ssl_server_credentials([(tls.key, tls.certificate)], tls.authority, require_client_auth=True)
 
 
-def channel_credentials(tls: Tls) -> "grpc.ChannelCredentials":
+def channel_credentials(tls: Credentials) -> "grpc.ChannelCredentials":
     """Of a client."""
     import grpc
 

@@ -151,3 +151,12 @@ def serial_of(certificate: x509.Certificate) -> bytes:
     if not 0 < number < 1 << (8 * SERIAL_BYTES):
         raise Untrusted("the certificate has a serial number out of range")
     return number.to_bytes((number.bit_length() + 7) // 8, "big")
+
+
+def common_name(content: bytes) -> str:
+    """What a certificate calls its party, for the log; empty where it says nothing of the kind."""
+    try:
+        named = read_certificate(content).subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    except ValueError:
+        return ""
+    return str(named[0].value)[:64] if named else ""

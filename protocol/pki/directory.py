@@ -17,7 +17,7 @@ from ...crypto.identity import PUBLIC_KEY_BYTES
 from ..core.session import DEALER, MAX_ID, MAX_ROSTER, RUN_BYTES
 from .authority import Authority, Header, read_signed, signed
 from .certificates import SERIAL_BYTES, Untrusted
-from .names import name_of
+from .names import CLIENT_USES, name_of
 from .reading import Reader
 
 KIND = "directory"
@@ -103,8 +103,18 @@ class Directory:
 
     @property
     def run(self) -> bytes:
-        """The 16 bytes that name the run in sessions: of this authority and this run, and no other."""
+        """The 16 bytes that name what this directory is for: of this authority and this name of a run, and no other."""
         name = b"cloister/v1/run" + self.authority.fingerprint + self.header.run.encode()
+        return hashlib.sha256(name).digest()[:RUN_BYTES]
+
+    def run_of(self, drawn: bytes) -> bytes:
+        """The 16 bytes that name a run of this directory's parties in its sessions. drawn: 16 bytes, other ones for each run.
+
+        So nothing that is signed in a run of another authority or name means anything in it. Raises ValueError.
+        """
+        if len(drawn) != RUN_BYTES:
+            raise ValueError(f"a run is told from others by {RUN_BYTES} bytes, not {len(drawn)}")
+        name = b"cloister/v1/run of" + self.authority.fingerprint + drawn + self.header.run.encode()
         return hashlib.sha256(name).digest()[:RUN_BYTES]
 
     @property
@@ -112,13 +122,15 @@ class Directory:
         """Their ids, ascending."""
         return tuple(party for party in self.entries if party >= 0)
 
-    def enrolled(self) -> Mapping[str, Mapping[int, bytes]]:
-        """All clients' identities by use and id, as `Client.enrol` takes them."""
-        found: dict[str, dict[int, bytes]] = {}
-        for party in self.clients:
-            for use, public in self.entries[party].identities.items():
-                found.setdefault(use, {})[party] = public
-        return found
+    def enrolled(self, clients: Iterable[int]) -> Mapping[str, Mapping[int, bytes]]:
+        """These clients' identities by use and id, as `Client.enrol` takes them. Raises Untrusted for who is not listed."""
+        who = tuple(clients)
+        if unknown := [name_of(party) for party in who if party < 0 or party not in self.entries]:
+            raise Untrusted(f"{', '.join(unknown[:5])} {'is' if len(unknown) == 1 else 'are'} not in the directory")
+        try:
+            return {use: {party: self.entries[party].identities[use] for party in who} for use in CLIENT_USES}
+        except KeyError as use:
+            raise Untrusted(f"the directory lacks an identity for {use} of a client") from None
 
     def follows(self, seen: "Directory") -> None:
         """Raises Untrusted if this is older than one that was seen, or another of the same version."""

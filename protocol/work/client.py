@@ -21,14 +21,20 @@ if TYPE_CHECKING:
 
 
 class Client:
-    """A client in this process. roles: by name, as far as they are made."""
+    """A client in this process. roles: by name, as far as they are made. identities: that it has already, at least those that
+    it needs; None: it draws them.
+    """
 
-    def __init__(self, id: int, setup: Setup, maker: Maker, shared: Shared) -> None:
+    def __init__(
+        self, id: int, setup: Setup, maker: Maker, shared: Shared, identities: Mapping[str, Identity] | None = None
+    ) -> None:
         self.id = id
         self.roles: dict[str, Role] = {}
         self._maker = maker
-        drawn = {use: setup.entropy.lasting(label, SECRET_BYTES) for use, label in maker.identities(setup, id).items()}
-        self._mine = Mine(id, setup, shared, {use: Identity.from_secret(secret) for use, secret in drawn.items()})
+        if identities is None:
+            drawn = {use: setup.entropy.lasting(label, SECRET_BYTES) for use, label in maker.identities(setup, id).items()}
+            identities = {use: Identity.from_secret(secret) for use, secret in drawn.items()}
+        self._mine = Mine(id, setup, shared, identities)
 
     @property
     def public(self) -> Mapping[str, bytes]:

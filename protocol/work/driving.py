@@ -4,7 +4,7 @@ A frame goes to the role that takes it by the kind of message, and by the sessio
 the journal before anything that follows from it is handed out, and so are the round that the client takes part in and the models
 that it says it holds. Started again from its journal it takes part in nothing of that round any more, and in everything after it.
 At the end of a round the journal is brought to what the client keeps.
-The journal has its identities and the run's seed: it is as secret as the client's process.
+The journal has the run's seed and, where they are drawn for the run, the client's identities: it is as secret as its process.
 """
 
 from collections.abc import Iterable, Mapping
@@ -38,8 +38,9 @@ from ..wire.messages import MESSAGES
 from ..wire.recipes import MESSAGES as RECIPES
 from ..wire.recipes import RoundOver
 from .client import Client
+from .listed import Listed
 from .maker import WORK, Maker, Shared
-from .participant import KNOWN, MODEL, OWN, RETAINED, SPLIT
+from .participant import KNOWN, MODEL, OWN, RETAINED, SPLIT, Participant
 from .uploads import from_bytes, to_bytes
 
 MOST_BYTES = 1 << 30
@@ -62,13 +63,15 @@ class Followed:
 
 
 class Driven:
-    """A client and what drives it. setup: its own, with its entropy, computers and data.
+    """A client and what drives it. setup: its own, with its entropy, computers and data. listed: who is who; None: as it is told.
 
     Raises ValueError for a journal of another client or run, or one that could not be gone on from.
     """
 
-    def __init__(self, id: int, setup: Setup, maker: Maker, journal: Journal) -> None:
+    def __init__(self, id: int, setup: Setup, maker: Maker, journal: Journal, listed: Listed | None = None) -> None:
         self._setup = setup
+        self._listed = listed
+        own = None if listed is None else listed.identities
         self._maker = maker
         self._journal = journal
         taken = {WORK: {**MESSAGES, **RECIPES}, **maker.messages}
@@ -77,7 +80,7 @@ class Driven:
         self._since, self._held = 0, frozenset[str]()
         entries = journal.read()
         if (begun := entries.pop(BEGUN, None)) is None:
-            self.client = Client(id, setup, maker, Shared(setup.verify))
+            self.client = Client(id, setup, maker, Shared(setup.verify), own)
             return
         try:
             of, kept, enrolled, seed = cbor2.loads(begun)
@@ -85,10 +88,22 @@ class Driven:
             raise ValueError("a journal whose beginning is not what a client stored") from None
         if of != [id, setup.run] or not isinstance(setup.entropy, KeptEntropy):
             raise ValueError(f"not the journal of client {id} in this run, or a client whose secrets do not last")
+        if listed is not None and enrolled != listed.enrolled:
+            raise ValueError("this run began with other identities than the directory has now: it goes on without this client")
         setup.entropy.kept.update(kept)
-        self.client = Client(id, setup, maker, Shared(setup.verify))
+        self.client = Client(id, setup, maker, Shared(setup.verify), own)
         self.client.rejoin(enrolled, seed)
         self.client.restore(memory_in(entries))
+
+    def enrol(self, shown: Mapping[str, Mapping[int, bytes]]) -> None:
+        """The coordinator says who is who. Raises Refused where that is not what is listed, or in a run of before."""
+        if self._listed is not None:
+            self._listed.check(shown)
+            self._listed.enter()
+            shown = self._listed.enrolled
+        self.client.enrol(shown)
+        if WORK in self.client.roles:
+            self.begun()
 
     def begun(self) -> None:
         """The client is ready for the run: its journal has what it began with from now on, if its secrets last."""
@@ -108,7 +123,10 @@ class Driven:
         except ProtocolError as error:
             found.refused.append((error.blame, error.reason))
             return found
+        before = self._round
         self._feed(role, Received(envelope, mark_of(data)), found)
+        if self._round > before:
+            self._leave(found)
         if isinstance(envelope.message, RoundOver) and not found.refused:
             self.keep()
         elif not found.refused:
@@ -132,6 +150,18 @@ class Driven:
         found = Followed()
         self._obey(self.client.roles[name], self.client.hello(name), found)
         return found
+
+    @property
+    def _round(self) -> int:
+        """The latest that it works in."""
+        work = self.client.roles.get(WORK)
+        return work.round if isinstance(work, Participant) else 0
+
+    def _leave(self, found: Followed) -> None:
+        """A new round has begun: what is still open in a role is of one before, whose end was lost while this client was away."""
+        for name, role in self.client.roles.items():
+            if name != WORK and not hasattr(role, "hello"):  # an exchange of a seed is no round's
+                self._feed(role, Deadline(), found)
 
     def _store(self) -> None:
         """What it is about to say must outlast it: the round that it takes part in, and what it holds from now on."""

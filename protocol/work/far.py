@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..drivers.roles import Deadline, Effect, Event, Learned, Posted, Refusal
 from ..view.answers import Memory, Vector
 from .driving import Driven, entries_of, memory_in
-from .maker import SEED, WORK
+from .maker import SEED
 from .uploads import from_bytes, to_bytes
 
 if TYPE_CHECKING:
@@ -152,9 +152,7 @@ def answer(driven: Driven, what: str, *of: Any) -> Any:
         case "public":
             return dict(client.public)
         case "enrol":
-            client.enrol(*of)
-            if WORK in client.roles:
-                driven.begun()
+            driven.enrol(*of)
             return True
         case "left out":
             return list(client.left_out(*of))

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import cbor2
 
+from ..core.errors import Refused
 from ..core.session import SERVER
 from ..drivers.roles import Deadline, Effect, Event, Refusal
 from ..view.answers import Memory, Vector
@@ -61,10 +62,12 @@ class Words(Protocol):
 
 class Linked:
     """Where the clients of a run are reached: a `Setup.hosts`. absent: how often each did not answer in time. late: how many
-    answers came when nobody waited any more.
+    answers came when nobody waited any more. enrolled: all clients' identities, by use and id, where a directory has them; None:
+    each client is asked for its own.
     """
 
-    def __init__(self, link: Words, clients: Sequence[int]) -> None:
+    def __init__(self, link: Words, clients: Sequence[int], enrolled: Mapping[str, Mapping[int, bytes]] | None = None) -> None:
+        self.enrolled = enrolled
         self.absent: dict[int, int] = {}
         self.late = 0
         self._link = link
@@ -133,7 +136,9 @@ class LinkedClient(Far):
 
     @property
     def public(self) -> Mapping[str, bytes]:
-        """See `Client`. Raises RuntimeError where it is absent, or says what is none."""
+        """See `Client`. Raises RuntimeError where it is asked, and is absent or says what is none."""
+        if (listed := self.hosts.enrolled) is not None:
+            return {use: of[self.id] for use, of in listed.items()}
         found = self.ask("public")
         right = isinstance(found, dict) and len(found) < MOST_ITEMS
         if not right or not all(type(use) is str and type(key) is bytes for use, key in found.items()):
@@ -260,6 +265,8 @@ def said(driven: Driven, data: bytes) -> Said:
         return Said(what, cbor2.dumps([[], [], []]), final=of[0]) if right else _refused(what, "a model that is none")
     try:
         found = answer(driven, what, *of)
+    except Refused as error:
+        return _refused(what, str(error))
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         return _refused(what, f"a word that this client could not take: {type(error).__name__}")
     whole = cbor2.dumps(found)

@@ -14,6 +14,7 @@ import numpy as np
 from ..core.errors import ProtocolError
 from ..core.session import SERVER
 from ..drivers.roles import (
+    SESSIONS,
     Compute,
     Computed,
     Deadline,
@@ -25,6 +26,7 @@ from ..drivers.roles import (
     Received,
     Send,
     Worked,
+    drop_oldest,
 )
 from ..view.answers import COMPUTED, Memory, Vector, Work
 from ..view.work import LocalJob, LocalWork, Unwilling
@@ -99,6 +101,12 @@ class Participant:
         self._opening = opening
         self._doing: Doing | None = None
         self._round = 0
+        self._over: dict[bytes, None] = {}  # sessions in which it was told that a round is over
+
+    @property
+    def round(self) -> int:
+        """The latest of which it took a task."""
+        return self._round
 
     def handle(self, event: Event) -> tuple[Effect, ...]:
         """Advance by one event and return the effects. Raises ProtocolError."""
@@ -269,8 +277,12 @@ class Participant:
         """As the server tells it. Raises ProtocolError for a word of anybody else."""
         if envelope.sender != SERVER:
             raise ProtocolError("a word about models that is not the server's", envelope.sender)
+        if isinstance(word, RoundOver) and envelope.session in self._over:
+            return ()  # once more, perhaps in the middle of another round
         answer = self.owned.told(word, {name: work.vector for name, work in self.held.items()})
         if isinstance(word, RoundOver):
+            self._over[envelope.session] = None
+            drop_oldest(self._over, SESSIONS)
             self.forget()
             self.role.handle(Deadline())
         return () if answer is None else (Send(Envelope(envelope.session, self.id, SERVER, answer)),)

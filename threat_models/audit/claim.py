@@ -1,6 +1,6 @@
 """Claims as values: what is said to hold of a protection, against whom, and by which experiment it would fall."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -39,11 +39,12 @@ class Judged:
     witness: str
 
 
-def judged(claim: Claim, found: Leakage | None, worst: tuple[int, float] | None = None) -> Judged:
-    """The verdict; "not refuted" is never "proven". worst: the victim of whom most was found, and how much.
+def judged(claim: Claim, found: Leakage | None, worst: tuple[int, float] | None = None, victims: Sequence[int] = ()) -> Judged:
+    """The verdict; "not refuted" is never "proven". worst: the victim of whom most was found, and how much. victims: all ids.
 
-    Refuted where the whole interval is above the bound, not refuted where its upper bound is not; everything between, and all
-    where the attack does not even succeed in clear, is inconclusive.
+    Refuted where the whole interval is above the bound, or where single victims are exposed: a claim is of each of them.
+    Not refuted where its upper bound is not above; everything between, and all where the attack does not even succeed in
+    clear, is inconclusive.
     """
     if found is None:
         return Judged(claim, "not covered", f"no experiment on {claim.experiment} could be made of this run")
@@ -52,11 +53,14 @@ def judged(claim: Claim, found: Leakage | None, worst: tuple[int, float] | None 
         return Judged(
             claim, "inconclusive", f"in clear the attack finds but {apart:.2f} more than sums tell: its failing says nothing"
         )
-    if found.upper <= claim.bound:
-        return Judged(claim, "not refuted", f"at most {found.upper:.3f} of what there is to find, at 95 %")
+    most = "" if worst is None else f"; of client {worst[0]} {worst[1]:.2f}"
+    if found.exposed:
+        named = ", ".join(sorted({f"client {victims[k]}" if victims else f"victim {k}" for k in found.exposed})[:3])
+        share = f"{len(found.exposed)} of {found.victims} victims exposed ({named})"
+        return Judged(claim, "refuted", f"{share}, {found.value:.3f} of what there is to find on the mean{most}")
     if found.low > claim.bound:
-        most = "" if worst is None else f"; of client {worst[0]} {worst[1]:.2f}"
         return Judged(claim, "refuted", f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}] of what there is to find{most}")
-    return Judged(
-        claim, "inconclusive", f"up to {found.upper:.3f}; about {max(found.needed, found.victims + 1)} victims would tell"
-    )
+    if found.upper <= claim.bound:
+        return Judged(claim, "not refuted", f"at most {found.upper:.3f} of what there is to find, at 95 %{most}")
+    settle = f"about {found.needed} victims would tell" if found.needed else "more victims would not tell at this value"
+    return Judged(claim, "inconclusive", f"up to {found.upper:.3f} with {found.victims} victims; {settle}{most}")

@@ -39,7 +39,7 @@ class Budget:
     clients: int
 
 
-QUICK = Budget("quick", seeds=2, victims=6, rounds=12, records=60, steps=200, shadows=32, clients=400)
+QUICK = Budget("quick", seeds=2, victims=16, rounds=12, records=60, steps=200, shadows=32, clients=400)
 FULL = Budget("full", seeds=5, victims=24, rounds=60, records=200, steps=2000, shadows=128, clients=1000)
 
 

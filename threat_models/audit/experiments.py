@@ -18,6 +18,8 @@ from .participation import Disaggregation
 from .permuted import KnownModels
 from .properties import PropertyInference
 from .recovery import UpdateRecovery
+from .shares_of_labels import LabelShares
+from .view import PublishedSum
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     UpdateRecovery(),
@@ -27,6 +29,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     SampleCounts(),
     LabelInference(),
     EmbeddingInference(),
+    LabelShares(),
     MembershipInference(),
     PropertyInference(),
     GradientInversion(),
@@ -35,9 +38,12 @@ EXPERIMENTS: tuple[Experiment, ...] = (
 )
 
 
-def observers_of(protection: object, clients: Sequence[int]) -> tuple[Observer, ...]:
-    """Everybody whom a threat model speaks of, with the clients of the lowest ids where some are corrupt."""
-    first = sorted(clients)[:2]
+def observers_of(protection: object, clients: Sequence[int], sums: Sequence[PublishedSum] = ()) -> tuple[Observer, ...]:
+    """Everybody whom a threat model speaks of. Where clients are corrupt, those of the smallest of these sums, by id: they have
+    the largest part in what others hide in.
+    """
+    smallest = {i: min((len(s.row) for s in sums if i in s.row), default=len(clients)) for i in clients}
+    first = sorted(clients, key=lambda i: (smallest[i], i))[:2]
     servers: tuple[Observer, ...] = (SERVER_ALONE, server_and(first[0]))
     if isinstance(protection, TwoServer):
         both = Observer(frozenset({SERVER, SECOND_SERVER}))

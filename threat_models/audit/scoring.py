@@ -48,12 +48,19 @@ def tpr_at(fpr: float, members: Values, others: Values) -> Interval:
     return proportion(int((members > ordered[allowed]).sum()), len(members))
 
 
+EXPOSED = 0.5
+"""Share of what there is to find of a victim at which it counts as exposed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Leakage:
     """How much of the way from sums alone (0) to everything (1) a view goes. here, aggregate, plain: mean values on the way.
 
-    low, value, high: as in `Interval`; upper: exceeded with probability 1 - CONFIDENCE. needed: victims at which the upper bound
-    would be at most `bound` beyond the value, at this spread; 0 where it is. valid: whether the anchors are APART.
+    low, value, high: as in `Interval`; upper: at least what is exceeded with probability 1 - CONFIDENCE, and no less than the
+    share of exposed victims that there may be among others, if of these none or so few are. exposed: which of them are, by
+    place. needed:
+    victims at which the upper bound would be at most `bound`, if it went on like this; 0 where it is, or where it never would be.
+    valid: whether the anchors are APART.
     """
 
     here: float
@@ -66,12 +73,14 @@ class Leakage:
     victims: int
     needed: int
     valid: bool
+    exposed: tuple[int, ...] = ()
 
 
 def leakage(here: Values, aggregate: Values, plain: Values, rng: np.random.Generator, bound: float = 0.1) -> Leakage:
     """Of values of the same victims, (n,) each, larger for more leaked: (here - aggregate) / (plain - aggregate) of the means.
 
-    Intervals by resampling victims, of whom each brings its three values.
+    Intervals by resampling victims, of whom each brings its three values; victims of one run count as independent. Resampling
+    does not see what happens to few: so the upper bound is at least that of Clopper and Pearson on the share of exposed victims.
     """
     n = len(here)
     stacked = np.stack([here, aggregate, plain])
@@ -81,9 +90,36 @@ def leakage(here: Values, aggregate: Values, plain: Values, rng: np.random.Gener
     ways = np.abs(drawn[2] - drawn[1])
     ratios = np.where(ways > 0, (drawn[0] - drawn[1]) / np.where(ways > 0, drawn[2] - drawn[1], 1.0), 0.0)
     tail = (1 - CONFIDENCE) / 2
-    low, high, upper = np.quantile(ratios, [tail, 1 - tail, CONFIDENCE])
+    low, high, resampled = np.quantile(ratios, [tail, 1 - tail, CONFIDENCE])
     apart = float(means[2] - means[1])
     value = float((means[0] - means[1]) / apart) if apart else 0.0
-    needed = int(np.ceil(n * (max(upper - value, 0.0) / bound) ** 2)) if upper - value > bound else 0
+    found = exposed_of(here, aggregate, plain)
+    upper = np.maximum(resampled, share_at_most(len(found), n))  # of numbers that are none, none
     there, alone, all_ = (float(mean) for mean in means)
-    return Leakage(there, alone, all_, float(low), value, float(high), float(upper), n, needed, apart >= APART)
+    needed = _needed(len(found) / n, max(value, 0.0), max(float(resampled) - value, 0.0), n, bound) if upper > bound else 0
+    return Leakage(there, alone, all_, float(low), value, float(max(high, upper)), float(upper), n, needed, apart >= APART, found)
+
+
+def exposed_of(here: Values, aggregate: Values, plain: Values) -> tuple[int, ...]:
+    """Places of victims of whom EXPOSED of what there is to find was found, and APART at least; where sums tell more of some by
+    chance than the view does, twice that much.
+    """
+    beyond = here - aggregate
+    noise = float(np.max(-beyond, initial=0.0))
+    least = np.maximum(np.maximum(EXPOSED * (plain - aggregate), 2 * noise), APART)
+    return tuple(np.flatnonzero(np.isfinite(beyond) & (beyond >= least)).tolist())
+
+
+def share_at_most(hits: int, of: int) -> float:
+    """What a share is above with probability 1 - CONFIDENCE at most, by Clopper and Pearson (1934), one-sided."""
+    return float(beta.ppf(CONFIDENCE, hits + 1, of - hits)) if hits < of else 1.0
+
+
+def _needed(share: float, value: float, spread: float, n: int, bound: float) -> int:
+    """So many victims until neither bound is above, with as large a share of them exposed and as large a spread."""
+    if value >= bound or share >= bound:
+        return 0
+    most = max(n, int(np.ceil(n * (spread / (bound - value)) ** 2)))
+    while share_at_most(round(share * most), most) > bound:
+        most = int(np.ceil(1.1 * most))
+    return most

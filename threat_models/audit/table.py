@@ -98,7 +98,7 @@ def rows(
 ) -> Iterator[Row]:
     """Every experiment on every observer's view."""
     public = played[0].audited.public
-    anchors: dict[tuple[str, int], tuple[Finding, Finding]] = {}
+    anchors: dict[tuple[str, Anchor, int], tuple[Finding, Finding]] = {}
     tried = {experiment.name for experiment in experiments}
     for observer in observers:
         evidence = [stage.evidence(observer) for stage in played]
@@ -118,38 +118,37 @@ def _row(
     experiment: Experiment,
     claims: Sequence[Claim],
     budget: Budget,
-    anchors: dict[tuple[str, int], tuple[Finding, Finding]],
+    anchors: dict[tuple[str, Anchor, int], tuple[Finding, Finding]],
 ) -> Row:
+    anchor: Anchor = (
+        "chance" if evidence[0].view.observer.network else experiment.anchor
+    )  # who only watches links is not to learn what sums tell either
     words = (evidence[0].view.observer.name, experiment.name, experiment.unit, experiment.side, experiment.source)
     if reason := experiment.applies(evidence[0]):
-        return Row(*words, None, claims=tuple(judged(c, None) for c in claims), reason=reason, anchor=experiment.anchor)
+        return Row(*words, None, claims=tuple(judged(c, None) for c in claims), reason=reason, anchor=anchor)
     found: list[tuple[Finding, ...]] = []
     for stage, seen in zip(played, evidence, strict=True):
 
         def of(seen: Evidence, truth: Truth, seed: int = stage.seed) -> Finding:
             return experiment(seen, truth, budget, np.random.default_rng(seed))
 
-        if (key := (experiment.name, stage.seed)) not in anchors:
-            low = stage.aggregate if experiment.anchor == "sums alone" else stage.nothing
+        if (key := (experiment.name, anchor, stage.seed)) not in anchors:
+            low = stage.aggregate if anchor == "sums alone" else stage.nothing
             anchors[key] = of(low, stage.audited.truth), of(stage.plain, stage.clear.truth)
         three = (of(seen, stage.audited.truth), *anchors[key])
         same = [i for i in three[0].victims if all(i in f.victims for f in three)]
         found.append(tuple(_about(f, same) for f in three))
     here, alone, plain = (np.concatenate([f[k].values for f in found]) for k in range(3))
     if not len(here):
-        return Row(
-            *words, None, claims=tuple(judged(c, None) for c in claims), reason="nobody to try it on", anchor=experiment.anchor
-        )
+        return Row(*words, None, claims=tuple(judged(c, None) for c in claims), reason="nobody to try it on", anchor=anchor)
     bound = min((c.bound for c in claims), default=0.1)
     measured = leakage(here, alone, plain, np.random.default_rng(0), bound)
     victims = [i for f in found for i in f[0].victims]
     most = int(np.argmax(here))
     worst = victims[most], float(here[most])
     told = tuple(t for k in range(3) if (t := _told([f[k] for f in found])) is not None)
-    verdicts = tuple(judged(c, measured, worst) for c in claims)
-    return Row(
-        *words, measured, told, verdicts, worst, "", experiment.anchor, tuple(_joined([f[k] for f in found]) for k in range(3))
-    )
+    verdicts = tuple(judged(c, measured, worst, victims) for c in claims)
+    return Row(*words, measured, told, verdicts, worst, "", anchor, tuple(_joined([f[k] for f in found]) for k in range(3)))
 
 
 def _about(finding: Finding, victims: Sequence[int]) -> Finding:

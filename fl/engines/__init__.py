@@ -1,0 +1,1 @@
+"""Where clients' local training is computed, if not in this process."""

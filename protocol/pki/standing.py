@@ -1,0 +1,135 @@
+"""What a party's folder says of it and of all others, as long as its links last.
+
+The authority's two documents are looked at again when their files change. A newer one takes the place of the one before; an older
+one, another of the same version, or one that is not the authority's is refused, in the log, and changes nothing. Certificates and
+keys are read at every connection, so one that was replaced is used at the next.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from ...crypto.identity import Identity
+from ..core.errors import Refused
+from ..core.session import SERVER
+from . import hello, private_keys
+from .admission import in_good_standing, party_of
+from .directory import MOST_BYTES, Directory
+from .names import name_of
+from .party import CERTIFICATE, DIRECTORY, REVOKED, Credentials, Trust, credentials, identities, trusted
+from .private_files import make_folder, read, write
+from .private_keys import Passphrase
+from .revocations import RevocationList
+
+T = TypeVar("T", Directory, RevocationList)
+RUNS = "runs"
+"""Folder of the runs that a party's identities have signed in, a file each."""
+log = logging.getLogger("cloister.link")
+
+
+class Standing:
+    """Of the party whose folder this is. party: its id. clock: Unix seconds.
+
+    Raises Untrusted where its certificate would not be let in, or its keys are not those of the directory; ValueError for a file
+    that is missing or unsafe.
+    """
+
+    def __init__(self, folder: Path, unlock: Passphrase = private_keys.none, clock: Callable[[], float] = time.time) -> None:
+        self._folder, self._unlock, self._clock = folder, unlock, clock
+        self._seen = self._stamps()
+        self._trust = trusted(folder, self._now)
+        self.party = party_of(read(folder / CERTIFICATE), self._trust.directory, self._trust.revoked, self._now)
+        self.identities: Mapping[str, Identity] = identities(folder, self.party, self._now, unlock)
+
+    @property
+    def directory(self) -> Directory:
+        """The newest that is known."""
+        return self._trust.directory
+
+    def credentials(self) -> Credentials:
+        """For its link, as its folder has them now. Raises Untrusted, ValueError."""
+        return credentials(self._folder, self.party, self._now, self._unlock)
+
+    @property
+    def known(self) -> tuple[bytes, bytes]:
+        """Digests of the directory and the list: others when anything is new."""
+        return self._trust.directory.digest, self._trust.revoked.digest
+
+    def look_again(self) -> None:
+        """Take what is new in the folder."""
+        if (stamps := self._stamps()) == self._seen:
+            return
+        self._seen, known, now = stamps, self._trust, self._now
+        directory = self._newer(
+            DIRECTORY, known.directory, lambda it: Directory.open(it, known.authority, now), Directory.follows
+        )
+        revoked = self._newer(
+            REVOKED, known.revoked, lambda it: RevocationList.open(it, known.authority, now), RevocationList.follows
+        )
+        self._trust = Trust(known.authority, directory, revoked)
+        if (directory.digest, revoked.digest) != (known.directory.digest, known.revoked.digest):
+            log.info("news of the authority", extra={"directory": directory.header.version, "revoked": revoked.header.version})
+
+    # --- who others are ---------------------------------------------------------------------------------------------------
+
+    def party_of(self, certificate: bytes) -> int:
+        """Whose certificate this is, as `party_of` of admission.py. Raises Untrusted."""
+        return party_of(certificate, self._trust.directory, self._trust.revoked, self._now)
+
+    def check_in_good_standing(self, server: int = SERVER) -> None:
+        """Raises Untrusted where it is not listed, or its certificate is revoked."""
+        in_good_standing(server, self._trust.directory, self._trust.revoked, self._now)
+
+    def proof(self, client: int, challenge: bytes) -> bytes:
+        """Of a server, that it is who it is: 64 bytes. client: at the other end of the link. Raises ValueError, KeyError."""
+        return hello.answer(self.identities[hello.PURPOSE], self.party, client, self._trust.directory, challenge)
+
+    def check_proof(self, proof: bytes, challenge: bytes, server: int = SERVER) -> None:
+        """Of a client: that the server gave this for its challenge on this link. Raises Untrusted."""
+        hello.check(proof, server, self.party, self._trust.directory, self._trust.revoked, challenge, self._now)
+
+    # --- its own past -----------------------------------------------------------------------------------------------------
+
+    def enter(self, run: bytes) -> None:
+        """Note that its identities sign in this run from now on. Raises Refused where they did before.
+
+        Keys and answers of two lives in one run would otherwise be signed alike: a run is played once, or gone on with.
+        """
+        make_folder(self._folder / RUNS)
+        try:
+            write(self._folder / RUNS / run.hex(), b"")
+        except FileExistsError:
+            raise Refused(
+                f"{name_of(self.party)} took part in this run before, and what it kept of it is not here: go on with the folder "
+                "that it had, or wait for the next run"
+            ) from None
+
+    # ----------------------------------------------------------------------------------------------------------------------
+
+    @property
+    def _now(self) -> int:
+        return int(self._clock())
+
+    def _stamps(self) -> list[tuple[int, ...]]:
+        """By which a file that was replaced or written to is told; none of one that is missing."""
+        found: list[tuple[int, ...]] = []
+        for name in (DIRECTORY, REVOKED):
+            try:
+                about = (self._folder / name).stat()
+            except OSError:
+                found.append(())
+            else:
+                found.append((about.st_ino, about.st_mtime_ns, about.st_size))
+        return found
+
+    def _newer(self, name: str, known: T, opened: Callable[[bytes], T], follows: Callable[[T, T], None]) -> T:
+        """What the file has now, or what is known where that is not to be had."""
+        try:
+            found = opened(read(self._folder / name, most=MOST_BYTES))
+            follows(found, known)
+        except (ValueError, OSError) as error:
+            log.warning("not taken", extra={"file": name, "why": str(error)})
+            return known
+        return found
