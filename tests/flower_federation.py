@@ -85,12 +85,20 @@ class Federation:
         self._begin(f"node {node}", command)
 
     def run(self, app, seconds, **config):
-        """Its status when it has ended. What its ServerApp says is in run.log."""
+        """Its status when it has ended. What its ServerApp says is in run.log, as long as Flower's stream of it lasts."""
         said = " ".join(f'{key}="{value}"' if isinstance(value, str) else f"{key}={value}" for key, value in config.items())
+        until = time.monotonic() + seconds
+        (self.folder / "run.log").unlink(missing_ok=True)
         self._begin("run", ["flwr", "run", str(app), "here", "--stream", "--run-config", said])
-        ended = self.started.pop("run").wait(seconds)
-        assert ended == 0, self.log("run")
-        (run,) = re.findall(r"run (\d{6,})", self.log("run"))[:1]
+        code = self.started.pop("run").wait(seconds)
+        run = re.search(r"run (\d{6,})", self.log("run"))
+        assert run is not None, f"{code}: {self.log('run')}"
+        while not (status := self.status(run[1])).startswith("finished"):
+            assert time.monotonic() < until, f"{code}, {status}: {self.log('run')}"
+            time.sleep(10)
+        return status
+
+    def status(self, run):
         told = self.cli("list", "--run-id", run, "--format", "json").stdout
         return json.loads(told[told.index("{") :])["runs"][0]["status"]
 
