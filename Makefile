@@ -4,8 +4,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 THREADS ?= 2
 PROCESSORS ?= default avx2
+SEEDS ?= 1000
 
-.PHONY: help setup demo deploy-demo test check lint types layers pytest test-fast test-processors test-slow bench clean
+.PHONY: help setup demo deploy-demo test check lint types layers pytest test-fast test-processors test-slow torture bench clean
 
 help:
 	@echo "make demo             set up .venv and train clustered FL on handwritten digits (about a minute)"
@@ -14,6 +15,7 @@ help:
 	@echo "make test-fast        ruff, and the tests that neither train, sweep nor take long (two minutes): for while you write"
 	@echo "make test-processors  the tests that train, with the kernels of two other processors: what they assert holds on each"
 	@echo "make test-slow        the checks that take longer: ten seeds of the quickstart, large memory runs"
+	@echo "make torture          SEEDS=1000 schedules of failures of whole deployments on simulated time (40 to 80 a second on two cores)"
 	@echo "make bench            the benchmarks in tests/benchmarks, as JSON"
 
 setup: .venv/ready
@@ -55,6 +57,10 @@ test-processors: setup
 
 test-slow: setup
 	$(BIN)/pytest -m slow
+
+# Goes on where it was stopped; `python -m tests.torture --exhaustive` plays every silence pattern of a sum with every crash.
+torture: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.torture --seeds $(SEEDS) --workers $(THREADS)
 
 # A small authority, a coordinator and 14 clients, one of which is killed and one late.
 deploy-demo: setup

@@ -1,6 +1,8 @@
 """The command `audit`: what it writes, says and exits with."""
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -9,6 +11,7 @@ from typer.testing import CliRunner
 from cloister.auditing import play as auditing
 from cloister.auditing.report import headline, render
 from cloister.cli import app
+from cloister.errors_in_one_line import Failure
 from cloister.threat_models.audit.recovery import UpdateRecovery
 from cloister.threat_models.claims import CLAIMS
 
@@ -99,6 +102,22 @@ def test_errors_are_one_line(tmp_path):
         assert found.exit_code != 0
         assert words in str(found.exception)
         assert "\n" not in str(found.exception)
+
+
+@pytest.mark.parametrize(
+    "text", ["{}", "[]", "3", '{"rows": [{}]}', '{"name": "x", "rows": [{"observer": "server", "claims": []}]}']
+)
+def test_a_damaged_audit_is_one_line(tmp_path, text):
+    (tmp_path / "audit.json").write_text(text)
+    found = invoke(tmp_path)
+    assert isinstance(found.exception, Failure)
+    assert "damaged" in str(found.exception)
+    assert "\n" not in str(found.exception)
+
+
+def test_python_runs_it_as_a_module():
+    done = subprocess.run([sys.executable, "-m", "cloister", "audit", "--help"], capture_output=True, text=True, check=False)
+    assert (done.returncode, "refuted" in done.stdout) == (0, True), done.stderr
 
 
 def row(verdict, whose="Cloister", value=0.0):

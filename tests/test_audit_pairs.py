@@ -18,17 +18,18 @@ from cloister.fl.emd.subsample import Size
 from cloister.fl.models.papers import Mlp
 from cloister.fl.runs.scenario import Scenario
 from cloister.protocol import Encrypted, Masked, Plain
-from cloister.protocol.pairs.choices import DISTANCES, ORTHONORMAL, MeanSketch
+from cloister.protocol.pairs.choices import DISTANCES, ORTHONORMAL, Distances, MeanSketch
 from cloister.protocol.pairs.noise import one_release
 from cloister.threat_models.audit import ckks
 from cloister.threat_models.audit.ckks import CkksKeyRecovery
 from cloister.threat_models.audit.clouds import clouds, reported
 from cloister.threat_models.audit.embedding_models import Networks, true_weights
-from cloister.threat_models.audit.embeddings import ERROR, SHARE, EmbeddingInference
+from cloister.threat_models.audit.embeddings import ERROR, EmbeddingInference
 from cloister.threat_models.audit.experiment import QUICK
 from cloister.threat_models.audit.observer import SERVER_ALONE, Observer, server_and
 from cloister.threat_models.audit.record_labels import named
 from cloister.threat_models.audit.recorder import Recorder
+from cloister.threat_models.audit.shares_of_labels import LabelShares
 from cloister.threat_models.audit.stage import Stage, stages
 from cloister.threat_models.audit.table import rows
 from cloister.threat_models.claims import CLAIMS
@@ -150,20 +151,53 @@ class MostlyOneLabel:
         return Population(found, dict.fromkeys(found, 0), source.classes, source.shape)
 
 
+def labelled(scenario, *observers):
+    """Leakage of label shares, by observer; of single records there is nothing that could be measured."""
+    staged = [s for s in stages(scenario, [0], None) if isinstance(s, Stage)]
+    found = list(rows(staged, observers, [LabelShares(), EmbeddingInference()], CLAIMS, BUDGET))
+    single = [row for row in found if row.experiment == EmbeddingInference().name]
+    assert all(row.leakage is None and "nothing of single records" in row.reason for row in single)
+    assert [judged.claim.id for row in found for judged in row.claims if judged.verdict == "not refuted"] == []
+    return [row.leakage for row in found if row.experiment == LabelShares().name]
+
+
 @pytest.mark.trains
-def test_a_mean_tells_what_most_records_are_and_not_which_record_is_what():
+def test_a_mean_tells_the_shares_of_labels_as_far_as_its_noise_lets_it():
     """Noise for one record does not hide what a client's records have in common."""
     network = public_network(Digits()(None), WIDE, epochs=20, count=300)
     shares = {}
     for epsilon in (0.01, 1e6):
         noise = one_release(epsilon, 1e-5, clip=30.0, coordinates=57, nonnegative=True, budget=1e7, acknowledge=("sums",))
         scenario = compared(MeanSketch(noise=noise), Masked(floor=2), public=network, partition=MostlyOneLabel(), validation=0.0)
-        found = audited(scenario, (SERVER_ALONE, server_and(0)), EmbeddingInference())
-        assert all(row.leakage.here == row.leakage.aggregate == 0 < 0.4 < row.leakage.plain for row in found.values())
-        assert {c.verdict for row in found.values() for c in row.claims} == {"inconclusive"}  # of so few
-        shares[epsilon] = found["server and client 0"].findings[0].figures[SHARE]
-    assert shares[0.01] < 0.4
-    assert shares[1e6] > 0.55
+        shares[epsilon] = labelled(scenario, SERVER_ALONE, server_and(0))
+    for found in shares.values():
+        assert all(leak.plain == 1 and leak.valid for leak in found)
+    told, hidden = shares[1e6][1], shares[0.01][1]
+    assert told.low > 0.5 > 0.1 > hidden.value
+    few = replace(scenario, algorithm=replace(scenario.algorithm, size=Size(2)))
+    assert labelled(few, server_and(0))[0].low > 0.1
+
+
+@dataclass(frozen=True)
+class OneLabel:
+    """Client i has 80 examples of label i."""
+
+    clients: int = 10
+
+    def __call__(self, source, rng):
+        y = source.train.y.numpy()
+        own = {i: torch.from_numpy(rng.permutation(np.flatnonzero(y == i))[:80]) for i in range(self.clients)}
+        found = {i: Client(i, source.train.take(at), source.test) for i, at in own.items()}
+        return Population(found, dict.fromkeys(found, 0), source.classes, source.shape)
+
+
+@pytest.mark.trains
+def test_distances_tell_the_server_the_labels_of_clients_that_have_one():
+    network = public_network(Digits()(None), WIDE, epochs=20, count=300)
+    choice = Distances(embedding="public")
+    scenario = compared(choice, Masked(floor=2), public=network, partition=OneLabel())
+    (leak,) = labelled(scenario, SERVER_ALONE)
+    assert leak.low > 0.5
 
 
 @pytest.mark.trains

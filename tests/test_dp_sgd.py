@@ -14,6 +14,7 @@ from cloister.fl.clients.cosine_pull import CosinePull
 from cloister.fl.clients.dp_sgd import draws, one_by_one, per_sample, train_privately, vectorised
 from cloister.fl.clients.dp_stacked import train_stacked_privately
 from cloister.fl.clients.fast import Fast
+from cloister.fl.clients.fit_module import check_module
 from cloister.fl.clients.meta import MetaSteps
 from cloister.fl.clients.record_privacy import GRID, RecordPrivacy
 from cloister.fl.clients.stacked import linear_layers
@@ -41,6 +42,37 @@ class SmallCnn(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.head(self.body(x).tanh().flatten(1))
+
+
+class Scaled(nn.Module):
+    """Looks up rows of a table that it scales down as it does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = nn.Embedding(12, 12, max_norm=0.5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.rows(x.argmax(1))
+
+
+class Dropping(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return functional.dropout(x, 0.5, self.training)
+
+
+class Centred(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x - x.mean(0, keepdim=True)
+
+
+class Remembering(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(12))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.mean = (self.mean + x.detach().mean(0)) / 2
+        return x - self.mean
 
 
 def cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
@@ -265,6 +297,12 @@ def test_no_record_moves_a_sum_by_more_than_it_is_charged_for() -> None:
     [
         (nn.BatchNorm1d(12), "mixes the records"),
         (nn.Dropout(0.5), "not the noise's"),
+        (nn.RReLU(), "RReLU draws"),
+        (Scaled(), "Embedding scales the rows"),
+        (Dropping(), "in two ways"),
+        (Centred(), "mixes the records"),
+        (Remembering(), "changes 2.mean"),
+        (nn.Sequential(nn.utils.parametrizations.spectral_norm(nn.Linear(12, 12))), "changes 2.0.parametrizations"),
         (nn.Sequential(nn.Unflatten(1, (3, 4)), nn.InstanceNorm1d(3, track_running_stats=True), nn.Flatten()), "statistics"),
     ],
 )
@@ -273,6 +311,18 @@ def test_layers_that_noise_cannot_cover_are_refused_in_words(layer: nn.Module, w
     for run in (PlainLoop(), Fast()):
         with pytest.raises(ValueError, match=words):
             dict(run(module, [job(module)], TRAINING, 0))
+
+
+def test_modules_that_treat_records_alone_are_let_through_and_left_as_they_are() -> None:
+    tokens = initial(Lstm(embedding=4, hidden=5, layers=2), (7,), 11, 0)
+    state = torch.get_rng_state()
+    for factory, x in ((cnn, torch.zeros(1, *SHAPE)), (Mlp(hidden=(9,)), torch.full((1, *SHAPE), torch.nan))):
+        module = initial(factory, SHAPE, CLASSES, 1)
+        before = to_vector(module)
+        check_module(module, x)  # of values that are anything: nothing follows from them
+        assert np.array_equal(to_vector(module), before)
+    check_module(tokens, torch.zeros((3, 7), dtype=torch.int64))
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_training_without_a_secret_or_noise_is_refused() -> None:

@@ -86,7 +86,7 @@ def jobs_for(module: nn.Module, sizes: list[int], shape: tuple[int, ...]) -> lis
     for k, n in enumerate(sizes):
         data = Examples(torch.from_numpy(rng.random((n, *shape), np.float32)), torch.from_numpy(rng.integers(0, 4, n)))
         toward = start + np.float32(0.01 * k) if k % 2 else None
-        found.append(Job(100 - k, start, data, k, toward, secret=bytes([k]) * 32))
+        found.append(Job(100 - k, start, data, k, toward, secret=bytes([k % 256]) * 32))
     return found
 
 

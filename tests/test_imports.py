@@ -18,6 +18,8 @@ CLIENTS = (
     "cloister.protocol.work.linked",
     "cloister.protocol.links.dialled",
     "cloister.protocol.links.listener",
+    "cloister.protocol.links.batched",
+    "cloister.flower.resident",
     "cloister.protocol.uploaded.clients",
     "cloister.protocol.encrypted.clients",
     "cloister.protocol.masked.clients",
@@ -38,7 +40,7 @@ def loaded(code: str) -> list[str]:
     return done.stderr.split()
 
 
-@pytest.mark.parametrize("module", ["cloister", "cloister.cli", "cloister.protocol", *CLIENTS, *VIEWS])
+@pytest.mark.parametrize("module", ["cloister", "cloister.cli", "cloister.protocol", "cloister.flower", *CLIENTS, *VIEWS])
 def test_a_module_loads_nothing_heavy(module: str) -> None:
     assert loaded(f"import {module}") == []
 

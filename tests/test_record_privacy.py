@@ -1,7 +1,9 @@
 """What DP-SGD costs: against closed forms, integrals and Opacus' accountant; ledgers; and scenarios that void an epsilon."""
 
 import math
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 import numpy as np
@@ -10,12 +12,19 @@ from dp_accounting import dp_event
 from scipy import integrate, optimize, stats
 
 from cloister.crypto.entropy import SimulatedEntropy
+from cloister.fl import algorithms
 from cloister.fl.algorithms.cfl import CFL, Absolute
 from cloister.fl.algorithms.cfl_gp import CFLGP
 from cloister.fl.algorithms.emd_cfl import EMDCFL
 from cloister.fl.algorithms.fed_clust import FedClust
-from cloister.fl.algorithms.fedavg import FedAvg, FedProx, Local
+from cloister.fl.algorithms.fedavg import FedAvg, FedProx, Local, Oracle
+from cloister.fl.algorithms.fedce import FedCE
 from cloister.fl.algorithms.fedem import FedEM
+from cloister.fl.algorithms.fedrc import FedRC
+from cloister.fl.algorithms.fedsac import FedSaC
+from cloister.fl.algorithms.fedsoft import FedSoft
+from cloister.fl.algorithms.fesem import FeSEM
+from cloister.fl.algorithms.flex_cfl import FlexCFL
 from cloister.fl.algorithms.flic import FLIC
 from cloister.fl.algorithms.fpfc import FPFC
 from cloister.fl.algorithms.hardened_flic import HardenedFLIC
@@ -23,6 +32,7 @@ from cloister.fl.algorithms.ifca import IFCA
 from cloister.fl.algorithms.pacfl import PACFL
 from cloister.fl.algorithms.per_fedavg import PerFedAvg
 from cloister.fl.algorithms.pfed_graph import PFedGraph
+from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
 from cloister.fl.clients.record_privacy import RecordPrivacy, multiplier_for
 from cloister.fl.clients.spending import Spending, together
 from cloister.fl.clients.training import Job, Training
@@ -31,6 +41,8 @@ from cloister.fl.data.population import Examples
 from cloister.fl.data.source import Digits
 from cloister.fl.emd import Euclidean, MeanDistance, Size
 from cloister.fl.models.papers import Mlp
+from cloister.fl.robust.averages import Mean
+from cloister.fl.runs.noise_check import check_training
 from cloister.fl.runs.scenario import Scenario
 from cloister.protocol import Masked, Noise, Plain
 from cloister.protocol.core.errors import Refused
@@ -38,6 +50,7 @@ from cloister.protocol.pairs import noise as pairs_noise
 from cloister.protocol.pairs.choices import MeanSketch
 from cloister.protocol.privacy.accountant import spent
 from cloister.protocol.privacy.ledger import BudgetExceeded, Release
+from cloister.protocol.view.noise_free import NOISE_FREE
 
 DELTA = 1e-5
 PRIVACY = RecordPrivacy(clip=1.0, multiplier=1.0, budget=1000.0, delta=DELTA)
@@ -222,9 +235,6 @@ def test_whatever_is_made_of_updates_alone_is_covered(algorithm: Any) -> None:
 @pytest.mark.parametrize(
     ("algorithm", "names"),
     [
-        (IFCA(models=2), ("slots",)),
-        (IFCA(models=2, average="gradients"), ("slots", "full gradients")),
-        (FedEM(models=2), ("slots",)),
         (FLIC(rounds_before=2), ("choice",)),
         (HardenedFLIC(rounds_before=2, every=1), ("choice",)),
         (CFL(thresholds=Absolute(0.1, 0.2), similarity="gradient"), ("full gradients",)),
@@ -244,6 +254,62 @@ def test_what_else_is_told_of_records_is_acknowledged_or_refused(algorithm: Any,
     acknowledged = replace(BASE.training, privacy=replace(PRIVACY, acknowledge=names))
     replace(BASE, algorithm=algorithm, training=acknowledged)
     replace(BASE, algorithm=algorithm, training=replace(BASE.training, privacy=None))
+
+
+DECIDED: dict[str, tuple[Any, str | tuple[str, ...]]] = {
+    "CFL": (CFL(thresholds=Absolute(0.1, 0.2)), ()),
+    "CFLGP": (CFLGP(models=2), ("full gradients",)),
+    "EMDCFL": (EMDCFL(eps=0.2), ("pairs",)),
+    "FLIC": (FLIC(rounds_before=2), ("choice",)),
+    "FPFC": (FPFC(rounds=2), ()),
+    "FeSEM": (FeSEM(models=2), ()),
+    "FedAvg": (FedAvg(), ()),
+    "FedCE": (FedCE(models=2), "weigh"),
+    "FedClust": (FedClust(threshold=1.0), ()),
+    "FedEM": (FedEM(models=2), "weigh"),
+    "FedProx": (FedProx(mu=0.1), ()),
+    "FedRC": (FedRC(models=2), "weigh"),
+    "FedSaC": (FedSaC(), ("pairs",)),
+    "FedSoft": (FedSoft(models=2), "weigh"),
+    "FlexCFL": (FlexCFL(groups=2), ()),
+    "HardenedFLIC": (HardenedFLIC(rounds_before=2, every=1), ("choice",)),
+    "IFCA": (IFCA(models=2), "weigh"),
+    "Local": (Local(), ()),
+    "Oracle": (Oracle(), ()),
+    "PACFL": (PACFL(beta=10.0), ("pairs",)),
+    "PFedGraph": (PFedGraph(), ()),
+    "PerFedAvg": (PerFedAvg(alpha=0.1), "adds no noise"),
+    "RobustFedAvg": (RobustFedAvg(rule=Mean()), ()),
+}
+"""Of every algorithm, what has to be acknowledged, or why there is no claim. PrivateCFL, whose comparisons have noise of their
+own, is of `test_private_clustering`."""
+
+
+def test_every_algorithm_is_decided_on() -> None:
+    found = set()
+    for module in (import_module(f"cloister.fl.algorithms.{each.name}") for each in iter_modules(algorithms.__path__)):
+        for name, value in vars(module).items():
+            if isinstance(value, type) and value.__module__ == module.__name__ and is_dataclass(value):
+                found |= {name} if {"needs", "local", "init", "round"} <= set(dir(value)) else set()
+    bases = {"SeveralModels", "WeighedModels", "PersonalGraph"}
+    assert found - bases - {"PrivateCFL"} == set(DECIDED)
+
+
+@pytest.mark.parametrize("name", DECIDED)
+def test_no_epsilon_is_claimed_where_work_goes_by_records_beyond_their_gradients(name: str) -> None:
+    algorithm, decided = DECIDED[name]
+    names = decided if isinstance(decided, tuple) else tuple(NOISE_FREE)
+    training = replace(BASE.training, privacy=replace(PRIVACY, acknowledge=names))
+    if isinstance(decided, tuple):
+        check_training(algorithm, training, BASE.execution, 0.5)
+        if decided:
+            with pytest.raises(Refused, match="would be void"):
+                check_training(algorithm, BASE.training, BASE.execution, 0.5)
+        return
+    with pytest.raises(Refused, match=decided) as refused:
+        check_training(algorithm, training, BASE.execution, 0.5)
+    assert "\n" not in str(refused.value)
+    check_training(algorithm, replace(training, privacy=None), BASE.execution, 0.5)
 
 
 def test_training_that_adds_no_noise_is_refused() -> None:
@@ -289,3 +355,19 @@ def test_comparisons_with_noise_share_the_ledger_of_training() -> None:
 def test_noise_of_whole_clients_stands_beside_it() -> None:
     noise = Noise(epsilon=6.0, delta=1e-4, rounds=3, l2=0.5)
     replace(BASE, protection=Masked(noise=noise), algorithm=FedAvg(by_samples=False))
+
+
+@pytest.mark.parametrize("adjacency", ["add or remove", "replace", "zero out"])
+def test_noise_that_is_not_a_number_has_no_epsilon(adjacency: Any) -> None:
+    """It had one of 0."""
+    event = dp_event.GaussianDpEvent(math.nan)
+    for each in (
+        event,
+        dp_event.SelfComposedDpEvent(event, 3),
+        dp_event.ComposedDpEvent([dp_event.GaussianDpEvent(1.0), event]),
+        dp_event.PoissonSampledDpEvent(0.5, event),
+        dp_event.PoissonSampledDpEvent(math.nan, dp_event.GaussianDpEvent(1.0)),
+        dp_event.LaplaceDpEvent(math.nan),
+    ):
+        with pytest.raises(ValueError, match="is not a number"):
+            spent([each], adjacency, DELTA)

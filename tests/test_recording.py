@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import is_dataclass, replace
@@ -263,6 +264,36 @@ def test_forged_contents_are_refused_in_one_line(saved: Path, tmp_path: Path) ->
         (folder / name).write_bytes((saved / name).read_bytes())
     assert read < count
     assert not any("\n" in words for words in said)
+
+
+def test_numbers_that_no_run_has_are_refused(saved: Path, tmp_path: Path) -> None:
+    plain = json.loads((saved / "recording.json").read_text())
+    folder, lines = copied(saved, tmp_path / "numbers"), plain["lines"]
+    one, row = lines["sums"][0], lines["sums"][0]["row"]
+    wrong: list[tuple[str, Any]] = [
+        ("rounds", 10**12), ("rounds", -3), ("classes", 10**9), ("classes", 1),
+        ("clients", [*lines["clients"], lines["clients"][0]]),
+        ("sums", [{**one, "row": {**row, "keys": [999 + k for k in range(len(row["keys"]))]}}]),
+        ("sums", [{**one, "row": {**row, "values": [float("nan")] * len(row["keys"])}}]),
+    ]  # fmt: skip
+    for name, value in wrong:
+        (folder / "recording.json").write_text(json.dumps({**plain, "lines": {**lines, name: value}}))
+        assert "cannot be read" in refused(resigned(folder)), (name, value)
+    both = {**lines, "classes": 10**9, "truth": {**lines["truth"], "classes": 10**9}}
+    (folder / "recording.json").write_text(json.dumps({**plain, "lines": both}))
+    assert "1000000000 classes" in refused(resigned(folder))
+
+
+def test_what_is_no_regular_file_is_not_read(saved: Path, tmp_path: Path) -> None:
+    for name in FILES:
+        folder = copied(saved, tmp_path / name)
+        (folder / name).unlink()
+        (folder / name).symlink_to("/dev/zero")
+        assert name in refused(folder)
+    folder = copied(saved, tmp_path / "pipe")
+    (folder / FILES[0]).unlink()
+    os.mkfifo(folder / FILES[0])
+    assert "no regular file" in refused(folder)
 
 
 def test_frames_that_claim_more_than_is_there_are_refused(saved: Path, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Words that claim privacy stand in README and in public docstrings only where a claim or a test backs them.
 
-A word that is a term and not a promise is allowed: a private key, and "differentially private" where epsilon is named beside it.
+A word that is a term and not a promise is allowed: a private key, and "differentially private" where its sentence names epsilon.
 Anything else needs a line in BACKED, with the id of one of Cloister's claims or the file of a test; or another word.
 """
 
@@ -17,11 +17,15 @@ from cloister.threat_models.claims import CLAIMS
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("protocol", "crypto", "fl", "threat_models", "cloister")
 WORDS = re.compile(
-    r"\b(private(?:ly)?|confidential(?:ly|ity)?|anonym(?:ous(?:ly)?|ity|i[sz]ed?)|privacy[- ](?:preserving|friendly)|"
-    r"preserv\w* privacy|guarantees? privacy|privacy is (?:preserved|kept|guaranteed|protected))\b",
+    r"\b(private(?:ly)?|confidential(?:ly|ity)?|anonym(?:ous(?:ly)?|ity|i[sz]ed?)|"
+    r"privacy[- ](?:preserving|friendly|by[- ]design)|"
+    r"(?:preserv|ensur|guarant|provid|protect|enforc|promis|assur)\w*(?: the| full| complete| total| strong)* privacy|"
+    r"(?:perfect|full|complete|total|strong|absolute|guaranteed)(?:ly)? privacy|"
+    r"privacy (?:(?:is|are) )?(?:preserved|kept|guarantee[ds]?|ensured|protected))\b",
     re.IGNORECASE,
 )
-KEYS = re.compile(r"\bprivate (?:keys?|half|halves)\b", re.IGNORECASE)
+KEYS = re.compile(r"\bprivate (?:keys?|half of (?:a|an|the|its|their)(?: \w+)? key|halves of (?:\w+ )?keys)\b", re.IGNORECASE)
+SENTENCES = re.compile(r"(?<=[.!?])[)\"'`*]*\s+")
 FORMAL = re.compile(r"\bdifferential(?:ly)?\s+priva(?:te|cy)\b", re.IGNORECASE)
 PRICED = re.compile(r"\bepsilon\b|\bledger\b|Formal guarantee", re.IGNORECASE)
 BACKED: dict[str, str] = {
@@ -32,9 +36,12 @@ BACKED: dict[str, str] = {
 
 
 def said(text: str) -> list[str]:
-    """The words that claim something, of one docstring or paragraph."""
-    text = KEYS.sub("", text)
-    return WORDS.findall(FORMAL.sub("", text) if PRICED.search(text) else text)
+    """The words that claim something, of one docstring or paragraph; a sentence has to name its own epsilon or ledger."""
+    found = list[str]()
+    for sentence in SENTENCES.split(text):
+        rest = KEYS.sub("", sentence)
+        found += WORDS.findall(FORMAL.sub("", rest) if PRICED.search(rest) else rest)
+    return found
 
 
 def docstrings(path: Path) -> Iterator[tuple[str, str]]:
@@ -101,6 +108,12 @@ def test_what_is_backed_is_there_and_its_backing_too() -> None:
         "Confidentiality holds",
         "private keys are kept private",
         "Privacy is preserved, since the server receives projections",
+        "Under `Masked` every update is differentially private. A ledger is kept for EMD-CFL.",
+        "The private half of a client's records is never seen.",
+        "Cloister ensures privacy.",
+        "Cloister protects the privacy of every client.",
+        "Perfect privacy.",
+        "privacy guarantees for all",
     ],
 )
 def test_a_bare_claim_is_seen(text: str) -> None:
@@ -111,6 +124,7 @@ def test_a_bare_claim_is_seen(text: str) -> None:
     "text",
     [
         "the private key of a client",
+        "the private half of a key",
         "an (epsilon, delta)-differentially\nprivate release",
         "Formal guarantee: differentially private for one record as the ledger says.",
         "`privacy.json`: what each client has spent",

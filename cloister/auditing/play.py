@@ -26,7 +26,7 @@ from ..threat_models.audit.stage import Stage, stages
 from ..threat_models.audit.table import Row, rows
 from ..threat_models.claims import CLAIMS
 from .recorded_runs import read_recorded
-from .report import write_audit_report
+from .report import whole, write_audit_report
 from .tables import claims_table, measured_table
 
 REFUTED = 4
@@ -66,16 +66,19 @@ def play(
             write(folder / "audit.json", (json.dumps(found, indent=1) + "\n").encode())
         report = write_audit_report(folder)
         found = json.loads((folder / "audit.json").read_text())
+        with whole(folder):
+            tables = measured_table(found), claims_table(found)
+            bad = [c for row in found["rows"] for c in row["claims"] if (c["whose"], c["verdict"]) == ("Cloister", "refuted")]
+            first = f"{bad[0]['claim']}: {bad[0]['witness']}" if bad else ""
     if as_json:
         sys.stdout.write(json.dumps(found) + "\n")
     else:
         console = Console()
-        console.print(measured_table(found))
-        console.print(claims_table(found))
+        for table in tables:
+            console.print(table)
         console.print(f"audit folder  {folder}\nreport        {report}", highlight=False, soft_wrap=True)
-    bad = [c for row in found["rows"] for c in row["claims"] if (c["whose"], c["verdict"]) == ("Cloister", "refuted")]
     if bad:
-        say(f"{len(bad)} of Cloister's claims are refuted, first {bad[0]['claim']}: {bad[0]['witness']}")
+        say(f"{len(bad)} of Cloister's claims are refuted, first {first}")
         raise typer.Exit(REFUTED)
 
 

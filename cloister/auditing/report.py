@@ -2,11 +2,13 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jinja2 import TemplateError
 from markupsafe import Markup
 
 from ..grids.panels import Tile
@@ -24,12 +26,24 @@ def ends(row: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def write_audit_report(folder: Path) -> Path:
-    """Writes `folder`/report.html and returns its path. Raises ValueError where there is no audit."""
+    """Writes `folder`/report.html and returns its path. Raises ValueError where there is no audit, or a damaged one."""
     try:
         found = json.loads((folder / "audit.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         raise ValueError(f"{folder} holds no audit; give a scenario's file, for example examples/quickstart.py") from None
-    return write_page(folder, render(found))
+    with whole(folder):
+        page = render(found)
+    return write_page(folder, page)
+
+
+@contextmanager
+def whole(folder: Path) -> Iterator[None]:
+    """Whatever an audit's contents break while they are read is a ValueError of one line that names the folder."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, TemplateError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise ValueError(f"the audit in {folder} is damaged: {type(error).__name__}: {reason}") from None
 
 
 def render(found: Mapping[str, Any]) -> str:

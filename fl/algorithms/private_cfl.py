@@ -1,4 +1,4 @@
-"""CFL by one differentially private release a client: noisy mean gradients of a public model's last layer.
+"""CFL by one release a client, with noise of a stated epsilon: noisy mean gradients of a public model's last layer.
 
 After clustered federated learning (Sattler, Mueller, Samek 2020): recursive bipartition by cosine similarity of gradients,
 Algorithms 1 and 5. The paper compares every client's update of all weights in every round; each such release would be charged

@@ -1,4 +1,4 @@
-"""EMD-CFL by one differentially private release a client: a noisy mean of thumbnails, compared at a public tolerance.
+"""EMD-CFL by one release a client, with noise of a stated epsilon: a noisy mean of thumbnails, compared at a public tolerance.
 
 After EMD-CFL (Zhang, Williams, Toni 2025), with the choice `MeanSketch` in place of clouds: two clients accept each other
 where the noisy means of their public embeddings are near. The distance of two means is at most the earth mover's distance at

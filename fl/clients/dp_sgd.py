@@ -24,6 +24,7 @@ from torch.func import functional_call, grad, vmap
 from ...crypto.prg import KEY_BYTES, derive_key, random_uint64
 from ...crypto.samplers import discrete_gaussian
 from ..models.vector import load_vector, names_and_shapes, pieces_of, to_vector, trainable
+from .fit_module import check_module
 from .record_privacy import GRID, RecordPrivacy
 from .training import IGNORED, Job, Regulariser, Training, check, summed_loss
 
@@ -132,7 +133,7 @@ def train_privately(
     check_running: called before each step; what it raises ends the training. Raises ValueError for a module that is not fit.
     """
     check(job)
-    check_module(module)
+    check_module(module, job.examples.x)
     privacy, expected = privacy_of(training), privacy_of(training).expected(len(job.examples), training.batch)
     local = deepcopy(module).train()
     load_vector(local, job.start)
@@ -154,20 +155,6 @@ def train_privately(
             also(parameters, anchor)
         optimizer.step()
     return to_vector(local) - job.start
-
-
-def check_module(module: nn.Module) -> None:
-    """Raises ValueError, in words, for layers whose output for a record depends on other records, or on chance."""
-    for part in module.modules():
-        name = type(part).__name__
-        if isinstance(part, nn.modules.batchnorm._BatchNorm):
-            raise ValueError(f"{name} mixes the records of a batch, so that no record's gradient is its own; take GroupNorm")
-        if isinstance(part, nn.modules.instancenorm._InstanceNorm) and part.track_running_stats:
-            raise ValueError(f"{name} keeps statistics of records without noise; set track_running_stats=False")
-        if isinstance(part, nn.modules.dropout._DropoutNd) and part.p > 0:
-            raise ValueError(f"{name} draws by a generator that is not the noise's; leave it out where training has noise")
-        if isinstance(part, nn.RNNBase) and part.dropout > 0:
-            raise ValueError(f"{name} draws by a generator that is not the noise's; set its dropout to 0")
 
 
 def privacy_of(training: Training) -> RecordPrivacy:

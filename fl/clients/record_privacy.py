@@ -2,7 +2,8 @@
 
 Everything that a client tells of itself by its updates (sums, sketches, inner products, models) is a function of what DP-SGD
 released, so that it costs nothing more, however often and in whatever form it is told. What is told besides by a function of the
-records has no noise of this claim: a scenario with such answers is refused unless they are acknowledged by name (`BESIDE`).
+records has no noise of this claim: a scenario with such answers is refused unless they are acknowledged by name (`BESIDE`). Where
+local training itself goes by records beyond their clipped gradients, as in slots, there is no claim to make (`check_training`).
 """
 
 import math
@@ -16,7 +17,7 @@ from ...protocol.view.noise_free import check_names
 if TYPE_CHECKING:
     from ...protocol.privacy.ledger import Ledger, Release
 
-BESIDE = frozenset({Functionality.CHOICE, Functionality.SLOTS, Functionality.PAIRS, FULL_GRADIENTS, NUMBER_OF_EXAMPLES})
+BESIDE = frozenset({Functionality.CHOICE, Functionality.PAIRS, FULL_GRADIENTS, NUMBER_OF_EXAMPLES})
 """What clients tell that is a function of their records, and not of their updates alone."""
 OF = "its updates by DP-SGD, and all that is made of them: sums, sketches, inner products, models"
 NOT_COVERED = (

@@ -6,6 +6,7 @@ unless the cluster was set up so: a simulation's data and secrets are as safe as
 
 import logging
 import os
+import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -17,6 +18,9 @@ from .dispatch import WorkerDied
 
 ADDRESS = "RAY_ADDRESS"
 STATISTICS = "RAY_USAGE_STATS_ENABLED"
+NOBODY = "no Ray cluster answers at RAY_ADDRESS={}; start one with `ray start --head`, or unset RAY_ADDRESS"
+TIMEOUT = 10
+"""Seconds to reach the cluster's head."""
 R = TypeVar("R")
 
 
@@ -42,6 +46,8 @@ def cluster(workers: int | None) -> Iterator[None]:
     address, quiet = os.environ.get(ADDRESS, ""), {"log_to_driver": False, "logging_level": logging.ERROR}
     if address.startswith("ray://"):
         raise ValueError(f"{ADDRESS} is of the Ray client, which is not supported; give HOST:PORT of the cluster's head")
+    if address not in ("", "local", "auto"):
+        _check_listens(address)
     before = os.environ.get(STATISTICS)
     try:
         if address and address != "local":
@@ -50,11 +56,7 @@ def cluster(workers: int | None) -> Iterator[None]:
             os.environ[STATISTICS] = "0"
             ray.init(address="local", num_cpus=workers or cores(), include_dashboard=False, **quiet)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
-        if not address:
-            raise ValueError(f"Ray does not start: {_first_line(error)}") from None
-        raise ValueError(
-            f"no Ray cluster answers at {ADDRESS}={address}; start one with `ray start --head`, or unset {ADDRESS}"
-        ) from None
+        raise ValueError(NOBODY.format(address) if address else f"Ray does not start: {_first_line(error)}") from None
     finally:
         os.environ.pop(STATISTICS, None)
         if before is not None:
@@ -63,6 +65,15 @@ def cluster(workers: int | None) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def _check_listens(address: str) -> None:
+    """Raises ValueError where nobody does: Ray itself tries for minutes, and may end the process."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=TIMEOUT).close()
+    except (OSError, ValueError, OverflowError):
+        raise ValueError(NOBODY.format(address)) from None
 
 
 def cpus() -> int:

@@ -135,6 +135,48 @@ class Record:
             self.add(told=what.word)
 
 
+class Member:
+    """A client that takes part in a run, whatever brings it words. folder: its own, mode 0700: journal, record and final model.
+
+    own, data: see `join`. standing: of a client with certificates, by whose directory it tells who is who. Raises Refused,
+    Untrusted and ValueError.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario[Any],
+        greeting: Greeting,
+        folder: Path,
+        *,
+        own: Path | None = None,
+        data: Path | None = None,
+        standing: Standing | None = None,
+    ) -> None:
+        self.record, self.journal = Record(folder / LOG), InFile(folder / JOURNAL)
+        self._folder = folder
+        maker = maker_of(scenario.protection)
+        self._parties = own_parties(scenario, greeting, own, data)
+        run, listed = listed_of(greeting, standing)
+        setup = replace(self._parties.setup, run=run, clients=greeting.clients, entropy=KeptEntropy())
+        setup = replace(setup, besides=None, checks_once=False)
+        setup = replace(setup, workers=_only(setup.workers, greeting.client))
+        self._driven = Driven(greeting.client, setup, maker, self.journal, listed)
+        self.record.add(joined=run.hex(), client=greeting.client, clients=list(greeting.clients), protection=greeting.protection)
+
+    @property
+    def enrolled(self) -> bool:
+        """Whether it has taken what it was told of who takes part."""
+        return bool(self._driven.client.roles)
+
+    def said(self, data: bytes) -> Said:
+        """What it answers to a word; it is in the record, and the final model in its file."""
+        answer = said(self._driven, data)
+        self.record.said(answer)
+        if answer.final:
+            _write_model(self._parties, answer.final, self._folder / MODEL)
+        return answer
+
+
 def join(
     scenario: Scenario[Any], link: Dialled, folder: Path, *, own: Path | None = None, data: Path | None = None
 ) -> Iterator[Said]:
@@ -145,28 +187,17 @@ def join(
     others what the directory does not; LinkRefused, ConnectionError and ValueError.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    journal = InFile(folder / JOURNAL)
-    greeting = Greeting.of(link.start(seen_in(journal)))
-    record = Record(folder / LOG)
+    greeting = Greeting.of(link.start(seen_in(InFile(folder / JOURNAL))))
     try:
-        maker = maker_of(scenario.protection)
-        parties = own_parties(scenario, greeting, own, data)
-        run, listed = listed_of(greeting, link.standing)
-        setup = replace(parties.setup, run=run, clients=greeting.clients, entropy=KeptEntropy(), besides=None, checks_once=False)
-        setup = replace(setup, workers=_only(setup.workers, greeting.client))
-        driven = Driven(greeting.client, setup, maker, journal, listed)
-        record.add(joined=run.hex(), client=greeting.client, clients=list(greeting.clients), protection=greeting.protection)
-        for number, data_ in link.words():
-            answer = said(driven, data_)
-            record.said(answer)
-            if answer.final:
-                _write_model(parties, answer.final, folder / MODEL)
-            journal.put({LINK: cbor2.dumps(astuple(replace(link.seen, number=number)))})  # so that it is answered once
+        member = Member(scenario, greeting, folder, own=own, data=data, standing=link.standing)
+        for number, word in link.words():
+            answer = member.said(word)
+            member.journal.put({LINK: cbor2.dumps(astuple(replace(link.seen, number=number)))})  # so that it is answered once
             link.answer(number, answer.data)
             yield answer
-            if answer.word == "enrol" and answer.refused and not driven.client.roles:
+            if answer.word == "enrol" and answer.refused and not member.enrolled:
                 raise Refused(f"this client leaves: {answer.refused[0][1]}")
-        record.add(ended=True)
+        member.record.add(ended=True)
     finally:
         link.stop()
 

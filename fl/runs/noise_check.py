@@ -52,7 +52,10 @@ def check_noise(algorithm: Algorithm, protection: Protection, trained_privately:
 def check_training(algorithm: Algorithm, training: Training, execution: Executor, validation: float) -> None:
     """Raises Refused, in one line, where DP-SGD does not do the training, or what clients tell besides voids its epsilon.
 
-    Under replacement the number of a client's examples is public, and what counts samples tells nothing new.
+    Work for slots weighs examples, or takes models, by losses on the client's own records, without noise and without telling:
+    what is added up before the noise then depends on records beyond their clipped gradients, and nothing that could be
+    acknowledged says by how much. A choice that clients tell is another matter: they train from what all know by then, and the
+    choice is named. Under replacement the number of a client's examples is public, and what counts samples tells nothing new.
     """
     privacy, name = training.privacy, type(algorithm).__name__
     if privacy is None:
@@ -60,6 +63,11 @@ def check_training(algorithm: Algorithm, training: Training, execution: Executor
     executes = getattr(algorithm, "executes", execution)
     if not isinstance(executes, Fast | PlainLoop | CosinePull):
         raise Refused(f"{name} trains by {type(executes).__name__}, which adds no noise; take training.privacy=None")
+    if getattr(algorithm, "in_slots", None) is not None or Functionality.SLOTS in algorithm.needs:
+        raise Refused(
+            f"clients of {name} weigh examples or choose models by losses on their records, without noise and untold, so that no"
+            " epsilon of DP-SGD holds for a record; take training.privacy=None"
+        )
     if privacy.adjacency == "add or remove" and validation > 0:
         raise Refused(
             "what is held out for validation is drawn by position, and one record more or less moves all others;"

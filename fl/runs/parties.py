@@ -19,9 +19,9 @@ from ...protocol.view.functionality import Functionality
 from ...protocol.view.protection import Setup
 from ...protocol.view.work import Judgement, LocalJob, LocalOffer, LocalWork, Unwilling, Workers
 from ..clients.corruption import Computers, Corrupted, embedders_of
-from ..clients.dp_sgd import check_module
 from ..clients.embedders import SimulatedEmbedders, parted
 from ..clients.fast import Fast
+from ..clients.fit_module import check_module
 from ..clients.slots import InSlots, Values
 from ..clients.spending import Spending
 from ..clients.training import Executor, Job, full_gradient
@@ -78,7 +78,7 @@ class Parties:
         self._scratch = deepcopy(self.module).eval()  # what clients load models into that they judge
         self._training = scenario.algorithm.local(scenario.training)
         if self._training.privacy is not None:
-            check_module(self.module)
+            check_module(self.module, next(iter(population.clients.values())).train.x)
         self.corrupted: Corrupted | None = None
         workers: Workers = self._work
         judge: Judgement = self._judge

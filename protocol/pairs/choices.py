@@ -116,11 +116,12 @@ class Distances:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeanSketch:
-    """One differentially private number vector a client: the mean of its clipped public embeddings, projected, with noise.
+    """One vector a client, with noise of a stated epsilon a record: the mean of its clipped public embeddings, projected.
 
     Server alone: that mean, up to the noise. Formal guarantee: of the noise, (epsilon, delta) for one record of a client, whoever
-    knows the projection; nothing else about the client's data leaves it. The reference is a function of public numbers: the
-    distance that the noise alone makes. The sample's size and who takes part are public.
+    knows the projection; nothing else about the client's data leaves it. What its records have in common is not covered: shares
+    of labels follow from the mean the better the more rows it is of, and at a large epsilon from any. The reference is a function
+    of public numbers: the distance that the noise alone makes. The sample's size and who takes part are public.
     """
 
     noise: Noise

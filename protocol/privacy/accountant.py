@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
+import attrs
 import dp_accounting
+import numpy as np
 from dp_accounting import dp_event
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
@@ -51,6 +53,7 @@ def spent(events: Sequence[dp_accounting.DpEvent], adjacency: Adjacency, delta: 
     """Epsilon of all events together. Noise multipliers are relative to the sensitivity under `adjacency`. Raises UnknownEvent.
 
     Formal guarantee: none of the bounds is below the truth, of adaptive composition, up to the Fourier transforms' rounding.
+    Raises ValueError for events that cannot be, such as one whose noise is not a number.
     """
     counted = tuple(_counted(events))
     try:
@@ -86,7 +89,19 @@ def _atoms(event: dp_accounting.DpEvent, times: int) -> Iterator[tuple[Any, int]
             for each in inner:
                 yield from _atoms(each, times)
         case _:
+            _check_numbers(event)
             yield event, times
+
+
+def _check_numbers(event: Any) -> None:
+    """Raises ValueError for a number that is none, whose epsilon would be any."""
+    for name in (field.name for field in attrs.fields(type(event))) if attrs.has(type(event)) else ():
+        value = getattr(event, name)
+        for each in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(each, dp_accounting.DpEvent):
+                _check_numbers(each)
+            elif isinstance(each, float | np.floating) and math.isnan(each):
+                raise ValueError(f"{name} of {_name(event)} is not a number")
 
 
 def _spent(counted: Counted, adjacency: Adjacency, delta: float) -> Spent:

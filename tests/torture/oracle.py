@@ -54,7 +54,7 @@ NO_BLAME = ("it lacks the seed", "is not held here", "a round that is over", "no
 @dataclass(slots=True)
 class Seen:
     """Of one run. said: by clients' programs. frames: at the coordinator. touched: those that a fate befell. arrived: answers,
-    and whether they were late. answers: what it was told. means: (answer, client, the mean that it was sent or None). signed: by
+    and whether they were late. answers: what it was told. means: (answer, client, by what it moved its model). signed: by
     client and session, the survivors that it signed. calm: the round without faults, -1 for none.
     """
 
@@ -83,7 +83,7 @@ class Seen:
 def broken(seen: Seen, happened: Sequence[Event]) -> list[str]:
     """What did not hold, each in a line; nothing of a run in order."""
     found = [*_twice(seen), *_signed(seen), *_wrong_sums(seen), *_wrong_pairs(seen), *_opened(seen), *_blamed(seen, happened)]
-    found += [*_survivors(seen), *_misdirected(seen), *_calm(seen, happened)]
+    found += [*_survivors(seen), *_unread(seen), *_misdirected(seen), *_calm(seen, happened)]
     return list(dict.fromkeys(found))
 
 
@@ -240,6 +240,15 @@ def _blamed(seen: Seen, happened: Sequence[Event]) -> Iterable[str]:
         if lies or (seen.schedule.early and seen.lives.get(fault.blame, 1) > 1):
             continue  # killed before the run had begun, it may have said who it is and not be that any more
         yield f"client {fault.blame}, who is honest, is blamed: {fault.reason}"
+
+
+def _unread(seen: Seen) -> Iterable[str]:
+    """A sum that holds what no inputs have, where nobody lies."""
+    schedule = seen.schedule
+    if schedule.colluder is None and not any(isinstance(event, Lie) for event in schedule.events):
+        for fault in seen.faults[seen.setup_faults :]:
+            if "cannot be read" in fault.reason or "is out of range" in fault.reason:
+                yield f"a sum cannot be read: {fault.reason}"
 
 
 def _calm(seen: Seen, happened: Sequence[Event]) -> Iterable[str]:

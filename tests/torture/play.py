@@ -29,7 +29,7 @@ from .questions import COMPARING, INITIAL, Answered, Clouds, ask, protection_of,
 from .schedule import Apart, Event, Schedule
 
 RUN = bytes(range(16))
-STALE = 20
+STALE = {"masked": 45, "two servers": 15, "encrypted": 20, "pairs": 20}
 """Frames that overtake one that is stale."""
 
 
@@ -124,7 +124,7 @@ class World:
             case "drop":
                 return []
             case "stale":
-                self.stale.append((len(self.seen.frames) + STALE, frames))
+                self.stale.append((len(self.seen.frames) + STALE[self.schedule.protection], frames))
                 return []
             case "late":
                 return [replace(one, late=True) for one in frames]
@@ -159,7 +159,7 @@ class World:
         for _ in range(3):
             checkpoint = view.harness.save()
             try:
-                after, answers = ask(view, self.schedule, number, model, self.seen.members)
+                after, answers = ask(view, self.schedule, number, model, self.seen.members, self._look_at_means)
             except Refused:
                 self.ended["refused"] += 1
                 return model
@@ -172,7 +172,6 @@ class World:
                 continue
             self._count(answers)
             self.seen.answers += answers
-            self._look_at_means(answers)
             return after
         return model
 
@@ -181,12 +180,13 @@ class World:
         if not answers:
             self.ended["no answer"] += 1
 
-    def _look_at_means(self, answers: list[Answered]) -> None:
-        """Where clients own models: the mean that each was sent."""
-        for answer in answers:
-            for i, machine in self.hosts.machines.items():
-                if answer.name and answer.mean is None and machine.runs and WORK in machine.driven.client.roles:
-                    self.seen.means.append((answer, i, machine.driven.client.mean(answer.name)))
+    def _look_at_means(self, answer: Answered) -> None:
+        """Where clients own models: by what each moved its own."""
+        for i, machine in self.hosts.machines.items():
+            if answer.mean is None and machine.runs and WORK in machine.driven.client.roles:
+                before, after = map(machine.driven.client.model, answer.moved)
+                if before is not None and after is not None:
+                    self.seen.means.append((answer, i, after - before))
 
 
 def _other_survivors(envelope: Envelope, receiver: int, few: bool) -> Envelope:

@@ -1,6 +1,6 @@
 """What the coordinator of a simulated deployment asks in a round, under each protection, and what clients work with."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -92,21 +92,26 @@ COMPARING = Comparing(CHOICE, Gap())
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """To one question. clients: whom a sum says it is of, empty without one. total: of it, their mean, where the server has it.
+    """To one question. number: of it in the round. clients: whom a sum says it is of. mean: theirs, where the server has it.
 
-    accepts: of a comparison. number: of the question in the round.
+    moved: the names of the model that it moved, and of where to. accepts: of a comparison.
     """
 
     round: int
     number: int
     clients: tuple[int, ...] = ()
     mean: Any = None
-    name: str = ""
+    moved: tuple[str, str] = ("", "")
     accepts: Any = None
 
 
-def ask(view: Any, schedule: Schedule, round: int, model: Model, members: tuple[int, ...]) -> tuple[Model, list[Answered]]:
-    """One round: work, and sums or comparisons of it. Raises Refused."""
+def ask(
+    view: Any, schedule: Schedule, round: int, model: Model, members: tuple[int, ...], look: Callable[[Answered], object]
+) -> tuple[Model, list[Answered]]:
+    """One round: work, and sums or comparisons of it. look: at each answer, while clients have what they were sent.
+
+    Raises Refused.
+    """
     work = {"root": Assignment(model, members, members)}
     trained = view.train(round, work)
     found: list[Answered] = []
@@ -126,11 +131,11 @@ def ask(view: Any, schedule: Schedule, round: int, model: Model, members: tuple[
             assert isinstance(answer, BelowFloor)
             continue
         moved = view.advance(model, answer)
-        mean = None
+        after, mean = moved, None
         if answer.recipient == "server":
             mean = view.harness.observe(moved) - view.harness.observe(model)
-            after = moved
-        found.append(Answered(round, number, answer.clients, mean, answer.name))
+        found.append(Answered(round, number, answer.clients, mean, (model.name, moved.name)))
+        look(found[-1])
     view.harness.retire([Model("init"), after], [])
     return after, found
 

@@ -18,6 +18,7 @@ from .participation import clusters_of, rows_of
 from .reading import messages
 from .scoring import auc
 from .truth import Matrix, Truth
+from .unread import unread
 from .view import CorruptView
 
 LATE = 0.5
@@ -40,6 +41,8 @@ class ClusterInference:
     anchor: Anchor = "chance"
 
     def applies(self, evidence: Evidence, /) -> str:
+        if reason := unread(evidence):
+            return reason
         if SERVER in evidence.view.observer.servers:
             return "the server decides it"
         together = clusters_of(rows_of(evidence.sums.sums))

@@ -9,6 +9,7 @@ from .hidden_counts import counts_of
 from .labels import honest
 from .reading import samples
 from .truth import Truth
+from .unread import unread
 
 ALIKE = 0.02
 """Spread of counts, relative to their mean, up to which there is nothing to find out."""
@@ -33,6 +34,8 @@ class SampleCounts:
     anchor: Anchor = "chance"
 
     def applies(self, evidence: Evidence, /) -> str:
+        if reason := unread(evidence):
+            return reason
         counts = [len(c.train) for c in evidence.known.population.clients.values()]
         if np.std(counts) <= ALIKE * np.mean(counts):
             return "all clients have as many samples"

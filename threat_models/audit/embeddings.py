@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...fl.algorithms.emd_cfl import EMDCFL
+from ...protocol.pairs.choices import Distances, MeanSketch
 from ...protocol.view.functionality import Functionality
 from ..inference.projection_scores import accuracy, median_error
 from .embedding_models import Networks, true_weights
@@ -21,8 +22,9 @@ class EmbeddingInference:
     named right; m, the share of their most frequent label. So it is 0 for who gives all of them one label, and 1 for all right.
 
     By what the observer has: a cloud and its projection, of which embeddings follow; clouds alone, which are matched to public
-    embeddings by their shape; a mean, or distances between clients, by which all records of a client are given one label. Sums
-    alone tell nothing of single records: there it is the most frequent label of all. Everything is the embeddings in clear, each
+    embeddings by their shape. Sums alone tell nothing of single records: there it is the most frequent label of all. Where no
+    record has a row of its own, in means and in distances between clients, this value could be nothing but 0: there the
+    experiment does not apply, and `LabelShares` measures what they tell. Everything is the embeddings in clear, each
     labelled like the nearest public ones. Clients with one label are left out, as nothing sets their records apart.
 
     Figures, over all victims: the share of records whose label is named, which shows what is told of a client's labels as a whole
@@ -41,6 +43,9 @@ class EmbeddingInference:
             return "clients are not compared by embeddings"
         if not isinstance(public.algorithm, EMDCFL):
             return "clients are compared by what is made of all their records together"
+        choice, served = public.algorithm.choice, not evidence.view.observer.clients
+        if isinstance(choice, MeanSketch) or (isinstance(choice, Distances) and served):
+            return "it has nothing of single records, so that this measures nothing: see label shares"
         return ""
 
     def __call__(self, evidence: Evidence, truth: Truth, budget: Budget, rng: np.random.Generator, /) -> Finding:

@@ -18,6 +18,7 @@ from .participation import Disaggregation
 from .permuted import KnownModels
 from .properties import PropertyInference
 from .recovery import UpdateRecovery
+from .shares_of_labels import LabelShares
 from .view import PublishedSum
 
 EXPERIMENTS: tuple[Experiment, ...] = (
@@ -28,6 +29,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     SampleCounts(),
     LabelInference(),
     EmbeddingInference(),
+    LabelShares(),
     MembershipInference(),
     PropertyInference(),
     GradientInversion(),

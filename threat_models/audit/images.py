@@ -18,6 +18,7 @@ from ..inference.inversion import first_layer, inverting_gradients
 from .experiment import Anchor, Budget, Evidence, Finding, Values, victims_of
 from .membership import start_of
 from .truth import Truth
+from .unread import unread
 from .view import CorruptView
 
 GOOD = 30.0
@@ -42,6 +43,8 @@ class GradientInversion:
     anchor: Anchor = "sums alone"
 
     def applies(self, evidence: Evidence, /) -> str:
+        if reason := unread(evidence):
+            return reason
         public = evidence.view.public.auxiliary
         if public.x.ndim != 4:
             return "inputs are no images"

@@ -15,6 +15,7 @@ from ..inference.crafted_models import isolated, layers_of, silenced
 from .experiment import Anchor, Budget, Evidence, Finding, victims_of
 from .recorder import Recorder
 from .truth import Truth
+from .unread import unread
 from .view import CorruptView
 
 
@@ -33,6 +34,8 @@ class InconsistentModels:
     anchor: Anchor = "chance"
 
     def applies(self, evidence: Evidence, /) -> str:
+        if reason := unread(evidence):
+            return reason
         view = evidence.view
         if SERVER not in view.observer.servers:
             return "it hands out no models"

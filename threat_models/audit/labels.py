@@ -16,6 +16,7 @@ from .membership import spaced, start_of
 from .permuted_labels import read_permuted
 from .reading import Instance
 from .truth import Matrix, Truth
+from .unread import unread
 from .view import CorruptView
 
 ROUNDS = 4
@@ -41,7 +42,7 @@ class LabelInference:
     anchor: Anchor = "sums alone"
 
     def applies(self, evidence: Evidence, /) -> str:
-        return "targets are tokens" if evidence.view.public.auxiliary.y.ndim == 2 else ""
+        return "targets are tokens" if evidence.view.public.auxiliary.y.ndim == 2 else unread(evidence)
 
     def __call__(self, evidence: Evidence, truth: Truth, budget: Budget, rng: np.random.Generator, /) -> Finding:
         view, shadow = evidence.view, evidence.shadow

@@ -12,6 +12,7 @@ from .experiment import Anchor, Budget, Evidence, Finding, Values, victims_of
 from .record_scores import Score, scores_for
 from .scoring import auc
 from .truth import Truth
+from .unread import unread
 from .view import CorruptView
 
 ROUNDS = 4
@@ -43,7 +44,7 @@ class MembershipInference:
     anchor: Anchor = "sums alone"
 
     def applies(self, evidence: Evidence, /) -> str:
-        return "targets are tokens" if evidence.view.public.auxiliary.y.ndim == 2 else ""
+        return "targets are tokens" if evidence.view.public.auxiliary.y.ndim == 2 else unread(evidence)
 
     def __call__(self, evidence: Evidence, truth: Truth, budget: Budget, rng: np.random.Generator, /) -> Finding:
         victims = victims_of(evidence.view, budget.victims, rng)

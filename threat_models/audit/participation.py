@@ -12,6 +12,7 @@ from ..inference.sum_lattice import isolating
 from .estimates import without
 from .experiment import Anchor, Budget, Evidence, Finding
 from .truth import Truth
+from .unread import unread
 from .view import CorruptView, PublishedSum
 
 Matrix = NDArray[np.float64]
@@ -38,6 +39,8 @@ class Disaggregation:
     anchor: Anchor = "chance"
 
     def applies(self, evidence: Evidence, /) -> str:
+        if reason := unread(evidence):
+            return reason
         return "" if evidence.sums.sums else "no sum of several clients was published"
 
     def __call__(self, evidence: Evidence, truth: Truth, budget: Budget, rng: np.random.Generator, /) -> Finding:

@@ -18,6 +18,7 @@ from .experiment import Anchor, Budget, Evidence, Finding
 from .reading import Instance, Uploaded, uploads
 from .recovery import recovered
 from .truth import Truth
+from .unread import unread
 from .view import CorruptView, PublishedSum
 
 Key = Placed | RotationGuess
@@ -41,6 +42,8 @@ class KnownModels:
     anchor: Anchor = "sums alone"
 
     def applies(self, evidence: Evidence, /) -> str:
+        if reason := unread(evidence):
+            return reason
         if not isinstance(evidence.view.public.protection, Permuted):
             return "updates are not uploaded under a secret transform"
         return "" if SERVER in evidence.view.observer.servers else "it gets no uploads"

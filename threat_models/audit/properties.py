@@ -13,6 +13,7 @@ from .labels import honest
 from .made_up import MadeUp
 from .membership import start_of
 from .truth import Truth
+from .unread import unread
 
 
 class Holds(Protocol):
@@ -50,7 +51,7 @@ class PropertyInference:
     anchor: Anchor = "sums alone"
 
     def applies(self, evidence: Evidence, /) -> str:
-        return "targets are tokens" if evidence.view.public.auxiliary.y.ndim == 2 else ""
+        return "targets are tokens" if evidence.view.public.auxiliary.y.ndim == 2 else unread(evidence)
 
     def __call__(self, evidence: Evidence, truth: Truth, budget: Budget, rng: np.random.Generator, /) -> Finding:
         public, clients = evidence.view.public, truth.population.clients

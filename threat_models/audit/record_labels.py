@@ -59,6 +59,16 @@ class Attack:
         alike = {i: Guess(np.array([one.get(i, often)]), average[one.get(i, often)]) for i in victims}
         return {i: (self._by_clouds(mine, rng) if (mine := self._rows(i)) else None) or alike[i] for i in victims}
 
+    def shares(self, victims: Sequence[int], rng: np.random.Generator) -> dict[int, Matrix]:
+        """Of victims of whom anything is known, the shares of labels, float64 (classes,), that it tells."""
+        one, classes = dict(self._by_means(rng)) | dict(self._by_distances(rng)), self._public.classes
+        found = {i: np.bincount([one[i]], minlength=classes).astype(np.float64) for i in victims if i in one}
+        found |= {i: of for i, of in self._shares_of_means() if i in victims}
+        for i in victims:
+            if (mine := self._rows(i)) and (guess := self._by_clouds(mine, rng)) is not None:
+                found[i] = np.bincount(guess.labels, minlength=classes) / len(guess.labels)
+        return found
+
     def _rows(self, client: int) -> list[Cloud]:
         """Its clouds that have a row of every record: those with a known projection, or else all of one model together."""
         mine = [cloud for cloud in self._of.get(client, ()) if cloud.terms.released != "mean"]
@@ -97,17 +107,32 @@ class Attack:
     def _by_means(self, rng: np.random.Generator) -> Iterator[tuple[int, int]]:
         """The label that has the largest share in a client's mean; without the projection, that of the clients whose every record
         has one label and whose means are as far apart."""
-        of = {i: cloud for i, mine in self._of.items() for cloud in mine if cloud.terms.released == "mean"}
-        if not of:
-            return
-        names = np.unique(self._labels)
-        embedded = clipped(self._embedded(None), next(iter(of.values())).terms.clip)
-        centres = np.stack([embedded[self._labels == k].mean(axis=0) for k in names])
-        if any(cloud.projection is None for cloud in of.values()):
+        of = self._means()
+        if of and any(cloud.projection is None for cloud in of.values()):
+            names, centres = self._centres(next(iter(of.values())))
             yield from zip(of, named_by_sketches([c.rows[0] for c in of.values()], centres, names, rng).tolist(), strict=True)
+        for i, shares in self._shares_of_means():
+            yield i, int(np.argmax(shares))
+
+    def _shares_of_means(self) -> Iterator[tuple[int, Matrix]]:
+        """Of clients whose mean is seen together with its projection: float64 (classes,)."""
+        of = self._means()
+        if not of or any(cloud.projection is None for cloud in of.values()):
             return
+        names, centres = self._centres(next(iter(of.values())))
         for i, cloud in of.items():
-            yield i, int(names[np.argmax(label_shares(cloud.rows[0], np.asarray(cloud.projection), centres))])
+            found = np.zeros(self._public.classes)
+            found[names] = label_shares(cloud.rows[0], np.asarray(cloud.projection), centres)
+            yield i, found
+
+    def _means(self) -> dict[int, Cloud]:
+        return {i: cloud for i, mine in self._of.items() for cloud in mine if cloud.terms.released == "mean"}
+
+    def _centres(self, one: Cloud) -> tuple[Labels, Matrix]:
+        """Labels, and the mean clipped public embedding of each: float64 (labels, d)."""
+        names = np.unique(self._labels)
+        embedded = clipped(self._embedded(None), one.terms.clip)
+        return names, np.stack([embedded[self._labels == k].mean(axis=0) for k in names])
 
     def _by_distances(self, rng: np.random.Generator) -> Iterator[tuple[int, int]]:
         """The label of clients whose every record has one and who are as far apart as these say that they are."""

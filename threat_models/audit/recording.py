@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -30,15 +31,15 @@ from ...protocol.core.link import Frame
 from ...protocol.messages import MESSAGES
 from .recorded import Recorded
 from .recording_arrays import Arrays, Kept, examples_in, frames_in, keep_examples, keep_frames
-from .recording_lines import ComparedLine, Lines, StartLine, SumLine, answer_lines, answered_of
+from .recording_lines import ComparedLine, Lines, StartLine, SumLine, answer_lines, answered_of, check
 from .recording_truth import keep_truth, truth_in
 from .view import Compared, Public, PublishedSum
 
 FORMAT = 1
 SUMS = "SHA256SUMS"
 FILES = ("recording.json", "frames.safetensors", "seen.safetensors", "truth.safetensors")
-MOST_TEXT = 2**28
-"""Bytes of text that are read. What arrays take is no more than the bytes of their files."""
+MOST_TEXT, MOST_ARRAYS = 2**28, 2**36
+"""Bytes of a file of text, or of arrays, that are read. What arrays take is no more than the bytes of their files."""
 CLOSE = 1e-3
 """By how much the scenario's initial model may differ from the recorded one: processors round differently."""
 
@@ -119,14 +120,14 @@ def files_of(folder: Path) -> dict[str, bytes]:
     """The folder's files by name, as their hashes say they were written. Raises ValueError of one line."""
     if not (folder / SUMS).is_file():
         raise ValueError(f"{folder} holds no recording")
-    listed = [line.partition("  ") for line in _text(folder / SUMS).decode("utf-8", "replace").splitlines()]
+    listed = [line.partition("  ") for line in _read(folder / SUMS, MOST_TEXT).decode("utf-8", "replace").splitlines()]
     wanted = {name: digest for digest, _, name in listed}
     if not set(FILES) <= wanted.keys() or any(Path(name).name != name for name in wanted):
         raise ValueError(f"the recording {folder} is damaged: {SUMS} does not list its files")
     found = {}
     for name, digest in wanted.items():
         try:
-            found[name] = (folder / name).read_bytes() if name.endswith(".safetensors") else _text(folder / name)
+            found[name] = _read(folder / name, MOST_ARRAYS if name.endswith(".safetensors") else MOST_TEXT)
         except OSError:
             raise ValueError(f"the recording {folder} is damaged: {name} is missing") from None
         if hashlib.sha256(found[name]).hexdigest() != digest:
@@ -134,10 +135,16 @@ def files_of(folder: Path) -> dict[str, bytes]:
     return found
 
 
-def _text(path: Path) -> bytes:
-    if path.stat().st_size > MOST_TEXT:
-        raise ValueError(f"{path} is longer than {MOST_TEXT} bytes")
-    return path.read_bytes()
+def _read(path: Path, most: int) -> bytes:
+    """The whole of a regular file of so many bytes at most; no more is read of what is none, or grows. Raises ValueError."""
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), "rb") as file:
+        about = os.fstat(file.fileno())
+        if not stat.S_ISREG(about.st_mode):
+            raise ValueError(f"{path} is no regular file")
+        found = file.read(min(about.st_size, most) + 1)
+    if len(found) > most or len(found) != about.st_size:
+        raise ValueError(f"{path} is longer than {most} bytes, or changes as it is read")
+    return found
 
 
 def _described(of: Any) -> str:
@@ -154,6 +161,7 @@ def _recorded(lines: Lines, frames: tuple[Frame, ...], seen: Arrays, truth: Arra
     population, start = true.population, seen.vector(lines.initial)
     if set(lines.clients) != population.clients.keys() or lines.seeds.keys() != population.clients.keys():
         raise ValueError("its clients are not those that it has examples of")
+    check(lines, scenario.rounds)
     module = initial(scenario.model, population.shape, population.classes, seed_of(scenario.seed, "model")).cpu()
     d = dimension(module)
     if len(start) < d or not np.allclose(to_vector(module), start[:d], atol=CLOSE):

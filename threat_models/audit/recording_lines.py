@@ -1,6 +1,7 @@
 """What a recording holds beside arrays, as frozen dataclasses of plain values that name the arrays they belong to."""
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,8 @@ ANSWERS: Mapping[str, Any] = {
     "slots": tuple[Sum | BelowFloor, ...],
 }
 """What answers to questions are, beside sums and inner products."""
+
+MOST_CLASSES = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,26 @@ class Lines:
     groups: tuple[int, ...]
     pair_keys: Mapping[int, Mapping[str, str]]
     pair_seeds: Mapping[int, str]
+
+
+def check(lines: Lines, rounds: int) -> None:
+    """Raises ValueError where numbers cannot be of a run of the clients that are listed, of so many rounds at most."""
+    clients = set(lines.clients)
+    if not 0 <= lines.rounds <= rounds:
+        raise ValueError(f"it has {lines.rounds} rounds, and its scenario {rounds}")
+    if lines.classes != lines.truth.classes or not 2 <= lines.classes <= MOST_CLASSES:
+        raise ValueError(
+            f"it has {lines.classes} classes, and its examples {lines.truth.classes}; at most {MOST_CLASSES} are read"
+        )
+    if len(clients) != len(lines.clients):
+        raise ValueError("a client is listed twice")
+    for of in lines.sums:
+        if not of.row.keys() <= clients:
+            raise ValueError("a sum is over clients that the run does not have")
+        if not all(map(math.isfinite, (*of.row.values(), of.weight, of.energy or 0.0))):
+            raise ValueError("a sum has weights or an energy that are not finite")
+    if any(not {*of.rows, *of.columns} <= clients for of in lines.compared):
+        raise ValueError("inner products are of clients that the run does not have")
 
 
 def answer_lines(answered: Iterable[Answered]) -> tuple[tuple[AnswerLine, ...], tuple[str, ...]]:

@@ -10,6 +10,7 @@ from .estimates import Estimate, means
 from .experiment import Anchor, Budget, Evidence, Finding
 from .reading import Instance
 from .truth import Truth
+from .unread import unread
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class UpdateRecovery:
     anchor: Anchor = "sums alone"
 
     def applies(self, evidence: Evidence, /) -> str:
-        return ""
+        return unread(evidence)
 
     def __call__(self, evidence: Evidence, truth: Truth, budget: Budget, rng: np.random.Generator, /) -> Finding:
         return recovered(evidence, evidence.estimated(evidence.view), truth)

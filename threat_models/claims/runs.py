@@ -4,7 +4,7 @@ from typing import Any
 
 from ...protocol.encrypted.protection import Encrypted
 from ...protocol.masked.protection import Masked
-from ...protocol.pairs.choices import Distances, MeanSketch, PerPair
+from ...protocol.pairs.choices import PerPair
 from ...protocol.two_servers.protection import TwoServer
 from ...protocol.uploaded.permuted import Permuted
 from ...protocol.view.functionality import Functionality as F
@@ -75,16 +75,6 @@ def projected_pairs(protection: Any, algorithm: Any) -> bool:
     """Where pairs of clients exchange models, and show the server embeddings under a projection that is the pair's secret."""
     choice = getattr(algorithm, "choice", None)
     return isinstance(choice, PerPair) and (choice.embedding, choice.noise) == ("exchanged", None) and choice.projection != "none"
-
-
-def measured_pairs(protection: Any, algorithm: Any) -> bool:
-    """Where clients measure each other, and the server is told two numbers a pair and client."""
-    return isinstance(getattr(algorithm, "choice", None), Distances)
-
-
-def mean_sketches(protection: Any, algorithm: Any) -> bool:
-    """Where each client releases one mean of its records' embeddings, with noise."""
-    return isinstance(getattr(algorithm, "choice", None), MeanSketch)
 
 
 def any_run(protection: Any, algorithm: Any) -> bool:

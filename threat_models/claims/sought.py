@@ -12,7 +12,7 @@ from .runs import hidden_from
 SOUGHT = {
     "updates": ("what sets a client's update apart from its cluster's mean", "how updates vary, from a run of its own"),
     "labels": ("the histogram of a client's labels", "a run of its own of the same kind, whose data it knows"),
-    "membership": ("whether a client has a record", "the record, and models of its own that were trained with and without it"),
+    "membership": ("whether a client has a record", "the records in question, public examples, and a run and models of its own"),
     "images": ("a client's examples", "the network, and the labels of the examples"),
     "property": ("whether a property holds of a client's data", "public examples, to make up clients with it and without"),
     "clusters": ("which clients share a cluster", "the ids of all clients"),

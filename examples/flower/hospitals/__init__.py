@@ -1,0 +1,1 @@
+"""Four hospitals in two groups, in a Flower federation."""
