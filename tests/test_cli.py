@@ -171,8 +171,8 @@ def test_rejected_updates_are_told_and_change_the_exit_code(cloister: Command) -
 def test_a_stopped_run_says_how_to_go_on(cloister: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     play = experiment.run
 
-    def stopped(*arguments: Any) -> Iterator[Any]:
-        steps = play(*arguments)
+    def stopped(*arguments: Any, **options: Any) -> Iterator[Any]:
+        steps = play(*arguments, **options)
         yield next(steps)
         raise KeyboardInterrupt
 

@@ -5,13 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from cloister.crypto.entropy import SimulatedEntropy
-from cloister.fl.clients.dp_sgd import one_by_one
-from cloister.fl.clients.training import Job
-from cloister.fl.models.papers import Mlp, initial
-from cloister.fl.models.vector import load_vector, to_vector
 from cloister.protocol.masked import gaussian
 from cloister.protocol.masked.gaussian import Place
 from cloister.protocol.masked.server import Summed
@@ -99,20 +94,6 @@ def test_neighbours_differ_in_one_record_of_one_client() -> None:
         changed = [(before.examples(i, "train") != after.examples(i, "train")).any(axis=1).sum() for i in (1, 2)]
         assert changed[0] <= 1
         assert changed[1] == 0
-
-
-def test_the_audited_record_outweighs_all_others_and_is_sure_of_nothing() -> None:
-    """Else a clip of the mean would bound it too, or its right label would have no gradient."""
-    module = initial(Mlp(hidden=()), local_training.SHAPE, local_training.CLASSES, local_training.STARTS[0])
-    load_vector(module, np.float32(local_training.GENTLE) * to_vector(module))
-    data = [local_training.examples(1, label) for label in (0, 1)]
-    secret = bytes(32)
-    jobs = [Job(1, to_vector(module), of, 0, secret=secret) for of in data]
-    count = local_training.RECORDS
-    own, other = (one_by_one(module, job, torch.arange(count - 1, count), 1e30) for job in jobs)
-    others = one_by_one(module, jobs[0], torch.arange(count - 1), 1e30)
-    assert min(own.norm(), other.norm()) > others.norm()
-    assert float(torch.cosine_similarity(own, other, dim=0)) == pytest.approx(-1, abs=1e-6)
 
 
 # --- the score ------------------------------------------------------------------------------------------------------------------
@@ -207,8 +188,6 @@ AUDITS = 10
 QUICK = {
     ("a layer without noise", local_training.LOOP),
     ("label-dependent subsample", local_training.SAMPLED),
-    ("clip of the mean gradient", local_training.STACKED),
-    ("variance for deviation", local_training.LOOP),
     ("the same noise key in all steps", local_training.STACKED),
     ("no clip", head_release.NAME),
     ("noise / n", pair_releases.CLOUDS),
@@ -247,15 +226,13 @@ def test_a_self_test_that_is_blind_or_trigger_happy_says_so() -> None:
     assert str(rows[0]).startswith("broken, as shipped: flagged: WRONG by GDP, epsilon at least ")
     with pytest.raises(ValueError, match="not audited"):
         self_test.self_test(400, (1,), (broken,), (harmless,))
-    again = self_test.self_test(400, (1, 2, 3), (sound,), (harmless,), fault_seeds=2)
-    assert [(row.fault, row.seed) for row in again if row.fault] == [("nothing", 1), ("nothing", 2)]
     with pytest.raises(ValueError, match="needs a seed"):
         self_test.self_test(400, (), (broken,), ())
 
 
 @pytest.mark.slow
 def test_correct_code_is_never_flagged_in_20_repetitions_and_every_fault_is() -> None:
-    rows = self_test.self_test(fault_seeds=3)
+    rows = self_test.self_test()
     assert [str(row) for row in rows if not row.right] == []
     assert sum(row.fault is None for row in rows) == 20 * AUDITS
-    assert sum(row.fault is not None for row in rows) == 3 * len(FAULTS)
+    assert sum(row.fault is not None for row in rows) == len(FAULTS)

@@ -53,17 +53,6 @@ def _unclipped() -> tuple[Swap, ...]:
     )
 
 
-def _twice_too_large() -> tuple[Swap, ...]:
-    sums = dp_stacked.sums
-    return ((dp_stacked, "sums", lambda layers, x, labels, share, clip: sums(layers, x, labels, share, 2 * clip)),)
-
-
-def _of_mean(total: Any, noise: Any, privacy: RecordPrivacy, expected: int) -> Any:
-    """The batch's mean gradient is clipped, in the place of each record's."""
-    longest = privacy.clip * expected
-    return noisy_mean(total * min(1.0, longest / max(float(np.linalg.norm(total)), 1e-30)), noise, privacy, expected)
-
-
 def _late(total: Any, noise: Any, privacy: RecordPrivacy, expected: int) -> Any:
     """The noisy sum scaled down to as much as clipped gradients could have added up to."""
     found = noisy_mean(total, noise, privacy, expected)
@@ -93,16 +82,6 @@ def _of_own_size() -> tuple[Swap, ...]:
     return ((RecordPrivacy, "expected", lambda self, examples, batch: examples // -(-examples // batch)),)
 
 
-def _all_records(job: Job, training: Training) -> Iterator[Draw]:
-    """Every step takes all records, and is charged as if it sampled them."""
-    for drawn in shipped_draws(job, training):
-        yield Draw(torch.arange(len(job.examples)), drawn.noise)
-
-
-def _half(total: Any, noise: Any, privacy: RecordPrivacy, expected: int) -> Any:
-    return noisy_mean(total, np.rint(noise / 2), privacy, expected)
-
-
 def _balanced(job: Job, training: Training) -> Iterator[Draw]:
     """Records are sampled so that each label is as frequent as any other."""
     labels = job.examples.y.numpy()
@@ -119,7 +98,6 @@ def _everywhere(mechanism: str, auditor: Auditor) -> tuple[Fault, ...]:
         Fault("noise / n", mechanism, auditor, lambda: _step(_divided)),
         Fault("variance for deviation", mechanism, auditor, lambda: _step(_variance)),
         Fault("no clip", mechanism, auditor, _unclipped),
-        Fault("clip of the mean gradient", mechanism, auditor, lambda: (*_unclipped(), *_step(_of_mean))),
         Fault("clip after noise", mechanism, auditor, lambda: (*_unclipped(), *_step(_late))),
         Fault("a layer without noise", mechanism, auditor, lambda: _step(_layer_without)),
         Fault("all-zero noise key", mechanism, auditor, lambda: ((dp_sgd, "derive_key", _zero),)),
@@ -135,8 +113,5 @@ TRAINING_FAULTS: tuple[Fault, ...] = (
     *(Fault(name, local_training.STACKED, "GDP", swaps) for name, swaps in _REUSED),
     *(Fault(name, local_training.LOOP, "one run", swaps) for name, swaps in _REUSED),
     Fault("normaliser from the data set's size", local_training.SAMPLED, "Clopper-Pearson", _of_own_size),
-    Fault("clip twice too large", local_training.STACKED, "GDP", _twice_too_large),
-    Fault("half the noise", local_training.STACKED, "GDP", lambda: _step(_half)),
-    Fault("no sampling, charged as sampled", local_training.SAMPLED, "Clopper-Pearson", lambda: _draws(_all_records)),
     Fault("label-dependent subsample", local_training.SAMPLED, "Clopper-Pearson", lambda: _draws(_balanced)),
 )
