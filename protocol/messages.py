@@ -1,8 +1,8 @@
 """Every message of the protocols here, for whoever looks at any frame: recorders, auditors, tests.
 
-Kinds: work 1-3, 7, 10, 11, 14, 15; models that clients hold 16-19, 32; choosing 8, 9; seeding 4-6, 12, 13; masked sums 20-31,
-opened by one receiver 80-83; two servers 40-59; encryption 60-69; pairs 90-96. Ours are below 1,000; what is written elsewhere
-takes kinds from there on.
+Kinds: work 1-3, 7, 10, 11, 14, 15; models that clients hold 16-19, 32; scores 33, 34; choosing 8, 9; seeding 4-6, 12, 13; masked
+sums 20-31, opened by one receiver 80-83; two servers 40-59; encryption 60-69; pairs 90-96. Ours are below 1,000; what is written
+elsewhere takes kinds from there on.
 """
 
 from types import MappingProxyType
@@ -19,8 +19,12 @@ from .wire import codec
 from .wire.codec import Envelope
 from .wire.messages import MESSAGES as WORK
 from .wire.recipes import MESSAGES as RECIPES
+from .wire.scores import MESSAGES as SCORES
 
-_PROTOCOLS = (WORK, RECIPES, CHOOSING, SEEDING, MASKED, RECEIVER_OPENED, ENCRYPTED, TWO_SERVERS, TWO_SERVER_SLOTS, PAIRS)
+_PROTOCOLS = (
+    *(WORK, RECIPES, SCORES, CHOOSING, SEEDING, MASKED, RECEIVER_OPENED, ENCRYPTED),
+    *(TWO_SERVERS, TWO_SERVER_SLOTS, PAIRS),
+)
 MESSAGES = MappingProxyType({kind: message for of in _PROTOCOLS for kind, message in of.items()})
 if len(MESSAGES) < sum(map(len, _PROTOCOLS)):
     raise ValueError("two protocols have messages of one kind")

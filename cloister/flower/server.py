@@ -12,7 +12,6 @@ from ..protocol.core.errors import Refused
 from ..protocol.links.batched import PAUSE, Batched
 from ..protocol.parts.clients import Clients
 from ..protocol.work.together import Together
-from ..protocol.work.uploads import to_bytes
 from .content import ACTION, bytes_in, content_of
 from .who import WHO, nodes_of
 
@@ -95,7 +94,7 @@ class Hosts:
     def __init__(
         self, grid: "Grid", clients: tuple[int, ...], run: bytes, greeting: Callable[[int], bytes], wait: float, patience: float
     ) -> None:
-        self.run, self.entropy = run, OsEntropy()
+        self.run, self.entropy, self.scores = run, OsEntropy(), False
         self.link: Batched | None = None
         self.linked: Together | None = None
         self._grid, self._clients, self._greeting, self._wait, self._patience = grid, clients, greeting, wait, patience
@@ -116,13 +115,10 @@ class Hosts:
     def admit(self, view: Any) -> None:
         """Nobody: who was not there when the run began waits for the next."""
 
-    def finished(self, models: "Mapping[int, Vector]") -> None:
-        """The run is over: hand each client its model."""
+    def finished(self, models: "Mapping[int, Sequence[Vector | str]]") -> None:
+        """The run is over: hand each client its model, or say which of those that it holds it is."""
         if self.linked is not None:
-            for client, model in models.items():
-                self.linked.post(client, "final", to_bytes(model))
-            for _ in self.linked.heard():
-                pass
+            self.linked.finish(models)
 
     @property
     def counted(self) -> dict[str, Any]:

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from ...protocol.core.errors import Refused
-from ...protocol.pairs.question import Answered, Occasion
+from ...protocol.pairs.question import Answered, Embedders, Occasion
+from ...protocol.view.answers import Vector
 from ..data.population import Client, Examples
 from ..emd.embedding import BATCH, Embedding, OwnEmbedding, embed
 from ..emd.subsample import Size, subsample
@@ -23,6 +24,26 @@ from ..models.papers import EmbeddingAndHead
 
 Seed = Callable[[int, str], int]
 """The seed of a client's subsample of a part of its data."""
+
+
+class Facts:
+    """Of clients' computers, what a server knows: sizes, and how a model embeds. It embeds nobody's data."""
+
+    def __init__(self, of: Embedders) -> None:
+        self.d, self.inputs, self.rows, self.by_position = of.d, of.inputs, of.rows, of.by_position
+        self.weights_of, self.embed_examples = of.weights_of, of.embed_examples
+
+    def embed(self, client: int, part: str, weights: Vector | None, /) -> NDArray[np.float32]:
+        """Raises RuntimeError."""
+        raise RuntimeError("a coordinator has no client's data to embed")
+
+    def examples(self, client: int, part: str, /) -> NDArray[np.float32]:
+        """Raises RuntimeError."""
+        raise RuntimeError("a coordinator has no client's data")
+
+    def sent(self, client: int, occasion: Occasion, honest: Answered, /) -> Answered:
+        """Raises RuntimeError."""
+        raise RuntimeError("a coordinator answers for no client")
 
 
 def parted(held_out: Mapping[int, Client], samples: int, seed: Seed, noisy: bool = False) -> dict[str, Mapping[int, Client]]:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,7 @@ def run(
             simulation.weighing.kept.restore(checkpoint.clients)
         simulation.watch.restore(checkpoint.account, *read_account(folder.read("account.jsonl")))
         progress = _Progress(checkpoint.extra["seconds"], checkpoint.extra["before"])
+        simulation.went = dict(checkpoint.extra.get("went by", []))
         simulation.in_vain = checkpoint.extra.get("in_vain", 0)
         simulation.spending.restore(checkpoint.extra.get("spent on training", []))
     else:
@@ -104,7 +106,7 @@ def run(
         yield _play(simulation, folder, progress, hosts)
     finish(simulation, folder, progress)
     if hosts is not None:
-        hosts.finished({i: simulation.parameters(c.model) for c in simulation.state.clusters.values() for i in c.members})
+        hosts.finished(simulation.finals)
 
 
 def _same_scenario(begun: Mapping[str, Any], now: Mapping[str, Any]) -> None:
@@ -151,6 +153,7 @@ def _play(simulation: Simulation, folder: RunFolder, progress: _Progress, hosts:
     if privacy:
         folder.write_json("privacy.json", privacy)
     extra: dict[str, Any] = {"seconds": progress.seconds, "before": progress.before, "in_vain": simulation.in_vain}
+    extra |= {"went by": sorted(simulation.went.items())} if simulation.went else {}
     extra |= {"spent on training": spending} if (spending := simulation.spending.save()) else {}
     memory = simulation.corrupted.save() if simulation.corrupted is not None else {}
     snapshot, account = simulation.view.harness.save(), simulation.watch.save()
@@ -187,7 +190,7 @@ def _norms(measured: Measured) -> dict[str, float]:
 
 
 def _scores(evaluated: Mapping[int, Score]) -> dict[str, Any]:
-    accuracies = [score.accuracy for score in evaluated.values()]
+    accuracies = [score.accuracy for score in evaluated.values()] or [np.nan]  # nobody said
     return {
         "accuracy": {str(i): score.accuracy for i, score in evaluated.items()},
         "loss": {str(i): score.loss for i, score in evaluated.items()},
@@ -246,10 +249,13 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
     placed = {i: groups[i] for members in clusters for i in members}
     final = folder.read("metrics.jsonl")[-1]
     if "accuracy" not in final:  # stopped between two evaluations, and resumed to end there
+        logged = len(simulation.view.record.log)
         final |= _scores(simulation.evaluate())
-    models = {name: simulation.parameters(c.model) for name, c in state.clusters.items()}
-    models |= {f"tree {name}": simulation.parameters(node.model) for name, node in state.tree.items()}
-    folder.write_models(simulation.module, models)
+        folder.append("disclosure.jsonl", [entry.as_dict() for entry in simulation.view.record.log[logged:]])
+    models = {name: c.model for name, c in state.clusters.items()}
+    models |= {f"tree {name}": node.model for name, node in state.tree.items()}
+    seen = {name: simulation.parameters(model) for name, model in models.items() if simulation.sees(model)}
+    folder.write_models(simulation.module, seen)
     folder.write_json("tree.json", list(_tree(state, simulation.clusters, final)))
     faults = folder.read("faults.jsonl")
     answers = folder.read("disclosure.jsonl")
@@ -267,7 +273,8 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
         "accuracy_mean": final["accuracy_mean"],
         "accuracy_worst": final["accuracy_worst"],
         "accuracy_before_clustering": progress.before,
-        "loss_mean": float(np.mean(list(final["loss"].values()))),
+        "loss_mean": float(np.mean(list(final["loss"].values()) or [np.nan])),
+        **({} if not simulation.asks_all else {"scored": {"clients": len(final["accuracy"]), "of": len(placed)}}),
         "clusters": clusters,
         "groups": {str(i): g for i, g in sorted(groups.items())},
         "ari": adjusted_rand_index(clusters, placed),
@@ -316,10 +323,13 @@ def _conditions(simulation: Simulation) -> dict[str, Any]:
 
 def _generality(simulation: Simulation) -> dict[str, Any]:
     """What clients gain from the more general models on their paths: the ensemble, and falling back where allowed."""
-    if not simulation.state.tree:
+    if not simulation.state.tree or simulation.asks_all:
         return {}
     observe, module, clients = simulation.view.harness.observe, simulation.module, simulation.population.clients
-    paths = {i: [observe(m) for m in models] for i, models in models_of_clients(simulation.state).items()}
+    named = models_of_clients(simulation.state)
+    if not all(map(simulation.sees, chain(*named.values()))):
+        return {}
+    paths = {i: [observe(m) for m in models] for i, models in named.items()}
     ensembles = [ensemble_accuracy(module, vectors, clients[i]) for i, vectors in paths.items()]
     found: dict[str, Any] = {"accuracy_ensemble": float(np.mean(ensembles))}
     if simulation.validation:

@@ -13,34 +13,42 @@ from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cbor2
 import numpy as np
 from safetensors.torch import save_file
 
-from ...crypto.entropy import KeptEntropy
+from ...crypto.entropy import KeptEntropy, OsEntropy
 from ...protocol.core.errors import Refused
 from ...protocol.core.session import RUN_BYTES
 from ...protocol.drivers.journal import InFile, Journal
+from ...protocol.encrypted.protection import Encrypted
 from ...protocol.links.dialled import Dialled
 from ...protocol.links.terms import Seen
 from ...protocol.masked.clients import masking_clients
 from ...protocol.masked.protection import Masked
 from ...protocol.pki.names import name_of
 from ...protocol.pki.standing import Standing
-from ...protocol.uploaded.clients import uploading_clients
+from ...protocol.uploaded.clients import transforming_clients, uploading_clients
+from ...protocol.uploaded.permuted import Permuted
 from ...protocol.uploaded.plain import Plain
+from ...protocol.view.answers import Vector
 from ...protocol.view.protection import Protection
-from ...protocol.work.driving import LINK, Driven
+from ...protocol.view.work import LocalScore
+from ...protocol.work.driving import COMPUTER, LINK, Driven
 from ...protocol.work.linked import Said, said
 from ...protocol.work.listed import Listed
 from ...protocol.work.maker import Maker
 from ...protocol.work.uploads import from_bytes, to_bytes
 from ..data.own import Alone, OwnData
-from ..models.vector import dimension, load_vector, trainable
+from ..models.vector import load_vector, trainable
+from .own_model import predictor_of, score_of
 from .parties import Parties
 from .scenario import Scenario
+
+if TYPE_CHECKING:
+    from ...protocol.privacy.ledger import Ledger, Release
 
 LOG, MODEL, JOURNAL = "join.jsonl", "model.safetensors", "journal"
 
@@ -81,7 +89,13 @@ def maker_of(protection: Protection[Any]) -> Maker:
             return masking_clients(protection)
         case Plain():
             return uploading_clients()
-    raise Refused(f"{protection!r} is not played between processes yet; use Masked or Plain")
+        case Permuted():
+            return transforming_clients(protection.transform, protection.keys)
+        case Encrypted():
+            from ...protocol.encrypted.clients import encrypting_clients  # here, as it loads a library of ciphertexts
+
+            return encrypting_clients(protection)
+    raise Refused(f"{protection!r} is not played between processes yet; use Masked, Plain, Permuted or Encrypted")
 
 
 def own_parties(scenario: Scenario[Any], greeting: Greeting, own: Path | None, data: Path | None) -> Parties:
@@ -138,7 +152,7 @@ class Record:
 class Member:
     """A client that takes part in a run, whatever brings it words. folder: its own, mode 0700: journal, record and final model.
 
-    own, data: see `join`. standing: of a client with certificates, by whose directory it tells who is who. Raises Refused,
+    own, data, tells: see `join`. standing: of a client with certificates, by whose directory it tells who is who. Raises Refused,
     Untrusted and ValueError.
     """
 
@@ -151,14 +165,20 @@ class Member:
         own: Path | None = None,
         data: Path | None = None,
         standing: Standing | None = None,
+        tells: bool = True,
     ) -> None:
         self.record, self.journal = Record(folder / LOG), InFile(folder / JOURNAL)
-        self._folder = folder
+        self._folder, self._rounds = folder, 0
         maker = maker_of(scenario.protection)
-        self._parties = own_parties(scenario, greeting, own, data)
+        self._parties = parties = own_parties(scenario, greeting, own, data)
+        own_ledger = {i: ledger for i, ledger in parties.spending.ledgers.items() if i == greeting.client}
+        parties.spending = replace(parties.spending, entropy=OsEntropy(), ledgers=own_ledger, beside=self._released_besides)
+        self._restore(self.journal.read().get(COMPUTER))
+        self._kept = self.kept
         run, listed = listed_of(greeting, standing)
-        setup = replace(self._parties.setup, run=run, clients=greeting.clients, entropy=KeptEntropy())
-        setup = replace(setup, besides=None, checks_once=False)
+        setup = replace(parties.setup, run=run, clients=greeting.clients, entropy=KeptEntropy(), checks_once=False)
+        setup = replace(setup, besides=parties.spending.released, comparing=parties.comparing)
+        setup = replace(setup, scorer=partial(self._scored, tells))
         setup = replace(setup, workers=_only(setup.workers, greeting.client))
         self._driven = Driven(greeting.client, setup, maker, self.journal, listed)
         self.record.add(joined=run.hex(), client=greeting.client, clients=list(greeting.clients), protection=greeting.protection)
@@ -172,24 +192,88 @@ class Member:
         """What it answers to a word; it is in the record, and the final model in its file."""
         answer = said(self._driven, data)
         self.record.said(answer)
+        if (kept := self.kept) != self._kept:
+            self.journal.put({COMPUTER: kept})  # before anything that follows from it leaves
+            self._kept = kept
         if answer.final:
-            _write_model(self._parties, answer.final, self._folder / MODEL)
+            self._write_models([from_bytes(model) for model in answer.final])
         return answer
+
+    @property
+    def kept(self) -> bytes:
+        """What its computer keeps, to itself, and must not forget: how it weighs models, and what it spent by training."""
+        parties = self._parties
+        weighed = {} if parties.weighing is None else parties.weighing.kept.save()
+        plain = {name: [value.dtype.str, list(value.shape), value.tobytes()] for name, value in weighed.items()}
+        return cbor2.dumps([plain, parties.spending.save(), self._rounds])
+
+    @property
+    def ledgers(self) -> "tuple[Ledger, ...]":
+        """What it spent of its privacy budget, by training and by answers with noise, each on a ledger of its own."""
+        of_answers = self._driven.client.ledger if self.enrolled else None
+        return (*self._parties.spending.ledgers.values(), *(() if of_answers is None else (of_answers,)))
+
+    def _restore(self, kept: bytes | None) -> None:
+        """Go on from that. Raises ValueError for what its computer did not store."""
+        if kept is None:
+            return
+        try:
+            plain, spent, rounds = cbor2.loads(kept)
+            weighed = {
+                name: np.frombuffer(data, np.dtype(kind)).reshape(shape).copy() for name, (kind, shape, data) in plain.items()
+            }
+        except (TypeError, ValueError, AttributeError, cbor2.CBORDecodeError):
+            raise ValueError("a journal in which there is not what a client's computer stored") from None
+        self._rounds = rounds
+        self._parties.spending.restore(spent)
+        if self._parties.weighing is not None:
+            self._parties.weighing.kept.restore(weighed)
+
+    def _scored(self, tells: bool, client: int, rounds: int, models: tuple[Vector, ...]) -> LocalScore | None:
+        self._rounds = max(self._rounds, rounds)
+        return score_of(self._parties, client, rounds, models) if tells else None
+
+    def _released_besides(self, client: int) -> "Sequence[Release]":
+        """About single records, in answers with noise of their own."""
+        ledger = self._driven.client.ledger if self.enrolled else None
+        return ledger.releases if ledger is not None and ledger.unit == "record" else ()
+
+    def _write_models(self, models: Sequence[Vector]) -> None:
+        """What it predicts with, as safetensors of named tensors; of a mixture each model, and the weights.
+
+        Raises ValueError for what is no such model.
+        """
+        parties, client = self._parties, self._driven.client.id
+        if any(len(model) != len(parties.setup.initial) or not np.isfinite(model).all() for model in models):
+            raise ValueError("the final model is not one of this scenario")
+        found = predictor_of(parties, client, self._rounds, models)
+        _write_model(parties, found.vector, self._folder / MODEL)
+        if found.weights is not None:
+            for k, model in enumerate(models):
+                _write_model(parties, model[: len(found.vector)], self._folder / f"model-{k}.safetensors")
+            (self._folder / "weights.json").write_text(json.dumps(found.weights.tolist()) + "\n", encoding="utf-8")
 
 
 def join(
-    scenario: Scenario[Any], link: Dialled, folder: Path, *, own: Path | None = None, data: Path | None = None
+    scenario: Scenario[Any],
+    link: Dialled,
+    folder: Path,
+    *,
+    own: Path | None = None,
+    data: Path | None = None,
+    tells: bool = True,
 ) -> Iterator[Said]:
     """Take part until the run is over, yielding what was said to each word.
 
     folder: of this client, mode 0700: its journal, from which it goes on after a crash, its record and its final model. own: its
-    data; None for its share of the scenario's. data: folder of data sets. Raises Refused, also where the coordinator says of
-    others what the directory does not; LinkRefused, ConnectionError and ValueError.
+    data; None for its share of the scenario's. data: folder of data sets. tells: whether it says how well it predicts, where
+    it is asked. Raises Refused, also where the coordinator says of others what the directory does not; LinkRefused,
+    ConnectionError and ValueError.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     greeting = Greeting.of(link.start(seen_in(InFile(folder / JOURNAL))))
     try:
-        member = Member(scenario, greeting, folder, own=own, data=data, standing=link.standing)
+        member = Member(scenario, greeting, folder, own=own, data=data, standing=link.standing, tells=tells)
         for number, word in link.words():
             answer = member.said(word)
             member.journal.put({LINK: cbor2.dumps(astuple(replace(link.seen, number=number)))})  # so that it is answered once
@@ -220,11 +304,8 @@ def _only(workers: Any, client: int) -> Any:
     return work
 
 
-def _write_model(parties: Parties, final: bytes, path: Path) -> None:
-    """As safetensors of named tensors. Raises ValueError for what is no such model."""
-    vector = from_bytes(final)
-    if len(vector) != dimension(parties.module) or not bool(np.isfinite(vector).all()):
-        raise ValueError("the final model is not one of this scenario")
+def _write_model(parties: Parties, vector: Vector, path: Path) -> None:
+    """As safetensors of named tensors."""
     load_vector(parties.module, vector)
     partial = path.with_suffix(".partial")
     save_file({n: p.detach().cpu().contiguous().clone() for n, p in trainable(parties.module).items()}, partial)

@@ -13,7 +13,7 @@ import torch
 
 from ...crypto.entropy import SimulatedEntropy
 from ...protocol.pairs.choices import MeanSketch
-from ...protocol.pairs.question import Embedders
+from ...protocol.pairs.question import Comparing, Embedders
 from ...protocol.view.answers import COMPUTED, Vector
 from ...protocol.view.functionality import Functionality
 from ...protocol.view.protection import Setup
@@ -25,6 +25,7 @@ from ..clients.fit_module import check_module
 from ..clients.slots import InSlots, Values
 from ..clients.spending import Spending
 from ..clients.training import Executor, Job, full_gradient
+from ..clustering.subspaces import Unmeasured
 from ..data.population import Client, Examples, Population
 from ..emd.judging import tau_of
 from ..models.papers import initial
@@ -54,6 +55,12 @@ def held_out(client: Client, share: float, seed: int) -> tuple[Client, Client]:
     order = np.random.default_rng(seed).permutation(len(client.train))
     index = torch.from_numpy(order)
     return replace(client, train=client.train.take(index[count:])), replace(client, train=client.train.take(index[:count]))
+
+
+def comparing_of(algorithm: Any) -> Comparing:
+    """What clients can know beforehand of how an algorithm compares them."""
+    measured = hasattr(algorithm, "distance")
+    return Comparing(algorithm.choice, tau_of(algorithm.distance, algorithm.eps) if measured else Unmeasured())
 
 
 class Parties:
@@ -104,6 +111,7 @@ class Parties:
         further = range(1, getattr(scenario.algorithm, "starts", 1))
         others = tuple(self._carrying(self._drawn("model", k)) for k in further)
         setup = Setup(run, start, clients, workers, entropy, scenario.faults, judge, embedders, others=others, carried=carried)
+        self.comparing = None if embedders is None else comparing_of(scenario.algorithm)
         apart: bool = getattr(scenario.algorithm, "starts_apart", False)
         self.setup = replace(setup, besides=self.spending.released, starts_apart=apart)
         self.execution: Executor = getattr(scenario.algorithm, "executes", scenario.execution)  # an engine may take its place

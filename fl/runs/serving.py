@@ -1,11 +1,12 @@
 """A scenario's run whose clients are elsewhere: this process is the coordinator, and has none of their data, keys or computers.
 
 Rounds, run folder and report are those of a simulation. Killed at any moment, it goes on from its journal, with nothing lost.
-Scores are of the scenario's own data: what it is told by clients are the messages of its protection, and nothing else.
+Scores are of the scenario's own data where the server has the models; where clients own or weigh them, or where it is to be so,
+clients say how well they predict, if they do (protocol/specs/scores.md). What else it is told are the messages of its protection.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,15 +15,16 @@ import cbor2
 
 from ...crypto.entropy import RootedEntropy
 from ...protocol.core.errors import Refused
+from ...protocol.encrypted.protection import Encrypted
 from ...protocol.links.dialled import LONGEST_PAUSE
 from ...protocol.links.listener import Listener
 from ...protocol.links.terms import Limits, Run
 from ...protocol.masked.protection import Masked
 from ...protocol.parts.clients import Clients
 from ...protocol.pki.standing import Standing
+from ...protocol.uploaded.permuted import Permuted
 from ...protocol.uploaded.plain import Plain
 from ...protocol.view.answers import Vector
-from ...protocol.view.functionality import Functionality
 from ...protocol.work.journalled import Journalled
 from ...protocol.work.linked import Linked, LinkedClient
 from ...protocol.work.maker import Maker
@@ -33,8 +35,8 @@ from .run_folder import RunFolder
 from .scenario import Scenario, described
 from .served_journal import ServedJournal
 
-SERVED = (Masked, Plain)
-"""Protections under which the server owns the models, so that it can score them, and which have one server."""
+SERVED = (Masked, Plain, Permuted, Encrypted)
+"""Protections that have one server."""
 SPARE_BYTES = 16 << 20
 """Of a client's answer, beside what it says of each coordinate."""
 
@@ -44,7 +46,8 @@ class Listening:
     """Where a coordinator listens, and how. wait: seconds until so many clients are there as `least`, None for all of them;
     without them the run does not begin.
 
-    standing: the coordinator's own; None without certificates. told: when it listens, of the port.
+    standing: the coordinator's own; None without certificates. told: when it listens, of the port. scores: whether clients are
+    asked how well they predict, also where the scenario's own data would tell.
     """
 
     address: str
@@ -53,18 +56,24 @@ class Listening:
     wait: float = 120.0
     least: int | None = None
     told: Callable[[int], object] = field(default=lambda port: None, repr=False)
+    scores: bool = False
 
 
 class Hosts:
     """Where clients are: behind a listener's links, whose words are journalled. listening: begins the links. run: the run's name.
 
-    entropy, and who is enrolled: as in the journal.
+    scores: as in `Listening`. entropy, and who is enrolled: as in the journal.
     """
 
     def __init__(
-        self, journal: ServedJournal, clients: tuple[int, ...], run: bytes, listening: Callable[["Hosts"], Listener]
+        self,
+        journal: ServedJournal,
+        clients: tuple[int, ...],
+        run: bytes,
+        listening: Callable[["Hosts"], Listener],
+        scores: bool = False,
     ) -> None:
-        self.run, self.entropy = run, RootedEntropy(journal.root)
+        self.run, self.entropy, self.scores = run, RootedEntropy(journal.root), scores
         self.words = Journalled(journal.setup, lambda: listening(self))
         self.linked = Linked(self.words, clients, journal.enrolled)
         self._journal = journal
@@ -92,28 +101,20 @@ class Hosts:
         self.linked.restore(linked)
         clients.seated = set(seated)
 
-    def finished(self, models: Mapping[int, Vector]) -> None:
-        """The run is over: hand each client its model."""
-        for client, model in models.items():
-            self.linked.post(client, "final", to_bytes(model))
-        for _ in self.linked.heard():
-            pass
+    def finished(self, models: Mapping[int, Sequence[Vector | str]]) -> None:
+        """The run is over: hand each client its model, or say which of those that it holds it is."""
+        self.linked.finish(models)
         self.words.begin()  # also where all have answered: they are to be told that it is over
 
 
 def check_served(scenario: Scenario[Any]) -> None:
     """Raise Refused for what clients in processes of their own cannot do yet, naming what would."""
     if not isinstance(scenario.protection, SERVED):
-        kinds = " or ".join(kind.__name__ for kind in SERVED)
-        raise Refused(f"{scenario.protection!r} is not played between processes yet; use {kinds}")
-    for there, what in (
-        (Functionality.PAIRS in scenario.algorithm.needs, "comparing pairs of clients"),
-        (getattr(scenario.algorithm, "in_slots", None) is not None, "clients that weigh models by their own data"),
-        (scenario.adversary is not None, "an adversary, who is simulated"),
-        (scenario.training.privacy is not None, "training with noise, which each client accounts for itself"),
-    ):
-        if there:
-            raise Refused(f"{what} is not played between processes yet; simulate it with `cloister run`")
+        kinds = [kind.__name__ for kind in SERVED]
+        known = f"{', '.join(kinds[:-1])} or {kinds[-1]}"
+        raise Refused(f"{scenario.protection!r} is not played between processes yet; use {known}")
+    if scenario.adversary is not None:
+        raise Refused("an adversary, who is simulated, is not played between processes; simulate it with `cloister run`")
 
 
 def greeting_of(parties: Parties, drawn: bytes) -> Callable[[int], bytes]:
@@ -148,7 +149,9 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
         )
     name = journal.run if directory is None else directory.run_of(journal.run)
     started: list[Listener] = []
-    hosts = Hosts(journal, clients, name, lambda hosts: _started(parties, listening, journal, hosts, started, resumed))
+    hosts = Hosts(
+        journal, clients, name, lambda hosts: _started(parties, listening, journal, hosts, started, resumed), listening.scores
+    )
     over = done = False
     try:
         yield from run(scenario, out, data, (out / "scenario.json").exists(), hosts=hosts)

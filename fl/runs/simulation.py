@@ -1,6 +1,6 @@
 """A simulation: the population, the view and the algorithm's state of one run, advanced round by round."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -10,11 +10,14 @@ from torch import nn
 
 from ...crypto.entropy import Entropy
 from ...protocol.core.errors import Fault
+from ...protocol.parts.models import Models
+from ...protocol.parts.scores import Scores
 from ...protocol.view.answers import BelowFloor, Model, Vector
 from ...protocol.view.asks import ServerView
 from ...protocol.view.protection import Setup
 from ..algorithms.algorithm import Cluster, Start
-from ..clients.slots import Values
+from ..clients.embedders import Facts
+from ..clients.slots import Values, one_hot
 from ..clients.spending import together
 from ..clients.training import Job
 from ..meters.record import lines
@@ -26,6 +29,7 @@ from .parties import seed_of as seed_of
 from .scenario import Scenario
 
 if TYPE_CHECKING:
+    from ...protocol.pairs.question import Comparing
     from ...protocol.privacy.ledger import Ledger, Release, Unit
 
 INITIAL = Model("init")
@@ -41,13 +45,16 @@ class NothingLearned(ValueError):
 
 class Hosts(Protocol):
     """Where the clients of a run are, in processes of their own. run: 16 bytes that name the run, drawn for it. entropy: where
-    the server's secrets come from, the same ones when it is started again.
+    the server's secrets come from, the same ones when it is started again. scores: whether clients are asked how well they
+    predict, also where the server could tell; they are wherever it cannot.
     """
 
     @property
     def run(self) -> bytes: ...
     @property
     def entropy(self) -> Entropy: ...
+    @property
+    def scores(self) -> bool: ...
     def __call__(self, maker: Any, /) -> Mapping[int, Any]: ...
     def begin(self, round: int, view: Any, /) -> None:
         """What follows is of this round, whose checkpoint is there, or is written next."""
@@ -57,19 +64,20 @@ class Hosts(Protocol):
         """Before a round: who was not ready for the run, and is there now, takes part from here on."""
         ...
 
-    def finished(self, models: Mapping[int, Vector], /) -> None:
-        """The run is over, and these are the clients' models."""
+    def finished(self, models: Mapping[int, Sequence[Vector | str]], /) -> None:
+        """The run is over, and these are the clients' models; of those that a client holds itself, their names."""
         ...
 
 
-def _elsewhere(setup: Setup, hosts: Hosts) -> Setup:
+def _elsewhere(setup: Setup, hosts: Hosts, comparing: "Comparing | None") -> Setup:
     """What a server begins with: secrets that it keeps, and no data."""
 
     def nobody(_: Any) -> Any:
         raise RuntimeError("a coordinator does no work of a client's")
 
-    mine = replace(setup, run=hosts.run, entropy=hosts.entropy, hosts=hosts)
-    return replace(mine, workers=nobody, judge=nobody, embedders=None, besides=None)
+    mine = replace(setup, run=hosts.run, entropy=hosts.entropy, hosts=hosts, comparing=comparing)
+    embedders = None if setup.embedders is None else Facts(setup.embedders)
+    return replace(mine, workers=nobody, judge=nobody, embedders=embedders, besides=None)
 
 
 class Simulation(Parties):
@@ -79,7 +87,7 @@ class Simulation(Parties):
         """hosts: where the clients are, if not here: then this process does no work of theirs, and has no secret of theirs."""
         super().__init__(scenario, folder)
         self.watch = Watch(self.setup.workers, len(self.setup.initial), self.setup.clients)
-        setup = replace(self.setup, workers=self.watch) if hosts is None else _elsewhere(self.setup, hosts)
+        setup = replace(self.setup, workers=self.watch) if hosts is None else _elsewhere(self.setup, hosts, self.comparing)
         self.view = cast(ServerView, scenario.protection.open(setup))  # the scenario has checked that it gives what is needed
         self.watch.on = hosts is None and not self.view.record.sees_updates
         self.accounted: list[dict[str, Any]] = []  # what the last round added to the account, for the record
@@ -88,6 +96,15 @@ class Simulation(Parties):
         start = Start(present, self.population.groups, INITIAL, seed_of(scenario.seed, "cohorts"), models)
         self.state: Any = scenario.algorithm.init(start)
         self._used: tuple[Any, Mapping[int, Values]] | None = None  # of one state, how much clients go by each of its models
+        self.told: Scores | None = None  # how clients elsewhere are asked how well they predict
+        self.asks_all = False  # and not only those with models that are not here
+        if hosts is not None:
+            harness: Any = self.view.harness
+            self.told = Scores(harness.run, self._models)
+            self.asks_all = hosts.scores or self.view.owner == "clients" or self.weighing is not None
+        self.went: dict[int, int] = {}  # of clients that weigh models elsewhere, which they last said that they go by
+        if hosts is not None:  # what clients spend is on ledgers of their own
+            self.spending.ledgers.clear()
         self.lost = ""  # why nothing was learned in the last round; empty if something was
         self.in_vain = 0  # lost rounds in a row
 
@@ -133,13 +150,14 @@ class Simulation(Parties):
         if self.lost and (hopeless or ended):
             raise NothingLearned(self.lost)
 
-    def vectors(self) -> dict[int, np.ndarray[Any, np.dtype[np.float32]]]:
+    def vectors(self, without: Collection[int] = ()) -> dict[int, np.ndarray[Any, np.dtype[np.float32]]]:
         """The current model of every client that is in a cluster, as it uses it: float32 (d,), shared between members.
 
-        Of one that predicts with several models, the one that it goes by most.
+        Of one that predicts with several models, the one that it goes by most. without: clients that are left out.
         """
-        shared = {c.model: self.parameters(c.model) for c in self.clusters.values()}
-        found = {i: shared[c.model] for c in self.clusters.values() for i in c.members}
+        used = {i: c.model for c in self.clusters.values() for i in c.members if i not in without}
+        shared = {model: self.parameters(model) for model in dict.fromkeys(used.values())}
+        found = {i: shared[model] for i, model in used.items()}
         if self.weighing is not None:
             found |= self.weighing.own(tuple(found))
         adapt: Callable[[nn.Module, Job], Vector] | None = getattr(self.scenario.algorithm, "adapt", None)
@@ -169,6 +187,8 @@ class Simulation(Parties):
         """Of clients that weigh the state's models for themselves, the weights of each; empty where clients are in clusters."""
         if self.weighing is None:
             return {}
+        if self.told is not None:
+            return {i: one_hot(k, len(self.state.clusters)) for i, k in sorted(self.went.items())}
         if self._used is None or self._used[0] is not self.state:
             self._used = self.state, self.weighing.uses(self.state.open_to, self.state.round, self._offered)
         return self._used[1]
@@ -183,17 +203,58 @@ class Simulation(Parties):
         vector = self.view.harness.observe(model)
         return vector[: len(vector) - self._further] if self._further else vector
 
+    def sees(self, model: Model) -> bool:
+        """Whether this process has the model, or whoever plays the run may look at it where it is."""
+        return self.told is None or model.name in self._models.held
+
     def evaluate(self) -> dict[int, Score]:
         """Score of what every client predicts with, on its own test examples: its current model, or the mixture that it makes of
-        all. What clients share is scored once."""
+        all. What clients share is scored once. Of clients elsewhere that are asked, what they say, if they do."""
+        if self.told is not None and (unseen := self._unseen):
+            scores = self.told.ask(self.state.round, unseen)
+            self.went |= {i: score.which for i, score in scores.items()} if self.weighing is not None else {}
+            told = {i: Score(score.right / score.targets, score.nats) for i, score in scores.items()}
+            return dict(sorted((told | self._scored(self.vectors(unseen), {})).items()))
         mixed = {} if self.weighing is None else self.weighing.mixtures(self._offered, self.used)
-        vectors = {i: vector for i, vector in self.vectors().items() if i not in mixed}
+        return self._scored(self.vectors(mixed), mixed)
+
+    def _scored(self, vectors: Mapping[int, Vector], mixed: Mapping[int, Score]) -> dict[int, Score]:
+        """Scores of these models by the data that is here, and those of mixtures."""
         alike: dict[tuple[int, int], list[int]] = {}
         for i in sorted(vectors):
             alike.setdefault((id(vectors[i]), id(self.population.clients[i].test)), []).append(i)
         first = [Evaluation(same[0], vectors[same[0]], self.population.clients[same[0]].test) for same in alike.values()]
         found = accuracies(self.module, first)
-        return mixed | {i: found[same[0]] for same in alike.values() for i in same}
+        return dict(mixed) | {i: found[same[0]] for same in alike.values() for i in same}
+
+    @property
+    def _models(self) -> Models:
+        """What the server has, or knows of."""
+        harness: Any = self.view.harness
+        found: Models = harness.part(Models)
+        return found
+
+    @property
+    def _unseen(self) -> dict[int, tuple[Model, ...]]:
+        """Of clients elsewhere that are asked how well they predict, with what."""
+        return {i: m for i, m in self._predicted_with.items() if self.asks_all or not all(map(self.sees, m))}
+
+    @property
+    def _predicted_with(self) -> dict[int, tuple[Model, ...]]:
+        """What each client that is in a cluster predicts with: the cluster's model, or all of those that it weighs."""
+        if self.weighing is not None:
+            return dict.fromkeys(self.state.open_to, tuple(c.model for c in self.state.clusters.values()))
+        return {i: (c.model,) for c in self.state.clusters.values() for i in c.members}
+
+    @property
+    def finals(self) -> dict[int, tuple[Vector | str, ...]]:
+        """What to hand clients elsewhere at the end, as they have them: models, or names of those that they hold."""
+        held = self._models.held
+
+        def final(model: Model) -> Vector | str:
+            return held.get(model.name, model.name)
+
+        return {i: tuple(map(final, several)) for i, several in self._predicted_with.items()}
 
     @property
     def ledgers(self) -> "Mapping[tuple[int, Unit], Ledger]":

@@ -112,6 +112,12 @@ class Handles:
                     self.known[name] |= held
             missing = {name: clients for name, clients in missing.items() if name not in lent and self.known.get(name)}
 
+    def hand_out_after(self, wanted: Mapping[str, Iterable[int]]) -> None:
+        """The same when the round is over, of which nobody has to be told again that it is."""
+        met = set(self._met)
+        self.hand_out(wanted)
+        self._met = met
+
     def taught(self, name: str, key: str, clients: Iterable[int]) -> None:
         """These clients were sent a mean, which they hold by this key."""
         self.means[name] = Lesson(key, frozenset(clients))

@@ -129,6 +129,9 @@ class Models:
             raise Refused(f"client {client} cannot train {name}, which is another client's own")
         if client in self.handles.known.get(name, ()) or name in self.handles.owners:
             return None
+        if self.owner == "clients":
+            self.handles.hand_out({name: (client,)})
+            return None
         return self.observe(Model(name))
 
     def own(self, updates: Updates, /) -> Mapping[int, Model]:

@@ -81,7 +81,7 @@ class Record:
         client: int | None = None,
     ) -> None:
         """Enter an answer. scalars: numbers in it."""
-        width = 8 if what.startswith("gram") else 4
+        width = 8 if what.startswith("gram") or what == "scores" else 4
         self.log.append(Disclosure(round, to, what, about, scalars, width * scalars, words, client))
         self.noted(self.log[-1])
 

@@ -19,6 +19,7 @@ from ..view.protection import Setup
 from ..wire.codec import Kinds
 from ..wire.messages import HEAD_BYTES
 from ..wire.recipes import MESSAGES as RECIPES
+from ..wire.scores import MESSAGES as SCORES
 from .clients import Clients
 from .gate import Gate
 from .record import Record
@@ -63,7 +64,7 @@ def network_of(setup: Setup, *kinds: Kinds, most: int = 0, before: InProcess | N
     """The network of a run. kinds: of messages, beside those of work. most: bytes of one, beside its head. before: of an exchange
     that is over.
     """
-    known = {kind: message for of in (RECIPES, *kinds) for kind, message in of.items()}
+    known = {kind: message for of in (RECIPES, SCORES, *kinds) for kind, message in of.items()}
     computers, judge = setup.workers, setup.judge
     network = InProcess(setup.tap, kinds=known, max_bytes=most + HEAD_BYTES, computers=computers, judge=judge)
     if before is not None:

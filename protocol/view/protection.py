@@ -15,7 +15,7 @@ from ..core.link import Tap
 from .answers import Vector
 from .asks import View
 from .functionality import Functionality
-from .work import Judgement, Workers
+from .work import Judgement, Scorer, Workers
 
 if TYPE_CHECKING:
     from ..pairs.question import Comparing, Embedders
@@ -51,6 +51,7 @@ class Setup:
     empty where there are none. besides: what a client released about its records with noise, by its training, which it counts
     together with what it releases here. starts_apart: whether clients may be asked to work from models beside the public ones of
     a task, or to be pulled to such (`Assignment.own`, `toward`); agreed on before the run; where it is not, clients refuse.
+    scorer: how clients measure themselves, where they tell the server; None where they do not.
     """
 
     run: bytes
@@ -68,6 +69,7 @@ class Setup:
     comparing: Comparing | None = None
     besides: Callable[[int], Sequence[Release]] | None = None
     starts_apart: bool = False
+    scorer: Scorer | None = None
 
     @property
     def verify(self) -> Verify:

@@ -62,6 +62,27 @@ class LocalOffer:
     models: tuple[Vector, ...] = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class LocalScore:
+    """How well a client predicts on its own test records. targets: how many there are. right: how many of them it predicts.
+
+    loss: the mean cross entropy in nats. which: the place of the model that it goes by most.
+    """
+
+    targets: int
+    right: int
+    loss: float
+    which: int = 0
+
+
+class Scorer(Protocol):
+    """How clients measure themselves, on their own computers and test records."""
+
+    def __call__(self, client: int, rounds: int, models: tuple[Vector, ...], /) -> LocalScore | None:
+        """By these models, when so many rounds are over; None of a client that does not tell."""
+        ...
+
+
 class Workers(Protocol):
     """The clients' own computers. Yields (client, result) for every job, in any order, as results come."""
 

@@ -111,7 +111,7 @@ class Client:
         given: a public model of this name that it does not hold.
         """
         owned = self._owned
-        if owned is None or (given is None and start not in owned):
+        if owned is None or (start not in owned if given is None else not owned.served or len(given) != owned.length):
             return None
         return LocalJob(self.id, round, "update", owned[start] if given is None else given)
 

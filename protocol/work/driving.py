@@ -37,6 +37,7 @@ from ..wire.codec import Envelope, decode, encode
 from ..wire.messages import MESSAGES
 from ..wire.recipes import MESSAGES as RECIPES
 from ..wire.recipes import RoundOver
+from ..wire.scores import MESSAGES as SCORES
 from .client import Client
 from .listed import Listed
 from .maker import WORK, Maker, Shared
@@ -45,9 +46,10 @@ from .uploads import from_bytes, to_bytes
 
 MOST_BYTES = 1 << 30
 """Of one frame that a client takes."""
-BEGUN, SINCE, LINK = "begun", "since", "link"
-"""Keys of its journal: what it began the run with; the earliest round that it still takes part in; what its link knows."""
-_LASTING = frozenset({BEGUN, LINK})
+BEGUN, SINCE, LINK, COMPUTER = "begun", "since", "link", "computer"
+"""Keys of its journal: what it began the run with; the earliest round that it still takes part in; what its link knows; what its
+computer keeps."""
+_LASTING = frozenset({BEGUN, LINK, COMPUTER})
 _VECTOR = "vector "
 
 
@@ -75,12 +77,13 @@ class Driven:
         own = None if listed is None else listed.identities
         self._maker = maker
         self._journal = journal
-        taken = {WORK: {**MESSAGES, **RECIPES}, **maker.messages}
+        taken = {WORK: {**MESSAGES, **RECIPES, **SCORES}, **maker.messages}
         self._roles_of = {kind: tuple(n for n, of in taken.items() if kind in of) for kinds in taken.values() for kind in kinds}
         self._kinds = {kind: message for kinds in taken.values() for kind, message in kinds.items()}
         self._since, self._held = 0, frozenset[str]()
         entries = journal.read()
-        entries.pop(LINK, None)
+        for others in (LINK, COMPUTER):
+            entries.pop(others, None)
         if (begun := entries.pop(BEGUN, None)) is None:
             self.client = Client(id, setup, maker, Shared(setup.verify), own)
             return

@@ -16,15 +16,17 @@ from ..core.session import SERVER
 from ..drivers.roles import Deadline, Effect, Event, Refusal
 from ..view.answers import Memory, Vector
 from ..wire.fields import DIGEST_BYTES
+from ..wire.messages import MAX_MODELS
 from .driving import Driven
 from .far import Far, FarRole, answer, followed_in
 from .maker import WORK, Maker
+from .uploads import to_bytes
 
 MOST_ITEMS = 4096
 """Of a list in an answer."""
 MOST_REFUSED = 16
 """Of the reasons in an answer that came between rounds."""
-SERVED = frozenset({"frame", "deadline", "hello", "public", "enrol", "left out", "holds", "begin", "drop", "final"})
+SERVED = frozenset({"frame", "deadline", "hello", "public", "enrol", "left out", "holds", "begin", "alone", "drop", "final"})
 """Words that a client behind a link answers."""
 NO_ANSWER = "an answer that is none"
 
@@ -104,6 +106,13 @@ class Linked:
             yield from self._effects(self._kept.popleft() if self._kept else self._link.heard())
         while (answer := self._link.heard_already()) is not None:
             yield from self._effects(answer)
+
+    def finish(self, models: Mapping[int, Sequence[Vector | str]]) -> None:
+        """The run is over: tell each client its models, by name where it holds them itself, and wait for them."""
+        for client, several in models.items():
+            self.post(client, "final", *(model if isinstance(model, str) else to_bytes(model) for model in several))
+        for _ in self.heard():
+            pass
 
     def settle(self) -> None:
         """Between rounds: wait until every word has its answer. Of what follows, only what clients refused is `heard` yet."""
@@ -189,8 +198,8 @@ class LinkedClient(Far):
         return self.ask("begin") is True
 
     def train_alone(self, round: int, start: str, given: Vector | None, name: str) -> bool:
-        """Not over a link."""
-        return False
+        """See `Client`: whether it has a model of that name then. What it made it tells nobody."""
+        return self.ask("alone", round, start, None if given is None else to_bytes(given), name) is True
 
     def model(self, name: str) -> Vector | None:
         """Nobody's business."""
@@ -258,7 +267,7 @@ def _is(entry: Any, *kinds: type) -> bool:
 @dataclass(frozen=True, slots=True)
 class Said:
     """A client's answer to a word. word: what it was told. data: the answer. sent: kinds and bytes of its messages. learned:
-    names of sums that it was sent. refused: (blame, reason) of what it took no notice of. final: its model, at the end.
+    names of sums that it was sent. refused: (blame, reason) of what it took no notice of. final: its models, at the end.
     """
 
     word: str
@@ -266,7 +275,7 @@ class Said:
     sent: tuple[tuple[str, int], ...] = ()
     learned: tuple[str, ...] = ()
     refused: tuple[tuple[int, str], ...] = ()
-    final: bytes = field(default=b"", repr=False)
+    final: tuple[bytes, ...] = field(default=(), repr=False)
 
 
 def said(driven: Driven, data: bytes) -> Said:
@@ -281,8 +290,9 @@ def said(driven: Driven, data: bytes) -> Said:
     if again or (what == "frame" and of[:1] != [SERVER]):
         return _refused(what, "a frame of another party than its link's, or others' identities a second time")
     if what == "final":
-        right = len(of) == 1 and type(of[0]) is bytes and len(of[0]) % 4 == 0
-        return Said(what, cbor2.dumps([[], [], []]), final=of[0]) if right else _refused(what, "a model that is none")
+        models = tuple(_final(driven, model) for model in of[:MAX_MODELS])
+        right = 0 < len(models) == len(of) and all(models)
+        return Said(what, cbor2.dumps([[], [], []]), final=models) if right else _refused(what, "a model that is none")
     try:
         found = answer(driven, what, *of)
     except Refused as error:
@@ -295,6 +305,14 @@ def said(driven: Driven, data: bytes) -> Said:
     sent, learned, refused = found
     words = tuple((kind, len(frame)) for _, kind, frame in sent)
     return Said(what, whole, words, tuple(name for name, _ in learned), tuple(map(tuple, refused)))
+
+
+def _final(driven: Driven, model: Any) -> bytes:
+    """A model as it came, or one that the client holds, by its name; empty for what is neither."""
+    if type(model) is bytes:
+        return model if len(model) % 4 == 0 else b""
+    held = driven.client.model(model) if type(model) is str and driven.client.seated else None
+    return b"" if held is None else to_bytes(held)
 
 
 def _refused(what: str, reason: str) -> Said:

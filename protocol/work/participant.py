@@ -23,25 +23,30 @@ from ..drivers.roles import (
     Learned,
     Party,
     Perform,
+    Persist,
     Received,
     Send,
     Worked,
     drop_oldest,
 )
 from ..view.answers import COMPUTED, Memory, Vector, Work
-from ..view.work import LocalJob, LocalWork, Unwilling
+from ..view.work import LocalJob, LocalWork, Scorer, Unwilling
 from ..wire.codec import Envelope
 from ..wire.fields import MOST_SAMPLES
 from ..wire.messages import MOST_REASON, Declined, Discard, Retain, Task
 from ..wire.recipes import Lend, Lent, Recipe, RoundOver
+from ..wire.scores import Evaluate
 from .conduct import Conduct
 from .opening import Opened, Opening
 from .owned import Owned
+from .scoring import score_of
 from .sketching import Sketcher
 
 T = TypeVar("T")
 MODEL, OWN, KNOWN, RETAINED, SPLIT = "model", "own model", "known model", "retained", "key of split"
 """What a client keeps entries of, each with a name behind it."""
+SCORED = "scored"
+"""And of how many rounds it last said how well it does."""
 MOST_AHEAD = 1 << 20
 """Rounds by which a task may be ahead of the one before."""
 TRAINED = frozenset({*COMPUTED, "slots"})
@@ -76,7 +81,7 @@ class Doing:
 class Participant:
     """A client. role: of uploads. held: its work, by the name of the updates. taken: by the same, the task. promised: tasks that
     it does when their result is asked for. owned: models that it holds. sketcher: its sketches, where it has any. starts_apart:
-    as in `Setup`.
+    and scorer: as in `Setup`.
     """
 
     def __init__(
@@ -87,6 +92,7 @@ class Participant:
         owned: Owned,
         sketcher: Sketcher | None = None,
         starts_apart: bool = False,
+        scorer: Scorer | None = None,
     ) -> None:
         self.id = role.id
         self.role = role
@@ -97,6 +103,8 @@ class Participant:
         self.sketcher = sketcher
         self.starts_apart = starts_apart
         self._shown: dict[bytes, tuple[str, ...]] = {}  # of the work that it holds, what sketch was sent, by the work's session
+        self._scorer = scorer
+        self._scored = 0
         self._conduct = conduct
         self._opening = opening
         self._doing: Doing | None = None
@@ -118,6 +126,8 @@ class Participant:
             return self._told(event.envelope.sender, event.envelope.message)
         if isinstance(event, Received) and isinstance(event.envelope.message, Recipe | Lend | Lent | RoundOver):
             return self._moved(event.envelope, event.envelope.message)
+        if isinstance(event, Received) and isinstance(event.envelope.message, Evaluate):
+            return self._evaluated(event.envelope, event.envelope.message)
         if isinstance(event, Received) and isinstance(event.envelope.message, Task):
             self._check_agreed(event.envelope.sender, event.envelope.message)
         found: list[Effect] = []
@@ -158,6 +168,7 @@ class Participant:
         if self.sketcher is not None:
             vectors |= {f"{RETAINED} {handle}": vector for handle, vector in self.sketcher.kept.items()}
             stored |= {f"{SPLIT} {handle}": key for handle, key in self.sketcher.keys.items()}
+        stored |= {SCORED: self._scored.to_bytes(4, "big")} if self._scored else {}
         return Memory(max(self.role.state.next_round.values(), default=0), stored, vectors)
 
     def restore(self, memory: Memory) -> None:
@@ -167,6 +178,7 @@ class Participant:
         self._round = max(memory.since - 1, 0)
         self.role.restart(replace(self.role.state, next_round=since))
         self.owned.restore(_named(MODEL, memory.vectors), _named(OWN, memory.stored), _named(KNOWN, memory.stored))
+        self._scored = int.from_bytes(memory.stored.get(SCORED, b""), "big")
         if self.sketcher is not None:
             self.sketcher.kept = _named(RETAINED, memory.vectors)
             self.sketcher.keys = _named(SPLIT, memory.stored)
@@ -286,6 +298,19 @@ class Participant:
             self.forget()
             self.role.handle(Deadline())
         return () if answer is None else (Send(Envelope(envelope.session, self.id, SERVER, answer)),)
+
+    def _evaluated(self, envelope: Envelope, word: Evaluate) -> tuple[Effect, ...]:
+        """How well it does, once for as many rounds. Raises ProtocolError."""
+        if envelope.sender != SERVER or word.rounds <= self._scored:
+            raise ProtocolError("a question of how well it does that is not the server's, or was answered", envelope.sender)
+        found = None
+        if self._scorer is not None and all(name in self.owned for name in word.models):
+            found = self._scorer(self.id, word.rounds, tuple(self.owned[name] for name in word.models))
+        answer = Send(Envelope(envelope.session, self.id, SERVER, score_of(found)))
+        if found is None:
+            return (answer,)
+        self._scored = word.rounds
+        return (Persist(SCORED, self._scored.to_bytes(4, "big")), answer)
 
     # --- sketches -----------------------------------------------------------------------------------------------------
 
