@@ -1,11 +1,13 @@
 """Coordinators and clients over gRPC on this machine that are killed with -9, at frames, at words and at any time, and go on.
 
-    python tests/kills.py --kills 200          # about ten minutes on two cores; prints JSON
+    python tests/kills.py --kills 200                     # about ten minutes on two cores; prints JSON
+    python tests/kills.py --kills 30 --only encrypted     # of one of SCENARIOS
 
 Each play is a run with six clients. What is counted: kills; rounds whose sum was right, of those whom it names; rounds that came
 to nothing; inputs that were lost with their clients; lives that hang; second answers to one word; updates that could be opened,
 because shares of both of a client's secrets, or of two survivor sets, were revealed. The model is held against that of a
-simulation that loses the same inputs; where no client was killed, none is lost.
+simulation that loses the same inputs; where no client was killed, none is lost, and all say how well they predict that are asked.
+Where clients own the models, it is their own that are held against it.
 """
 
 import argparse
@@ -27,14 +29,18 @@ import cbor2
 import numpy as np
 from safetensors.numpy import load_file
 
+from cloister.fl.algorithms.emd_cfl import EMDCFL
+from cloister.fl.algorithms.ifca import IFCA
+from cloister.fl.emd.subsample import Size
 from cloister.fl.runs.experiment import run
 from cloister.fl.runs.joining import join
 from cloister.fl.runs.serving import Listening, serve
-from cloister.protocol import Masked, Plain
+from cloister.protocol import Encrypted, Masked, Permuted, Plain
 from cloister.protocol.links.dialled import Dialled
 from cloister.protocol.links.terms import Limits
 from cloister.protocol.masked.messages import Reveal
 from cloister.protocol.messages import decode
+from cloister.protocol.pairs.choices import ONE_RELEASE
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.deployed_scenario import scenario
@@ -44,10 +50,26 @@ MOST_LOST = 6
 """Inputs of a run, for as many of which a simulation is looked for that loses the same."""
 LONGEST = 120.0
 """Seconds of a life, after which it counts as hanging."""
+SHORT = replace(scenario, rounds=ROUNDS)
+ALIKE = EMDCFL(choice=ONE_RELEASE, size=Size(20), by_samples=False, eps=10.0)
 SCENARIOS = {
-    "masked": replace(scenario, rounds=ROUNDS),
-    "plain": replace(scenario, rounds=ROUNDS, protection=Plain()),
+    "masked": SHORT,
+    "plain": replace(SHORT, protection=Plain()),
+    "permuted": replace(SHORT, protection=Permuted(floor=2)),
+    "encrypted": replace(SHORT, protection=Encrypted(floor=2)),
+    "slots": replace(SHORT, algorithm=IFCA(models=2)),
+    "pairs": replace(SHORT, algorithm=ALIKE, validation=0.3),
+    "scores": SHORT,
 }
+SILENCES = {
+    "plain": ("Upload",),
+    "permuted": ("Upload",),
+    "encrypted": ("Ready", "EncryptedInput"),
+}
+"""At which messages a client that is lost falls silent; under masked sums at those of `MASKED`."""
+MASKED = ("Ready", "MaskedInput")
+ASKED = ("permuted", "encrypted", "slots", "scores")
+"""Of which clients are asked how well they predict."""
 assert isinstance(SCENARIOS["masked"].protection, Masked)
 
 
@@ -104,7 +126,7 @@ def coordinator(folder, port, name, frames):
             os.kill(os.getpid(), signal.SIGKILL)
         return [frame]
 
-    where = Listening(f"127.0.0.1:{port}", None, limits=Limits(patience=20.0, back=3.0), wait=60.0)
+    where = Listening(f"127.0.0.1:{port}", None, limits=Limits(patience=20.0, back=3.0), wait=60.0, scores=name == "scores")
     for _ in serve(replace(SCENARIOS[name], faults=fate), folder / "served", where):
         pass
 
@@ -224,7 +246,7 @@ def survivors(folder):
     log = [json.loads(line) for line in (folder / "disclosure.jsonl").read_text().splitlines()]
     found = {}
     for line in log:
-        if line["recipient"] == "server" and line["what"] in ("sums", "updates"):
+        if line["what"] in ("sums", "updates", "slots"):
             found.setdefault(line["round"], set()).update(line["about"])
     return {t: tuple(sorted(found.get(t, ()))) for t in range(ROUNDS)}
 
@@ -237,7 +259,7 @@ def simulated(name, alive):
     key = name, tuple(alive.items())
     if key not in _simulated:
         lost = [(t, i) for t, who in alive.items() for i in CLIENTS if i not in who]
-        words = {"masked": ("Ready", "MaskedInput"), "plain": ("Upload",)}[name]
+        words = SILENCES.get(name, MASKED)
         tried = (
             _played(name, dict(zip(lost, at, strict=True))) for at in itertools.product(words, repeat=min(len(lost), MOST_LOST))
         )
@@ -255,7 +277,24 @@ def _played(name, lost):
     with tempfile.TemporaryDirectory() as place:
         for done in run(replace(SCENARIOS[name], faults=fate), Path(place) / "run"):
             now["round"] = done.round
-        return survivors(Path(place) / "run"), load_file(Path(place) / "run/models/0.safetensors")
+        return survivors(Path(place) / "run"), models_in(Path(place) / "run/models")
+
+
+def models_in(folder):
+    """All of a run's, by name and part."""
+    files = sorted(folder.glob("*.safetensors"))
+    return {(path.stem, part): tensor for path in files for part, tensor in load_file(path).items()}
+
+
+def owned(folder, verdict):
+    """The one model that clients own, as all of them have it that have one."""
+    files = [folder / f"client {i}/model.safetensors" for i in CLIENTS]
+    found = [load_file(path) for path in files if path.exists()]
+    if len(found) < len(CLIENTS) and not verdict.counts["kills of clients"]:
+        verdict.wrong.append("no client was killed, and some have no model")
+    if any((model[part] != tensor).any() for model in found for part, tensor in found[0].items()):
+        verdict.wrong.append("clients have different models")
+    return {("0", part): tensor for part, tensor in found[0].items()}
 
 
 def judge(folder, name, verdict):
@@ -263,14 +302,20 @@ def judge(folder, name, verdict):
     alive = survivors(folder / "served")
     verdict.counts["rounds"] += ROUNDS
     verdict.counts["aborted"] += sum(not who for who in alive.values())
-    found = load_file(folder / "served/models/0.safetensors")
+    found = models_in(folder / "served/models") or owned(folder, verdict)
     expected = simulated(name, alive)
-    right = expected is not None and all(np.abs(found[part] - tensor).max() < 1e-5 for part, tensor in expected.items())
+    right = expected is not None and found.keys() == expected.keys()
+    right = right and all(np.abs(found[part] - tensor).max() < 1e-5 for part, tensor in expected.items())
     verdict.counts["right"] += sum(bool(who) for who in alive.values()) if right else 0
     if not right:
         verdict.wrong.append(f"the model is not that of a simulation of {alive}")
     if not verdict.counts["kills of clients"] and any(who != CLIENTS for who in alive.values()):
         verdict.wrong.append(f"no client was killed, and some were left out: {alive}")
+    if name in ASKED:
+        told = [json.loads(line)["accuracy"] for line in (folder / "served/metrics.jsonl").read_text().splitlines()]
+        verdict.counts["scores"] += sum(map(len, told))
+        if not verdict.counts["kills of clients"] and any(len(scores) < len(CLIENTS) for scores in told):
+            verdict.wrong.append("no client was killed, and some did not say how well they predict")
     verdict.counts["lost inputs"] += sum(len(CLIENTS) - len(who) for who in alive.values())
     check_answers(folder, verdict)
 
@@ -323,11 +368,12 @@ def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--kills", type=int, default=200)
     options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--only", choices=SCENARIOS)
     options.add_argument("--seconds", type=float, default=3600.0)
     asked = options.parse_args()
     draw, total, wrong, plays, begun = random.Random(asked.seed), Counter(), [], 0, time.monotonic()
     while total["kills"] < asked.kills and time.monotonic() - begun < asked.seconds:
-        name = ("masked", "plain")[plays % 4 == 3]
+        name = asked.only or ("masked", "plain")[plays % 4 == 3]
         kills = drawn(draw, plays)
         with tempfile.TemporaryDirectory() as place:
             verdict = play(Path(place), name, kills)
@@ -339,7 +385,7 @@ def main():
     shown = {
         key: total[key] for key in ("kills of coordinators", "kills of clients", "rounds", "right", "aborted", "lost inputs")
     }
-    shown |= {key: total[key] for key in ("hangs", "double answers", "opened")}
+    shown |= {key: total[key] for key in ("hangs", "double answers", "opened", "scores")}
     sys.stdout.write(
         json.dumps(
             {"plays": plays, "kills": total["kills"], **shown, "wrong": wrong, "seconds": round(time.monotonic() - begun)},
