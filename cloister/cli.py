@@ -231,18 +231,25 @@ app.command()(join)
 
 @app.command()
 def report(
-    folder: Annotated[Path, typer.Argument(help="A run folder, or that of an evaluation or a comparison, finished or not.")],
+    folder: Annotated[
+        Path, typer.Argument(help="A run folder, or that of an evaluation, a comparison or a client, finished or not.")
+    ],
 ) -> None:
-    """Rebuild report.html of a run folder, or of that of an evaluation or a comparison, finished or interrupted.
+    """Rebuild report.html of a run folder, or of that of an evaluation, a comparison or a client, finished or interrupted.
+
+    A client's says what it revealed, to whom, what it spent of its privacy, and what it refused, from its own record alone.
 
     Try:  cloister report runs/quickstart-seed0
     """
     from .comparing.report import write_comparison_report
     from .evaluating.report import write_evaluation_report
+    from .reporting.own_record import is_record, write_client_report
     from .reporting.report import write_report
 
     with one_line_errors():
-        if (folder / "comparison.json").is_file():
+        if is_record(folder):
+            path = write_client_report(folder)
+        elif (folder / "comparison.json").is_file():
             path = write_comparison_report(folder)
         else:
             path = write_evaluation_report(folder) if (folder / "results.jsonl").is_file() else write_report(folder)

@@ -55,6 +55,9 @@ def serve(
     ] = None,
     patience: Annotated[float, typer.Option(help="Seconds in which a client may move nothing before it is absent.")] = 60.0,
     slots: Annotated[int, typer.Option(help="Long messages that are taken at once.", min=1)] = 8,
+    ask_scores: Annotated[
+        bool, typer.Option("--ask-scores", help="Ask clients how well they predict, also where the scenario's data would tell.")
+    ] = False,
 ) -> None:
     """Run a scenario as the coordinator of clients in processes of their own.
 
@@ -85,6 +88,7 @@ def serve(
             wait,
             least,
             lambda port: log.info("listening", extra={"address": listen, "port": port}),
+            ask_scores,
         )
         try:
             for done in play(scenario, folder, where, data):
@@ -110,13 +114,16 @@ def join(
     datasets: Annotated[Path | None, typer.Option(help="Folder of the data sets, for its share of one.")] = None,
     set_: Set = None,
     patience: Annotated[float, typer.Option(help="Seconds without the coordinator, tried again, until it gives up.")] = 600.0,
+    no_scores: Annotated[
+        bool, typer.Option("--no-scores", help="Tell nobody how well its models do on its own test records.")
+    ] = False,
 ) -> None:
     """Take part in a run as one client, with its own data.
 
     Try:  cloister join 127.0.0.1:7000 --scenario examples/quickstart.py --client 0 --folder client0 --insecure-loopback
 
     The folder has the journal, from which it goes on after a crash with the same command; join.jsonl, the record of what it
-    revealed, to whom, and what it refused; and at the end model.safetensors.
+    revealed, to whom, what it spent and refused, which `cloister report FOLDER` shows; and at the end model.safetensors.
     """
     with one_line_errors():
         standing = _standing(keys, insecure_loopback)
@@ -132,7 +139,7 @@ def join(
         link = Dialled(address, standing, client if standing is None else None, patience=patience)
         counted = 0
         try:
-            for what in play(found, link, folder, own=data, data=datasets):
+            for what in play(found, link, folder, own=data, data=datasets, tells=not no_scores):
                 counted += 1
                 for blame, reason in what.refused:
                     log.warning("refused", extra={"of": blame, "why": reason})

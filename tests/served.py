@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from cloister.fl.algorithms.cfl import CFL
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.clients.training import Training
 from cloister.fl.data.partition import LabelSwap
 from cloister.fl.data.source import Digits
 from cloister.fl.models.papers import Mlp
-from cloister.fl.runs.experiment import run
 from cloister.fl.runs import joining
+from cloister.fl.runs.experiment import run
 from cloister.fl.runs.joining import join
 from cloister.fl.runs.scenario import Scenario
 from cloister.fl.runs.serving import Listening, serve
@@ -37,7 +36,6 @@ SMALL = Scenario(
     protection=Permuted(floor=2),
     rounds=2,
 )
-SPLITS = CFL  # for tests that split
 
 
 @dataclass

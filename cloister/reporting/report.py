@@ -134,6 +134,8 @@ def tiles(run: Run, final: Mapping[str, Sequence[str]]) -> list[Tile]:
         return score_words(value, run.perplexity)
 
     was = f"{say(mean_before)} before clustering" if math.isfinite(mean_before) else "never split"
+    if said := run.summary.get("scored"):
+        was += f"; {said.get('clients')} of {said.get('of')} clients said"
     low_before = worst(run, before)[1]
     was_low = f"; {say(low_before)} before" if math.isfinite(low_before) else ""
     planted = len(set(run.groups.values()))

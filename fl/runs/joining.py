@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -41,6 +41,7 @@ from ...protocol.work.linked import Said, said
 from ...protocol.work.listed import Listed
 from ...protocol.work.maker import Maker
 from ...protocol.work.uploads import from_bytes, to_bytes
+from ..clients.spending import together
 from ..data.own import Alone, OwnData
 from ..models.vector import load_vector, trainable
 from .own_model import predictor_of, score_of
@@ -48,7 +49,7 @@ from .parties import Parties
 from .scenario import Scenario
 
 if TYPE_CHECKING:
-    from ...protocol.privacy.ledger import Ledger, Release
+    from ...protocol.privacy.ledger import Ledger, Release, Unit
 
 LOG, MODEL, JOURNAL = "join.jsonl", "model.safetensors", "journal"
 
@@ -126,7 +127,7 @@ def listed_of(greeting: Greeting, standing: Standing | None) -> tuple[bytes, Lis
 
 
 class Record:
-    """A client's own record, a line for each word that it was told and what it answered: no values of its own, and no keys."""
+    """A client's own record, a line for each word that it was told, what it answered and spent: no values of its own, no keys."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.fdopen(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600), "a", encoding="utf-8")
@@ -175,6 +176,7 @@ class Member:
         parties.spending = replace(parties.spending, entropy=OsEntropy(), ledgers=own_ledger, beside=self._released_besides)
         self._restore(self.journal.read().get(COMPUTER))
         self._kept = self.kept
+        self._charged: Mapping[tuple[int, Unit], Ledger] = {}
         run, listed = listed_of(greeting, standing)
         setup = replace(parties.setup, run=run, clients=greeting.clients, entropy=KeptEntropy(), checks_once=False)
         setup = replace(setup, besides=parties.spending.released, comparing=parties.comparing)
@@ -195,6 +197,11 @@ class Member:
         if (kept := self.kept) != self._kept:
             self.journal.put({COMPUTER: kept})  # before anything that follows from it leaves
             self._kept = kept
+        if (ledgers := self.ledgers) != self._charged:
+            from .privacy import headline, spent  # here, as it loads an accountant
+
+            self.record.add(spent=headline(spent(ledgers)))
+            self._charged = ledgers
         if answer.final:
             self._write_models([from_bytes(model) for model in answer.final])
         return answer
@@ -208,30 +215,37 @@ class Member:
         return cbor2.dumps([plain, parties.spending.save(), self._rounds])
 
     @property
-    def ledgers(self) -> "tuple[Ledger, ...]":
-        """What it spent of its privacy budget, by training and by answers with noise, each on a ledger of its own."""
+    def ledgers(self) -> "Mapping[tuple[int, Unit], Ledger]":
+        """What it spent of its privacy budget, by training and by answers with noise; empty where nothing has noise."""
+        found = {(i, ledger.unit): ledger for i, ledger in self._parties.spending.ledgers.items()}
         of_answers = self._driven.client.ledger if self.enrolled else None
-        return (*self._parties.spending.ledgers.values(), *(() if of_answers is None else (of_answers,)))
+        if of_answers is not None:
+            key = of_answers.client, of_answers.unit
+            found[key] = together(found[key], of_answers) if key in found else of_answers
+        return {key: ledger for key, ledger in found.items() if ledger.releases}
 
     def _restore(self, kept: bytes | None) -> None:
         """Go on from that. Raises ValueError for what its computer did not store."""
         if kept is None:
             return
         try:
-            plain, spent, rounds = cbor2.loads(kept)
+            plain, paid, rounds = cbor2.loads(kept)
             weighed = {
                 name: np.frombuffer(data, np.dtype(kind)).reshape(shape).copy() for name, (kind, shape, data) in plain.items()
             }
         except (TypeError, ValueError, AttributeError, cbor2.CBORDecodeError):
             raise ValueError("a journal in which there is not what a client's computer stored") from None
         self._rounds = rounds
-        self._parties.spending.restore(spent)
+        self._parties.spending.restore(paid)
         if self._parties.weighing is not None:
             self._parties.weighing.kept.restore(weighed)
 
     def _scored(self, tells: bool, client: int, rounds: int, models: tuple[Vector, ...]) -> LocalScore | None:
         self._rounds = max(self._rounds, rounds)
-        return score_of(self._parties, client, rounds, models) if tells else None
+        if tells:
+            return score_of(self._parties, client, rounds, models)
+        self.record.add(withheld="how well it predicts its own test records")
+        return None
 
     def _released_besides(self, client: int) -> "Sequence[Release]":
         """About single records, in answers with noise of their own."""

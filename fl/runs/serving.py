@@ -37,8 +37,10 @@ from .served_journal import ServedJournal
 
 SERVED = (Masked, Plain, Permuted, Encrypted)
 """Protections that have one server."""
-SPARE_BYTES = 16 << 20
-"""Of a client's answer, beside what it says of each coordinate."""
+SPARE_BYTES, COORDINATE_BYTES = 16 << 20, 32
+"""Of a client's answer: beside what it says of each coordinate, and of each, in every slot."""
+ENCRYPTED_SPARE_BYTES, ENCRYPTED_COORDINATE_BYTES = 32 << 20, 80
+"""The same of ciphertexts, and the keys that products of them need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,12 +175,22 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
         journal.close()
 
 
+def longest(parties: Parties) -> int:
+    """Bytes that a client's answer may have."""
+    setup = parties.setup
+    encrypted = isinstance(parties.scenario.protection, Encrypted)
+    spare, each = (ENCRYPTED_SPARE_BYTES, ENCRYPTED_COORDINATE_BYTES) if encrypted else (SPARE_BYTES, COORDINATE_BYTES)
+    slots = 1 if parties.weighing is None else 1 + len(setup.others)
+    shown = 0 if setup.embedders is None else 16 * setup.embedders.rows * (setup.embedders.d + setup.embedders.inputs)
+    return spare + each * slots * len(setup.initial) + shown
+
+
 def _started(
     parties: Parties, listening: Listening, journal: ServedJournal, hosts: Hosts, started: list[Listener], resumed: bool
 ) -> Listener:
     """The links, when a word is to be heard. Raises ValueError where clients are missing that must be there."""
     clients, words = parties.setup.clients, hosts.words
-    most = min(listening.limits.most, SPARE_BYTES + 32 * len(parties.setup.initial))
+    most = min(listening.limits.most, longest(parties))
     about = Run(journal.run, journal.life, words.numbers, words.answered, words.settled)
     listener = Listener(
         listening.address,

@@ -1,0 +1,162 @@
+"""The report of one client of a run: what it revealed, to whom, what it spent, refused and was sent, from its own record."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .page import environment, write_page
+from .report import Tile
+from .run_data import DASH, number
+
+RECORD = "join.jsonl"
+COORDINATOR, CLIENTS = "the coordinator", "other clients, sealed; the coordinator sees its size"
+SAID: Mapping[str, tuple[str, str]] = {
+    "MaskedInput": ("its update, hidden by masks that vanish in the sum", COORDINATOR),
+    "EncryptedInput": ("its update, under the clients' key", COORDINATOR),
+    "OffsetSketched": ("a sketch of its update, under a secret of the clients", COORDINATOR),
+    "SumOpened": ("what a sum that it opened says, of slots how many chose each", COORDINATOR),
+    "RoundedScores": ("cosines and norms of updates, rounded", COORDINATOR),
+    "OpenedTotal": ("a sum that it opened", COORDINATOR),
+    "Choice": ("which model serves it best", COORDINATOR),
+    "Score": ("how well it predicts its own test records, or that it does not say", COORDINATOR),
+    "PairClouds": ("its data as the choice of the algorithm releases it, to be compared", COORDINATOR),
+    "PairDistance": ("the distance that it measured to another client", COORDINATOR),
+    "SealedCloud": ("its embedded data", CLIENTS),
+    "SealedEmbedding": ("its embedding model", CLIENTS),
+    "Lent": ("a model that clients hold", CLIENTS),
+    "Ready": ("that it takes part, and of how many records, where sums are weighted", COORDINATOR),
+    "Declined": ("that it sits out, and why", COORDINATOR),
+    "Holds": ("which models it holds, by name", COORDINATOR),
+    "Accepted": ("whom it agrees to mask with", COORDINATOR),
+    "Reveal": ("shares that take masks of the missing out of a sum", COORDINATOR),
+    "SealedShares": ("shares of its masks' seeds", CLIENTS),
+    "SealedSeed": ("the seed that all clients share", CLIENTS),
+    "OfferedKey": ("a key of a sum", CLIENTS),
+}
+"""Of kinds of messages: what is in them, and for whom. Any other has keys, signatures and nothing else."""
+KEYS = ("keys, signatures and what they are of", COORDINATOR)
+UPLOADED = {
+    "Plain": "its update and the number of its records, as they are",
+    "Permuted": "its update under a secret transform that all clients know, and the number of its records",
+}
+MOST = 200
+"""Rows of what was refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What a client sent of one kind."""
+
+    kind: str
+    words: str
+    to: str
+    times: int
+    bytes: int
+
+
+def is_record(folder: Path) -> bool:
+    """Whether the folder is a client's."""
+    return (folder / RECORD).is_file()
+
+
+def write_client_report(folder: Path) -> Path:
+    """Writes `folder`/report.html from the client's record and returns its path; it can be read by its owner alone.
+
+    Raises ValueError for a record that none of a client's is.
+    """
+    page = write_page(folder, render(read_record(folder / RECORD)))
+    page.chmod(0o600)
+    return page
+
+
+def read_record(path: Path) -> list[Mapping[str, Any]]:
+    """Its lines. One at the end that was cut off is left out. Raises ValueError."""
+    found: list[Mapping[str, Any]] = []
+    lines = path.read_text(encoding="utf-8").splitlines()
+    for k, text in enumerate(lines):
+        try:
+            line = json.loads(text)
+        except ValueError:
+            if k + 1 < len(lines):
+                raise ValueError(f"line {k + 1} of {path} cannot be read") from None
+            break
+        if not isinstance(line, dict):
+            raise ValueError(f"line {k + 1} of {path} is not what a client wrote")
+        found.append(line)
+    if not any("joined" in line for line in found):
+        raise ValueError(f"{path} is the record of a client that took part in nothing")
+    return found
+
+
+def render(lines: Sequence[Mapping[str, Any]]) -> str:
+    """The page as text. Everything that comes from the record is escaped by the template."""
+    joined = [line for line in lines if "joined" in line]
+    last, protection = joined[-1], str(joined[-1].get("protection", DASH))
+    rows = revealed(lines, protection)
+    refused = [{"time": line.get("time", ""), **of} for line in lines for of in line.get("refused", ())]
+    learned = [name for line in lines for name in line.get("learned", ())]
+    spent: Mapping[str, Any] = next((line["spent"] for line in reversed(lines) if "spent" in line), {})
+    ended = any(line.get("ended") for line in lines)
+    withheld = sorted({str(line["withheld"]) for line in lines if "withheld" in line})
+    return (
+        environment()
+        .get_template("own_record.html.j2")
+        .render(
+            kind="client report",
+            title=f"Client {last.get('client', DASH)}",
+            verdict=f"{'Took part to the end of' if ended else 'Takes part, or was cut off from,'} a run of "
+            f"{len(last.get('clients', ()))} clients under {protection}.",
+            tiles=[
+                Tile("messages sent", str(sum(row.times for row in rows)), f"{len(rows)} kinds"),
+                Tile("bytes sent", f"{sum(row.bytes for row in rows):,}".replace(",", " ")),
+                Tile("sums received", str(len(learned))),
+                Tile("refused", str(len(refused)), "words and messages"),
+                Tile("lives", str(len(joined)), "times that it was started"),
+            ],
+            rows=rows,
+            withheld=withheld,
+            spent=[{"unit": unit, **_numbers(of)} for unit, of in spent.items()],
+            learned=sorted({name: learned.count(name) for name in learned}.items()),
+            refused=refused[-MOST:],
+            earlier=max(0, len(refused) - MOST),
+            about=[
+                ("run", str(last["joined"])),
+                ("protection", protection),
+                ("clients", ", ".join(map(str, last.get("clients", ())))),
+                ("joined", ", ".join(str(line.get("time", DASH)) for line in joined)),
+                ("last line", str(lines[-1].get("time", DASH))),
+            ],
+        )
+    )
+
+
+def revealed(lines: Sequence[Mapping[str, Any]], protection: str) -> list[Row]:
+    """What it sent, by kind; what says something of its data comes first."""
+    times: dict[str, int] = {}
+    sizes: dict[str, int] = {}
+    for line in lines:
+        for one in line.get("revealed", ()):
+            kind = str(one.get("what", DASH))
+            times[kind] = times.get(kind, 0) + 1
+            sizes[kind] = sizes.get(kind, 0) + int(one.get("bytes", 0))
+    order = {kind: k for k, kind in enumerate(("Upload", *SAID))}
+    rows = [Row(kind, *_words(kind, protection), times[kind], sizes[kind]) for kind in times]
+    return sorted(rows, key=lambda row: (order.get(row.kind, len(order)), row.kind))
+
+
+def _words(kind: str, protection: str) -> tuple[str, str]:
+    if kind == "Upload":
+        of = next((words for name, words in UPLOADED.items() if protection.startswith(name)), "the result of its work")
+        return of, COORDINATOR
+    return SAID.get(kind, KEYS)
+
+
+def _numbers(of: Mapping[str, Any]) -> dict[str, Any]:
+    words = {key: str(of.get(key, "")) for key in ("of", "beside", "adjacency", "accountant")}
+    numbers = {key: number(of.get(key)) for key in ("budget", "delta", "epsilon_worst")}
+    left = numbers["budget"] - numbers["epsilon_worst"]
+    known = left if math.isfinite(left) else math.nan
+    return {**words, **numbers, "left": known, "not_covered": [str(w) for w in of.get("not_covered") or ()]}

@@ -1,0 +1,209 @@
+"""Runs over links under every protection that is served, held against simulations: who scores, who owns, who is compared."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from cloister.fl.algorithms.cfl import CFL, ScaleFree
+from cloister.fl.algorithms.emd_cfl import EMDCFL
+from cloister.fl.algorithms.fedavg import Local
+from cloister.fl.algorithms.fedem import FedEM
+from cloister.fl.algorithms.fedsoft import FedSoft
+from cloister.fl.algorithms.ifca import IFCA
+from cloister.fl.clients.record_privacy import RecordPrivacy
+from cloister.fl.data.partition import LabelSwap
+from cloister.fl.emd.subsample import Size
+from cloister.fl.runs.joining import Greeting, Member
+from cloister.fl.runs.parties import Parties
+from cloister.fl.runs.serving import greeting_of, longest
+from cloister.protocol import Encrypted, Masked, Permuted, Plain
+from cloister.protocol.links.terms import grpc_or_words
+from cloister.protocol.pairs.choices import ONE_RELEASE, PER_PAIR
+from cloister.reporting.own_record import write_client_report
+from cloister.reporting.report import write_report
+
+from .served import SMALL, check_models, check_same, played, simulated
+
+pytestmark = pytest.mark.trains
+grpc_or_words()
+
+SWAPPED = LabelSwap(clients=4, groups=2, pairs=((1, 7), (3, 8)))
+FIVE = LabelSwap(clients=5, groups=2, pairs=((1, 7), (3, 8)), shared_test=True)
+COMPARED = {"validation": 0.3, "rounds": 2, "partition": replace(FIVE, clients=4)}
+NOISY = replace(SMALL.training, privacy=RecordPrivacy(clip=1.0, multiplier=1.0, budget=1000.0, delta=1e-5))
+
+
+def emd(choice):
+    return EMDCFL(choice=choice, size=Size(20), by_samples=False, eps=0.05)
+
+
+def scores_in(served):
+    return [set(line["about"]) for line in served.read("disclosure.jsonl") if line["what"] == "scores"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "asked"),
+    [
+        ({"protection": Plain()}, False),
+        ({"protection": Plain()}, True),
+        ({"protection": Masked(floor=2)}, True),
+        ({}, False),
+        pytest.param({"protection": Encrypted(floor=2)}, False, marks=pytest.mark.slow),
+        ({"algorithm": Local(), "rounds": 1}, False),
+        ({"algorithm": CFL(thresholds=ScaleFree(eps1=0.99, eps2=0.1), patience=1), "rounds": 3, "partition": FIVE}, False),
+    ],
+    ids=["plain", "plain, asked", "masked, asked", "permuted", "encrypted", "alone", "permuted, split"],
+)
+def test_a_served_run_is_its_simulation(changes, asked, tmp_path):
+    scenario = replace(SMALL, **changes)
+    expected = simulated(scenario, tmp_path)
+    found = played(scenario, tmp_path, scores=asked)
+    check_same(found, expected)
+    check_models(found, expected)
+    told = asked or found.folder.joinpath("models", "0.safetensors").exists() is False
+    everybody = set(range(scenario.partition.clients))
+    assert scores_in(found) == [everybody] * scenario.rounds * told
+    assert scores_in(expected) == []
+    if not isinstance(scenario.protection, Plain | Masked):
+        assert not list((found.folder / "models").iterdir())
+    assert not found.read("faults.jsonl")
+
+
+def test_who_does_not_say_how_well_it_predicts_is_no_fault_and_takes_part_all_the_same(tmp_path):
+    expected = simulated(SMALL, tmp_path)
+    found = played(SMALL, tmp_path, silent=(1, 2))
+    assert scores_in(found) == [{0, 3}] * 2
+    assert not found.read("faults.jsonl")
+    assert found.summary["scored"] == {"clients": 2, "of": 4}
+    for mine, theirs in zip(found.read("metrics.jsonl"), expected.read("metrics.jsonl"), strict=True):
+        assert mine["accuracy"] == {i: theirs["accuracy"][i] for i in ("0", "3")}
+    check_models(found, expected)
+    assert "2 of 4 clients said" in write_report(found.folder).read_text()
+    assert any("withheld" in line for line in found.record(1))
+    assert not any("withheld" in line for line in found.record(0))
+
+
+def test_a_run_of_which_nobody_says_how_well_it_predicts_has_a_report(tmp_path):
+    found = played(replace(SMALL, rounds=1), tmp_path, silent=range(4))
+    assert scores_in(found) == []
+    assert found.summary["accuracy_mean"] is None
+    assert "0 of 4 clients said" in write_report(found.folder).read_text()
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "protection"),
+    [(IFCA(models=2), Masked(floor=2, slot_spare=0)), (FedEM(models=2), Permuted(floor=2)), (FedSoft(models=2), Plain())],
+    ids=["one of K", "a mixture", "its own"],
+)
+def test_clients_weigh_models_by_their_own_data(algorithm, protection, tmp_path):
+    scenario = replace(SMALL, algorithm=algorithm, protection=protection, partition=SWAPPED)
+    expected, found = simulated(scenario, tmp_path), played(scenario, tmp_path)
+    check_same(found, expected)
+    words = {line["words"] for line in found.read("disclosure.jsonl") if line["what"] == "scores"}
+    assert all("goes by most" in of for of in words)
+    if not isinstance(algorithm, FedSoft):
+        check_models(found, expected)
+    if isinstance(algorithm, FedEM):
+        weights = json.loads((found.home[0] / "weights.json").read_text())
+        assert np.isclose(sum(weights), 1)
+        models = [load_file(path) for path in sorted((expected.folder / "models").iterdir())]
+        for k, model in enumerate(models):
+            own = load_file(found.home[0] / f"model-{k}.safetensors")
+            assert all(np.allclose(own[part], tensor, atol=1e-5) for part, tensor in model.items())
+
+
+@pytest.mark.parametrize(
+    ("choice", "protection"),
+    [(ONE_RELEASE, Masked(floor=2)), (PER_PAIR, Permuted(floor=2)), (PER_PAIR, Plain())],
+    ids=["once for all", "pair by pair, permuted", "pair by pair, plain"],
+)
+def test_clients_are_compared_over_links(choice, protection, tmp_path):
+    scenario = replace(SMALL, protection=protection, algorithm=emd(choice), **COMPARED)
+    expected, found = simulated(scenario, tmp_path), played(scenario, tmp_path)
+    check_same(found, expected)
+    check_models(found, expected)
+    assert found.read("pairs.jsonl") == pytest.approx(expected.read("pairs.jsonl")) or choice is not ONE_RELEASE
+    kinds = {one["what"] for line in found.record(0) for one in line.get("revealed", ())}
+    assert ("PairClouds" in kinds) and ("SealedEmbedding" in kinds) == (choice is PER_PAIR)
+
+
+def test_a_coordinator_that_relays_its_own_key_in_a_pair_learns_nothing_of_data(tmp_path):
+    kinds = []
+
+    def swapped(frame):
+        kinds.append((frame.kind, frame.sender, frame.receiver))
+        if frame.kind == "PairKey" and frame.sender == -1:
+            body = bytearray(frame.data)
+            body[-80] ^= 1  # in the key or its signature
+            return [replace(frame, data=bytes(body))]
+        return [frame]
+
+    scenario = replace(SMALL, algorithm=emd(PER_PAIR), faults=swapped, **COMPARED | {"rounds": 1})
+    found = played(scenario, tmp_path, mine=replace(scenario, faults=None))
+    assert ("PairKey", 0, -1) in kinds
+    assert not {kind for kind, _, _ in kinds} & {"SealedEmbedding", "PairClouds"}
+    assert any("is not signed by it" in of["why"] for line in found.record(0) for of in line.get("refused", ()))
+
+
+def test_training_with_noise_is_on_each_clients_own_ledger_and_of_its_own_secrets(tmp_path):
+    scenario = replace(SMALL, training=NOISY)
+    expected = simulated(scenario, tmp_path)
+    found = played(scenario, tmp_path)
+    known = json.loads((expected.folder / "privacy.json").read_text())["record"]["clients"]
+    for i in range(4):
+        spent = [line["spent"]["record"] for line in found.record(i) if "spent" in line]
+        assert spent[0]["epsilon_worst"] < spent[-1]["epsilon_worst"] == pytest.approx(known[str(i)]["epsilon"])
+    assert not (found.folder / "privacy.json").exists()
+    assert "privacy" not in found.summary
+    whole = load_file(expected.folder / "models/0.safetensors")
+    assert any(np.abs(found.model(0)[part] - tensor).max() > 1e-4 for part, tensor in whole.items())  # not the scenario's noise
+
+
+def test_what_a_clients_computer_keeps_outlasts_its_process(tmp_path):
+    scenario = replace(SMALL, training=NOISY, protection=Plain())
+    parties = Parties(scenario, None)
+    greeting = Greeting.of(greeting_of(parties, bytes(16))(0))
+    (tmp_path / "home").mkdir()
+    member = Member(scenario, greeting, tmp_path / "home")
+    ledger = member._parties.spending.ledgers[0]
+    release = NOISY.privacy.release(100, 1, 20, len(parties.setup.initial))
+    member._parties.spending.ledgers[0] = ledger + release
+    assert list(member._parties.spending.ledgers) == [0]
+    member.said(b"\x80")  # whatever it is told, it stores what it keeps first
+    again = Member(scenario, greeting, tmp_path / "home")
+    assert again._parties.spending.ledgers[0].spent == (ledger + release).spent
+
+
+def test_a_client_makes_a_report_of_what_it_revealed_spent_and_refused(tmp_path):
+    found = played(replace(SMALL, training=NOISY, rounds=1), tmp_path, silent=(0,))
+    page = write_client_report(found.home[0])
+    text = page.read_text()
+    assert page.stat().st_mode & 0o077 == 0
+    for words in (
+        "under a secret transform",
+        "how well it predicts",
+        "did not say",
+        "differentially private",
+        "Nothing: whatever",
+    ):
+        assert words in text
+    with open(found.home[1] / "join.jsonl", "a") as record:
+        record.write(json.dumps({"time": "T", "refused": [{"of": -1, "why": "<b>no</b>"}]}) + '\n{"cut')
+    text = write_client_report(found.home[1]).read_text()
+    assert "&lt;b&gt;no" in text
+    assert "the coordinator" in text
+    (found.home[2] / "join.jsonl").write_text("[]\n{}\n")
+    with pytest.raises(ValueError, match="not what a client wrote"):
+        write_client_report(found.home[2])
+
+
+def test_answers_that_a_coordinator_takes_are_as_long_as_its_protocol_needs():
+    small = Parties(SMALL, None)
+    d = len(small.setup.initial)
+    assert longest(small) == (16 << 20) + 32 * d
+    assert longest(Parties(replace(SMALL, protection=Encrypted(floor=2)), None)) == (32 << 20) + 80 * d
+    slots = Parties(replace(SMALL, algorithm=IFCA(models=3)), None)
+    assert longest(slots) == (16 << 20) + 96 * d
