@@ -57,7 +57,7 @@ SCENARIOS = {
     "plain": replace(SHORT, protection=Plain()),
     "permuted": replace(SHORT, protection=Permuted(floor=2)),
     "encrypted": replace(SHORT, protection=Encrypted(floor=2)),
-    "slots": replace(SHORT, algorithm=IFCA(models=2)),
+    "slots": replace(SHORT, algorithm=IFCA(models=2), protection=Masked(floor=2, slot_spare=0)),
     "pairs": replace(SHORT, algorithm=ALIKE, validation=0.3),
     "scores": SHORT,
 }
@@ -246,7 +246,7 @@ def survivors(folder):
     log = [json.loads(line) for line in (folder / "disclosure.jsonl").read_text().splitlines()]
     found = {}
     for line in log:
-        if line["what"] in ("sums", "updates", "slots"):
+        if line["what"] in ("sums", "updates") or (line["what"], line["recipient"]) == ("slots", "clients"):  # counts come first
             found.setdefault(line["round"], set()).update(line["about"])
     return {t: tuple(sorted(found.get(t, ()))) for t in range(ROUNDS)}
 
