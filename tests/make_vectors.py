@@ -61,6 +61,7 @@ from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.codec import Envelope, encode
 from cloister.protocol.wire.messages import Mean, OffsetSketched, Ready, Task, Upload
+from cloister.protocol.wire.scores import Evaluate, Score
 from cloister.protocol.work.sketch_keys import RatchetedKeys, SketchSecret, SketchTerms
 from cloister.protocol.work.uploads import Policy
 
@@ -129,8 +130,11 @@ MESSAGES = {
     "offer": Offer(*session_fields(CHOOSING).values(), ("community 1", "init"), (floats([1.0, -2.5]), floats([0.0, 0.5]))),
     "offer where clients own the models": Offer(*session_fields(CHOOSING).values(), ("community 1", "init"), ()),
     "choice": Choice(1),
+    "evaluate": Evaluate(3, ("root@3",)),
+    "score": Score(360, 288, struct.pack(">d", 0.625), 0),
+    "score that is not said": Score(0),
 }
-TO_SERVER = (Upload, Advertise, SealedSeed, SeedTag, Ready, Choice)
+TO_SERVER = (Upload, Advertise, SealedSeed, SeedTag, Ready, Choice, Score)
 
 
 def envelope(message):

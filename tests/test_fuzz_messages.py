@@ -29,6 +29,7 @@ from cloister.protocol.seeding.messages import Advertise, Roster, SealedSeed, Se
 from cloister.protocol.two_servers.slot_messages import SlotAnswer, SlotQuestion, SlotsAgreed
 from cloister.protocol.wire.codec import Envelope, encode
 from cloister.protocol.wire.messages import Mean, Task, Upload
+from cloister.protocol.wire.scores import Evaluate, Score
 from cloister.threat_models.peak_memory import forget_peak, peak_mb
 
 pytestmark = pytest.mark.sweeps
@@ -75,6 +76,9 @@ SEEDS = [
         (-2, -1, SlotsAgreed((1, 900), bytes(range(256)) * 2)),
         (-1, -2, SlotQuestion(7, bytes(range(32)), bytes(range(40)), bytes(276), (1, 900))),
         (-2, -1, SlotAnswer(bytes(range(16)), bytes(range(40)))),
+        (-1, 3, Evaluate(3, ("root@3", "init"))),
+        (3, -1, Score(360, 288, bytes(8), 1)),
+        (3, -1, Score(0)),
         (-1, 3, OpenSlots(*PROPOSED, (1, 900), (0, 2, 63), 7, 1, bytes(32), bytes(17), bytes(range(44)))),
     ]
 ]

@@ -22,6 +22,7 @@ from cloister.protocol.wire import messages as messages_module
 from cloister.protocol.wire.codec import Envelope, encode
 from cloister.protocol.wire.messages import MOST_SHARES, Declined, Discard, Mean, OffsetSketched, Ready, Retain, Task, Upload
 from cloister.protocol.wire.recipes import Holds, Lend, Lent, Recipe, RoundOver
+from cloister.protocol.wire.scores import Evaluate, Score
 
 LINK = 7
 LIMIT = 1 << 20
@@ -107,6 +108,13 @@ messages |= {
     Lend: st.builds(Lend, text(256)),
     Lent: st.builds(Lent, text(256), st.integers(-1, 2**31 - 1), st.sampled_from([b"", bytes(32)]), some_floats),
     RoundOver: st.builds(RoundOver, st.one_of(st.just(()), some_names)),
+    Evaluate: st.builds(Evaluate, st.integers(1, 2**31 - 1), some_names),
+    Score: st.one_of(
+        st.just(Score(0)),
+        st.tuples(st.integers(1, 2**40), st.floats(0, 1), st.floats(0, None, allow_nan=False).map(abs), st.integers(0, 63)).map(
+            lambda of: Score(of[0], int(of[0] * of[1]), struct.pack(">d", of[2]), of[3])
+        ),
+    ),
 }
 envelopes = st.builds(Envelope, octets[32], parties, parties, st.one_of(*messages.values()))
 
@@ -133,6 +141,8 @@ EXAMPLES = [
     Lend("root@3"),
     Lent("root@3", 4, bytes(32), bytes(28)),
     RoundOver(("root@3",)),
+    Evaluate(3, ("root@3",)),
+    Score(2**24, 2**20, struct.pack(">d", 0.5), 2),
 ]
 
 
@@ -171,7 +181,7 @@ def test_the_encoding_is_the_list_of_version_session_parties_kind_and_fields():
     for message in EXAMPLES:
         body = [list(v) if isinstance(v, tuple) else v for v in (getattr(message, f.name) for f in fields(message))]
         assert items_of(message) == [2, bytes(32), SERVER, LINK, message.kind, *body]
-    assert sorted(m.kind for m in EXAMPLES) == [*range(1, 20), 32]
+    assert sorted(m.kind for m in EXAMPLES) == [*range(1, 20), 32, 33, 34]
 
 
 def test_known_bytes_of_an_upload():
