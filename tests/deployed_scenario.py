@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 
+from cloister.fl.algorithms.cfl import CFL, ScaleFree
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.clients.training import Training
 from cloister.fl.data.partition import LabelSwap
 from cloister.fl.data.source import Digits
 from cloister.fl.models.papers import Mlp
 from cloister.fl.runs.scenario import Scenario
-from cloister.protocol import Masked, Plain
+from cloister.protocol import Encrypted, Masked, Plain
 
 scenario = Scenario(
     name="deployed",
@@ -19,5 +20,11 @@ scenario = Scenario(
     algorithm=FedAvg(by_samples=False),
     protection=Masked(corrupt=1),
     rounds=4,
+)
+owned = replace(
+    scenario,
+    protection=Encrypted(floor=2),
+    algorithm=CFL(thresholds=ScaleFree(eps1=0.99, eps2=0.1), patience=1),
+    rounds=3,
 )
 plain = replace(scenario, protection=Plain())

@@ -254,14 +254,17 @@ def survivors(folder):
 def simulated(name, alive):
     """The model of a run in one process whose sums are about the same clients; None where there is no such run.
 
-    Who is not in a sum fell silent before it was proposed or after: both are tried, as the first may leave too few for a sum.
+    Who is not in a sum fell silent before it was proposed or after: both are tried, as the first may leave too few for a sum. In
+    a round without one all did before.
     """
     key = name, tuple(alive.items())
     if key not in _simulated:
-        lost = [(t, i) for t, who in alive.items() for i in CLIENTS if i not in who]
         words = SILENCES.get(name, MASKED)
+        aborted = {(t, i): words[0] for t, who in alive.items() for i in CLIENTS if not who}
+        lost = [(t, i) for t, who in alive.items() for i in CLIENTS if who and i not in who]
         tried = (
-            _played(name, dict(zip(lost, at, strict=True))) for at in itertools.product(words, repeat=min(len(lost), MOST_LOST))
+            _played(name, aborted | dict(zip(lost, at, strict=True)))
+            for at in itertools.product(words, repeat=min(len(lost), MOST_LOST))
         )
         _simulated[key] = None if len(lost) > MOST_LOST else next((model for found, model in tried if found == alive), None)
     return _simulated[key]

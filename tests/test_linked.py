@@ -9,13 +9,16 @@ import pytest
 from PIL import Image
 
 from cloister.crypto.entropy import KeptEntropy
+from cloister.crypto.orthonormal import Permutation
 from cloister.fl.data.own import Alone, OwnData
 from cloister.protocol import Masked
 from cloister.protocol.core.session import SERVER
 from cloister.protocol.drivers.journal import InMemory
 from cloister.protocol.drivers.roles import Posted, Refusal
 from cloister.protocol.masked.clients import masking_clients
+from cloister.protocol.uploaded.clients import transforming_clients, uploading_clients
 from cloister.protocol.view.protection import Setup
+from cloister.protocol.view.work import LocalWork
 from cloister.protocol.work.driving import Driven
 from cloister.protocol.work.linked import Linked, said, well_formed
 
@@ -47,7 +50,7 @@ def test_a_client_says_who_it_is_and_begins_once(driven):
         assert cbor2.loads(told(driven, "begin").data) is False  # nobody sealed it the seed
 
 
-@pytest.mark.parametrize("word", ["save", "restore", "model", "alone", "ledger", "roles", "nonsense", 7, None, ["frame"]])
+@pytest.mark.parametrize("word", ["save", "restore", "model", "ledger", "roles", "nonsense", 7, None, ["frame"]])
 def test_a_client_does_not_tell_its_coordinator_what_only_a_simulation_may_ask(driven, word):
     assert told(driven, word, "init").refused
     assert not told(driven, word).sent
@@ -65,7 +68,7 @@ def test_a_client_does_not_tell_its_coordinator_what_only_a_simulation_may_ask(d
         *(cbor2.dumps(words) for words in (["frame", SERVER, b"\x00" * 99], ["enrol", 7], ["hello", "none"], ["deadline", "x"])),
         *(
             cbor2.dumps(words)
-            for words in (["begin", 1], ["holds", 7], ["left out", []], ["drop", "x"], ["final", "x"], ["final"])
+            for words in (["begin", 1], ["holds", 7], ["left out", []], ["drop", "x"], ["final", "x"], ["final"], ["alone", 1])
         ),
     ],
 )
@@ -74,6 +77,39 @@ def test_no_word_ends_a_clients_program(driven, data):
     assert answer.refused
     assert not answer.sent
     assert well_formed(cbor2.loads(answer.data))
+
+
+def trained_alone(setup_of, maker):
+    """A client that is ready for a run without a seed."""
+    found = Driven(3, setup_of, maker, InMemory())
+    shown = found.client.public
+    found.enrol({use: dict.fromkeys(CLIENTS, key) for use, key in shown.items()})
+    return found
+
+
+def test_a_client_trains_by_itself_and_says_at_the_end_which_model_is_its_own():
+    def workers(jobs):
+        for job in jobs:
+            yield job.client, LocalWork(np.full(8, 0.5, np.float32) - job.start, 10)
+
+    setup = Setup(bytes(16), np.zeros(8, np.float32), CLIENTS, workers, KeptEntropy())
+    client = trained_alone(setup, uploading_clients())
+    start = np.ones(8, np.float32)
+    assert cbor2.loads(told(client, "alone", 0, "start", start.tobytes(), "own").data) is True
+    assert cbor2.loads(told(client, "alone", 0, "start", None, "other").data) is False  # it does not hold it
+    assert cbor2.loads(told(client, "alone", 0, "start", start[:3].tobytes(), "short").data) is False
+    final = told(client, "final", "own", start.tobytes())
+    assert [np.frombuffer(model, np.float32).tolist() for model in final.final] == [[0.5] * 8, [1.0] * 8]
+    assert not final.sent
+    for models in (["other"], [b"abc"], [7], [b"abcd"] * 65, ["own", None]):
+        assert told(client, "final", *models).refused
+
+
+def test_a_client_that_owns_models_takes_none_in_the_clear_to_train_from():
+    setup = Setup(bytes(16), np.zeros(8, np.float32), CLIENTS, nobody, KeptEntropy())
+    client = Driven(3, setup, transforming_clients(Permutation), InMemory())
+    client.client.rejoin({use: dict.fromkeys(CLIENTS, key) for use, key in client.client.public.items()}, bytes(32))
+    assert cbor2.loads(told(client, "alone", 0, "start", bytes(32), "own").data) is False
 
 
 @dataclass
