@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from cloister.fl.algorithms.ifca import IFCA
 from cloister.fl.runs.experiment import run
 from cloister.fl.runs.joining import Greeting, Member
 from cloister.flower import client_app, home, server_app
@@ -25,12 +26,14 @@ from cloister.flower.content import ACTION, bytes_in, content_of
 from cloister.flower.resident import GREETING, Resident
 from cloister.flower.server import nodes_there, play
 from cloister.flower.who import WHO, id_reply, nodes_of
-from cloister.protocol import Plain
+from cloister.protocol import Masked, Plain
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.links.batches import Answers, Batch
 from cloister.scenario_file import load
 
 from .fake_flower import Grid, Message, installed
+from .served import SMALL, Served, check_models, check_same, simulated
+from .test_served import COMPARED, ONCE, SWAPPED, emd
 
 SCENARIO = Path(__file__).parents[1] / "examples/flower/hospitals/scenario.py"
 CLIENTS = range(4)
@@ -127,6 +130,27 @@ def test_a_client_whose_process_is_killed_is_left_out_of_that_round_and_back_in_
     assert killed
     assert summed(tmp_path / "flower") == {0: {0, 1, 2, 3}, 1: {0, 1, 3}, 2: {0, 1, 2, 3}}
     assert (nodes.home(2) / "model.safetensors").is_file()
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"algorithm": IFCA(models=2), "protection": Masked(floor=2, slot_spare=0), "partition": SWAPPED},
+        {"algorithm": emd(ONCE), **COMPARED},
+    ],
+    ids=["clients own the models", "slots", "pairs"],
+)
+def test_whatever_is_served_is_played_so_too(changes, tmp_path, flower):
+    scenario = replace(SMALL, **changes)
+    nodes = Nodes(tmp_path, scenario)
+    list(play(scenario, tmp_path / "flower", nodes.grid))
+    found = Served(tmp_path / "flower", {i: nodes.home(i) for i in CLIENTS})
+    expected = simulated(scenario, tmp_path)
+    check_same(found, expected)
+    check_models(found, expected)
+    assert found.summary["scored"] == {"clients": 4, "of": 4}
 
 
 def shares_came(nodes, client):
