@@ -34,9 +34,9 @@ busy = Vitals(
 @contextmanager
 def served(now, least=4):
     metrics = Metrics("127.0.0.1:0", now, least)
-    port = metrics.start()
+    at = metrics.start()
     try:
-        yield f"http://127.0.0.1:{port}"
+        yield at
     finally:
         metrics.stop()
 
@@ -77,10 +77,10 @@ def test_metrics_follow_the_run_and_say_nothing_of_accuracy_before_there_is_one(
 @pytest.mark.parametrize(
     ("path", "vitals", "status"),
     [
-        ("healthz", busy, 200),
-        ("healthz", replace(busy, running=False), 503),
-        ("readyz", busy, 200),
-        ("readyz", replace(busy, connected=3), 503),
+        ("health", busy, 200),
+        ("health", replace(busy, running=False), 503),
+        ("ready", busy, 200),
+        ("ready", replace(busy, connected=3), 503),
         ("else", busy, 404),
         ("metrics?x=1", busy, 200),
     ],
@@ -91,7 +91,7 @@ def test_health_is_a_status(path, vitals, status):
         assert got(f"{at}/{path}")[0] == status
 
 
-@pytest.mark.parametrize("address", ["9400", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:70000"])
+@pytest.mark.parametrize("address", ["", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:70000"])
 def test_an_address_that_is_none_is_one_line(address):
     with pytest.raises(ValueError, match="HOST:PORT"):
         Metrics(address, lambda: busy, 1)

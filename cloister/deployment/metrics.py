@@ -1,7 +1,7 @@
 """A coordinator's numbers for Prometheus, and its health, over HTTP: no names of clients, and nothing that they said.
 
-GET /metrics: Prometheus' text format. GET /healthz: 200 while the run is in progress. GET /readyz: 200 when enough clients are
-there for a round, else 503. Nobody who asks is authenticated, so its address should be one that operators alone reach.
+GET /metrics: Prometheus' text format. GET /health: 200 while the run is in progress. GET /ready: 200 when enough clients are
+there for it to begin, else 503. Nobody who asks is authenticated, so its address should be one that operators alone reach.
 """
 
 import threading
@@ -11,6 +11,7 @@ from typing import Any
 
 from ..fl.runs.vitals import Vitals
 
+LOOPBACK = "127.0.0.1"
 Now = Callable[[], Vitals]
 GAUGES = {
     "round": "Rounds that were played.",
@@ -19,7 +20,8 @@ GAUGES = {
     "connected": "Clients that are connected.",
     "clusters": "Clusters after the last round.",
     "running": "1 while the run is in progress.",
-    "stalled": "Seconds since anything was heard of a client.",
+    "stalled": "Seconds since anything moved on a link.",
+    "life": "How often the coordinator was started for this run.",
 }
 COUNTERS = {
     "bytes_in": "Bytes received on links.",
@@ -29,6 +31,7 @@ COUNTERS = {
     "displaced": "Streams that another one of the same client took the place of.",
     "refused": "Streams of nobody that may come.",
     "slow": "Times that a client moved nothing for too long.",
+    "revoked": "Clients that were sent away, as their certificates are not in force any more.",
 }
 
 
@@ -58,7 +61,8 @@ class Collected:
 class Metrics:
     """An HTTP server in a thread of its own, from `start` to `stop`.
 
-    address: HOST:PORT, port 0 for any. least: clients that make it ready. Raises ImportError that says what to install.
+    address: HOST:PORT, or a port of the loopback device; 0 for any. least: clients that make it ready, 0 for all of the run's.
+    Raises ImportError that says what to install, ValueError and OSError for an address.
     """
 
     def __init__(self, address: str, now: Now, least: int) -> None:
@@ -69,19 +73,20 @@ class Metrics:
         registry = CollectorRegistry(auto_describe=False)
         registry.register(Collected(now))
         host, _, port = address.rpartition(":")
-        if not host or not port.isdecimal() or int(port) > 65535:
-            raise ValueError(f"metrics are served at HOST:PORT, for example 127.0.0.1:9400, not {address!r}")
+        if not port.isdecimal() or int(port) > 65535:
+            raise ValueError(f"metrics are served at HOST:PORT, for example 127.0.0.1:9400, not at {address!r}")
         try:
-            self._server = ThreadingHTTPServer((host.strip("[]"), int(port)), _handler(registry, now, least))
+            self._server = ThreadingHTTPServer((host.strip("[]") or LOOPBACK, int(port)), _handler(registry, now, least))
         except OSError as error:
             raise OSError(f"metrics cannot be served at {address}: {error.strerror or error}") from None
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
 
-    def start(self) -> int:
-        """Serve; the port."""
+    def start(self) -> str:
+        """Serve; where, as a URL."""
         self._thread.start()
-        return int(self._server.server_address[1])
+        host, port = self._server.server_address[:2]
+        return f"http://{host!s}:{port}"
 
     def stop(self) -> None:
         """End it."""
@@ -103,13 +108,15 @@ def _handler(registry: Any, now: Now, least: int) -> type[BaseHTTPRequestHandler
             match self.path.partition("?")[0]:
                 case "/metrics":
                     self._answer(200, generate_latest(registry), CONTENT_TYPE_LATEST)
-                case "/healthz":
+                case "/health":
                     self._answer(*((200, b"ok\n") if now().running else (503, b"over\n")))
-                case "/readyz":
-                    found = now().connected
-                    self._answer(200 if found >= least else 503, f"{found} of {least} clients\n".encode())
+                case "/ready":
+                    vitals = now()
+                    needed = least or vitals.cohort
+                    ready = vitals.running and vitals.connected >= needed > 0
+                    self._answer(200 if ready else 503, f"{vitals.connected} of {needed} clients\n".encode())
                 case _:
-                    self._answer(404, b"/metrics, /healthz, /readyz\n")
+                    self._answer(404, b"/metrics, /health, /ready\n")
 
         def _answer(self, status: int, body: bytes, kind: str = "text/plain; charset=utf-8") -> None:
             self.send_response(status)

@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ..core.halt import Halt
 from ..pki.standing import Standing
 from .background import Background
 from .door import Door, TurnedAway
@@ -32,6 +33,8 @@ WORD, ANSWER = struct.Struct(">QQ"), struct.Struct(">Q")
 FORGOTTEN = 1 << 63
 """With the number of a word: it was answered, and the answer is not kept any more."""
 _TICK = 0.1
+_LOOK = 0.5
+"""Seconds between looks at whether a wait is to end."""
 _NEWS, _ANEW = 1.0, 60.0
 """Seconds after which the authority's files are looked at, and after which those who are there are asked about in any case."""
 log = logging.getLogger("cloister.link")
@@ -91,7 +94,9 @@ class Listener:
 
     greeting: what a client is told when it has said who it is. standing: the coordinator's own; None on the loopback device
     alone, where clients are who they say. run: what clients' first messages are held against. back: seconds in which clients may
-    be back that another life of the coordinator had. Counted: bytes_in, bytes_out; displaced, refused, slow, revoked: how often.
+    be back that another life of the coordinator had. halt: ends every wait with Halted.
+
+    Counted: bytes_in, bytes_out; displaced, refused, slow, revoked: how often.
     """
 
     def __init__(
@@ -103,6 +108,7 @@ class Listener:
         limits: Limits | None = None,
         run: Run | None = None,
         back: float = 0.0,
+        halt: Halt | None = None,
     ) -> None:
         grpc_or_words()
         if standing is None and not address.startswith(("127.0.0.1:", "localhost:", "[::1]:", "unix:")):
@@ -111,7 +117,9 @@ class Listener:
         self.bytes_in = self.bytes_out = self.displaced = self.refused = self.slow = self.revoked = 0
         self._address, self._greeting, self._standing = address, greeting, standing
         self._run = run or Run()
+        self._halt = halt or Halt()
         self._door = Door(clients, standing, self.limits, self._run)
+        self._begun = time.monotonic()
         self._peers = {i: _Peer(i, until=time.monotonic() + back) for i in clients}
         self._heard: queue.SimpleQueue[Heard] = queue.SimpleQueue()
         self._unsent = 0
@@ -134,7 +142,7 @@ class Listener:
         return self.port
 
     def stop(self, over: bool = True) -> None:
-        """Tell every client that it is over, if it is, and end."""
+        """Tell every client that it is over, or that the coordinator stops and may be back, and end."""
         if self._background is not None:
             self._over = over
             self._background.soon(self._ending.set)
@@ -145,26 +153,36 @@ class Listener:
         return tuple(sorted(i for i, peer in self._peers.items() if peer.flow is not None))
 
     def wait_for(self, clients: int, seconds: float) -> tuple[int, ...]:
-        """Wait until so many are connected, or that long; who is."""
-        with self._changed:
-            self._changed.wait_for(lambda: len(self.present()) >= clients, seconds)
+        """Wait until so many are connected, or that long; who is. Raises Halted."""
+        self._wait(self._changed, lambda: len(self.present()) >= clients, seconds)
         return self.present()
+
+    def owing(self) -> dict[int, float]:
+        """By client that owes an answer, seconds since the oldest word without one."""
+        now = time.monotonic()
+        oldest = ((peer.id, next(iter(list(peer.owed.values())), None)) for peer in self._peers.values())
+        return {client: now - owed.since for client, owed in oldest if owed is not None}
+
+    def stalled(self) -> float:
+        """Seconds since anything came from or went to anybody, or since this is there."""
+        return time.monotonic() - max(self._begun, *(peer.moved for peer in self._peers.values()))
 
     def post(self, client: int, data: bytes, number: int | None = None) -> int:
         """Send a word, and return its number; its answer will be `heard`. Waits while too much is on its way.
 
         number: its own, greater than those before to this client; None for the next one.
         """
+        self._wait(self._room, lambda: self._unsent <= self.limits.ahead, self.limits.at_most)
         with self._room:
-            self._room.wait_for(lambda: self._unsent <= self.limits.ahead, self.limits.at_most)
             self._unsent += len(data)
         return self._there.result(self._posted(client, data, number))
 
     def heard(self) -> Heard:
-        """The next answer, of whomever; every word has one. Raises ConnectionError where the listener has ended."""
+        """The next answer, of whomever; every word has one. Raises ConnectionError where the listener has ended, Halted."""
         while True:
             with suppress(queue.Empty):
-                return self._heard.get(timeout=1.0)
+                return self._heard.get(timeout=_LOOK)
+            self._halt.check()
             if not self._there.runs:
                 raise ConnectionError("the coordinator's link has ended")
 
@@ -178,6 +196,13 @@ class Listener:
         """Its memory is free for another."""
         if heard.free is not nothing:
             self._there.soon(heard.free)
+
+    def _wait(self, on: threading.Condition, until: Callable[[], bool], seconds: float) -> None:
+        """Until it is so, or that long. Raises Halted."""
+        end = time.monotonic() + seconds
+        with on:
+            while not on.wait_for(until, max(0.0, min(_LOOK, end - time.monotonic()))) and time.monotonic() < end:
+                self._halt.check()
 
     @property
     def _there(self) -> Background:
@@ -209,6 +234,9 @@ class Listener:
         watch.cancel()
         flows = [peer.flow for peer in self._peers.values() if peer.flow is not None and self._over]
         await asyncio.gather(*(asyncio.wait_for(flow.end(), 2) for flow in flows), return_exceptions=True)
+        for peer in self._peers.values():
+            if peer.leave is not None and not self._over:
+                peer.leave("UNAVAILABLE", "the coordinator is stopped, and may be started again")
         await server.stop(2)
 
     async def _posted(self, client: int, data: bytes, given: int | None) -> int:
@@ -311,7 +339,8 @@ class Listener:
         peer.expired, peer.barred, peer.certificate = None, False, entered.certificate
         ended = await self._talk(peer, context, entered.reply(self._run, self._greeting(peer.id)))
         if ended is not None:
-            log.warning("stream ended", extra={"client": peer.id, "why": ended[1]})
+            level = logging.INFO if self._ending.is_set() else logging.WARNING
+            log.log(level, "stream ended", extra={"client": peer.id, "why": ended[1]})
             await context.abort(grpc.StatusCode[ended[0]], ended[1])
 
     async def _talk(self, peer: _Peer, context: "grpc.aio.ServicerContext[bytes, bytes]", first: bytes) -> tuple[str, str] | None:

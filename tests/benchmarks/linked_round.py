@@ -1,8 +1,8 @@
 """A round of FedAvg under secure aggregation with clients in other processes, over gRPC, beside the same round in one process.
 
-Clients live in a few processes (a thread each, nothing shared but the model), with a journal in a file as `cloister join` has one;
-updates are random, nothing is trained. CPU seconds are of all threads of all processes, from the first connection to the sum.
-Memory is the coordinator's peak, and the sum of all processes' peaks.
+Clients live in a few processes (a thread each, nothing shared but the model), with a journal in a file as `cloister join` has
+one; updates are random, nothing is trained. CPU seconds are of all threads of all processes, from the first connection to the
+sum. Memory is the coordinator's peak, and the sum of all processes' peaks.
 
     python -m tests.benchmarks.linked_round [--json] [--clients 200] [--length 1000000] [--processes 4]
 """
