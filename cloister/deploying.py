@@ -175,7 +175,10 @@ def join(
         except KeyboardInterrupt as stopped:
             say("stopped; the same command goes on while the run lasts")
             raise typer.Exit(STOPPED[signal.Signals(stopped.args[0])]) from None
-        log.info("done", extra={"words": counted, "model": str(folder / "model.safetensors")})
+        if (model := folder / "model.safetensors").exists():
+            log.info("done", extra={"words": counted, "model": str(model)})
+        else:
+            log.warning("ended", extra={"words": counted, "why": "the coordinator ended the run before its last round"})
 
 
 def _scenario(file: str, set_: list[str] | None, **given: int | None) -> Any:

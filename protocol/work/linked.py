@@ -91,12 +91,12 @@ class Linked:
 
     def post(self, client: int, *words: Any) -> None:
         """Tell a client, and go on: what follows is `heard`."""
-        self.stage = self._name_of(words[2]) if words[0] == "frame" else str(words[0])
+        self.stage = self._name_of(*words)
         self._open.add((client, self._link.post(client, cbor2.dumps(words))))
 
     def ask(self, client: int, *words: Any) -> Any:
         """The answer to these words; None of a client that is absent, or whose answer is none."""
-        self.stage = str(words[0])
+        self.stage = self._name_of(*words)
         number = self._link.post(client, cbor2.dumps(words))
         while True:
             answer: Answer = self._link.heard()
@@ -128,12 +128,12 @@ class Linked:
         """Go on from that."""
         self.absent, self.late, self._refused = dict(kept[0]), kept[1], [tuple(entry) for entry in kept[2]]
 
-    def _name_of(self, frame: bytes) -> str:
-        """Of the message in it."""
+    def _name_of(self, what: str, *of: Any) -> str:
+        """The word, or the name of the message in a frame."""
         try:
-            return self._kinds[first_items(frame, 5)[4]]
+            return self._kinds[first_items(of[1], 5)[4]] if what == "frame" else what
         except (ValueError, LookupError):
-            return "frame"
+            return what
 
     def _effects(self, answer: Answer) -> Iterator[tuple[int, tuple[Effect, ...]]]:
         self._open.discard((answer.client, answer.number))

@@ -122,7 +122,7 @@ def linked(options: argparse.Namespace) -> dict[str, Any]:
 
     members = tuple(range(options.clients))
     limits = Limits(slots=options.slots, patience=600, most=16 * options.length + (16 << 20))
-    listener = Listener("127.0.0.1:0", members, lambda client: b"welcome", None, None, limits)
+    listener = Listener("127.0.0.1:0", members, lambda client: b"welcome", None, limits)
     port = listener.start()
     shares = [members[k :: options.processes] for k in range(options.processes)]
     asked = [sys.executable, "-m", "tests.benchmarks.linked_round", "--side", "clients", "--address", f"127.0.0.1:{port}"]
