@@ -6,7 +6,7 @@ is in the log: it says the same words again, under the same numbers, which are h
 its end it is where it was. Then words without an answer are sent, perhaps a second time: clients take them as one.
 
 So no client is asked two different things under one number, and nobody is asked anew about a survivor set that was settled. A
-coordinator that is halted, or whose log cannot be written, says nothing more: what it would say then is in no log.
+coordinator that is halted says nothing more, and is where it was when it is started again.
 """
 
 import hashlib
@@ -69,7 +69,6 @@ class Journalled:
     def __init__(self, log: EventLog, link: Callable[[], Numbered], halt: Halt | None = None) -> None:
         self.first: Any = None
         self._halt = halt or Halt()
-        self._failed: OSError | None = None
         self.numbers: dict[int, int] = {}
         self.answered: dict[int, int] = {}
         self.settled: dict[int, int] = {}
@@ -115,7 +114,7 @@ class Journalled:
     def sync(self) -> None:
         """What was heard lasts."""
         if self._dirty:
-            self._write(self._log.sync)
+            self._log.sync()
             self._dirty = False
         for client, number, present in self._lasting:
             self._settle(client, number, present)
@@ -124,8 +123,8 @@ class Journalled:
     # --- a `Words` --------------------------------------------------------------------------------------------------------
 
     def post(self, client: int, data: bytes, /) -> int:
-        """See `Words`. Raises Diverged for another word than the log has, Halted, OSError."""
-        self._check_going()
+        """See `Words`. Raises Diverged for another word than the log has, Halted."""
+        self._halt.check()
         number = self.numbers[client] = self.numbers.get(client, 0) + 1
         record = [POSTED, client, number, hashlib.sha256(data).digest()[:_DIGEST_BYTES]]
         self._open.setdefault(client, set()).add(number)
@@ -135,7 +134,7 @@ class Journalled:
             self._said[client, number] = data
             return number
         self.sync()
-        self._write(self._log.append, cbor2.dumps(record))
+        self._log.append(cbor2.dumps(record))
         if self._link is None:
             self._said[client, number] = data
         else:
@@ -143,15 +142,15 @@ class Journalled:
         return number
 
     def heard(self) -> Any:
-        """See `Words`. Raises Diverged, Halted, OSError."""
-        self._check_going()
+        """See `Words`. Raises Diverged, Halted."""
+        self._halt.check()
         if self._next is None:
             return self._noted(HEARD, self._there().heard())
         return self._again(HEARD)
 
     def heard_already(self) -> Any:
-        """See `Words`. Raises Diverged, Halted, OSError."""
-        self._check_going()
+        """See `Words`. Raises Diverged, Halted."""
+        self._halt.check()
         if self._next is None:
             return self._noted(THERE, self._there().heard_already())
         if self._next == [NOTHING]:
@@ -193,26 +192,13 @@ class Journalled:
 
     def _noted(self, kind: int, answer: Any) -> Any:
         if answer is None:
-            self._write(self._log.append, cbor2.dumps([NOTHING]))
+            self._log.append(cbor2.dumps([NOTHING]))
         else:
             data = None if answer.data is None else bytes(answer.data)
-            self._write(self._log.append, cbor2.dumps([kind, answer.client, answer.number, data, answer.late]))
+            self._log.append(cbor2.dumps([kind, answer.client, answer.number, data, answer.late]))
             self._lasting.append((answer.client, answer.number, data is not None))
         self._dirty = True
         return answer
-
-    def _check_going(self) -> None:
-        self._halt.check()
-        if self._failed is not None:
-            raise self._failed
-
-    def _write(self, to: Callable[..., None], *what: bytes) -> None:
-        """To the log. Raises OSError, and from then on always: a record that is torn ends the log."""
-        try:
-            to(*what)
-        except OSError as error:
-            self._failed = error
-            raise
 
     def _there(self) -> Numbered:
         """The link, on which words of before without an answer are said again."""

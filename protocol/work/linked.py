@@ -18,6 +18,7 @@ from ..view.answers import Memory, Vector
 from ..wire.codec import first_items
 from ..wire.fields import DIGEST_BYTES
 from ..wire.messages import MESSAGES
+from ..wire.recipes import MESSAGES as RECIPES
 from .driving import Driven
 from .far import Far, FarRole, answer, followed_in
 from .maker import WORK, Maker
@@ -85,7 +86,7 @@ class Linked:
     def __call__(self, maker: Maker) -> Mapping[int, "LinkedClient"]:
         """All of them, with the roles that such clients have."""
         names = (WORK, *maker.messages)
-        for kinds in (MESSAGES, *maker.messages.values()):
+        for kinds in (MESSAGES, RECIPES, *maker.messages.values()):
             self._kinds |= {number: kind.__name__ for number, kind in kinds.items()}
         return {i: LinkedClient(i, self, names) for i in self._clients}
 
