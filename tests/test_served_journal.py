@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import cbor2
@@ -12,8 +13,10 @@ import pytest
 from cloister.fl.runs.scenario import described
 from cloister.fl.runs.served_journal import JOURNAL, ServedJournal
 from cloister.fl.runs.serving import Listening, serve
+from cloister.protocol.links.dialled import Dialled
 
-from .deployed_scenario import scenario
+from .deployed import authority, standing
+from .deployed_scenario import plain, scenario
 
 SCENARIO = {"name": "a", "rounds": 3, "seed": 0}
 
@@ -87,6 +90,26 @@ def test_a_run_that_did_not_begin_leaves_no_journal(tmp_path):
         with pytest.raises(ValueError, match=r"clients \[0, 1, 2, 3, 4, 5\] are not there, and the run begins with all of them"):
             next(serve(scenario, tmp_path / "run", where))
     assert not (tmp_path / "run" / JOURNAL).exists()
+
+
+def test_a_run_that_nobody_is_ready_for_ends_in_words(tmp_path):
+    def talking(link):
+        link.start()
+        for number, _ in link.words():
+            link.answer(number, b"no answer")
+
+    links, keys = [], authority(tmp_path / "pki", 6)
+
+    def told(port):
+        for _ in range(6):
+            links.append(Dialled(f"127.0.0.1:{port}", standing(keys, len(links))))
+            threading.Thread(target=talking, args=(links[-1],), daemon=True).start()
+
+    with pytest.raises(ValueError, match="no client is ready for the run"):
+        list(serve(plain, tmp_path / "run", Listening("127.0.0.1:0", standing(keys, -1), wait=20.0, told=told)))
+    for link in links:
+        link.stop()
+    assert not ServedJournal.there(tmp_path / "run")
 
 
 def test_a_folder_with_a_run_that_is_over_is_refused(tmp_path):

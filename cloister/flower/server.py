@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..crypto.entropy import OsEntropy
 from ..protocol.core.errors import Refused
 from ..protocol.links.batched import PAUSE, Batched
+from ..protocol.parts.clients import Clients
 from ..protocol.work.together import Together
 from ..protocol.work.uploads import to_bytes
 from .content import ACTION, bytes_in, content_of
@@ -107,7 +108,10 @@ class Hosts:
         return self.linked(maker)
 
     def begin(self, round: int, view: Any) -> None:
-        """Nothing: such a run has no journal."""
+        """Such a run has no journal; it begins with all clients. Raises RuntimeError where one is not ready for it."""
+        missing = sorted(set(self._clients) - view.harness.part(Clients).seated)
+        if round == 0 and missing:
+            raise RuntimeError(f"clients {missing} are not ready for the run")
 
     def admit(self, view: Any) -> None:
         """Nobody: who was not there when the run began waits for the next."""

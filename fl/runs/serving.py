@@ -90,10 +90,14 @@ class Hosts:
             view.record.fault(fault.blame, fault.reason)
 
     def begin(self, round: int, view: Any) -> None:
-        """See `Hosts` of simulation.py. Raises Diverged, and ValueError where the journal does not go on from there."""
+        """See `Hosts` of simulation.py. Raises Diverged, and ValueError where the journal does not go on from there, or where
+        no client is ready for the run.
+        """
         self.linked.settle()
         self.round = round
         clients = view.harness.part(Clients)
+        if round == 0 and not clients.seated:
+            raise ValueError("no client is ready for the run: each says why where it was started")
         self.words.switch(self._journal.of(round, [self.words.save(), self.linked.save(), sorted(clients.seated)]))
         words, linked, seated = self.words.first
         self.words.restore(words)
