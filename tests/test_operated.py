@@ -82,14 +82,15 @@ def test_a_run_is_scraped_and_stopped_in_order_and_gone_on_with_and_loses_nothin
             clients.start(port)
 
     where = Listening(
-        "127.0.0.1:0", standing(keys, -1), Limits(patience=30.0, back=5.0), TRAINED, told=listening, control=control
+        "127.0.0.1:0", standing(keys, -1), Limits(patience=TRAINED, back=TRAINED), TRAINED, told=listening, control=control
     )
     assert got(f"{at}/health")[0] == 200
     assert got(f"{at}/ready")[0] == 503
     received = 0.0
+    rounds = serve(scenario, tmp_path / "run", where)
     try:
-        rounds = serve(scenario, tmp_path / "run", where)
         for done in rounds:
+            assert clients.ended == {}
             found, vitals = scraped(at), control.vitals()
             assert (found["cloister_round"], found["cloister_rounds"], found["cloister_life"]) == (done.round, 4, 1)
             assert found["cloister_connected"] == found["cloister_cohort"] == 6
@@ -120,6 +121,7 @@ def test_a_run_is_scraped_and_stopped_in_order_and_gone_on_with_and_loses_nothin
         assert survivors(tmp_path / "run") == {t: tuple(CLIENTS) for t in range(4)}
         assert not (tmp_path / "run" / JOURNAL).exists()
     finally:
+        rounds.close()
         metrics.stop()
 
 
