@@ -35,16 +35,19 @@ SAMPLED = "DP-SGD of sampled records"
 RARE = "DP-SGD of rarely sampled records"
 ROUNDS = 2
 CLIENT = 1
-SHAPE = (1, 2, 2)
 CLASSES = 2
-HIDDEN = 2
+HIDDEN = 1
+NARROW, WIDE = 2, 8
+"""Coordinates of an input: half of them others', and half the audited record's. WIDE: so many that the noise's size shows."""
 RECORDS, EPOCHS = 8, 4
 """Of the stacked path, without sampling: each epoch is a step."""
-PUBLIC, BATCH, FEW = 64, 32, 8
-"""Of the paths that sample: a record may be missing, so the number of records is a public one. FEW: a batch where it is rare."""
-OUTLIER = 100.0
-"""Both of the audited record's coordinates; others' are from 1 to 2."""
-SLOW = 0.1
+PUBLIC, BATCH = 128, 64
+"""Of the paths that sample: a record may be missing, so the number of records is a public one."""
+FEW, RARELY = 64, 8
+"""The same two where it is rarely sampled."""
+OUTLIER = 3000.0
+"""Norm of the audited record's input; others' coordinates are from 1 to 2."""
+SLOW = 0.003
 """Rate at which the noise hardly moves what the outlier's gradient is."""
 CANARIES, SPLIT = 800, 2
 """Records of the one run, and the steps of each of its rounds."""
@@ -55,20 +58,21 @@ SURE = 0.6
 Rows = NDArray[np.float32]
 
 
-def examples(count: int, label: int | None, rows: int = RECORDS) -> Examples:
+def examples(count: int, label: int | None, rows: int = RECORDS, width: int = NARROW) -> Examples:
     """Records with label 0 and inputs in the first half of the coordinates; and, in the other half, one with this label, if any.
 
-    rows: how many there are with it, and without it one less. count: seed of the inputs.
+    rows: how many there are with it, and without it one less. width: of inputs, (1, 1, width) each. count: seed of the inputs.
     """
+    half = width // 2
     rng = np.random.default_rng([count, 0x5D])
-    x, y = np.zeros((rows, 4), np.float32), np.zeros(rows, np.int64)
-    x[: rows - 1, :2] = 1 + rng.random((rows - 1, 2))
-    x[rows - 1, 2:] = OUTLIER
+    x, y = np.zeros((rows, width), np.float32), np.zeros(rows, np.int64)
+    x[: rows - 1, :half] = 1 + rng.random((rows - 1, half))
+    x[rows - 1, half:] = OUTLIER / np.sqrt(width - half)
     if label is None:
         x, y = x[:-1], y[:-1]
     else:
         y[-1] = label
-    return Examples(torch.from_numpy(x.reshape(-1, *SHAPE)), torch.from_numpy(y))
+    return Examples(torch.from_numpy(x.reshape(-1, 1, 1, width)), torch.from_numpy(y))
 
 
 def trained(
@@ -96,18 +100,18 @@ def seen(updates: Floats) -> Floats:
     return np.concatenate([updates.reshape(len(updates), -1), norms], axis=1)
 
 
-def starts(rounds: int) -> tuple[Rows, ...]:
-    """The models that the server sends, float32 (d,) each: two hidden units, both at 1 for the audited record, which are for one
-    label and against the other; in every other round the other way round."""
-    first = np.full((HIDDEN, np.prod(SHAPE)), 1 / (2 * OUTLIER))
-    second = np.array([[1.0, -1.0], [-1.0, 1.0]])
+def starts(rounds: int, width: int = NARROW) -> tuple[Rows, ...]:
+    """The models that the server sends, float32 (d,) each: one hidden unit, at 1 for the audited record, which is for one label
+    and against the other, and in every other round the other way round."""
+    first = np.full(width, 1 / (OUTLIER * np.sqrt(width - width // 2)))
+    second = np.array([0.1, -0.1])
     parts = [(first, np.zeros(HIDDEN), (-1) ** round * second, np.zeros(CLASSES)) for round in range(rounds)]
-    return tuple(np.concatenate([part.ravel() for part in of]).astype(np.float32) for of in parts)
+    return tuple(np.concatenate(of).astype(np.float32) for of in parts)
 
 
 def _audited(name: str, rounds: int, training: Training, before: Examples, after: Examples, gaussian: bool) -> Mechanism:
     """Of two neighbouring data sets, by the stacked path: trials are clients that train at once."""
-    factory, sent, executor = Mlp(hidden=(HIDDEN,)), starts(rounds), Fast(workers=1)
+    factory, sent, executor = Mlp(hidden=(HIDDEN,)), starts(rounds, before.x.shape[-1]), Fast(workers=1)
 
     def play_all(neighbour: bool, seeds: Sequence[int], /) -> Floats:
         return seen(trained(executor, factory, training, sent, after if neighbour else before, seeds)[0])
@@ -129,17 +133,17 @@ def stacked() -> Mechanism:
 
 def sampled() -> Mechanism:
     """Unit: one record, there or missing. Every step samples half of the records, as many as would be of a public number."""
-    privacy = RecordPrivacy(clip=0.01, multiplier=4.0, budget=1e3, delta=1e-5, adjacency="add or remove", records=PUBLIC)
+    privacy = RecordPrivacy(clip=0.0025, multiplier=6.0, budget=1e3, delta=1e-5, adjacency="add or remove", records=PUBLIC)
     training = Training(epochs=1, batch=BATCH, lr=SLOW, privacy=privacy)
-    return _audited(SAMPLED, ROUNDS, training, examples(2, None, PUBLIC + 1), examples(2, 1, PUBLIC + 1), False)
+    return _audited(SAMPLED, ROUNDS, training, *(examples(2, label, PUBLIC + 1, WIDE) for label in (None, 1)), False)
 
 
 def rare() -> Mechanism:
     """Unit: as in `sampled`. One round, whose steps sample an eighth of the records: little noise for a step, of which a record
     that is in all of them would make out next to none. The claim is at a large delta, where rare trials tell most."""
-    privacy = RecordPrivacy(clip=0.01, multiplier=1.0, budget=1e3, delta=0.02, adjacency="add or remove", records=PUBLIC)
-    training = Training(epochs=2, batch=FEW, lr=SLOW, privacy=privacy)
-    return _audited(RARE, 1, training, examples(2, None, PUBLIC + 1), examples(2, 1, PUBLIC + 1), False)
+    privacy = RecordPrivacy(clip=0.01, multiplier=1.0, budget=1e3, delta=0.02, adjacency="add or remove", records=FEW)
+    training = Training(epochs=2, batch=RARELY, lr=SLOW, privacy=privacy)
+    return _audited(RARE, 1, training, *(examples(2, label, FEW + 1) for label in (None, 1)), False)
 
 
 def loop() -> InOneRun:
