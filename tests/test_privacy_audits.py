@@ -103,26 +103,26 @@ def test_neighbours_differ_in_one_record_of_one_client() -> None:
         assert changed[1] == 0
 
 
+@pytest.mark.parametrize("width", [local_training.NARROW, local_training.WIDE])
 @pytest.mark.parametrize("round", range(local_training.ROUNDS))
-def test_the_audited_record_outweighs_all_others_and_either_label_is_as_likely(round: int) -> None:
+def test_the_audited_record_outweighs_all_others_and_either_label_is_as_likely(round: int, width: int) -> None:
     """Else a clip of the mean would bound it too, or one of its labels would have no gradient."""
-    module = Mlp(hidden=(local_training.HIDDEN,))(local_training.SHAPE, local_training.CLASSES)
-    load_vector(module, local_training.starts(local_training.ROUNDS)[round])
-    for count, rows in ((1, local_training.RECORDS), (2, local_training.PUBLIC + 1)):
-        jobs = [
-            Job(1, to_vector(module), local_training.examples(count, label, rows), 0, secret=bytes(32)) for label in (0, 1)
-        ]
+    module = Mlp(hidden=(local_training.HIDDEN,))((1, 1, width), local_training.CLASSES)
+    load_vector(module, local_training.starts(local_training.ROUNDS, width)[round])
+    for rows in (local_training.RECORDS, local_training.PUBLIC + 1):
+        data = [local_training.examples(1, label, rows, width) for label in (0, 1)]
+        jobs = [Job(1, to_vector(module), of, 0, secret=bytes(32)) for of in data]
         own, other = (one_by_one(module, job, torch.arange(rows - 1, rows), 1e30) for job in jobs)
         others = one_by_one(module, jobs[0], torch.arange(rows - 1), 1e30)
         assert min(own.norm(), other.norm()) > 1.5 * others.norm()
-        assert float(torch.cosine_similarity(own, other, dim=0)) == pytest.approx(-1, abs=1e-6)
+        assert float(torch.cosine_similarity(own, other, dim=0)) == pytest.approx(-1, abs=1e-3)
 
 
 def test_what_the_audited_record_moves_changes_sides_between_rounds() -> None:
     """So that noise which is the same in both goes away in their difference, and what the record moves does not."""
     moved = []
     for start in local_training.starts(local_training.ROUNDS):
-        module = Mlp(hidden=(local_training.HIDDEN,))(local_training.SHAPE, local_training.CLASSES)
+        module = Mlp(hidden=(local_training.HIDDEN,))((1, 1, local_training.NARROW), local_training.CLASSES)
         load_vector(module, start)
         job = Job(1, start, local_training.examples(1, 0), 0, secret=bytes(32))
         last = torch.arange(local_training.RECORDS - 1, local_training.RECORDS)
@@ -273,7 +273,7 @@ def test_a_self_test_that_is_blind_or_trigger_happy_says_so() -> None:
 
 @pytest.mark.slow
 def test_correct_code_is_never_flagged_in_20_repetitions_and_every_fault_is() -> None:
-    rows = self_test.self_test()
+    rows = self_test.self_test(fault_seeds=2)
     assert [str(row) for row in rows if not row.right] == []
     assert sum(row.fault is None for row in rows) == 20 * AUDITS
-    assert sum(row.fault is not None for row in rows) == len(FAULTS)
+    assert sum(row.fault is not None for row in rows) == 2 * len(FAULTS)

@@ -153,11 +153,11 @@ TRAINING_FAULTS: tuple[Fault, ...] = (
     *(Fault(name, local_training.STACKED, "GDP", swaps) for name, swaps in _REUSED),
     *(Fault(name, local_training.LOOP, "one run", swaps) for name, swaps in _REUSED),
     Fault("half of the noise", local_training.STACKED, "GDP", _part(0.5)),
-    Fault(".7 of the noise", local_training.STACKED, "GDP", _part(0.7), times=3),
+    Fault(".7 of the noise", local_training.STACKED, "GDP", _part(0.7), times=4),
     Fault("clip twice too large", local_training.STACKED, "GDP", _twice_too_large),
     Fault("noise in the first step alone", local_training.STACKED, "GDP", lambda: _draws(_first_step_alone)),
     Fault("normaliser from the data set's size", local_training.SAMPLED, "Clopper-Pearson", _of_own_size),
     Fault("label-dependent subsample", local_training.SAMPLED, "Clopper-Pearson", lambda: _draws(_balanced)),
     Fault("no sampling, charged as sampled", local_training.RARE, "Clopper-Pearson", lambda: _draws(_all_records)),
-    Fault("one sample for all steps", local_training.RARE, "Clopper-Pearson", lambda: _draws(_one_sample), times=6),
+    Fault("one sample for all steps", local_training.RARE, "Clopper-Pearson", lambda: _draws(_one_sample), times=12),
 )
