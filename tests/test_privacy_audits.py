@@ -58,7 +58,9 @@ def test_the_claims_are_those_of_the_closed_forms(shipped: dict[str, Any]) -> No
     both = (1 / 3.6**2 + 1 / 50**2) ** 0.5
     assert shipped[pair_releases.CLOUDS].epsilon == pytest.approx(gaussian_epsilon(both, 1e-5), rel=1e-2)
     assert 9.99 < shipped[noisy_sum.NAME].epsilon <= 10.0
-    assert {name: mechanism.delta for name, mechanism in shipped.items() if mechanism.delta != 1e-5} == {local_training.RARE: 0.02}
+    assert {name: mechanism.delta for name, mechanism in shipped.items() if mechanism.delta != 1e-5} == {
+        local_training.RARE: 0.02
+    }
     others = [name for name, mechanism in shipped.items() if not mechanism.gaussian]
     assert others == [local_training.SAMPLED, local_training.RARE]
     assert all(mechanism.auditor == "Clopper-Pearson" for mechanism in shipped.values() if not mechanism.gaussian)

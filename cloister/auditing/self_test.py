@@ -10,7 +10,8 @@ from rich.table import Table
 
 from ..errors_in_one_line import say
 from ..grids.watching import progress_bar
-from ..threat_models.privacy.self_test import FAULTS, QUICK, TRIALS, Row, rows
+from ..threat_models.privacy.faults import FAULTS
+from ..threat_models.privacy.self_test import QUICK, TRIALS, Row, rows
 
 REPETITIONS = {"quick": 2, "full": 20}
 FAULT_SEEDS = {"quick": 1, "full": 3}

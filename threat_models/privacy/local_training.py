@@ -25,7 +25,6 @@ from ...fl.clients.spending import Spending
 from ...fl.clients.training import Executor, Job, PlainLoop, Training
 from ...fl.data.population import Examples
 from ...fl.models.papers import Mlp, initial
-from ...fl.models.vector import to_vector
 from .bound import Floats
 from .mechanism import Auditor, InOneRun, Mechanism
 
@@ -109,14 +108,14 @@ def starts(rounds: int, width: int = NARROW) -> tuple[Rows, ...]:
     return tuple(np.concatenate(of).astype(np.float32) for of in parts)
 
 
-def _audited(name: str, rounds: int, training: Training, before: Examples, after: Examples, gaussian: bool) -> Mechanism:
+def _audited(name: str, rounds: int, training: Training, pair: tuple[Examples, Examples], gaussian: bool) -> Mechanism:
     """Of two neighbouring data sets, by the stacked path: trials are clients that train at once."""
-    factory, sent, executor = Mlp(hidden=(HIDDEN,)), starts(rounds, before.x.shape[-1]), Fast(workers=1)
+    factory, sent, executor = Mlp(hidden=(HIDDEN,)), starts(rounds, pair[0].x.shape[-1]), Fast(workers=1)
 
     def play_all(neighbour: bool, seeds: Sequence[int], /) -> Floats:
-        return seen(trained(executor, factory, training, sent, after if neighbour else before, seeds)[0])
+        return seen(trained(executor, factory, training, sent, pair[neighbour], seeds)[0])
 
-    spent = trained(executor, factory, training, sent, before, (0,))[1].ledgers[CLIENT]
+    spent = trained(executor, factory, training, sent, pair[0], (0,))[1].ledgers[CLIENT]
     auditor: Auditor = "GDP" if gaussian else "Clopper-Pearson"
     return Mechanism(
         name, spent.spent, spent.delta, gaussian, auditor, lambda neighbour, seed: play_all(neighbour, (seed,))[0], play_all
@@ -128,14 +127,15 @@ def stacked() -> Mechanism:
     is a little too small shows in few trials where the whole of it is small already."""
     privacy = RecordPrivacy(clip=0.01, multiplier=2.25, budget=1e3, delta=1e-5)
     training = Training(epochs=EPOCHS, batch=RECORDS, lr=SLOW, privacy=privacy)
-    return _audited(STACKED, ROUNDS, training, examples(1, 0), examples(1, 1), True)
+    return _audited(STACKED, ROUNDS, training, (examples(1, 0), examples(1, 1)), True)
 
 
 def sampled() -> Mechanism:
     """Unit: one record, there or missing. Every step samples half of the records, as many as would be of a public number."""
     privacy = RecordPrivacy(clip=0.0025, multiplier=6.0, budget=1e3, delta=1e-5, adjacency="add or remove", records=PUBLIC)
     training = Training(epochs=1, batch=BATCH, lr=SLOW, privacy=privacy)
-    return _audited(SAMPLED, ROUNDS, training, *(examples(2, label, PUBLIC + 1, WIDE) for label in (None, 1)), False)
+    pair = examples(2, None, PUBLIC + 1, WIDE), examples(2, 1, PUBLIC + 1, WIDE)
+    return _audited(SAMPLED, ROUNDS, training, pair, False)
 
 
 def rare() -> Mechanism:
@@ -143,7 +143,7 @@ def rare() -> Mechanism:
     that is in all of them would make out next to none. The claim is at a large delta, where rare trials tell most."""
     privacy = RecordPrivacy(clip=0.01, multiplier=1.0, budget=1e3, delta=0.02, adjacency="add or remove", records=FEW)
     training = Training(epochs=2, batch=RARELY, lr=SLOW, privacy=privacy)
-    return _audited(RARE, 1, training, *(examples(2, label, FEW + 1) for label in (None, 1)), False)
+    return _audited(RARE, 1, training, (examples(2, None, FEW + 1), examples(2, 1, FEW + 1)), False)
 
 
 def loop() -> InOneRun:
