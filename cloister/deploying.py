@@ -49,7 +49,10 @@ def serve(
     out: Annotated[Path | None, typer.Option(help="Run folder to write. Default: runs/NAME-served.")] = None,
     data: Annotated[Path | None, typer.Option(help="Folder of the data sets that models are scored on.")] = None,
     set_: Set = None,
-    wait: Annotated[float, typer.Option(help="Seconds until all clients are there, or the run does not begin.")] = 120.0,
+    wait: Annotated[float, typer.Option(help="Seconds until enough clients are there, or the run does not begin.")] = 120.0,
+    least: Annotated[
+        int | None, typer.Option(help="Clients that must be there for the run to begin. Default: all.", min=1)
+    ] = None,
     patience: Annotated[float, typer.Option(help="Seconds in which a client may move nothing before it is absent.")] = 60.0,
     slots: Annotated[int, typer.Option(help="Long messages that are taken at once.", min=1)] = 8,
 ) -> None:
@@ -57,8 +60,9 @@ def serve(
 
     Try:  cloister serve examples/quickstart.py --listen 127.0.0.1:7000 --insecure-loopback --rounds 5
 
-    The run folder is that of `cloister run`, with link.json beside it. Ctrl-C ends the run; clients are told. A newer directory
-    or revocation list in --keys is taken while the run lasts: whoever is revoked is sent away.
+    The run folder is that of `cloister run`, with link.json beside it. Ctrl-C ends the run; clients are told. Killed in any other
+    way it goes on with the same command, and so do the clients, which wait. A newer directory or revocation list in --keys is
+    taken while the run lasts: whoever is revoked is sent away.
     """
     with one_line_errors():
         from .protocol.core.session import SERVER
@@ -79,6 +83,7 @@ def serve(
             standing,
             Limits(patience=patience, slots=slots),
             wait,
+            least,
             lambda port: log.info("listening", extra={"address": listen, "port": port}),
         )
         try:
@@ -104,7 +109,7 @@ def join(
     seed: Annotated[int | None, typer.Option(help="The run's seed, as the coordinator has it.")] = None,
     datasets: Annotated[Path | None, typer.Option(help="Folder of the data sets, for its share of one.")] = None,
     set_: Set = None,
-    patience: Annotated[float, typer.Option(help="Seconds without the coordinator after which it gives up.")] = 600.0,
+    patience: Annotated[float, typer.Option(help="Seconds without the coordinator, tried again, until it gives up.")] = 600.0,
 ) -> None:
     """Take part in a run as one client, with its own data.
 

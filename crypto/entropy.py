@@ -44,6 +44,24 @@ class KeptEntropy:
 
 
 @dataclass(frozen=True, slots=True)
+class RootedEntropy:
+    """Secrets that follow from one of the operating system's, which a party keeps to draw the same again after a crash.
+
+    root: at least 16 bytes; whoever has it has them all. Labels must differ between secrets.
+    """
+
+    root: bytes = field(repr=False)
+
+    def secret(self, label: str, size: int) -> bytes:
+        """`size` bytes that depend on the root and the label alone."""
+        return keystream(derive_key(self.root, "rooted entropy", label.encode()), size)
+
+    def lasting(self, label: str, size: int) -> bytes:
+        """The same."""
+        return self.secret(label, size)
+
+
+@dataclass(frozen=True, slots=True)
 class SimulatedEntropy:
     """Secrets that anyone can recompute from the seed: for simulations and test vectors, never for real parties."""
 
@@ -59,4 +77,4 @@ class SimulatedEntropy:
         return self.secret(label, size)
 
 
-Entropy = OsEntropy | KeptEntropy | SimulatedEntropy
+Entropy = OsEntropy | KeptEntropy | RootedEntropy | SimulatedEntropy

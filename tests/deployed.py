@@ -13,7 +13,6 @@ import numpy as np
 
 from cloister.crypto.entropy import KeptEntropy, OsEntropy
 from cloister.fl.runs.joining import Greeting, listed_of
-from cloister.fl.runs.serving import Hosts
 from cloister.protocol import Masked
 from cloister.protocol.drivers.journal import InMemory
 from cloister.protocol.links.dialled import Dialled
@@ -29,7 +28,7 @@ from cloister.protocol.view.answers import Assignment, Model, Sum, Weights
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
 from cloister.protocol.work.driving import Driven
-from cloister.protocol.work.linked import said
+from cloister.protocol.work.linked import Linked, said
 
 D = 12
 DRAWN = bytes(range(16))
@@ -119,12 +118,13 @@ class Coordinator:
 
     def __init__(self, listener, members, clients, own, drawn):
         self.listener, self.members, self.clients = listener, members, clients
-        directory = own.directory
-        self.hosts = Hosts(listener, clients, directory.run_of(drawn), 20, directory.enrolled(clients))
+        self.run = own.directory.run_of(drawn)
+        self.hosts = Linked(listener, clients, own.directory.enrolled(clients))
         self.played = 0
 
     def begin(self):
-        setup = Setup(self.hosts.run, INITIAL, self.clients, nobody, OsEntropy(), hosts=self.hosts)
+        assert self.listener.wait_for(len(self.clients), 20) == self.clients
+        setup = Setup(self.run, INITIAL, self.clients, nobody, OsEntropy(), hosts=self.hosts)
         self.view = HOW.open(setup)
         return self
 

@@ -1,12 +1,14 @@
 """What tests of real processes play: six clients, of which a sum may lose one."""
 
+from dataclasses import replace
+
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.clients.training import Training
 from cloister.fl.data.partition import LabelSwap
 from cloister.fl.data.source import Digits
 from cloister.fl.models.papers import Mlp
 from cloister.fl.runs.scenario import Scenario
-from cloister.protocol import Masked
+from cloister.protocol import Masked, Plain
 
 scenario = Scenario(
     name="deployed",
@@ -18,3 +20,4 @@ scenario = Scenario(
     protection=Masked(corrupt=1),
     rounds=4,
 )
+plain = replace(scenario, protection=Plain())

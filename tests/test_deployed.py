@@ -21,7 +21,7 @@ from cloister.protocol.core.errors import Refused
 from cloister.protocol.links.terms import Limits, grpc_or_words
 
 from .deployed import authority, of, standing
-from .deployed_scenario import scenario
+from .deployed_scenario import plain, scenario
 
 grpc_or_words()
 KILLED, LATE = 3, 4
@@ -32,13 +32,13 @@ TRAINED = 240.0
 class Clients:
     """Processes of clients, each with a folder."""
 
-    def __init__(self, folder, keys):
-        self.folder, self.keys, self.started, self.port = folder, keys, {}, 0
+    def __init__(self, folder, keys, scenario="scenario"):
+        self.folder, self.keys, self.started, self.port, self.scenario = folder, keys, {}, 0, scenario
 
     def start(self, client):
         command = [sys.executable, "-m", "cloister.cli", "join", f"127.0.0.1:{self.port}"]
-        command += ["--scenario", str(Path(__file__).with_name("deployed_scenario.py")), "--folder", str(self.home(client))]
-        command += ["--keys", str(of(self.keys, client))]
+        command += ["--scenario", f"{Path(__file__).with_name('deployed_scenario.py')}:{self.scenario}"]
+        command += ["--folder", str(self.home(client)), "--keys", str(of(self.keys, client))]
         with open(self.folder / f"client {client}.log", "a") as log:
             environment = os.environ | {"OMP_NUM_THREADS": "1"}
             self.started[client] = subprocess.Popen(command, stderr=log, env=environment)
@@ -95,7 +95,7 @@ def test_a_killed_client_and_a_late_one_are_left_out_of_a_round_and_are_back_in_
         standing(keys, -1),
         Limits(patience=4.0, back=1.0),
         TRAINED,
-        listening,
+        told=listening,
     )
     try:
         for done in serve(replace(scenario, faults=fate), tmp_path / "served", where):
@@ -134,6 +134,31 @@ def test_a_killed_client_and_a_late_one_are_left_out_of_a_round_and_are_back_in_
             assert np.abs(served[name][part] - tensor).max() < 1e-5
     for i in everybody:
         check_what_a_client_has(clients.home(i), served["0.safetensors"])
+
+
+@pytest.mark.slow
+@pytest.mark.trains
+def test_a_run_begins_with_enough_clients_and_who_comes_late_takes_part_from_the_next_round_on(tmp_path):
+    keys = authority(tmp_path / "pki", 6)
+    clients = Clients(tmp_path, keys, "plain")
+
+    def listening(port):
+        clients.port = port
+        for i in range(5):
+            clients.start(i)
+
+    where = Listening("127.0.0.1:0", standing(keys, -1), Limits(patience=20.0, back=1.0), TRAINED, 5, listening)
+    try:
+        for done in serve(plain, tmp_path / "served", where):
+            if done.round == 2:
+                clients.start(5)
+                clients.wait_for(5, "connected", 1)
+        assert {i: process.wait(TRAINED) for i, process in clients.started.items()} == dict.fromkeys(range(6), 0)
+    finally:
+        clients.stop()
+    log = [json.loads(line) for line in (tmp_path / "served/disclosure.jsonl").read_text().splitlines()]
+    about = {line["round"]: set(line["about"]) for line in log if (line["recipient"], line["what"]) == ("server", "updates")}
+    assert about == {0: set(range(5)), 1: set(range(5)), 2: set(range(6)), 3: set(range(6))}
 
 
 def check_what_a_client_has(home, model):

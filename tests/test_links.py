@@ -20,7 +20,7 @@ import pytest
 from cloister.protocol.links.dialled import Dialled
 from cloister.protocol.links.flow import HEAD, PIECE_BYTES, SMALL_BYTES, Flow, Misplaced
 from cloister.protocol.links.listener import Listener
-from cloister.protocol.links.terms import Limits, LinkRefused, channel_credentials, grpc_or_words, hello, hello_of
+from cloister.protocol.links.terms import Limits, LinkRefused, Run, Seen, channel_credentials, grpc_or_words, hello, hello_of
 from cloister.protocol.pki.standing import Standing
 
 from .deployed import authority, of, standing, unlisted
@@ -283,16 +283,102 @@ def test_another_life_of_a_process_is_not_asked_what_the_one_before_was():
         second.stop()
 
 
+def with_run(run, back=5.0, limits=Limits(), port=0):
+    listener = Listener(f"127.0.0.1:{port}", (0, 1), lambda i: b"hello", ours(-1), limits, run, back)
+    listener.start()
+    return listener
+
+
+def test_a_coordinator_that_was_started_again_is_answered_once_and_the_same():
+    """What it has the answer of it does not ask; what it lost it asks again; the client does nothing twice."""
+    done = []
+    first = with_run(Run(b"run", 1, {0: 3}, {}, {0: 1}))
+    link = dialled(first, patience=30.0)
+    assert link.start() == b"hello"
+    answering(link, done.append)
+    for number, word in enumerate((b"a", b"b", b"c"), 1):
+        first.post(0, word, number)
+        assert first.heard().data == word * 2
+    port = first.port
+    first.stop(over=False)
+    second = with_run(Run(b"run", 2, {0: 4}, {0: 1}, {0: 1}), port=port)
+    for number, word in ((2, b"b"), (3, b"c"), (4, b"d")):
+        second.post(0, word, number)
+    assert sorted((h.number, h.data) for h in (second.heard() for _ in range(3))) == [(2, b"bb"), (3, b"cc"), (4, b"dd")]
+    assert done == [b"a", b"b", b"c", b"d"]
+    assert link.seen == Seen(b"run", 2, 0)
+    link.stop()
+    second.stop()
+
+
+def test_another_life_of_a_client_says_that_it_kept_no_answer():
+    listener = with_run(Run(b"run", 1, {0: 2}))
+    link = dialled(listener)
+    link.start(Seen(b"run", 1, 1))
+    done = []
+    answering(link, done.append)
+    for number, word in ((1, b"a"), (2, b"b")):
+        listener.post(0, word, number)
+    assert sorted((h.number, h.data) for h in (listener.heard(), listener.heard())) == [(1, None), (2, b"bb")]
+    assert done == [b"b"]
+    link.stop()
+    listener.stop()
+
+
+OLDER = {
+    "a coordinator's, by its words": (Run(b"run", 2, {0: 4}), Seen(b"run", 1, 5), "coordinator's journal is an older copy"),
+    "a coordinator's, by its lives": (Run(b"run", 2, {0: 9}), Seen(b"run", 3, 5), "coordinator's journal is an older copy"),
+    "a client's": (Run(b"run", 2, {0: 9}, {0: 6}), Seen(b"run", 1, 5), "journal of client 0 is an older copy"),
+    "a client's, all of it": (Run(b"run", 1, {0: 9}, {0: 6}), Seen(), "journal of client 0 is an older copy, or was lost"),
+    "another run's": (Run(b"run", 1, {0: 9}), Seen(b"another", 1, 5), "another run"),
+}
+
+
+@pytest.mark.parametrize(("run", "seen", "words"), OLDER.values(), ids=OLDER)
+def test_an_older_copy_of_a_journal_is_noticed_and_refused_in_words(run, seen, words):
+    listener = with_run(run)
+    link = dialled(listener)
+    with pytest.raises(LinkRefused, match=words):
+        link.start(seen)
+    link.stop()
+    assert listener.refused == 1
+    listener.post(1, b"a", 10)  # others are served
+    other = dialled(listener, 1)
+    other.start()
+    answering(other)
+    assert listener.heard().data == b"aa"
+    other.stop()
+    listener.stop()
+
+
+def test_a_client_tells_a_coordinator_of_another_run_at_the_same_address():
+    first = with_run(Run(b"run"))
+    link = dialled(first, patience=30.0)
+    link.start()
+    port = first.port
+    first.stop(over=False)
+    second = with_run(Run(b"another"), port=port)
+    with pytest.raises(LinkRefused, match="another run"):
+        next(iter(link.words()))
+    link.stop()
+    second.stop()
+
+
 def test_other_versions_refuse_each_other_in_words(monkeypatch):
-    monkeypatch.setattr("cloister.protocol.links.dialled.hello", lambda *of: hello(*of).replace(b"\x84\x02", b"\x84\x09", 1))
+    first = bytes(hello(bytes(16))[:2])
+    other = bytes([first[0], 9])
+    monkeypatch.setattr("cloister.protocol.links.dialled.hello", lambda *of: hello(*of).replace(first, other, 1))
     with listening() as listener:
         link = dialled(listener)
         with pytest.raises(LinkRefused, match=r"all parties need the same release"):
             link.start()
         link.stop()
-    for first in (b"", b"\x80", b"\xff" * 90, hello(bytes(15)), hello(bytes(16), bytes(31)), b"\x81" * 4096, os.urandom(200)):
+    boot, challenge = bytes(16), bytes(32)
+    wrong = (hello(bytes(15)), hello(boot, bytes(31)), hello(boot, challenge, Seen(bytes(99))), hello(boot, b"", Seen(b"", -1)))
+    for first in (b"", b"\x80", b"\xff" * 90, *wrong, b"\x81" * 4096, os.urandom(200)):
         with pytest.raises(LinkRefused):
             hello_of(first)
+    assert hello_of(hello(boot, challenge, Seen(b"run", 2, 3))) == (boot, challenge, Seen(b"run", 2, 3))
 
 
 # --- the order of pieces ---------------------------------------------------------------------------------------------------

@@ -336,7 +336,7 @@ def test_strangers_are_told_nothing_and_the_round_goes_on(lasting, stranger):
         heard = [stranger(run.listener.port, lasting) for _ in range(3)]
         for told in heard:
             assert len(told) < 1000
-            assert not any(word in told for word in (run.hosts.run, b"client-0", b"Masked", cbor2.dumps(list(ALL))))
+            assert not any(word in told for word in (run.run, b"client-0", b"Masked", cbor2.dumps(list(ALL))))
         if stranger in (no_certificate, of_another_authority, expired):
             assert heard == [b"", b"", b""]
         assert run.round() == ALL

@@ -7,8 +7,10 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, S
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..crypto.entropy import OsEntropy
 from ..protocol.core.errors import Refused
 from ..protocol.links.batched import PAUSE, Batched
+from ..protocol.parts.clients import Clients
 from ..protocol.work.together import Together
 from ..protocol.work.uploads import to_bytes
 from .content import ACTION, bytes_in, content_of
@@ -93,7 +95,7 @@ class Hosts:
     def __init__(
         self, grid: "Grid", clients: tuple[int, ...], run: bytes, greeting: Callable[[int], bytes], wait: float, patience: float
     ) -> None:
-        self.run = run
+        self.run, self.entropy = run, OsEntropy()
         self.link: Batched | None = None
         self.linked: Together | None = None
         self._grid, self._clients, self._greeting, self._wait, self._patience = grid, clients, greeting, wait, patience
@@ -104,6 +106,15 @@ class Hosts:
         self.link = Batched(OverGrid(self._grid, nodes), self._greeting, self._patience)
         self.linked = Together(self.link, self._clients)
         return self.linked(maker)
+
+    def begin(self, round: int, view: Any) -> None:
+        """Such a run has no journal; it begins with all clients. Raises RuntimeError where one is not ready for it."""
+        missing = sorted(set(self._clients) - view.harness.part(Clients).seated)
+        if round == 0 and missing:
+            raise RuntimeError(f"clients {missing} are not ready for the run")
+
+    def admit(self, view: Any) -> None:
+        """Nobody: who was not there when the run began waits for the next."""
 
     def finished(self, models: "Mapping[int, Vector]") -> None:
         """The run is over: hand each client its model."""
@@ -139,7 +150,8 @@ def play(
     from ..fl.runs.experiment import run
     from ..fl.runs.parties import Parties
     from ..fl.runs.run_folder import RunFolder
-    from ..fl.runs.serving import RUN_BYTES, check_served, greeting_of
+    from ..fl.runs.served_journal import RUN_BYTES
+    from ..fl.runs.serving import check_served, greeting_of
 
     check_served(scenario)
     RunFolder(out).check_free()

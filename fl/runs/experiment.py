@@ -98,8 +98,10 @@ def run(
         folder.cut({})
     if resume:
         folder.write_json("scenario.json", plain)  # rounds may be more than they were
+    if hosts is not None:
+        hosts.begin(simulation.state.round, simulation.view)
     while simulation.state.round < scenario.rounds:
-        yield _play(simulation, folder, progress)
+        yield _play(simulation, folder, progress, hosts)
     finish(simulation, folder, progress)
     if hosts is not None:
         hosts.finished({i: simulation.parameters(c.model) for c in simulation.state.clusters.values() for i in c.members})
@@ -111,13 +113,15 @@ def _same_scenario(begun: Mapping[str, Any], now: Mapping[str, Any]) -> None:
         raise ValueError(f"the run was begun with another {', '.join(differing)}; resume it with the scenario it had")
 
 
-def _play(simulation: Simulation, folder: RunFolder, progress: _Progress) -> Round:
+def _play(simulation: Simulation, folder: RunFolder, progress: _Progress, hosts: Hosts | None) -> Round:
     started = time.perf_counter()
     earlier = simulation.state
     scenario, t = simulation.scenario, simulation.state.round
     record = simulation.view.record
     before, logged, known, refused = record.traffic, len(record.log), len(record.faults), len(record.below_floor)
     try:
+        if hosts is not None:
+            hosts.admit(simulation.view)
         simulation.step()
     finally:  # also when the round came to nothing, and the faults say why
         faults = [{"round": t, "client": f.blame, "reason": f.reason, "rejected": f.rejected} for f in record.faults[known:]]
@@ -152,6 +156,8 @@ def _play(simulation: Simulation, folder: RunFolder, progress: _Progress) -> Rou
     snapshot, account = simulation.view.harness.save(), simulation.watch.save()
     clients = simulation.weighing.kept.save() if simulation.weighing is not None else {}
     kept = Checkpoint(state.round, to_plain(state), snapshot, folder.lengths(), extra, memory, account, clients)
+    if hosts is not None:
+        hosts.begin(state.round, simulation.view)
     write(folder.checkpoints, kept)
     return Round(state.round, scenario.rounds, len(simulation.clusters), line.get("accuracy_mean"))
 

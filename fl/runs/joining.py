@@ -10,7 +10,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,9 @@ from safetensors.torch import save_file
 from ...crypto.entropy import KeptEntropy
 from ...protocol.core.errors import Refused
 from ...protocol.core.session import RUN_BYTES
-from ...protocol.drivers.journal import InFile
+from ...protocol.drivers.journal import InFile, Journal
 from ...protocol.links.dialled import Dialled
+from ...protocol.links.terms import Seen
 from ...protocol.masked.clients import masking_clients
 from ...protocol.masked.protection import Masked
 from ...protocol.pki.names import name_of
@@ -31,7 +32,7 @@ from ...protocol.pki.standing import Standing
 from ...protocol.uploaded.clients import uploading_clients
 from ...protocol.uploaded.plain import Plain
 from ...protocol.view.protection import Protection
-from ...protocol.work.driving import Driven
+from ...protocol.work.driving import LINK, Driven
 from ...protocol.work.linked import Said, said
 from ...protocol.work.listed import Listed
 from ...protocol.work.maker import Maker
@@ -151,7 +152,7 @@ class Member:
         data: Path | None = None,
         standing: Standing | None = None,
     ) -> None:
-        self.record = Record(folder / LOG)
+        self.record, self.journal = Record(folder / LOG), InFile(folder / JOURNAL)
         self._folder = folder
         maker = maker_of(scenario.protection)
         self._parties = own_parties(scenario, greeting, own, data)
@@ -159,7 +160,7 @@ class Member:
         setup = replace(self._parties.setup, run=run, clients=greeting.clients, entropy=KeptEntropy())
         setup = replace(setup, besides=None, checks_once=False)
         setup = replace(setup, workers=_only(setup.workers, greeting.client))
-        self._driven = Driven(greeting.client, setup, maker, InFile(folder / JOURNAL), listed)
+        self._driven = Driven(greeting.client, setup, maker, self.journal, listed)
         self.record.add(joined=run.hex(), client=greeting.client, clients=list(greeting.clients), protection=greeting.protection)
 
     @property
@@ -186,11 +187,12 @@ def join(
     others what the directory does not; LinkRefused, ConnectionError and ValueError.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    greeting = Greeting.of(link.start())
+    greeting = Greeting.of(link.start(seen_in(InFile(folder / JOURNAL))))
     try:
         member = Member(scenario, greeting, folder, own=own, data=data, standing=link.standing)
         for number, word in link.words():
             answer = member.said(word)
+            member.journal.put({LINK: cbor2.dumps(astuple(replace(link.seen, number=number)))})  # so that it is answered once
             link.answer(number, answer.data)
             yield answer
             if answer.word == "enrol" and answer.refused and not member.enrolled:
@@ -198,6 +200,15 @@ def join(
         member.record.add(ended=True)
     finally:
         link.stop()
+
+
+def seen_in(journal: Journal) -> Seen:
+    """What an earlier life of this client knew of the run. Raises ValueError for a journal that is none."""
+    entry = journal.read().get(LINK)
+    try:
+        return Seen() if entry is None else Seen(*cbor2.loads(entry))
+    except (TypeError, ValueError, cbor2.CBORDecodeError):
+        raise ValueError("a journal in which there is not what a client stored") from None
 
 
 def _only(workers: Any, client: int) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import numpy as np
 from torch import nn
 
-from ...crypto.entropy import OsEntropy
+from ...crypto.entropy import Entropy
 from ...protocol.core.errors import Fault
 from ...protocol.view.answers import BelowFloor, Model, Vector
 from ...protocol.view.asks import ServerView
@@ -40,24 +40,36 @@ class NothingLearned(ValueError):
 
 
 class Hosts(Protocol):
-    """Where the clients of a run are, in processes of their own. run: 16 bytes that name the run, drawn for it."""
+    """Where the clients of a run are, in processes of their own. run: 16 bytes that name the run, drawn for it. entropy: where
+    the server's secrets come from, the same ones when it is started again.
+    """
 
     @property
     def run(self) -> bytes: ...
+    @property
+    def entropy(self) -> Entropy: ...
     def __call__(self, maker: Any, /) -> Mapping[int, Any]: ...
+    def begin(self, round: int, view: Any, /) -> None:
+        """What follows is of this round, whose checkpoint is there, or is written next."""
+        ...
+
+    def admit(self, view: Any, /) -> None:
+        """Before a round: who was not ready for the run, and is there now, takes part from here on."""
+        ...
+
     def finished(self, models: Mapping[int, Vector], /) -> None:
         """The run is over, and these are the clients' models."""
         ...
 
 
 def _elsewhere(setup: Setup, hosts: Hosts) -> Setup:
-    """What a server begins with: secrets from the operating system, and no data."""
+    """What a server begins with: secrets that it keeps, and no data."""
 
     def nobody(_: Any) -> Any:
         raise RuntimeError("a coordinator does no work of a client's")
 
-    entropy = OsEntropy()
-    return replace(setup, run=hosts.run, workers=nobody, judge=nobody, embedders=None, entropy=entropy, besides=None, hosts=hosts)
+    mine = replace(setup, run=hosts.run, entropy=hosts.entropy, hosts=hosts)
+    return replace(mine, workers=nobody, judge=nobody, embedders=None, besides=None)
 
 
 class Simulation(Parties):

@@ -1,8 +1,11 @@
 """A client's end: one stream to the coordinator, connected again with growing pauses whenever it is lost.
 
 What the coordinator says is handed out word by word; an answer that a lost connection may have taken with it is given again when
-the word comes again, without doing anything twice. At the beginning of every stream the coordinator shows that it holds its
-identity, for a challenge; a stream to one whose certificate is revoked is ended, also in its midst, and tried again later.
+the word comes again, without doing anything twice. So it is with a coordinator that was started again, which says again what it
+knows no answer to. Who has no answer of before to give, because another life of this process gave it, says that it has none.
+
+At the beginning of every stream the coordinator shows that it holds its identity, for a challenge; what it says of its run counts
+only then. A stream to one whose certificate is revoked is ended, also in its midst, and tried again later.
 """
 
 import asyncio
@@ -13,6 +16,7 @@ import random
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..core.session import SERVER
@@ -22,7 +26,7 @@ from ..pki.names import name_of
 from ..pki.standing import Standing
 from .background import Background, Gone
 from .flow import Flow, Misplaced
-from .listener import ANSWER, WORD
+from .listener import ANSWER, FORGOTTEN, WORD
 from .terms import (
     BOOT_BYTES,
     ID_HEADER,
@@ -30,6 +34,7 @@ from .terms import (
     MOST_BYTES,
     SERVICE,
     LinkRefused,
+    Seen,
     channel_credentials,
     grpc_or_words,
     hello,
@@ -40,7 +45,7 @@ from .terms import (
 if TYPE_CHECKING:
     import grpc.aio
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.2, 30.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
 """Seconds between attempts to connect, which double."""
 MOST_WAITING = 64
 """Words that are taken ahead of the one that is worked on."""
@@ -71,7 +76,9 @@ class Dialled:
         self._boot = os.urandom(BOOT_BYTES)
         self._words: queue.SimpleQueue[tuple[int, bytes] | BaseException | None] = queue.SimpleQueue()
         self._greeted: queue.SimpleQueue[bytes | BaseException] = queue.SimpleQueue()
+        self._seen, self._greeting = Seen(), b""
         self._given: dict[int, bytes] = {}
+        self._undone: set[int] = set()
         self._sending: set[asyncio.Future[None]] = set()
         self._doing: int | None = None
         self._taken = 0
@@ -81,8 +88,17 @@ class Dialled:
         self._slot = asyncio.Semaphore(1)
         self.bytes_in = self.bytes_out = self.connections = 0
 
-    def start(self) -> bytes:
-        """Connect; what the coordinator says first. Raises LinkRefused, ConnectionError."""
+    @property
+    def seen(self) -> Seen:
+        """What is known of the run."""
+        return self._seen
+
+    def start(self, seen: Seen | None = None) -> bytes:
+        """Connect; what the coordinator says first. seen: what an earlier life of this process knew. Raises LinkRefused,
+        ConnectionError.
+        """
+        self._seen = seen or Seen()
+        self._taken = self._seen.number
         self._background = Background(self._stay)
         greeting = self._greeted.get()
         if isinstance(greeting, BaseException):
@@ -123,7 +139,7 @@ class Dialled:
 
     async def _connect_again(self) -> None:
         """Until it is over. Raises LinkRefused, ConnectionError."""
-        pause, lost = FIRST_PAUSE, time.monotonic()
+        pause, lost, told = FIRST_PAUSE, time.monotonic(), ""
         while True:
             before = self.connections
             try:
@@ -132,11 +148,13 @@ class Dialled:
                 raise
             if why is None:
                 return
-            if self.connections > before:
-                pause, lost = FIRST_PAUSE, time.monotonic()
+            if self.connections > before or not told:
+                pause, lost, told = FIRST_PAUSE, time.monotonic(), ""
             if time.monotonic() - lost > self._patience:
                 raise ConnectionError(f"the coordinator at {self._address} cannot be reached: {why}")
-            log.warning("not connected", extra={"why": why, "again_in": round(pause, 1)})
+            if (kind := why.partition(":")[0]) != told:  # once for each, and not at every attempt
+                told = kind
+                log.warning("not connected", extra={"why": why, "tried_again_for": self._patience})
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(2 * pause, LONGEST_PAUSE)
 
@@ -159,16 +177,14 @@ class Dialled:
             call = channel.stream_stream(f"/{SERVICE}/{METHOD}")(metadata=metadata)
             challenge = b"" if self.standing is None else os.urandom(CHALLENGE_BYTES)
             try:
-                await call.write(hello(self._boot, challenge))
+                await call.write(hello(self._boot, challenge, replace(self._seen, number=self._taken)))
                 first = await call.read()
                 if isinstance(first, bytes):
-                    proof, greeting = reply_of(first)
+                    proof, run, life, greeting = reply_of(first)
                     if self.standing is not None:
                         self.standing.check_proof(proof, challenge)
-                    self.connections += 1
-                    if self.connections == 1:
-                        self._greeted.put(greeting)
-                    log.info("connected", extra={"coordinator": self._address})
+                    self._greet(run, life, greeting)
+                    log.info("connected", extra={"coordinator": self._address, "life": life})
                     if await self._talk(call):
                         return None
                 code, details = await call.code(), await call.details()
@@ -183,6 +199,17 @@ class Dialled:
             if code in final:
                 raise LinkRefused(f"the coordinator refuses this client: {details or final[code]}")
             return f"{code.name if code is not None else 'lost'}: {str(details)[:200]}"
+
+    def _greet(self, run: bytes, life: int, greeting: bytes) -> None:
+        """Raises LinkRefused for the coordinator of another run, or an older life of this one's."""
+        if (self._seen.run and run != self._seen.run) or (self.connections and greeting != self._greeting):
+            raise LinkRefused("another run is played at the coordinator's address")
+        if life < self._seen.life:
+            raise LinkRefused("the coordinator's journal is an older copy: this client knows of a later life of it")
+        self._seen, self._greeting = replace(self._seen, run=run, life=life), greeting
+        self.connections += 1
+        if self.connections == 1:
+            self._greeted.put(greeting)
 
     def _channel(self) -> "grpc.aio.Channel":
         """To the coordinator, with the keys that there are now. Raises ValueError where either is not in good standing."""
@@ -246,7 +273,10 @@ class Dialled:
         number, settled = WORD.unpack_from(data)
         for old in [n for n in self._given if n <= settled]:
             del self._given[old]
-        if (given := self._given.get(number)) is not None:
+        given = self._given.get(number)
+        if given is None and number <= self._taken and number not in self._undone:
+            given = ANSWER.pack(number | FORGOTTEN)
+        if given is not None:
             sending = asyncio.ensure_future(self._send(given))
             self._sending.add(sending)  # a loop holds tasks weakly
             sending.add_done_callback(self._sending.discard)
@@ -255,10 +285,12 @@ class Dialled:
                 await asyncio.sleep(0.05)
             self._taken = number
             self._doing = number
+            self._undone.add(number)
             self._words.put((number, data[WORD.size :]))
 
     async def _answer(self, number: int, data: bytes) -> None:
         self._given[number] = data
+        self._undone.discard(number)
         if number == self._taken:
             self._doing = None
         await self._send(data)

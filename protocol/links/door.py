@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ..pki.certificates import Untrusted, common_name
 from ..pki.names import name_of
 from ..pki.standing import Standing
-from .terms import ID_HEADER, Limits, LinkRefused, hello_of, reply
+from .terms import ID_HEADER, Limits, LinkRefused, Run, hello_of, reply
 
 if TYPE_CHECKING:
     import grpc.aio
@@ -51,16 +51,16 @@ class Entered:
     boot: bytes
     proof: bytes
 
-    def reply(self, greeting: bytes) -> bytes:
+    def reply(self, run: Run, greeting: bytes) -> bytes:
         """What it is told first."""
-        return reply(self.proof, greeting)
+        return reply(self.proof, run, greeting)
 
 
 class Door:
-    """Of a coordinator whose clients these are. standing: its own; None without certificates."""
+    """Of a coordinator whose clients these are. standing: its own; None without certificates. run: what they must agree with."""
 
-    def __init__(self, clients: Iterable[int], standing: Standing | None, limits: Limits) -> None:
-        self._standing, self._limits = standing, limits
+    def __init__(self, clients: Iterable[int], standing: Standing | None, limits: Limits, run: Run) -> None:
+        self._standing, self._limits, self._run = standing, limits, run
         now = time.monotonic()
         self._known = {client: _Known(0, float(limits.displacing), now) for client in clients}
 
@@ -77,7 +77,8 @@ class Door:
         try:
             async with asyncio.timeout(self._limits.greeting):
                 first = await context.read()
-            boot, challenge = hello_of(first if isinstance(first, bytes) else b"")
+            boot, challenge, seen = hello_of(first if isinstance(first, bytes) else b"")
+            self._run.check(client, seen)
         except TimeoutError:
             raise TurnedAway(WRONG, "nothing was said in time", who=name_of(client)) from None
         except LinkRefused as error:

@@ -2,8 +2,9 @@
 
 A client is who its certificate says, for as long as the authority's directory and list say so. Words to a client go in order, and
 what it has not answered is sent again when it is back after a lost connection, but not to another life of its process, which
-knows nothing of them. Who owes an answer and moves nothing for `Limits.patience` counts as absent: it is sent no new words until
-it has answered the old ones, or connects again.
+knows nothing of them. A coordinator that was started again says what is not answered under the same numbers (work/journalled.py);
+a client says at once of what it kept no answer. Who owes an answer and moves nothing for `Limits.patience` counts as absent: it
+is sent no new words until it has answered the old ones.
 """
 
 import asyncio
@@ -21,13 +22,15 @@ from ..pki.standing import Standing
 from .background import Background
 from .door import Door, TurnedAway
 from .flow import Arrived, Flow, Misplaced, nothing
-from .terms import METHOD, SERVICE, Limits, grpc_or_words, options, server_credentials
+from .terms import METHOD, SERVICE, Limits, Run, grpc_or_words, options, server_credentials
 
 if TYPE_CHECKING:
     import grpc.aio
 
 WORD, ANSWER = struct.Struct(">QQ"), struct.Struct(">Q")
 """Heads: a word's number and that of the last one that no answer is due to any more; the number of the word answered."""
+FORGOTTEN = 1 << 63
+"""With the number of a word: it was answered, and the answer is not kept any more."""
 _TICK = 0.1
 _NEWS, _ANEW = 1.0, 60.0
 """Seconds after which the authority's files are looked at, and after which those who are there are asked about in any case."""
@@ -58,7 +61,8 @@ class _Owed:
 
 @dataclass(slots=True)
 class _Peer:
-    """What is known of a client. expired: of the newest word that was given up, while its answer is due; None where none is.
+    """What is known of a client. until: when it may be back, after a lost connection. expired: of the newest word that was given
+    up, while its answer is due; None where none is.
 
     barred: it was sent away, and nothing is waited for. leave: ends its stream, with a code and words.
     """
@@ -69,7 +73,7 @@ class _Peer:
     boot: bytes = b""
     flow: Flow | None = None
     moved: float = 0.0
-    gone: float = 0.0
+    until: float = 0.0
     expired: int | None = None
     news: asyncio.Event = field(default_factory=asyncio.Event)
     certificate: bytes = b""
@@ -86,7 +90,8 @@ class Listener:
     """Takes streams of these clients, in a thread of its own, from `start` to `stop`.
 
     greeting: what a client is told when it has said who it is. standing: the coordinator's own; None on the loopback device
-    alone, where clients are who they say. Counted: bytes_in, bytes_out; displaced, refused, slow, revoked: how often.
+    alone, where clients are who they say. run: what clients' first messages are held against. back: seconds in which clients may
+    be back that another life of the coordinator had. Counted: bytes_in, bytes_out; displaced, refused, slow, revoked: how often.
     """
 
     def __init__(
@@ -96,6 +101,8 @@ class Listener:
         greeting: Callable[[int], bytes],
         standing: Standing | None,
         limits: Limits | None = None,
+        run: Run | None = None,
+        back: float = 0.0,
     ) -> None:
         grpc_or_words()
         if standing is None and not address.startswith(("127.0.0.1:", "localhost:", "[::1]:", "unix:")):
@@ -103,13 +110,15 @@ class Listener:
         self.limits = limits or Limits()
         self.bytes_in = self.bytes_out = self.displaced = self.refused = self.slow = self.revoked = 0
         self._address, self._greeting, self._standing = address, greeting, standing
-        self._door = Door(clients, standing, self.limits)
-        self._peers = {i: _Peer(i) for i in clients}
+        self._run = run or Run()
+        self._door = Door(clients, standing, self.limits, self._run)
+        self._peers = {i: _Peer(i, until=time.monotonic() + back) for i in clients}
         self._heard: queue.SimpleQueue[Heard] = queue.SimpleQueue()
         self._unsent = 0
         self._room = threading.Condition()
         self._changed = threading.Condition()
         self._background: Background | None = None
+        self._over = True
         self._ending = asyncio.Event()
         self._slots = asyncio.Semaphore(self.limits.slots)
         self.port = 0
@@ -124,9 +133,10 @@ class Listener:
             raise OSError(f"cannot listen on {self._address}: {failed}")
         return self.port
 
-    def stop(self) -> None:
-        """Tell every client that it is over, and end."""
+    def stop(self, over: bool = True) -> None:
+        """Tell every client that it is over, if it is, and end."""
         if self._background is not None:
+            self._over = over
             self._background.soon(self._ending.set)
             self._background.join()
 
@@ -140,12 +150,15 @@ class Listener:
             self._changed.wait_for(lambda: len(self.present()) >= clients, seconds)
         return self.present()
 
-    def post(self, client: int, data: bytes) -> int:
-        """Send a word, and return its number; its answer will be `heard`. Waits while too much is on its way."""
+    def post(self, client: int, data: bytes, number: int | None = None) -> int:
+        """Send a word, and return its number; its answer will be `heard`. Waits while too much is on its way.
+
+        number: its own, greater than those before to this client; None for the next one.
+        """
         with self._room:
             self._room.wait_for(lambda: self._unsent <= self.limits.ahead, self.limits.at_most)
             self._unsent += len(data)
-        return self._there.result(self._posted(client, data))
+        return self._there.result(self._posted(client, data, number))
 
     def heard(self) -> Heard:
         """The next answer, of whomever; every word has one. Raises ConnectionError where the listener has ended."""
@@ -194,13 +207,13 @@ class Listener:
         watch = asyncio.create_task(self._watch())
         await self._ending.wait()
         watch.cancel()
-        flows = [peer.flow for peer in self._peers.values() if peer.flow is not None]
+        flows = [peer.flow for peer in self._peers.values() if peer.flow is not None and self._over]
         await asyncio.gather(*(asyncio.wait_for(flow.end(), 2) for flow in flows), return_exceptions=True)
         await server.stop(2)
 
-    async def _posted(self, client: int, data: bytes) -> int:
+    async def _posted(self, client: int, data: bytes, given: int | None) -> int:
         peer = self._peers[client]
-        number = peer.number = peer.number + 1
+        number = peer.number = peer.number + 1 if given is None else given
         if peer.expired is not None or (peer.flow is None and not self._may_be_back(peer)):
             self._heard.put(Heard(client, number, None))
             self._sent_off(len(data))
@@ -210,7 +223,7 @@ class Listener:
         return number
 
     def _may_be_back(self, peer: _Peer) -> bool:
-        return not peer.barred and time.monotonic() - peer.gone < self.limits.back
+        return not peer.barred and time.monotonic() < peer.until
 
     def _sent_off(self, size: int) -> None:
         with self._room:
@@ -292,10 +305,11 @@ class Listener:
             await context.abort(grpc.StatusCode[away.code], away.words)
             raise
         if entered.boot != peer.boot:
-            self._drop(peer, "its process is a new one")
+            if peer.boot:  # else what is owed was said, or said again, for whoever comes
+                self._drop(peer, "its process is a new one")
             peer.boot = entered.boot
         peer.expired, peer.barred, peer.certificate = None, False, entered.certificate
-        ended = await self._talk(peer, context, entered.reply(self._greeting(peer.id)))
+        ended = await self._talk(peer, context, entered.reply(self._run, self._greeting(peer.id)))
         if ended is not None:
             log.warning("stream ended", extra={"client": peer.id, "why": ended[1]})
             await context.abort(grpc.StatusCode[ended[0]], ended[1])
@@ -356,7 +370,7 @@ class Listener:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             if peer.flow is flow:
-                peer.flow, peer.gone = None, time.monotonic()
+                peer.flow, peer.until = None, time.monotonic() + self.limits.back
                 log.info("disconnected", extra={"client": peer.id})
 
     async def _tell(self, peer: _Peer, flow: Flow) -> None:
@@ -368,10 +382,15 @@ class Listener:
                 await peer.news.wait()
                 continue
             number, owed = word
-            await flow.send(WORD.pack(number, peer.settled) + owed.data)
+            await flow.send(WORD.pack(number, self._settled(peer)) + owed.data)
             if not owed.sent and number in peer.owed:
                 self._sent_off(len(owed.data))
             owed.sent = True
+
+    def _settled(self, peer: _Peer) -> int:
+        """Up to which number the client need keep no answer."""
+        lasting = self._run.settled
+        return peer.settled if lasting is None else min(peer.settled, lasting.get(peer.id, 0))
 
     async def _hear(self, peer: _Peer, flow: Flow) -> None:
         """Take answers. Raises Misplaced."""
@@ -382,6 +401,7 @@ class Listener:
         if len(arrived.data) < ANSWER.size:
             raise Misplaced("an answer without a head")
         (number,) = ANSWER.unpack_from(arrived.data)
+        number, forgotten = number & ~FORGOTTEN, number >= FORGOTTEN
         owed = peer.owed.pop(number, None)
         late = owed is None
         if late and (peer.expired is None or not 0 < number <= peer.expired):
@@ -394,7 +414,11 @@ class Listener:
             log.info("caught up", extra={"client": peer.id})
         for later in peer.owed.values():
             later.since = max(later.since, time.monotonic())  # its time runs from when the one before is answered
-        self._heard.put(Heard(peer.id, number, memory_of(arrived), late, arrived.free))
+        if forgotten:
+            arrived.free()
+            self._heard.put(Heard(peer.id, number, None, late))
+        else:
+            self._heard.put(Heard(peer.id, number, memory_of(arrived), late, arrived.free))
 
 
 def memory_of(arrived: Arrived) -> bytes:

@@ -1,6 +1,7 @@
 """What both ends of a link agree on before they say anything else, the limits they keep, and how gRPC is told their keys."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass, field
 from typing import TYPE_CHECKING
 
 import cbor2
@@ -15,10 +16,11 @@ if TYPE_CHECKING:
     import grpc
 
 SERVICE, METHOD = "cloister.Link", "Stream"
-LINK_VERSION = 2
+LINK_VERSION = 3
 ID_HEADER = "cloister-client"
 """Of a stream without certificates: who the client says it is."""
 BOOT_BYTES = 16
+MOST_RUN_BYTES = 64
 MOST_BYTES = 1 << 30
 """Of one message, however it is made up."""
 
@@ -48,15 +50,56 @@ class LinkRefused(ConnectionError):
     """The other side refuses this one, and says why: there is no use in trying again."""
 
 
-def hello(boot: bytes, challenge: bytes = b"") -> bytes:
-    """A client's first message. boot: drawn once for each life of its process. challenge: as in pki/hello.py; none without
-    certificates.
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a client knows of the run that it is in. run: its name; empty of one that it does not know yet. life: of how many of
+    the coordinator's lives it knows. number: of the last word that it took, in this life of its own or an earlier one.
     """
-    return cbor2.dumps([LINK_VERSION, VERSION, boot, challenge])
+
+    run: bytes = b""
+    life: int = 0
+    number: int = 0
 
 
-def hello_of(data: bytes) -> tuple[bytes, bytes]:
-    """Boot and challenge of a client's first message. Raises LinkRefused, with words for the client."""
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a coordinator knows of its run. name: see `Seen.run`. life: of its process, counted from 1. numbers: of the last word
+    to each client. answered: of the last that each answered. settled: up to which number answers last; None: they need not.
+
+    The mappings change while the run goes on.
+    """
+
+    name: bytes = b""
+    life: int = 1
+    numbers: Mapping[int, int] = field(default_factory=dict)
+    answered: Mapping[int, int] = field(default_factory=dict)
+    settled: Mapping[int, int] | None = None
+
+    def check(self, client: int, seen: Seen) -> None:
+        """Raises LinkRefused, with words for both, for a client of another run, and where one of the two has an older journal."""
+        if seen.run and seen.run != self.name:
+            raise LinkRefused("this coordinator plays another run than the one that the client's folder is of")
+        if seen.life > self.life or (seen.run and seen.number > self.numbers.get(client, 0)):
+            raise LinkRefused(
+                f"the coordinator's journal is an older copy: client {client} took word {seen.number} of the coordinator's life"
+                f" {seen.life}, and the journal is of life {self.life} and knows of word {self.numbers.get(client, 0)}"
+            )
+        if (answered := self.answered.get(client, 0)) > seen.number:
+            raise LinkRefused(
+                f"the journal of client {client} is an older copy, or was lost: it answered word {answered}, and knows of word"
+                f" {seen.number}; without the newest it takes no further part"
+            )
+
+
+def hello(boot: bytes, challenge: bytes = b"", seen: Seen | None = None) -> bytes:
+    """A client's first message. boot: drawn once for each life of its process. challenge: as in pki/hello.py; none without
+    certificates. seen: what it knows of the run.
+    """
+    return cbor2.dumps([LINK_VERSION, VERSION, boot, challenge, *astuple(seen or Seen())])
+
+
+def hello_of(data: bytes) -> tuple[bytes, bytes, Seen]:
+    """Boot and challenge of a client's first message, and what it knows. Raises LinkRefused, with words for the client."""
     try:
         link, version, *of = cbor2.loads(data[:4096])
     except (TypeError, ValueError, cbor2.CBORDecodeError):
@@ -64,25 +107,32 @@ def hello_of(data: bytes) -> tuple[bytes, bytes]:
     if (link, version) != (LINK_VERSION, VERSION):
         theirs, ours = f"{link!r:.20}.{version!r:.20}", f"{LINK_VERSION}.{VERSION}"
         raise LinkRefused(f"this coordinator speaks version {ours}, the client {theirs}: all parties need the same release")
-    if [type(item) for item in of] != [bytes, bytes] or len(of[0]) != BOOT_BYTES or len(of[1]) not in (0, CHALLENGE_BYTES):
+    right = [type(item) for item in of] == [bytes, bytes, bytes, int, int]
+    if not right or len(of[0]) != BOOT_BYTES or len(of[1]) not in (0, CHALLENGE_BYTES):
         raise LinkRefused("not a client's first message")
-    return of[0], of[1]
+    boot, challenge, run, life, number = of
+    if len(run) > MOST_RUN_BYTES or not 0 <= life < 1 << 63 or not 0 <= number < 1 << 63:
+        raise LinkRefused("not a client's first message")
+    return boot, challenge, Seen(run, life, number)
 
 
-def reply(proof: bytes, greeting: bytes) -> bytes:
+def reply(proof: bytes, run: Run, greeting: bytes) -> bytes:
     """The coordinator's first message. proof: of who it is; none without certificates."""
-    return cbor2.dumps([proof, greeting])
+    return cbor2.dumps([proof, run.name, run.life, greeting])
 
 
-def reply_of(data: bytes) -> tuple[bytes, bytes]:
-    """Proof and greeting of it. Raises LinkRefused."""
+def reply_of(data: bytes) -> tuple[bytes, bytes, int, bytes]:
+    """In it: proof, name and life of the run, greeting. Raises LinkRefused."""
+    wrong = LinkRefused("the coordinator does not say who it is: all parties need the same release")
     try:
-        proof, greeting = cbor2.loads(data)
+        proof, run, life, greeting = cbor2.loads(data)
     except (TypeError, ValueError, cbor2.CBORDecodeError):
-        proof = greeting = None
-    if type(proof) is not bytes or type(greeting) is not bytes:
-        raise LinkRefused("the coordinator does not say who it is: all parties need the same release")
-    return proof, greeting
+        raise wrong from None
+    if [type(item) for item in (proof, run, life, greeting)] != [bytes, bytes, int, bytes]:
+        raise wrong
+    if len(run) > MOST_RUN_BYTES or not 0 < life < 1 << 63:
+        raise wrong
+    return proof, run, life, greeting
 
 
 def options() -> list[tuple[str, int]]:

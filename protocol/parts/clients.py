@@ -1,10 +1,11 @@
 """The clients of a run, as the parts of its view reach them in one process."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 from ...crypto.identity import Verify
+from ..core.errors import Fault
 from ..drivers.roles import Effect
 from ..view.answers import Memory, Remembered, Snapshot, Traffic, Vector
 from ..view.protection import Setup
@@ -13,9 +14,22 @@ from ..work.maker import SEED, WORK, Maker, Shared
 from ..work.participant import Participant
 from ..work.uploads import UNUSABLE
 
+Welcome = Callable[[Sequence[int]], list[Fault]]
+"""How newcomers come to hold the seed of a run that has begun; what was refused."""
+
+
+STRANGER = "it was not enrolled when the run began, or with another identity: it can take part in the next run"
+
+
+def nothing_to_share(newcomers: Sequence[int]) -> list[Fault]:
+    """Of a run whose clients share no seed."""
+    return []
+
 
 class Clients:
-    """The clients of a run, each an object of its own. enrolled: their public identities, by what they sign for."""
+    """The clients of a run, each an object of its own. enrolled: their public identities, by what they sign for. seated: who is
+    ready for the run. welcome: how others come to be.
+    """
 
     def __init__(self, setup: Setup, maker: Maker) -> None:
         self._setup = setup
@@ -23,11 +37,12 @@ class Clients:
         made = setup.hosts(maker) if setup.hosts else {i: Client(i, setup, maker, self._shared) for i in setup.clients}
         self.all: Mapping[int, Client] = made
         self.enrolled: dict[str, dict[int, bytes]] = {}
+        self.welcome: Welcome = nothing_to_share
+        self._strangers: set[int] = set()
         for i, client in self.all.items():
-            for use, public in client.public.items():
+            for use, public in (client.public or {}).items():
                 self.enrolled.setdefault(use, {})[i] = public
-        for client in self.all.values():
-            client.enrol(self.enrolled)
+        self.seated = {i for i, client in self.all.items() if client.enrol(self.enrolled)}
 
     def of(self, name: str) -> Mapping[int, Any]:
         """Their roles of this name."""
@@ -63,6 +78,33 @@ class Clients:
         if (drawn := self._shared.draws.get(what)) is not None:
             drawn(session)
 
+    def admit(self) -> list[Fault]:
+        """Between rounds: who is elsewhere, was not ready for the run and is there now takes part from here on; what was refused.
+
+        An identity that others rely on is one of the first enrolment. Who was not in it waits for another run, unless clients
+        share no seed: then none relies on another's.
+        """
+        newcomers, refused = [], []
+        for i in sorted(self.all.keys() - self.seated):
+            client = self.all[i]
+            if client.begin():  # it was ready, and could not say so
+                self.seated.add(i)
+                continue
+            public = client.public
+            known = {use: of[i] for use, of in self.enrolled.items() if i in of}
+            if public is not None and known != public and (known or self.welcome is not nothing_to_share):
+                refused += [] if i in self._strangers else [Fault(i, STRANGER)]
+                self._strangers.add(i)
+            elif public is not None:
+                for use, key in public.items():
+                    self.enrolled.setdefault(use, {})[i] = key
+                client.enrol(self.enrolled)
+                newcomers.append(i)
+        if newcomers:
+            refused += self.welcome(newcomers)
+            self.seated |= {i for i in newcomers if self.all[i].begin()}
+        return refused
+
     # --- exchanges of seeds -----------------------------------------------------------------------------------------------
 
     def hello(self, client: int, name: str = SEED) -> tuple[Effect, ...]:
@@ -71,7 +113,8 @@ class Clients:
 
     def begin(self) -> tuple[int, ...]:
         """The exchange is over: who holds the seed, and is ready for the run."""
-        return tuple(sorted(i for i, client in self.all.items() if client.begin()))
+        self.seated = {i for i, client in self.all.items() if client.begin()}
+        return tuple(sorted(self.seated))
 
     def left_out(self, name: str = SEED) -> list[tuple[int, str]]:
         """Whom clients did not seal to, and why."""

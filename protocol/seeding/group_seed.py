@@ -63,16 +63,32 @@ def seat(clients: Clients, setup: Setup, maker: Maker) -> InProcess | None:
     """
     if maker.exchange is None:
         return None
-    return exchanged(clients, setup, maker.exchange.session(setup), SEED, clients.begin)
+    session = maker.exchange.session(setup)
+    network, relay = _exchanged(clients, setup, session, SEED)
+    _check(network, session, clients.begin())
+
+    def welcome_late(newcomers: Sequence[int]) -> list[Fault]:
+        late = InProcess(setup.tap, kinds=MESSAGES, max_bytes=HEAD_BYTES + 120 * len(session.roster))
+        _play(late, relay, session, clients.of(SEED), newcomers, clients.hello)
+        return late.faults
+
+    clients.welcome = welcome_late
+    return network
 
 
 def exchanged(clients: Clients, setup: Setup, session: Session, name: str, ended: Callable[[], Sequence[int]]) -> InProcess:
     """Play the exchange in which clients have roles of this name. ended: who holds the seed then. Otherwise as `seat`."""
+    network, _ = _exchanged(clients, setup, session, name)
+    _check(network, session, ended())
+    return network
+
+
+def _exchanged(clients: Clients, setup: Setup, session: Session, name: str) -> tuple[InProcess, Party]:
+    """What carried the exchange, and the server's role in it."""
     network, relay = _room(session, clients.enrolled[name], setup.tap, clients.verify)
     _play(network, relay, session, clients.of(name), session.roster, lambda i: clients.hello(i, name))
     network.faults += _left_out(clients.left_out(name))
-    _check(network, session, ended())
-    return network
+    return network, relay
 
 
 def agree(session: Session, entropy: Entropy, tap: Tap | None = None, *, check: Verify = verify) -> Agreed:

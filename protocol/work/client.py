@@ -41,13 +41,11 @@ class Client:
         """Its public identities, by what it signs for, to be enrolled."""
         return {use: identity.public for use, identity in self._mine.identities.items()}
 
-    def enrol(self, enrolled: Mapping[str, Mapping[int, bytes]]) -> None:
+    def enrol(self, enrolled: Mapping[str, Mapping[int, bytes]]) -> bool:
         """Everybody's identities: it is ready to join the exchange of the seed, or, where there is none, for the run."""
         self._mine = replace(self._mine, enrolled=enrolled)
-        if (exchange := self._maker.exchange) is None:
-            self.roles = dict(self._maker.made(self._mine))
-        else:
-            self.roles = {SEED: exchange.joining(self._mine, exchange.session(self._mine.setup))}
+        self.roles = dict(self._maker.made(self._mine)) if self._maker.exchange is None else self._joins()
+        return True
 
     @property
     def admission(self) -> tuple[Mapping[str, Mapping[int, bytes]], bytes]:
@@ -58,7 +56,7 @@ class Client:
         """Be ready for the run as it was before: its secrets are those of before, too."""
         self._mine = replace(self._mine, enrolled=enrolled, seed=seed)
         seated = seed or self._maker.exchange is None
-        self.roles = dict(self._maker.made(self._mine)) if seated else self._unseated()
+        self.roles = dict(self._maker.made(self._mine)) if seated else self._unseated() | self._joins()
 
     def hello(self, name: str = SEED) -> tuple[Effect, ...]:
         """What it says first in the exchange in which it has this role."""
@@ -80,6 +78,16 @@ class Client:
         else:
             self.roles = self._unseated() | self.roles
         return bool(seed)
+
+    @property
+    def seated(self) -> bool:
+        """Whether it is ready for the run."""
+        return isinstance(self.roles.get(WORK), Participant)
+
+    def _joins(self) -> dict[str, Role]:
+        """Its role in the exchange of the seed."""
+        exchange = self._maker.exchange
+        return {} if exchange is None else {SEED: exchange.joining(self._mine, exchange.session(self._mine.setup))}
 
     def _unseated(self) -> dict[str, Role]:
         return dict.fromkeys((WORK, *self._maker.messages), Unseated(self.id))

@@ -45,8 +45,9 @@ from .uploads import from_bytes, to_bytes
 
 MOST_BYTES = 1 << 30
 """Of one frame that a client takes."""
-BEGUN, SINCE = "begun", "since"
-"""Keys of its journal: what it began the run with; the earliest round that it still takes part in."""
+BEGUN, SINCE, LINK = "begun", "since", "link"
+"""Keys of its journal: what it began the run with; the earliest round that it still takes part in; what its link knows."""
+_LASTING = frozenset({BEGUN, LINK})
 _VECTOR = "vector "
 
 
@@ -79,6 +80,7 @@ class Driven:
         self._kinds = {kind: message for kinds in taken.values() for kind, message in kinds.items()}
         self._since, self._held = 0, frozenset[str]()
         entries = journal.read()
+        entries.pop(LINK, None)
         if (begun := entries.pop(BEGUN, None)) is None:
             self.client = Client(id, setup, maker, Shared(setup.verify), own)
             return
@@ -92,8 +94,16 @@ class Driven:
             raise ValueError("this run began with other identities than the directory has now: it goes on without this client")
         setup.entropy.kept.update(kept)
         self.client = Client(id, setup, maker, Shared(setup.verify), own)
+        if enrolled is None:
+            return
         self.client.rejoin(enrolled, seed)
         self.client.restore(memory_in(entries))
+
+    def met(self) -> None:
+        """The client says who it is: from now on its journal has its identities, if they are drawn for the run and last."""
+        entropy = self._setup.entropy
+        if isinstance(entropy, KeptEntropy) and self._listed is None:
+            self._journal.put({BEGUN: cbor2.dumps([[self.client.id, self._setup.run], entropy.kept, None, b""])})
 
     def enrol(self, shown: Mapping[str, Mapping[int, bytes]]) -> None:
         """The coordinator says who is who. Raises Refused where that is not what is listed, or in a run of before."""
@@ -102,8 +112,7 @@ class Driven:
             self._listed.enter()
             shown = self._listed.enrolled
         self.client.enrol(shown)
-        if WORK in self.client.roles:
-            self.begun()
+        self.begun()
 
     def begun(self) -> None:
         """The client is ready for the run: its journal has what it began with from now on, if its secrets last."""
@@ -137,7 +146,7 @@ class Driven:
         """Bring the journal to what the client keeps: no round is in progress."""
         memory = self.client.save()
         self._since, self._held = memory.since, held_in(memory)
-        self._journal.replace(entries_of(memory), but=frozenset({BEGUN}))
+        self._journal.replace(entries_of(memory), but=_LASTING)
 
     def time_is_up(self, name: str) -> Followed:
         """For the role of this name."""

@@ -36,16 +36,16 @@ class Far:
         return {name: FarRole(self, name) for name in self._named}
 
     @property
-    def public(self) -> Mapping[str, bytes]:
+    def public(self) -> Mapping[str, bytes] | None:
         """See `Client`. Raises RuntimeError where its process did not begin."""
         found: Mapping[str, bytes] | None = self.ask("public")
         if found is None:
             raise RuntimeError(f"the process of client {self.id} ended before it began; it says why on its own stderr")
         return found
 
-    def enrol(self, enrolled: Mapping[str, Mapping[int, bytes]]) -> None:
+    def enrol(self, enrolled: Mapping[str, Mapping[int, bytes]]) -> bool:
         """See `Client`."""
-        self.ask("enrol", {use: dict(of) for use, of in enrolled.items()})
+        return self.ask("enrol", {use: dict(of) for use, of in enrolled.items()}) is True
 
     def hello(self, name: str = SEED) -> tuple[Effect, ...]:
         """See `Client`."""
@@ -150,6 +150,8 @@ def answer(driven: Driven, what: str, *of: Any) -> Any:
         case "hello":
             return astuple(driven.hello(*of))
         case "public":
+            if not client.roles:
+                driven.met()
             return dict(client.public)
         case "enrol":
             driven.enrol(*of)
@@ -161,6 +163,8 @@ def answer(driven: Driven, what: str, *of: Any) -> Any:
         case "ledger":
             return None if client.ledger is None else client.ledger.as_dict()
         case "begin":
+            if client.seated:
+                return True
             holds = client.begin()
             driven.begun()
             return holds

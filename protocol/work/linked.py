@@ -22,6 +22,8 @@ from .maker import WORK, Maker
 
 MOST_ITEMS = 4096
 """Of a list in an answer."""
+MOST_REFUSED = 16
+"""Of the reasons in an answer that came between rounds."""
 SERVED = frozenset({"frame", "deadline", "hello", "public", "enrol", "left out", "holds", "begin", "drop", "final"})
 """Words that a client behind a link answers."""
 NO_ANSWER = "an answer that is none"
@@ -74,6 +76,7 @@ class Linked:
         self._clients = tuple(clients)
         self._open: set[tuple[int, int]] = set()
         self._kept: deque[Answer] = deque()
+        self._refused: list[tuple[int, int, str]] = []
 
     def __call__(self, maker: Maker) -> Mapping[int, "LinkedClient"]:
         """All of them, with the roles that such clients have."""
@@ -95,10 +98,27 @@ class Linked:
 
     def heard(self) -> Iterator[tuple[int, tuple[Effect, ...]]]:
         """What followed at clients from what they were told, as it comes, until each has answered or counts as absent."""
+        refused, self._refused = self._refused, []
+        yield from ((client, (Refusal(blame, reason),)) for client, blame, reason in refused)
         while self._open or self._kept:
             yield from self._effects(self._kept.popleft() if self._kept else self._link.heard())
         while (answer := self._link.heard_already()) is not None:
             yield from self._effects(answer)
+
+    def settle(self) -> None:
+        """Between rounds: wait until every word has its answer. Of what follows, only what clients refused is `heard` yet."""
+        while self._open or self._kept:
+            for client, effects in self._effects(self._kept.popleft() if self._kept else self._link.heard()):
+                refused = [effect for effect in effects if isinstance(effect, Refusal)][:MOST_REFUSED]
+                self._refused += [(client, effect.blame, effect.reason) for effect in refused]
+
+    def save(self) -> list[Any]:
+        """What there is when it is settled, as plain values."""
+        return [self.absent, self.late, self._refused]
+
+    def restore(self, kept: Any) -> None:
+        """Go on from that."""
+        self.absent, self.late, self._refused = dict(kept[0]), kept[1], [tuple(entry) for entry in kept[2]]
 
     def _effects(self, answer: Answer) -> Iterator[tuple[int, tuple[Effect, ...]]]:
         self._open.discard((answer.client, answer.number))
@@ -135,14 +155,14 @@ class LinkedClient(Far):
         return {name: LinkedRole(self, name) for name in self._names}
 
     @property
-    def public(self) -> Mapping[str, bytes]:
-        """See `Client`. Raises RuntimeError where it is asked, and is absent or says what is none."""
+    def public(self) -> Mapping[str, bytes] | None:
+        """See `Client`: as the directory has it, if there is one; else None where it is absent, or says what is none."""
         if (listed := self.hosts.enrolled) is not None:
             return {use: of[self.id] for use, of in listed.items()}
         found = self.ask("public")
         right = isinstance(found, dict) and len(found) < MOST_ITEMS
         if not right or not all(type(use) is str and type(key) is bytes for use, key in found.items()):
-            raise RuntimeError(f"client {self.id} does not say who it is")
+            return None
         return dict(found)
 
     def left_out(self, name: str = "seed") -> tuple[tuple[int, str], ...]:
@@ -257,9 +277,9 @@ def said(driven: Driven, data: bytes) -> Said:
         return _refused("", "a word that is none")
     if type(what) is not str or what not in SERVED:
         return _refused(f"{what!s:.20}", "a word that no coordinator has a right to")
-    again = bool(driven.client.roles) if what == "enrol" else what == "begin" and WORK in driven.client.roles
+    again = what == "enrol" and bool(driven.client.roles)
     if again or (what == "frame" and of[:1] != [SERVER]):
-        return _refused(what, "a frame of another party than its link's, or a beginning after the beginning")
+        return _refused(what, "a frame of another party than its link's, or others' identities a second time")
     if what == "final":
         right = len(of) == 1 and type(of[0]) is bytes and len(of[0]) % 4 == 0
         return Said(what, cbor2.dumps([[], [], []]), final=of[0]) if right else _refused(what, "a model that is none")
