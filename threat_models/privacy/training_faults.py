@@ -159,5 +159,5 @@ TRAINING_FAULTS: tuple[Fault, ...] = (
     Fault("normaliser from the data set's size", local_training.SAMPLED, "Clopper-Pearson", _of_own_size),
     Fault("label-dependent subsample", local_training.SAMPLED, "Clopper-Pearson", lambda: _draws(_balanced)),
     Fault("no sampling, charged as sampled", local_training.RARE, "Clopper-Pearson", lambda: _draws(_all_records)),
-    Fault("one sample for all steps", local_training.RARE, "Clopper-Pearson", lambda: _draws(_one_sample), times=12),
+    Fault("one sample for all steps", local_training.RARE, "Clopper-Pearson", lambda: _draws(_one_sample), times=20),
 )
