@@ -163,10 +163,10 @@ def _of_pairs(mechanism: str, rows: int, auditor: Auditor) -> tuple[Fault, ...]:
 
 FAULTS: tuple[Fault, ...] = (
     Fault("noise / n", noisy_sum.NAME, "GDP", _sum_noise(_divided)),
-    Fault("half of the noise", noisy_sum.NAME, "GDP", _sum_noise(_halved)),
+    Fault("half of the noise", noisy_sum.NAME, "GDP", _sum_noise(_halved), times=2),
     Fault("deviation for variance", noisy_sum.NAME, "GDP", _sum_noise(_deviation_for_variance)),
     Fault("no clip", noisy_sum.NAME, "GDP", _sum_clip(lambda vector, l2: vector)),
-    Fault("clip twice too large", noisy_sum.NAME, "GDP", _sum_clip(_to_twice)),
+    Fault("clip twice too large", noisy_sum.NAME, "GDP", _sum_clip(_to_twice), times=2),
     Fault("a block of coordinates without noise", noisy_sum.NAME, "GDP", _sum_noise(_block_without)),
     Fault("all-zero noise key", noisy_sum.NAME, "GDP", _sum_key(_zero)),
     Fault("the same noise key in all rounds", noisy_sum.NAME, "GDP", _same_in_all_rounds),
