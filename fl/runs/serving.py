@@ -7,6 +7,7 @@ clients say how well they predict, if they do (protocol/specs/scores.md). What e
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import cbor2
 
 from ...crypto.entropy import RootedEntropy
 from ...protocol.core.errors import Refused
+from ...protocol.core.halt import Halt, Halted
 from ...protocol.encrypted.protection import Encrypted
 from ...protocol.links.dialled import LONGEST_PAUSE
 from ...protocol.links.listener import Listener
@@ -34,6 +36,7 @@ from .parties import Parties
 from .run_folder import RunFolder
 from .scenario import Scenario, described
 from .served_journal import ServedJournal
+from .vitals import COUNTED, Control, Watched
 
 SERVED = (Masked, Plain, Permuted, Encrypted)
 """Protections that have one server."""
@@ -48,8 +51,8 @@ class Listening:
     """Where a coordinator listens, and how. wait: seconds until so many clients are there as `least`, None for all of them;
     without them the run does not begin.
 
-    standing: the coordinator's own; None without certificates. told: when it listens, of the port. scores: whether clients are
-    asked how well they predict, also where the scenario's own data would tell.
+    standing: the coordinator's own; None without certificates. told: when it listens, of the port. control: of whoever operates
+    it. scores: whether clients are asked how well they predict, also where the scenario's own data would tell.
     """
 
     address: str
@@ -58,13 +61,15 @@ class Listening:
     wait: float = 120.0
     least: int | None = None
     told: Callable[[int], object] = field(default=lambda port: None, repr=False)
+    control: Control = field(default_factory=Control)
     scores: bool = False
 
 
 class Hosts:
     """Where clients are: behind a listener's links, whose words are journalled. listening: begins the links. run: the run's name.
 
-    scores: as in `Listening`. entropy, and who is enrolled: as in the journal.
+    scores: as in `Listening`. entropy, and who is enrolled: as in the journal. round: that is played, or is next. listener: None
+    before there is one.
     """
 
     def __init__(
@@ -73,10 +78,12 @@ class Hosts:
         clients: tuple[int, ...],
         run: bytes,
         listening: Callable[["Hosts"], Listener],
+        halt: Halt | None = None,
         scores: bool = False,
     ) -> None:
-        self.run, self.entropy, self.scores = run, RootedEntropy(journal.root), scores
-        self.words = Journalled(journal.setup, lambda: listening(self))
+        self.run, self.entropy, self.round, self.scores = run, RootedEntropy(journal.root), 0, scores
+        self.listener: Listener | None = None
+        self.words = Journalled(journal.setup, lambda: listening(self), halt)
         self.linked = Linked(self.words, clients, journal.enrolled)
         self._journal = journal
 
@@ -94,6 +101,7 @@ class Hosts:
         no client is ready for the run.
         """
         self.linked.settle()
+        self.round = round
         clients = view.harness.part(Clients)
         if round == 0 and not clients.seated:
             raise ValueError("no client is ready for the run: each says why where it was started")
@@ -133,7 +141,7 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
     Where the folder has the journal of a run that is not over, this goes on with it. The folder holds link.json beside what a
     simulation's does: bytes on links, who was absent, who was displaced. Raises Refused for what cannot be played so, ValueError
     where clients are missing or not in the directory, and for a journal that cannot be gone on from, OSError for an address that
-    cannot be listened at.
+    cannot be listened at, Halted where `listening.control` stopped it.
     """
     check_served(scenario)
     resumed = ServedJournal.there(out)
@@ -150,24 +158,36 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
             f"the run in {out} was begun {'without' if directory else 'with'} certificates; resume it as it was begun"
         )
     name = journal.run if directory is None else directory.run_of(journal.run)
-    started: list[Listener] = []
-    hosts = Hosts(
-        journal, clients, name, lambda hosts: _started(parties, listening, journal, hosts, started, resumed), listening.scores
-    )
+    control = listening.control
+
+    def started(hosts: Hosts) -> Listener:
+        return _started(parties, listening, journal, hosts, resumed)
+
+    hosts = Hosts(journal, clients, name, started, control.halt, listening.scores)
+    watched = Watched(hosts, len(clients), scenario.rounds, journal.life)
+    control.vitals = watched.vitals
     over = done = False
     try:
-        yield from run(scenario, out, data, (out / "scenario.json").exists(), hosts=hosts)
+        for played in run(scenario, out, data, (out / "scenario.json").exists(), hosts=hosts):
+            watched.played = played
+            yield played
         over = done = True
-        if resumed:  # who waits for the coordinator is to be told that it is over
-            started[0].wait_for(len(parties.setup.clients), min(listening.wait, LONGEST_PAUSE + 5.0))
+        if resumed and hosts.listener is not None:  # who waits for the coordinator is to be told that it is over
+            with suppress(Halted):
+                hosts.listener.wait_for(len(parties.setup.clients), min(listening.wait, LONGEST_PAUSE + 5.0))
     except OSError:
         raise  # a full disk, for example: clients wait for the next life
+    except Halted:
+        over = control.leave
+        done = over and not journal.began
+        raise
     except BaseException:
         over = True
         done = not journal.began
         raise
     finally:
-        for listener in started:
+        watched.running = False
+        if (listener := hosts.listener) is not None:
             listener.stop(over)
             _write_link(out, listener, hosts, journal.life)
         if done:
@@ -185,10 +205,8 @@ def longest(parties: Parties) -> int:
     return spare + each * slots * len(setup.initial) + shown
 
 
-def _started(
-    parties: Parties, listening: Listening, journal: ServedJournal, hosts: Hosts, started: list[Listener], resumed: bool
-) -> Listener:
-    """The links, when a word is to be heard. Raises ValueError where clients are missing that must be there."""
+def _started(parties: Parties, listening: Listening, journal: ServedJournal, hosts: Hosts, resumed: bool) -> Listener:
+    """The links, when a word is to be heard. Raises ValueError where clients are missing that must be there, Halted."""
     clients, words = parties.setup.clients, hosts.words
     most = min(listening.limits.most, longest(parties))
     about = Run(journal.run, journal.life, words.numbers, words.answered, words.settled)
@@ -200,9 +218,10 @@ def _started(
         replace(listening.limits, most=most),
         about,
         listening.wait if resumed else 0.0,
+        listening.control.halt,
     )
     port = listener.start()
-    started.append(listener)
+    hosts.listener = listener
     listening.told(port)
     if resumed:
         return listener
@@ -217,6 +236,6 @@ def _started(
 def _write_link(out: Path, listener: Listener, hosts: Hosts, life: int) -> None:
     """What the links of this life of the coordinator carried."""
     if (out / "scenario.json").exists():
-        counted = {n: getattr(listener, n) for n in ("bytes_in", "bytes_out", "displaced", "refused", "slow", "revoked")}
+        counted = {name: getattr(listener, name) for name in COUNTED}
         absent = {str(client): times for client, times in sorted(hosts.linked.absent.items())}
         RunFolder(out).write_json("link.json", counted | {"unanswered": absent, "late": hosts.linked.late, "life": life})
