@@ -190,12 +190,12 @@ def _norms(measured: Measured) -> dict[str, float]:
 
 
 def _scores(evaluated: Mapping[int, Score]) -> dict[str, Any]:
-    accuracies = [score.accuracy for score in evaluated.values()] or [np.nan]  # nobody said
+    accuracies = [score.accuracy for score in evaluated.values()]  # none where clients are asked, and nobody says
     return {
         "accuracy": {str(i): score.accuracy for i, score in evaluated.items()},
         "loss": {str(i): score.loss for i, score in evaluated.items()},
-        "accuracy_mean": float(np.mean(accuracies)),
-        "accuracy_worst": float(np.min(accuracies)),
+        "accuracy_mean": float(np.mean(accuracies)) if accuracies else None,
+        "accuracy_worst": float(np.min(accuracies)) if accuracies else None,
     }
 
 
@@ -273,7 +273,7 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
         "accuracy_mean": final["accuracy_mean"],
         "accuracy_worst": final["accuracy_worst"],
         "accuracy_before_clustering": progress.before,
-        "loss_mean": float(np.mean(list(final["loss"].values()) or [np.nan])),
+        "loss_mean": float(np.mean(list(final["loss"].values()))) if final["loss"] else None,
         **({} if not simulation.asks_all else {"scored": {"clients": len(final["accuracy"]), "of": len(placed)}}),
         "clusters": clusters,
         "groups": {str(i): g for i, g in sorted(groups.items())},
