@@ -67,7 +67,7 @@ def serve(
     with one_line_errors():
         from .protocol.core.session import SERVER
 
-        standing = _standing(keys, insecure_loopback)
+        standing = standing_of(keys, insecure_loopback)
         if standing is not None and standing.party != SERVER:
             raise ValueError(f"the keys in {keys} are not the coordinator's")
         from .fl.runs.serving import Listening
@@ -75,9 +75,9 @@ def serve(
         from .protocol.links.terms import Limits
         from .reporting.report import write_report
 
-        scenario = _scenario(file, set_, rounds=rounds, seed=seed)
+        scenario = scenario_of(file, set_, rounds=rounds, seed=seed)
         folder = out or Path("runs") / f"{scenario.name.replace(' ', '-').replace('/', '-')}-served"
-        log = _log()
+        log = log_to_stderr()
         where = Listening(
             listen,
             standing,
@@ -110,6 +110,9 @@ def join(
     datasets: Annotated[Path | None, typer.Option(help="Folder of the data sets, for its share of one.")] = None,
     set_: Set = None,
     patience: Annotated[float, typer.Option(help="Seconds without the coordinator, tried again, until it gives up.")] = 600.0,
+    second: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Where the second server listens, under TwoServer: a link of its own.")
+    ] = None,
 ) -> None:
     """Take part in a run as one client, with its own data.
 
@@ -119,7 +122,7 @@ def join(
     revealed, to whom, and what it refused; and at the end model.safetensors.
     """
     with one_line_errors():
-        standing = _standing(keys, insecure_loopback)
+        standing = standing_of(keys, insecure_loopback)
         if standing is None and client is None:
             raise ValueError("which client is it? give --client, or --keys with its certificate")
         if standing is not None and (standing.party < 0 or client not in (None, standing.party)):
@@ -127,12 +130,18 @@ def join(
         from .fl.runs.joining import join as play
         from .protocol.links.dialled import Dialled
 
-        found = _scenario(scenario, set_, seed=seed)
-        log = _log()
+        found = scenario_of(scenario, set_, seed=seed)
+        log = log_to_stderr()
         link = Dialled(address, standing, client if standing is None else None, patience=patience)
+        aside = None
+        if second is not None:
+            from .protocol.core.session import SECOND_SERVER
+            from .protocol.two_servers.aside import Aside
+
+            aside = Aside(Dialled(second, standing, patience=patience, server=SECOND_SERVER))
         counted = 0
         try:
-            for what in play(found, link, folder, own=data, data=datasets):
+            for what in play(found, link, folder, own=data, data=datasets, aside=aside):
                 counted += 1
                 for blame, reason in what.refused:
                     log.warning("refused", extra={"of": blame, "why": reason})
@@ -141,13 +150,13 @@ def join(
         log.info("done", extra={"words": counted, "model": str(folder / "model.safetensors")})
 
 
-def _scenario(file: str, set_: list[str] | None, **given: int | None) -> Any:
+def scenario_of(file: str, set_: list[str] | None, **given: int | None) -> Any:
     from .scenario_file import load, with_settings
 
     return with_settings(load(file), [*(set_ or []), *(f"{name}={value}" for name, value in given.items() if value is not None)])
 
 
-def _standing(keys: Path | None, insecure: bool) -> "Standing | None":
+def standing_of(keys: Path | None, insecure: bool) -> "Standing | None":
     """Raises ValueError of one line."""
     if (keys is None) != insecure:
         raise ValueError("give either --keys FOLDER or, on this machine alone, --insecure-loopback")
@@ -158,7 +167,7 @@ def _standing(keys: Path | None, insecure: bool) -> "Standing | None":
     return Standing(keys, passphrase())
 
 
-def _log() -> logging.Logger:
+def log_to_stderr() -> logging.Logger:
     """As JSON lines on stderr."""
     log = logging.getLogger("cloister")
     if not log.handlers:

@@ -14,17 +14,23 @@ import cbor2
 
 from ...crypto.entropy import RootedEntropy
 from ...protocol.core.errors import Refused
+from ...protocol.core.session import DEALER, SECOND_SERVER
 from ...protocol.links.dialled import LONGEST_PAUSE
 from ...protocol.links.listener import Listener
 from ...protocol.links.terms import Limits, Run
 from ...protocol.masked.protection import Masked
 from ...protocol.parts.clients import Clients
+from ...protocol.pki.directory import Directory
+from ...protocol.pki.names import name_of
 from ...protocol.pki.standing import Standing
+from ...protocol.two_servers.helper import Welcome
+from ...protocol.two_servers.protection import TwoServer
+from ...protocol.two_servers.run import max_bytes
 from ...protocol.uploaded.plain import Plain
 from ...protocol.view.answers import Vector
 from ...protocol.view.functionality import Functionality
 from ...protocol.work.journalled import Journalled
-from ...protocol.work.linked import Linked, LinkedClient
+from ...protocol.work.linked import Linked, LinkedClient, LinkedHelper
 from ...protocol.work.maker import Maker
 from ...protocol.work.uploads import to_bytes
 from .experiment import Round, run
@@ -33,10 +39,11 @@ from .run_folder import RunFolder
 from .scenario import Scenario, described
 from .served_journal import ServedJournal
 
-SERVED = (Masked, Plain)
-"""Protections under which the server owns the models, so that it can score them, and which have one server."""
+SERVED = (Masked, Plain, TwoServer)
+"""Protections under which the server owns the models, so that it can score them."""
 SPARE_BYTES = 16 << 20
 """Of a client's answer, beside what it says of each coordinate."""
+HELPERS = (SECOND_SERVER, DEALER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +79,10 @@ class Hosts:
     def __call__(self, maker: Maker) -> Mapping[int, LinkedClient]:
         """All clients."""
         return self.linked(maker)
+
+    def helpers(self) -> Mapping[int, LinkedHelper]:
+        """The second server and the dealer."""
+        return {party: self.linked.helper(party) for party in HELPERS}
 
     def admit(self, view: Any) -> None:
         """See `Hosts` of simulation.py."""
@@ -116,12 +127,25 @@ def check_served(scenario: Scenario[Any]) -> None:
             raise Refused(f"{what} is not played between processes yet; simulate it with `cloister run`")
 
 
+def helpers_of(scenario: Scenario[Any]) -> tuple[int, ...]:
+    """Who must be there beside clients before the run begins. The dealer only where updates are compared; it may come later."""
+    if not isinstance(scenario.protection, TwoServer):
+        return ()
+    return HELPERS if any(need.startswith("gram") for need in scenario.algorithm.needs) else (SECOND_SERVER,)
+
+
 def greeting_of(parties: Parties, drawn: bytes) -> Callable[[int], bytes]:
     """What a client is told when it is there: what was drawn to name the run, who else is in it, and what its model must be."""
     setup, population = parties.setup, parties.population
     known = hashlib.sha256(b"".join(map(to_bytes, (setup.initial, *setup.others)))).digest()
     about = [drawn, list(setup.clients), list(population.shape), population.classes, known, repr(parties.scenario.protection)]
-    return lambda client: cbor2.dumps([client, *about])
+
+    def greeting(party: int) -> bytes:
+        if party >= 0:
+            return cbor2.dumps([party, *about])
+        return Welcome(party, drawn, setup.clients, len(setup.initial), repr(parties.scenario.protection)).data
+
+    return greeting
 
 
 def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path | None = None) -> Iterator[Round]:
@@ -139,6 +163,8 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
     parties = Parties(scenario, data)
     clients, standing = parties.setup.clients, listening.standing
     directory = None if standing is None else standing.directory
+    if isinstance(scenario.protection, TwoServer):
+        _check_listed(directory)
     fresh = None if directory is None or resumed else directory.enrolled(clients)
     journal = ServedJournal(out, described(scenario), fresh)
     if (journal.enrolled is None) != (directory is None):
@@ -154,7 +180,7 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
         yield from run(scenario, out, data, (out / "scenario.json").exists(), hosts=hosts)
         over = done = True
         if resumed:  # who waits for the coordinator is to be told that it is over
-            started[0].wait_for(len(parties.setup.clients), min(listening.wait, LONGEST_PAUSE + 5.0))
+            started[0].wait_for(len(clients), min(listening.wait, LONGEST_PAUSE + 5.0), helpers_of(scenario))
     except OSError:
         raise  # a full disk, for example: clients wait for the next life
     except BaseException:
@@ -176,10 +202,13 @@ def _started(
     """The links, when a word is to be heard. Raises ValueError where clients are missing that must be there."""
     clients, words = parties.setup.clients, hosts.words
     most = min(listening.limits.most, SPARE_BYTES + 32 * len(parties.setup.initial))
+    how, helpers = parties.scenario.protection, helpers_of(parties.scenario)
+    if isinstance(how, TwoServer):  # whose answers have a row for each update that is compared
+        most = min(listening.limits.most, most + max_bytes(how.terms(len(parties.setup.initial)), 2 * len(clients)))
     about = Run(journal.run, journal.life, words.numbers, words.answered, words.settled)
     listener = Listener(
         listening.address,
-        clients,
+        (*clients, *HELPERS) if helpers else clients,
         greeting_of(parties, journal.run),
         listening.standing,
         replace(listening.limits, most=most),
@@ -192,11 +221,26 @@ def _started(
     if resumed:
         return listener
     least = len(clients) if listening.least is None else min(listening.least, len(clients))
-    there = listener.wait_for(least, listening.wait)
+    there = listener.wait_for(least, listening.wait, helpers)
+    if away := [name_of(party) for party in helpers if party not in there]:
+        raise ValueError(f"after {listening.wait:g} s {' and '.join(away)} not there, and the run needs {_them(away)}")
+    there = tuple(client for client in there if client >= 0)
     if len(there) < least:
         missing, needed = sorted(set(clients) - set(there)), "all of them" if least == len(clients) else f"at least {least}"
         raise ValueError(f"after {listening.wait:g} s clients {missing} are not there, and the run begins with {needed}")
     return listener
+
+
+def _them(names: list[str]) -> str:
+    return "it" if len(names) == 1 else "them"
+
+
+def _check_listed(directory: Directory | None) -> None:
+    """Raise Refused without certificates, or where the directory lists no second server or dealer."""
+    if directory is None:
+        raise Refused("two servers are two by their certificates: TwoServer is played with --keys alone")
+    if away := [name_of(party) for party in HELPERS if party not in directory.entries]:
+        raise Refused(f"the directory lists no {' and no '.join(away)}: make keys with `cloister keys init --two-servers`")
 
 
 def _write_link(out: Path, listener: Listener, hosts: Hosts, life: int) -> None:

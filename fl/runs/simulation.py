@@ -49,6 +49,10 @@ class Hosts(Protocol):
     @property
     def entropy(self) -> Entropy: ...
     def __call__(self, maker: Any, /) -> Mapping[int, Any]: ...
+    def helpers(self) -> Mapping[int, Any]:
+        """A second server and a dealer, where the run has them."""
+        ...
+
     def begin(self, round: int, view: Any, /) -> None:
         """What follows is of this round, whose checkpoint is there, or is written next."""
         ...
@@ -68,7 +72,7 @@ def _elsewhere(setup: Setup, hosts: Hosts) -> Setup:
     def nobody(_: Any) -> Any:
         raise RuntimeError("a coordinator does no work of a client's")
 
-    mine = replace(setup, run=hosts.run, entropy=hosts.entropy, hosts=hosts)
+    mine = replace(setup, run=hosts.run, entropy=hosts.entropy, hosts=hosts, helpers=hosts.helpers)
     return replace(mine, workers=nobody, judge=nobody, embedders=None, besides=None)
 
 

@@ -185,7 +185,7 @@ class SharedSimilarities:
 
     def save(self) -> Snapshot:
         """See `Part`."""
-        remembered, counters = packed(self.kept, self._helpers.parties)
+        remembered, counters = packed(self.kept, self._helpers.parties, self._products)
         return Snapshot({}, remembered, counters, Traffic())
 
     def restore(self, snapshot: Snapshot, remembered: Sequence[Remembered]) -> None:

@@ -51,6 +51,7 @@ class Setup:
     empty where there are none. besides: what a client released about its records with noise, by its training, which it counts
     together with what it releases here. starts_apart: whether clients may be asked to work from models beside the public ones of
     a task, or to be pulled to such (`Assignment.own`, `toward`); agreed on before the run; where it is not, clients refuse.
+    helpers: where a second server and a dealer are, by id, if not in this process.
     """
 
     run: bytes
@@ -68,6 +69,7 @@ class Setup:
     comparing: Comparing | None = None
     besides: Callable[[int], Sequence[Release]] | None = None
     starts_apart: bool = False
+    helpers: Callable[[], Mapping[int, Any]] | None = None
 
     @property
     def verify(self) -> Verify:
