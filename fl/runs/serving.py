@@ -64,17 +64,24 @@ class Listening:
 
 class Hosts:
     """Where clients are: behind a listener's links, whose words are journalled. listening: begins the links. run: the run's name.
+    due: raises where a second server or dealer that the run needs is away, and stays away.
 
     entropy, and who is enrolled: as in the journal.
     """
 
     def __init__(
-        self, journal: ServedJournal, clients: tuple[int, ...], run: bytes, listening: Callable[["Hosts"], Listener]
+        self,
+        journal: ServedJournal,
+        clients: tuple[int, ...],
+        run: bytes,
+        listening: Callable[["Hosts"], Listener],
+        due: Callable[[], None],
     ) -> None:
         self.run, self.entropy = run, RootedEntropy(journal.root)
         self.words = Journalled(journal.setup, lambda: listening(self))
         self.linked = Linked(self.words, clients, journal.enrolled)
         self._journal = journal
+        self._due = due
 
     def __call__(self, maker: Maker) -> Mapping[int, LinkedClient]:
         """All clients."""
@@ -85,7 +92,10 @@ class Hosts:
         return {party: self.linked.helper(party) for party in HELPERS}
 
     def admit(self, view: Any) -> None:
-        """See `Hosts` of simulation.py."""
+        """See `Hosts` of simulation.py. Raises ConnectionError."""
+        if not self.words.replaying:
+            self.words.begin()
+            self._due()
         for fault in view.harness.part(Clients).admit():
             view.record.fault(fault.blame, fault.reason)
 
@@ -154,7 +164,7 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
     Where the folder has the journal of a run that is not over, this goes on with it. The folder holds link.json beside what a
     simulation's does: bytes on links, who was absent, who was displaced. Raises Refused for what cannot be played so, ValueError
     where clients are missing or not in the directory, and for a journal that cannot be gone on from, OSError for an address that
-    cannot be listened at.
+    cannot be listened at, and where a second server or dealer is away for too long: clients wait, and the run may go on later.
     """
     check_served(scenario)
     resumed = ServedJournal.there(out)
@@ -174,7 +184,11 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
         )
     name = journal.run if directory is None else directory.run_of(journal.run)
     started: list[Listener] = []
-    hosts = Hosts(journal, clients, name, lambda hosts: _started(parties, listening, journal, hosts, started, resumed))
+
+    def begin(hosts: Hosts) -> Listener:
+        return _started(parties, listening, journal, hosts, started, resumed)
+
+    hosts = Hosts(journal, clients, name, begin, lambda: _wait_for_helpers(scenario, started[0], listening.wait))
     over = done = False
     try:
         yield from run(scenario, out, data, (out / "scenario.json").exists(), hosts=hosts)
@@ -221,18 +235,19 @@ def _started(
     if resumed:
         return listener
     least = len(clients) if listening.least is None else min(listening.least, len(clients))
-    there = listener.wait_for(least, listening.wait, helpers)
-    if away := [name_of(party) for party in helpers if party not in there]:
-        raise ValueError(f"after {listening.wait:g} s {' and '.join(away)} not there, and the run needs {_them(away)}")
-    there = tuple(client for client in there if client >= 0)
+    there = [party for party in listener.wait_for(least, listening.wait) if party >= 0]
     if len(there) < least:
         missing, needed = sorted(set(clients) - set(there)), "all of them" if least == len(clients) else f"at least {least}"
         raise ValueError(f"after {listening.wait:g} s clients {missing} are not there, and the run begins with {needed}")
+    _wait_for_helpers(parties.scenario, listener, listening.wait)
     return listener
 
 
-def _them(names: list[str]) -> str:
-    return "it" if len(names) == 1 else "them"
+def _wait_for_helpers(scenario: Scenario[Any], listener: Listener, seconds: float) -> None:
+    """Raise ConnectionError where one is away for so long: without it a round would be in vain."""
+    needed = helpers_of(scenario)
+    if needed and (away := [name_of(i) for i in needed if i not in listener.wait_for(0, seconds, needed)]):
+        raise ConnectionError(f"after {seconds:g} s {' and '.join(away)} not there; start what is missing, then this again")
 
 
 def _check_listed(directory: Directory | None) -> None:

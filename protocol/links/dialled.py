@@ -58,7 +58,8 @@ class Dialled:
     """A link to the coordinator at `address`, in a thread of its own, from `start` to `stop`.
 
     standing: the client's own; None without certificates, on the loopback device, where client says who it is. patience: seconds
-    without a connection after which it gives up. server: who must be at the other end, if it is not the coordinator.
+    without a connection after which it gives up. server: who must be at the other end, if it is not the coordinator. over: whether
+    the other end said that all is over.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class Dialled:
         self._ending = asyncio.Event()
         self._slot = asyncio.Semaphore(1)
         self.bytes_in = self.bytes_out = self.connections = 0
+        self.over = False
 
     @property
     def seen(self) -> Seen:
@@ -149,6 +151,7 @@ class Dialled:
             except asyncio.CancelledError:
                 raise
             if why is None:
+                self.over = True
                 return
             if self.connections > before or not told:
                 pause, lost, told = FIRST_PAUSE, time.monotonic(), ""

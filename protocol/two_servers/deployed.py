@@ -14,7 +14,7 @@ from ...crypto.entropy import OsEntropy
 from ..core.errors import ProtocolError, Refused
 from ..core.session import DEALER, SECOND_SERVER, SERVER
 from ..drivers.roles import Party
-from ..links.dialled import Dialled
+from ..links.dialled import LONGEST_PAUSE, Dialled
 from ..links.listener import Listener
 from ..links.terms import Limits, Run
 from ..pki.standing import Standing
@@ -66,21 +66,20 @@ def second_server(how: TwoServer, link: Dialled, folder: Path, listening: Listen
             numbers = numbers_of(kept.life, parties)
             about = Run(welcome.drawn, kept.life, numbers)
             limits = replace(listening.limits, most=MOST_SAID)
-            listener = Listener(listening.address, parties, lambda party: welcome.drawn, standing, limits, about)
+            back = LONGEST_PAUSE + limits.back if kept.life > 1 else 0.0  # clients that knew the life before are on their way
+            listener = Listener(listening.address, parties, lambda party: welcome.drawn, standing, limits, about, back)
             listening.told(listener.start())
         except BaseException:
             link.stop()
             raise
         gathered = Gathered(listener, numbers, limits.patience)
-        over = False
         try:
             for number, word in link.words():
                 told = _second(helper, gathered, word)
                 answer(link, kept, number, told.followed)
                 yield told
-            over = True
         finally:
-            listener.stop(over)
+            listener.stop(link.over)
             link.stop()
 
 
