@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -10,8 +11,8 @@ from cloister.fl.runs.experiment import run
 from cloister.fl.runs.joining import join
 from cloister.fl.runs.serving import Listening as Served
 from cloister.fl.runs.serving import serve
-from cloister.protocol import TwoServer
-from cloister.protocol.core.errors import Refused
+from cloister.protocol import Masked, TwoServer
+from cloister.protocol.core.errors import ProtocolError, Refused
 from cloister.protocol.core.session import DEALER, SECOND_SERVER, SERVER
 from cloister.protocol.links.dialled import Dialled
 from cloister.protocol.links.listener import Listener
@@ -19,6 +20,7 @@ from cloister.protocol.links.terms import LinkRefused, grpc_or_words
 from cloister.protocol.two_servers.aside import Aside
 from cloister.protocol.two_servers.deployed import Listening, dealer, second_server
 
+from .deployed import authority as authority_of_one
 from .deployed import standing
 from .deployed_two import LIMITS, apart, authority, deployment, scenario
 
@@ -64,7 +66,11 @@ def test_models_are_those_of_a_simulation(keys, tmp_path, changes):
     assert summed(tmp_path / "served") == summed(tmp_path / "simulated")
     assert not faults(tmp_path / "served")
     for client in range(6):
-        told = {(one["what"], line["to"]) for line in lines(tmp_path / f"client {client}", "join.jsonl") for one in line.get("revealed", [])}
+        told = {
+            (one["what"], line["to"])
+            for line in lines(tmp_path / f"client {client}", "join.jsonl")
+            for one in line.get("revealed", [])
+        }
         assert told == {("ExplicitShare", "coordinator"), ("KeyShare", "second server")}
     said = [kind for word in played.parties[DEALER].said for _, kind, _ in word.followed.sent]
     assert said.count("KeyedTriple") == said.count("ExplicitTriple") == (len(said) // 2)
@@ -135,3 +141,153 @@ def test_a_second_server_that_lost_its_journal_takes_no_further_part(keys, tmp_p
         with pytest.raises(AssertionError, match="took part in this run before|is an older copy, or was lost"):
             played.second(played.ports[SECOND_SERVER])
         rounds.close()
+
+
+@pytest.mark.trains
+def test_a_coordinator_that_dies_goes_on_from_its_journal_with_both_helpers(keys, tmp_path):
+    def fate(frame):
+        if (frame.kind, at["round"]) == ("GramAnswer", 1) and at["alive"]:
+            at["alive"] = False
+            raise OSError("the machine is gone")
+        return [frame]
+
+    at = {"round": 0, "alive": True}
+    with deployment(keys, tmp_path, faults=fate, **CLUSTERED) as played:
+        with pytest.raises(OSError, match="the machine is gone"):
+            for done in played.serve():
+                at["round"] = done.round
+        rounds = list(played.serve(lambda port: None, port=played.ports[SERVER]))
+        assert {party: found.wait() for party, found in played.parties.items()} == dict.fromkeys(played.parties, True)
+    assert [done.round for done in rounds] == [2, 3]
+    list(run(played.scenario, tmp_path / "simulated"))
+    assert apart(tmp_path / "served", tmp_path / "simulated") < 1e-5
+    asked = [word.what for word in played.parties[SECOND_SERVER].said]
+    assert (
+        asked.count("SumQuestion") == [line["what"] for line in lines(tmp_path / "served", "disclosure.jsonl")].count("sums") // 3
+    )
+
+
+@pytest.mark.trains
+def test_without_a_dealer_there_are_sums_and_no_inner_products(keys, tmp_path):
+    with deployment(keys, tmp_path) as played:
+        assert len(list(played.serve(played.but(DEALER)))) == scenario.rounds
+    assert summed(tmp_path / "served").keys() == set(range(scenario.rounds))
+    with (
+        deployment(keys, tmp_path / "clustered", **CLUSTERED) as played,
+        pytest.raises(ConnectionError, match="after 3 s dealer not there; start what is missing"),
+    ):
+        list(played.serve(played.but(DEALER), wait=3.0))
+
+
+@pytest.mark.trains
+def test_a_dealer_that_dies_ends_in_words_a_run_that_waits_for_it(keys, tmp_path):
+    def fate(frame):
+        if frame.kind == "TripleRequest" and at["round"] == 1:
+            played.stop(DEALER)
+        return [frame]
+
+    at = {"round": 0}
+    with deployment(keys, tmp_path, faults=fate, **CLUSTERED) as played:
+        with pytest.raises(ProtocolError, match="gram of round 1 was not answered") as ended:
+            for done in played.serve():
+                at["round"] = done.round
+        assert ended.value.blame == DEALER
+        assert all(found.wait() for found in played.parties.values())
+
+
+@pytest.mark.trains
+def test_who_is_left_out_though_its_key_is_there_is_in_the_second_servers_log(keys, tmp_path, caplog):
+    def lost(frame):
+        return [] if (frame.sender, frame.kind) == (4, "ExplicitShare") else [frame]
+
+    with deployment(keys, tmp_path, faults=lost, rounds=1) as played:
+        list(played.serve())
+    (line,) = [entry for entry in caplog.records if entry.msg == "left out by the coordinator"]
+    assert (line.clients, line.round) == ([4], 0)
+    assert summed(tmp_path / "served") == {0: set(range(6)) - {4}}
+
+
+# --- who may be whom ------------------------------------------------------------------------------------------------------
+
+
+def refused(link, seconds=4.0):
+    """What a link ends with that finds nobody at its address whom it may talk to."""
+    with pytest.raises((ConnectionError, LinkRefused)) as ended:
+        link.start()
+    assert link.connections == 0
+    return str(ended.value)
+
+
+@pytest.mark.parametrize("poser", [SERVER, DEALER, 3], ids=["the coordinator", "the dealer", "a client"])
+def test_a_client_gives_its_key_to_nobody_but_the_second_server(keys, poser):
+    """TLS ends before anything is said: the name of the certificate is another, and a client's is for no server at all."""
+    listener = Listener("127.0.0.1:0", (0,), lambda party: b"x", standing(keys, poser), LIMITS)
+    port = listener.start()
+    try:
+        assert "the second-server at" in refused(
+            Dialled(f"127.0.0.1:{port}", standing(keys, 0), patience=1.0, server=SECOND_SERVER)
+        )
+    finally:
+        listener.stop()
+
+
+@pytest.mark.parametrize("caller", [SERVER, SECOND_SERVER], ids=["the coordinator", "itself"])
+def test_the_second_server_takes_keys_and_triples_from_clients_and_the_dealer_alone(keys, caller):
+    listener = Listener("127.0.0.1:0", (0, DEALER), lambda party: b"x", standing(keys, SECOND_SERVER), LIMITS)
+    port = listener.start()
+    try:
+        link = Dialled(f"127.0.0.1:{port}", standing(keys, caller), patience=1.0, server=SECOND_SERVER)
+        assert "nobody that is known there" in refused(link)
+        assert listener.refused == 1
+    finally:
+        listener.stop()
+
+
+@pytest.mark.parametrize("party", [SERVER, DEALER, 3], ids=["the coordinator", "the dealer", "a client"])
+def test_keys_of_another_party_play_no_second_server(keys, tmp_path, party):
+    link = Dialled("127.0.0.1:1", standing(keys, party), patience=1.0)
+    with pytest.raises(Refused, match="the keys are of another party"):
+        list(second_server(scenario.protection, link, tmp_path, Listening("127.0.0.1:0")))
+    if party != DEALER:
+        with pytest.raises(Refused, match="the keys are of another party"):
+            list(dealer(scenario.protection, link, Aside(link), tmp_path))
+
+
+def test_a_certificate_of_a_client_is_a_client_to_the_coordinator_too(keys):
+    """Whatever it says of itself: the coordinator tells a second server by its certificate."""
+    listener = Listener("127.0.0.1:0", (3, SECOND_SERVER), lambda party: b"%d" % party, standing(keys, SERVER), LIMITS)
+    link = Dialled(f"127.0.0.1:{listener.start()}", standing(keys, 3), SECOND_SERVER, patience=1.0)
+    try:
+        assert link.start() == b"3"
+        assert listener.present() == (3,)
+    finally:
+        link.stop()
+        listener.stop()
+
+
+def test_a_second_server_holds_the_coordinator_to_its_own_terms(keys, tmp_path):
+    with deployment(keys, tmp_path) as played:
+
+        def start(port):
+            played.ports[SERVER] = port
+            played.scenario = replace(played.scenario, protection=TwoServer(k=128, floor=4))
+            with pytest.raises(AssertionError, match="where this party agrees to TwoServer"):
+                played.second()
+
+        with pytest.raises(ValueError, match=r"clients \[0, 1, 2, 3, 4, 5\] are not there"):
+            list(played.serve(start, wait=0.2))
+
+
+def test_what_two_servers_need_is_said_before_anything_is_played(keys, tmp_path):
+    one = authority_of_one(tmp_path / "pki", 6)
+    for own, why in [(None, "TwoServer is played with --keys alone"), (standing(one, SERVER), "no second-server and no dealer")]:
+        with pytest.raises(Refused, match=why):
+            list(serve(scenario, tmp_path / "served", Served("127.0.0.1:0", own)))
+    link = Dialled("127.0.0.1:1", standing(keys, 0), patience=1.0)
+    with pytest.raises(Refused, match="a link to a second server"):
+        list(join(scenario, link, tmp_path / "client"))
+    with pytest.raises(Refused, match="and under nothing else"):
+        list(join(replace(scenario, protection=Masked()), link, tmp_path / "client", aside=Aside(link)))
+    bare = Dialled("127.0.0.1:1", None, 0, patience=1.0)
+    with pytest.raises(Refused, match="with --keys alone"):
+        list(join(scenario, bare, tmp_path / "client", aside=Aside(bare)))

@@ -58,8 +58,8 @@ class Dialled:
     """A link to the coordinator at `address`, in a thread of its own, from `start` to `stop`.
 
     standing: the client's own; None without certificates, on the loopback device, where client says who it is. patience: seconds
-    without a connection after which it gives up. server: who must be at the other end, if it is not the coordinator. over: whether
-    the other end said that all is over.
+    without a connection after which it gives up. server: who must be at the other end, if it is not the coordinator. over:
+    whether that end said that all is over.
     """
 
     def __init__(
