@@ -1,7 +1,7 @@
 """A simulation: the population, the view and the algorithm's state of one run, advanced round by round."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -9,7 +9,7 @@ import numpy as np
 from torch import nn
 
 from ...crypto.entropy import Entropy
-from ...protocol.core.errors import Fault
+from ...protocol.core.errors import Fault, Silent
 from ...protocol.view.answers import BelowFloor, Model, Vector
 from ...protocol.view.asks import ServerView
 from ...protocol.view.protection import Setup
@@ -76,6 +76,12 @@ def _elsewhere(setup: Setup, hosts: Hosts) -> Setup:
     return replace(mine, workers=nobody, judge=nobody, embedders=None, besides=None)
 
 
+def _lost(state: Any) -> Any:
+    """The state after a round of which nothing came."""
+    measured = {"measured": {}} if any(field.name == "measured" for field in fields(state)) else {}
+    return replace(state, round=state.round + 1, **measured)
+
+
 class Simulation(Parties):
     """One run in progress. Clients, server and network are all here; only `view` knows which of them may see what."""
 
@@ -106,7 +112,11 @@ class Simulation(Parties):
         sketched, opened = len(self.view.record.sketched), len(self.view.record.opened)
         rng = np.random.default_rng(seed_of(self.scenario.seed, "round", t))
         before = {c.model for c in self.state.clusters.values()}
-        self.state = self.scenario.algorithm.round(self.state, self.view, rng)
+        try:
+            self.state = self.scenario.algorithm.round(self.state, self.view, rng)
+        except Silent as silent:
+            self.view.record.fault(silent.blame, silent.reason)
+            self.state = _lost(self.state)
         self.view.harness.retire(self.state.models, self.state.remembered)
         self.accounted = lines(*self.watch.close(self.view.record.sketched[sketched:], self.view.record.opened[opened:]))
         self._check_lost(t, before, self.view.record.faults[known:], self.view.record.below_floor[refused:])
