@@ -78,7 +78,7 @@ def _elsewhere(setup: Setup, hosts: Hosts) -> Setup:
 
 def _lost(state: Any) -> Any:
     """The state after a round of which nothing came."""
-    measured = {"measured": {}} if any(field.name == "measured" for field in fields(state)) else {}
+    measured: dict[str, Any] = {"measured": {}} if any(field.name == "measured" for field in fields(state)) else {}
     return replace(state, round=state.round + 1, **measured)
 
 
@@ -115,7 +115,8 @@ class Simulation(Parties):
         try:
             self.state = self.scenario.algorithm.round(self.state, self.view, rng)
         except Silent as silent:
-            self.view.record.fault(silent.blame, silent.reason)
+            record: Any = self.view.record
+            record.fault(silent.blame, silent.reason)
             self.state = _lost(self.state)
         self.view.harness.retire(self.state.models, self.state.remembered)
         self.accounted = lines(*self.watch.close(self.view.record.sketched[sketched:], self.view.record.opened[opened:]))

@@ -1,7 +1,7 @@
 """The second server or the dealer in a process of its own: how it is greeted, its role, and its journal.
 
-It says nothing before what it must not forget is in the journal: rounds and numbers that are spent, and the last word that it
-took. Keys of updates are in none: whoever takes the journal learns nothing, and a crash loses the updates, as the spec has it.
+It says nothing before what it must not forget is in the journal: rounds and numbers that are spent, keys of updates that the
+first server has it keep beyond their round, and the last word that it took. Other keys are in none: a crash loses their updates.
 """
 
 import fcntl
