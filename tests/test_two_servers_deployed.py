@@ -49,6 +49,13 @@ def summed(folder):
     return found
 
 
+def watched(rounds, at, then=lambda done: None):
+    """Play them; `at` says which is over."""
+    for done in rounds:
+        at["round"] = done.round
+        then(done)
+
+
 def faults(folder):
     return [line["reason"] for line in lines(folder, "faults.jsonl")]
 
@@ -138,7 +145,7 @@ def test_a_second_server_that_lost_its_journal_takes_no_further_part(keys, tmp_p
         played.stop(SECOND_SERVER)
         played.parties[SECOND_SERVER].wait()
         played.folder = tmp_path / "elsewhere"
-        with pytest.raises(AssertionError, match="took part in this run before|is an older copy, or was lost"):
+        with pytest.raises(AssertionError, match=r"took part in this run before|is an older copy, or was lost"):
             played.second(played.ports[SECOND_SERVER])
         rounds.close()
 
@@ -154,8 +161,7 @@ def test_a_coordinator_that_dies_goes_on_from_its_journal_with_both_helpers(keys
     at = {"round": 0, "alive": True}
     with deployment(keys, tmp_path, faults=fate, **CLUSTERED) as played:
         with pytest.raises(OSError, match="the machine is gone"):
-            for done in played.serve():
-                at["round"] = done.round
+            watched(played.serve(), at)
         rounds = list(played.serve(lambda port: None, port=played.ports[SERVER]))
         assert {party: found.wait() for party, found in played.parties.items()} == dict.fromkeys(played.parties, True)
     assert [done.round for done in rounds] == [2, 3]
@@ -187,13 +193,18 @@ def test_a_dealer_that_dies_loses_a_round_and_is_waited_for(keys, tmp_path):
         return [frame]
 
     at = {"round": 0}
-    with deployment(keys, tmp_path, faults=fate, rounds=5, **CLUSTERED) as played:
-        with pytest.raises(ConnectionError, match="after 4 s dealer not there; start what is missing, then this again"):
-            for done in played.serve(wait=4.0):
-                at["round"] = done.round
-                if done.round == 2:
-                    assert played.parties[DEALER].wait()
-                    played.dealer()
+
+    def back(done):
+        if done.round == 2:
+            assert played.parties[DEALER].wait()
+            played.dealer()
+
+    words = "after 4 s dealer not there; start what is missing, then this again"
+    with (
+        deployment(keys, tmp_path, faults=fate, rounds=5, **CLUSTERED) as played,
+        pytest.raises(ConnectionError, match=words),
+    ):
+        watched(played.serve(wait=4.0), at, back)
     assert at["round"] == 4
     assert summed(tmp_path / "served").keys() == {0, 2}
     assert faults(tmp_path / "served")[0] == "gram of round 1 was not answered"
