@@ -1,6 +1,8 @@
 """Two servers and a dealer over links: the models of a simulation, crashes, parties that are away, and certificates of others."""
 
 import json
+import subprocess
+import sys
 import time
 from dataclasses import replace
 
@@ -23,6 +25,7 @@ from cloister.protocol.two_servers.deployed import Listening, dealer, second_ser
 from .deployed import authority as authority_of_one
 from .deployed import standing
 from .deployed_two import LIMITS, apart, authority, deployment, scenario
+from .example_files import EXAMPLES
 
 grpc_or_words()
 CLUSTERED = {
@@ -306,3 +309,14 @@ def test_what_two_servers_need_is_said_before_anything_is_played(keys, tmp_path)
     bare = Dialled("127.0.0.1:1", None, 0, patience=1.0)
     with pytest.raises(Refused, match="with --keys alone"):
         list(join(scenario, bare, tmp_path / "client", aside=Aside(bare)))
+
+
+@pytest.mark.slow
+@pytest.mark.trains
+def test_nine_processes_of_which_two_are_killed_end_with_the_models_of_a_simulation():
+    """The demo says so itself; a second server that is away for a part of a round alone is not played again."""
+    command = [sys.executable, str(EXAMPLES / "two_servers_demo.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "second-server is killed" in done.stdout
+    assert f"processes:      {[0] * 9}" in done.stdout
