@@ -1,4 +1,4 @@
-"""What a client or the dealer has for the second server: given when it is there; and what the first server says in their place."""
+"""What a client or the dealer has for the second server: given when it is there; what the first server says in their place."""
 
 import queue
 
