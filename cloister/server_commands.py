@@ -1,13 +1,14 @@
 """`cloister second` and `cloister dealer`: the parties beside the coordinator that TwoServer needs, in processes of their own."""
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .deploying import File, Keys, Set, log_to_stderr, scenario_of, standing_of
-from .errors_in_one_line import Failure, one_line_errors
+from .deploying import STOPPED, File, Keys, Set, interrupting, log_to_stderr, on_signals, scenario_of, standing_of
+from .errors_in_one_line import one_line_errors, say
 
 if TYPE_CHECKING:
     from .protocol.links.dialled import Dialled
@@ -96,12 +97,14 @@ def _play(told: Iterator[Any]) -> None:
     log = log_to_stderr()
     counted = 0
     try:
-        for word in told:
-            counted += 1
-            said = [kind for _, kind, _ in word.followed.sent]
-            log.info("told", extra={"kind": word.what, "said": said})
-            for blame, reason in word.followed.refused:
-                log.warning("refused", extra={"of": blame, "why": reason})
-    except KeyboardInterrupt:
-        raise Failure("stopped; the same command goes on while the run lasts") from None
+        with on_signals(interrupting):
+            for word in told:
+                counted += 1
+                said = [kind for _, kind, _ in word.followed.sent]
+                log.info("told", extra={"kind": word.what, "said": said})
+                for blame, reason in word.followed.refused:
+                    log.warning("refused", extra={"of": blame, "why": reason})
+    except KeyboardInterrupt as stopped:
+        say("stopped; the same command goes on while the run lasts")
+        raise typer.Exit(STOPPED[signal.Signals(stopped.args[0])]) from None
     log.info("done", extra={"words": counted})

@@ -6,6 +6,7 @@ Scores are of the scenario's own data: what it is told by clients are the messag
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import cbor2
 
 from ...crypto.entropy import RootedEntropy
 from ...protocol.core.errors import Refused
+from ...protocol.core.halt import Halt, Halted
 from ...protocol.core.session import DEALER, SECOND_SERVER
 from ...protocol.links.dialled import LONGEST_PAUSE
 from ...protocol.links.listener import Listener
@@ -38,6 +40,7 @@ from .parties import Parties
 from .run_folder import RunFolder
 from .scenario import Scenario, described
 from .served_journal import ServedJournal
+from .vitals import COUNTED, Control, Watched
 
 SERVED = (Masked, Plain, TwoServer)
 """Protections under which the server owns the models, so that it can score them."""
@@ -51,7 +54,8 @@ class Listening:
     """Where a coordinator listens, and how. wait: seconds until so many clients are there as `least`, None for all of them;
     without them the run does not begin.
 
-    standing: the coordinator's own; None without certificates. told: when it listens, of the port.
+    standing: the coordinator's own; None without certificates. told: when it listens, of the port. control: of whoever operates
+    it.
     """
 
     address: str
@@ -60,13 +64,14 @@ class Listening:
     wait: float = 120.0
     least: int | None = None
     told: Callable[[int], object] = field(default=lambda port: None, repr=False)
+    control: Control = field(default_factory=Control)
 
 
 class Hosts:
     """Where clients are: behind a listener's links, whose words are journalled. listening: begins the links. run: the run's name.
     due: raises where a second server or dealer that the run needs is away, and stays away.
 
-    entropy, and who is enrolled: as in the journal.
+    entropy, and who is enrolled: as in the journal. round: that is played, or is next. listener: None before there is one.
     """
 
     def __init__(
@@ -75,10 +80,12 @@ class Hosts:
         clients: tuple[int, ...],
         run: bytes,
         listening: Callable[["Hosts"], Listener],
-        due: Callable[[], None],
+        due: Callable[[], None] | None = None,
+        halt: Halt | None = None,
     ) -> None:
-        self.run, self.entropy = run, RootedEntropy(journal.root)
-        self.words = Journalled(journal.setup, lambda: listening(self))
+        self.run, self.entropy, self.round = run, RootedEntropy(journal.root), 0
+        self.listener: Listener | None = None
+        self.words = Journalled(journal.setup, lambda: listening(self), halt)
         self.linked = Linked(self.words, clients, journal.enrolled)
         self._journal = journal
         self._due = due
@@ -93,7 +100,7 @@ class Hosts:
 
     def admit(self, view: Any) -> None:
         """See `Hosts` of simulation.py. Raises ConnectionError."""
-        if not self.words.replaying:
+        if self._due is not None and not self.words.replaying:
             self.words.begin()
             self._due()
         for fault in view.harness.part(Clients).admit():
@@ -104,6 +111,7 @@ class Hosts:
         no client is ready for the run.
         """
         self.linked.settle()
+        self.round = round
         clients = view.harness.part(Clients)
         if round == 0 and not clients.seated:
             raise ValueError("no client is ready for the run: each says why where it was started")
@@ -165,6 +173,7 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
     simulation's does: bytes on links, who was absent, who was displaced. Raises Refused for what cannot be played so, ValueError
     where clients are missing or not in the directory, and for a journal that cannot be gone on from, OSError for an address that
     cannot be listened at, and where a second server or dealer is away for too long: clients wait, and the run may go on later.
+    Raises Halted where `listening.control` stopped it.
     """
     check_served(scenario)
     resumed = ServedJournal.there(out)
@@ -183,26 +192,40 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
             f"the run in {out} was begun {'without' if directory else 'with'} certificates; resume it as it was begun"
         )
     name = journal.run if directory is None else directory.run_of(journal.run)
-    started: list[Listener] = []
+    control = listening.control
 
     def begin(hosts: Hosts) -> Listener:
-        return _started(parties, listening, journal, hosts, started, resumed)
+        return _started(parties, listening, journal, hosts, resumed)
 
-    hosts = Hosts(journal, clients, name, begin, lambda: _wait_for_helpers(scenario, started[0], listening.wait))
+    def due() -> None:
+        if hosts.listener is not None:
+            _wait_for_helpers(scenario, hosts.listener, listening.wait)
+
+    hosts = Hosts(journal, clients, name, begin, due if helpers_of(scenario) else None, control.halt)
+    watched = Watched(hosts, len(clients), scenario.rounds, journal.life)
+    control.vitals = watched.vitals
     over = done = False
     try:
-        yield from run(scenario, out, data, (out / "scenario.json").exists(), hosts=hosts)
+        for played in run(scenario, out, data, (out / "scenario.json").exists(), hosts=hosts):
+            watched.played = played
+            yield played
         over = done = True
-        if resumed:  # who waits for the coordinator is to be told that it is over
-            started[0].wait_for(len(clients), min(listening.wait, LONGEST_PAUSE + 5.0), helpers_of(scenario))
+        if resumed and hosts.listener is not None:  # who waits for the coordinator is to be told that it is over
+            with suppress(Halted):
+                hosts.listener.wait_for(len(clients), min(listening.wait, LONGEST_PAUSE + 5.0), helpers_of(scenario))
     except OSError:
         raise  # a full disk, for example: clients wait for the next life
+    except Halted:
+        over = control.leave
+        done = over and not journal.began
+        raise
     except BaseException:
         over = True
         done = not journal.began
         raise
     finally:
-        for listener in started:
+        watched.running = False
+        if (listener := hosts.listener) is not None:
             listener.stop(over)
             _write_link(out, listener, hosts, journal.life)
         if done:
@@ -210,10 +233,8 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
         journal.close()
 
 
-def _started(
-    parties: Parties, listening: Listening, journal: ServedJournal, hosts: Hosts, started: list[Listener], resumed: bool
-) -> Listener:
-    """The links, when a word is to be heard. Raises ValueError where clients are missing that must be there."""
+def _started(parties: Parties, listening: Listening, journal: ServedJournal, hosts: Hosts, resumed: bool) -> Listener:
+    """The links, when a word is to be heard. Raises ValueError where clients are missing that must be there, Halted."""
     clients, words = parties.setup.clients, hosts.words
     most = min(listening.limits.most, SPARE_BYTES + 32 * len(parties.setup.initial))
     how, helpers = parties.scenario.protection, helpers_of(parties.scenario)
@@ -228,9 +249,10 @@ def _started(
         replace(listening.limits, most=most),
         about,
         listening.wait if resumed else 0.0,
+        listening.control.halt,
     )
     port = listener.start()
-    started.append(listener)
+    hosts.listener = listener
     listening.told(port)
     if resumed:
         return listener
@@ -261,6 +283,6 @@ def _check_listed(directory: Directory | None) -> None:
 def _write_link(out: Path, listener: Listener, hosts: Hosts, life: int) -> None:
     """What the links of this life of the coordinator carried."""
     if (out / "scenario.json").exists():
-        counted = {n: getattr(listener, n) for n in ("bytes_in", "bytes_out", "displaced", "refused", "slow", "revoked")}
+        counted = {name: getattr(listener, name) for name in COUNTED}
         absent = {str(client): times for client, times in sorted(hosts.linked.absent.items())}
         RunFolder(out).write_json("link.json", counted | {"unanswered": absent, "late": hosts.linked.late, "life": life})

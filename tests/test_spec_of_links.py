@@ -1,0 +1,57 @@
+"""The page of links says what the code does: versions, kinds of pieces, words and limits."""
+
+import re
+from importlib.resources import files
+
+import cbor2
+
+from cloister.protocol.core.session import VERSION
+from cloister.protocol.links import batches, flow, terms
+from cloister.protocol.work.linked import MOST_ITEMS, SERVED
+
+PAGE = (files("cloister.protocol") / "specs" / "links.md").read_text()
+MIB = 1 << 20
+
+
+def rows(section):
+    """First cells of its first table."""
+    text = PAGE.split(f"\n## {section}\n")[1].split("\n## ")[0]
+    return [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("| ")][2:]
+
+
+def test_words_are_those_that_a_client_answers():
+    assert {word.strip("`") for word in rows("Words and answers")} == SERVED
+    assert f"0*{MOST_ITEMS} " in PAGE
+
+
+def test_pieces_are_of_the_kinds_and_sizes_that_are_sent():
+    kinds = (flow._PIECE, flow._OFFER, flow._GRANT, flow._WORKING, flow._OVER)
+    assert tuple(map(int, rows("Pieces"))) == kinds
+    assert flow.HEAD.format == ">BQIIQ"
+    assert (flow.HEAD.size, flow.PIECE_BYTES, flow.SMALL_BYTES, flow.WINDOW) == (25, MIB, 64 << 10, 4)
+    assert (flow.Rate().at_once, flow.Rate().a_second) == (4000, 2000.0)
+
+
+def test_first_messages_have_the_items_of_the_schema():
+    assert PAGE.startswith(f"# Links between processes, version {terms.LINK_VERSION}\n")
+    first = cbor2.loads(terms.hello(bytes(terms.BOOT_BYTES), bytes(32), terms.Seen(b"run", 2, 3)))
+    assert first == [terms.LINK_VERSION, VERSION, bytes(16), bytes(32), b"run", 2, 3]
+    reply = cbor2.loads(terms.reply(bytes(64), terms.Run(b"run", 2), b"greeting"))
+    assert reply == [bytes(64), b"run", 2, b"greeting"]
+    assert f"(0..{terms.MOST_RUN_BYTES})" in PAGE
+
+
+def test_limits_are_those_that_hold_by_default():
+    limits = terms.Limits()
+    said = dict(re.findall(r"^\| ([^|]+?) \| ([^|]+?) \|", PAGE.split("\n## Limits\n")[1].split("\n## ")[0], re.MULTILINE))
+    assert float(said["seconds until a stream has said who it is"]) == limits.greeting
+    assert int(said["streams of a client that have said nothing"]) == limits.opening
+    assert said["streams of a client that displace one another"] == f"{limits.displacing}, and one for every {limits.calm:g} s"
+    assert int(said["long messages at once"]) == limits.slots
+    assert said["bytes of words on their way"] == f"{limits.ahead // MIB} MiB"
+
+
+def test_batches_have_the_schemas_numbers():
+    assert batches.BATCH_VERSION == 1
+    assert f"0*{batches.MOST_WORDS} " in PAGE
+    assert f"0..{batches.MOST_NUMBER}" in PAGE
