@@ -320,3 +320,16 @@ def test_nine_processes_of_which_two_are_killed_end_with_the_models_of_a_simulat
     assert done.returncode == 0, done.stdout + done.stderr
     assert "second-server is killed" in done.stdout
     assert f"processes:      {[0] * 9}" in done.stdout
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize("kind", ["GramQuestion", "TripleRequest"], ids=["of the second server", "of the dealer"])
+def test_in_a_simulation_too_a_question_without_an_answer_loses_a_round_and_no_more(tmp_path, kind):
+    def lost(frame):
+        return [] if (frame.kind, at["round"]) == (kind, 1) else [frame]
+
+    at = {"round": 0}
+    watched(run(replace(scenario, faults=lost, rounds=4, **CLUSTERED), tmp_path / "run"), at)
+    assert at["round"] == 4
+    assert summed(tmp_path / "run") == {t: set(range(6)) for t in (0, 2, 3)}
+    assert faults(tmp_path / "run") == ["gram of round 1 was not answered"]
