@@ -28,6 +28,7 @@ from .evaluating.command import breakdown, evaluate
 from .grids.options import Engine, EngineName
 from .keys_command import keys
 from .protocol.core.errors import ProtocolError, Refused
+from .server_commands import dealer, second
 
 if TYPE_CHECKING:
     from .auditing.recorded_runs import Origin
@@ -228,6 +229,8 @@ app.command()(audit)
 app.add_typer(keys)
 app.command()(serve)
 app.command()(join)
+app.command()(second)
+app.command()(dealer)
 
 
 @app.command()

@@ -98,7 +98,7 @@ def serve(
     with one_line_errors():
         from .protocol.core.session import SERVER
 
-        standing = _standing(keys, insecure_loopback)
+        standing = standing_of(keys, insecure_loopback)
         if standing is not None and standing.party != SERVER:
             raise ValueError(f"the keys in {keys} are not the coordinator's")
         from .fl.runs.serving import Listening
@@ -108,9 +108,9 @@ def serve(
         from .protocol.links.terms import Limits
         from .reporting.report import write_report
 
-        scenario = _scenario(file, set_, rounds=rounds, seed=seed)
+        scenario = scenario_of(file, set_, rounds=rounds, seed=seed)
         folder = out or Path("runs") / f"{scenario.name.replace(' ', '-').replace('/', '-')}-served"
-        log, control = _log(), Control()
+        log, control = log_to_stderr(), Control()
         where = Listening(
             listen,
             standing,
@@ -122,7 +122,7 @@ def serve(
             ask_scores,
         )
         try:
-            with _operated(control, metrics, least or 0, log), _signals(_stopping(control)):
+            with _operated(control, metrics, least or 0, log), on_signals(_stopping(control)):
                 for done in play(scenario, folder, where, data):
                     log.info(
                         "round",
@@ -152,6 +152,9 @@ def join(
     no_scores: Annotated[
         bool, typer.Option("--no-scores", help="Tell nobody how well its models do on its own test records.")
     ] = False,
+    second: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Where the second server listens, under TwoServer: a link of its own.")
+    ] = None,
 ) -> None:
     """Take part in a run as one client, with its own data.
 
@@ -161,7 +164,7 @@ def join(
     revealed, to whom, what it spent and refused, which `cloister report FOLDER` shows; and at the end model.safetensors.
     """
     with one_line_errors():
-        standing = _standing(keys, insecure_loopback)
+        standing = standing_of(keys, insecure_loopback)
         if standing is None and client is None:
             raise ValueError("which client is it? give --client, or --keys with its certificate")
         if standing is not None and (standing.party < 0 or client not in (None, standing.party)):
@@ -169,13 +172,19 @@ def join(
         from .fl.runs.joining import join as play
         from .protocol.links.dialled import Dialled
 
-        found = _scenario(scenario, set_, seed=seed)
-        log = _log()
+        found = scenario_of(scenario, set_, seed=seed)
+        log = log_to_stderr()
         link = Dialled(address, standing, client if standing is None else None, patience=patience)
+        aside = None
+        if second is not None:
+            from .protocol.core.session import SECOND_SERVER
+            from .protocol.two_servers.aside import Aside
+
+            aside = Aside(Dialled(second, standing, patience=patience, server=SECOND_SERVER))
         counted = 0
         try:
-            with _signals(_interrupting):
-                for what in play(found, link, folder, own=data, data=datasets, tells=not no_scores):
+            with on_signals(interrupting):
+                for what in play(found, link, folder, own=data, data=datasets, aside=aside, tells=not no_scores):
                     counted += 1
                     for blame, reason in what.refused:
                         log.warning("refused", extra={"of": blame, "why": reason})
@@ -188,13 +197,13 @@ def join(
             log.warning("ended", extra={"words": counted, "why": "the coordinator ended the run before its last round"})
 
 
-def _scenario(file: str, set_: list[str] | None, **given: int | None) -> Any:
+def scenario_of(file: str, set_: list[str] | None, **given: int | None) -> Any:
     from .scenario_file import load, with_settings
 
     return with_settings(load(file), [*(set_ or []), *(f"{name}={value}" for name, value in given.items() if value is not None)])
 
 
-def _standing(keys: Path | None, insecure: bool) -> "Standing | None":
+def standing_of(keys: Path | None, insecure: bool) -> "Standing | None":
     """Raises ValueError of one line."""
     if (keys is None) != insecure:
         raise ValueError("give either --keys FOLDER or, on this machine alone, --insecure-loopback")
@@ -234,7 +243,7 @@ def _operated(control: "Control", metrics: str | None, least: int, log: logging.
 
 
 @contextmanager
-def _signals(handle: Callable[[int, Any], None]) -> Iterator[None]:
+def on_signals(handle: Callable[[int, Any], None]) -> Iterator[None]:
     """SIGINT and SIGTERM go to this, once: a second one ends the process as any kill does. In the main thread alone."""
 
     def first(number: int, frame: Any) -> None:
@@ -254,11 +263,11 @@ def _stopping(control: "Control") -> Callable[[int, Any], None]:
     return lambda number, _: control.stop(leave=number == signal.SIGINT)
 
 
-def _interrupting(number: int, _: Any) -> None:
+def interrupting(number: int, _: Any) -> None:
     raise KeyboardInterrupt(number)
 
 
-def _log() -> logging.Logger:
+def log_to_stderr() -> logging.Logger:
     """As JSON lines on stderr."""
     log = logging.getLogger("cloister")
     if not log.handlers:

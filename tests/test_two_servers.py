@@ -598,6 +598,25 @@ def crashed(play):
     play.helpers[SECOND_SERVER] = Party(SECOND_SERVER, restored(fresh, journal), second_step)
 
 
+def test_a_second_server_that_crashed_has_what_it_was_told_to_keep_and_counts_its_products_on():
+    play = Play(3, length=24, width=4)
+    play.upload(0)
+    rows = play.rows(round=0)
+    assert isinstance(play.gram(rows), GramAnswered)
+    play.forget(rows[:2])
+    crashed(play)
+    assert isinstance(play.gram(rows[:2]), GramAnswered)
+    crashed(play)
+    (held,) = play.second.sessions.values()
+    assert (held.sums, dict(held.products)) == (None, dict.fromkeys(play.roster[:2], 3 + 2))
+    assert isinstance(play.gram(rows[:2]), Unanswered)
+    assert "a question too many" in play.reasons()[-1]
+    assert isinstance(play.sum(dict.fromkeys(play.roster[:2], 1), 0), Unanswered)
+    play.forget()
+    crashed(play)
+    assert not play.second.sessions
+
+
 @pytest.mark.parametrize("at", ["upload", "sum", "gram", "keep"])
 def test_a_second_server_that_crashed_takes_no_round_and_no_number_again(at):
     play = Play(3)
@@ -619,7 +638,10 @@ def test_a_second_server_that_crashed_takes_no_round_and_no_number_again(at):
     request = SumQuestion(4, play.session(2).digest, play.roster, (1, 1, 1))
     with pytest.raises(ProtocolError, match="not held" if at == "upload" else "used before"):
         play.helpers[SECOND_SERVER].handle(Received(Envelope(sum_question(RUN, request), SERVER, SECOND_SERVER, request)))
-    assert play.second.sessions == {}
+    kept = {
+        session.digest: set(held.keys) for session, held in [(play.session(2), held) for held in play.second.sessions.values()]
+    }
+    assert kept == ({play.session(2).digest: set(play.roster)} if at == "keep" else {})
     assert play.upload(3) == play.roster
     answer = play.sum(ones, 3, number=5)
     assert (answer.total == play.whole(play.roster).sum(axis=0)).all()
@@ -692,8 +714,8 @@ def test_what_is_kept_answers_gram_questions_only_and_the_rest_is_forgotten():
     assert play.helpers[SECOND_SERVER].handle(again) == ()
     with pytest.raises(ProtocolError, match="already answered"):
         second_step(play.second, again)
-    with pytest.raises(ProtocolError, match="not held"):
-        play.helpers[SECOND_SERVER].handle(Received(keep(RUN, 99, [(session.digest, 1)]).envelope))
+    play.helpers[SECOND_SERVER].handle(Received(keep(RUN, 99, [(session.digest, 1)]).envelope))
+    assert not play.second.sessions  # what is not held is not kept
 
 
 def test_only_the_server_asks_only_the_dealer_deals_and_only_the_roster_sends_keys():

@@ -106,6 +106,10 @@ class Hosts:
         self.linked = Together(self.link, self._clients)
         return self.linked(maker)
 
+    def helpers(self) -> Mapping[int, Any]:
+        """None: such a run has one server."""
+        return {}
+
     def begin(self, round: int, view: Any) -> None:
         """Such a run has no journal; it begins with all clients. Raises RuntimeError where one is not ready for it."""
         missing = sorted(set(self._clients) - view.harness.part(Clients).seated)
@@ -147,9 +151,11 @@ def play(
     from ..fl.runs.parties import Parties
     from ..fl.runs.run_folder import RunFolder
     from ..fl.runs.served_journal import RUN_BYTES
-    from ..fl.runs.serving import check_served, greeting_of
+    from ..fl.runs.serving import check_served, greeting_of, helpers_of
 
     check_served(scenario)
+    if helpers_of(scenario):
+        raise Refused("a Flower federation has no second server: play TwoServer with cloister serve, second, dealer and join")
     RunFolder(out).check_free()
     parties, name = Parties(scenario, data), os.urandom(RUN_BYTES)
     hosts = Hosts(grid, parties.setup.clients, name, greeting_of(parties, name), wait, patience)

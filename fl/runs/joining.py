@@ -22,21 +22,23 @@ from safetensors.torch import save_file
 from ...crypto.entropy import KeptEntropy, OsEntropy
 from ...protocol.core.errors import Refused
 from ...protocol.core.session import RUN_BYTES
-from ...protocol.drivers.journal import InFile, Journal
+from ...protocol.drivers.journal import InFile
 from ...protocol.encrypted.protection import Encrypted
 from ...protocol.links.dialled import Dialled
-from ...protocol.links.terms import Seen
 from ...protocol.masked.clients import masking_clients
 from ...protocol.masked.protection import Masked
 from ...protocol.pki.names import name_of
 from ...protocol.pki.standing import Standing
+from ...protocol.two_servers.aside import Aside
+from ...protocol.two_servers.clients import sharing_clients
+from ...protocol.two_servers.protection import TwoServer
 from ...protocol.uploaded.clients import transforming_clients, uploading_clients
 from ...protocol.uploaded.permuted import Permuted
 from ...protocol.uploaded.plain import Plain
 from ...protocol.view.answers import Vector
 from ...protocol.view.protection import Protection
 from ...protocol.view.work import LocalScore
-from ...protocol.work.driving import COMPUTER, LINK, Driven
+from ...protocol.work.driving import COMPUTER, LINK, Driven, seen_in
 from ...protocol.work.linked import Said, said
 from ...protocol.work.listed import Listed
 from ...protocol.work.maker import Maker
@@ -96,7 +98,9 @@ def maker_of(protection: Protection[Any]) -> Maker:
             from ...protocol.encrypted.clients import encrypting_clients  # here, as it loads a library of ciphertexts
 
             return encrypting_clients(protection)
-    raise Refused(f"{protection!r} is not played between processes yet; use Masked, Plain, Permuted or Encrypted")
+        case TwoServer():
+            return sharing_clients(protection)
+    raise Refused(f"{protection!r} is not played between processes yet; use Masked, Plain, Permuted, Encrypted or TwoServer")
 
 
 def own_parties(scenario: Scenario[Any], greeting: Greeting, own: Path | None, data: Path | None) -> Parties:
@@ -142,6 +146,8 @@ class Record:
         """What a word led to. A frame that led to nothing is no line."""
         if what.sent:
             self.add(revealed=[{"what": kind, "bytes": size} for kind, size in what.sent], to="coordinator")
+        if what.aside:
+            self.add(revealed=[{"what": kind, "bytes": len(frame)} for kind, frame in what.aside], to="second server")
         if what.learned:
             self.add(learned=list(what.learned))
         if what.refused:
@@ -275,21 +281,31 @@ def join(
     *,
     own: Path | None = None,
     data: Path | None = None,
+    aside: Aside | None = None,
     tells: bool = True,
 ) -> Iterator[Said]:
     """Take part until the run is over, yielding what was said to each word.
 
     folder: of this client, mode 0700: its journal, from which it goes on after a crash, its record and its final model. own: its
-    data; None for its share of the scenario's. data: folder of data sets. tells: whether it says how well it predicts, where
-    it is asked. Raises Refused, also where the coordinator says of others what the directory does not; LinkRefused,
-    ConnectionError and ValueError.
+    data; None for its share of the scenario's. data: folder of data sets. aside: its link to a second server, where the run has
+    one. tells: whether it says how well it predicts, where it is asked. Raises Refused, also where the coordinator says of
+    others what the directory does not; LinkRefused, ConnectionError and ValueError.
     """
+    if isinstance(scenario.protection, TwoServer) != (aside is not None):
+        raise Refused("a client has a link to a second server (--second) under TwoServer, and under nothing else")
+    if link.standing is None and aside is not None:
+        raise Refused("two servers are two by their certificates: TwoServer is played with --keys alone")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     greeting = Greeting.of(link.start(seen_in(InFile(folder / JOURNAL))))
     try:
         member = Member(scenario, greeting, folder, own=own, data=data, standing=link.standing, tells=tells)
+        if aside is not None:
+            aside.start(greeting.drawn)
         for number, word in link.words():
             answer = member.said(word)
+            if aside is not None:
+                aside.check()
+                aside.followed(answer.told, [frame for _, frame in answer.aside])
             member.journal.put({LINK: cbor2.dumps(astuple(replace(link.seen, number=number)))})  # so that it is answered once
             link.answer(number, answer.data)
             yield answer
@@ -298,15 +314,8 @@ def join(
         member.record.add(ended=True)
     finally:
         link.stop()
-
-
-def seen_in(journal: Journal) -> Seen:
-    """What an earlier life of this client knew of the run. Raises ValueError for a journal that is none."""
-    entry = journal.read().get(LINK)
-    try:
-        return Seen() if entry is None else Seen(*cbor2.loads(entry))
-    except (TypeError, ValueError, cbor2.CBORDecodeError):
-        raise ValueError("a journal in which there is not what a client stored") from None
+        if aside is not None:
+            aside.stop()
 
 
 def _only(workers: Any, client: int) -> Any:

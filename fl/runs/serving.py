@@ -17,18 +17,24 @@ import cbor2
 from ...crypto.entropy import RootedEntropy
 from ...protocol.core.errors import Refused
 from ...protocol.core.halt import Halt, Halted
+from ...protocol.core.session import DEALER, SECOND_SERVER
 from ...protocol.encrypted.protection import Encrypted
 from ...protocol.links.dialled import LONGEST_PAUSE
 from ...protocol.links.listener import Listener
 from ...protocol.links.terms import Limits, Run
 from ...protocol.masked.protection import Masked
 from ...protocol.parts.clients import Clients
+from ...protocol.pki.directory import Directory
+from ...protocol.pki.names import name_of
 from ...protocol.pki.standing import Standing
+from ...protocol.two_servers.helper import Welcome
+from ...protocol.two_servers.protection import TwoServer
+from ...protocol.two_servers.run import max_bytes
 from ...protocol.uploaded.permuted import Permuted
 from ...protocol.uploaded.plain import Plain
 from ...protocol.view.answers import Vector
 from ...protocol.work.journalled import Journalled
-from ...protocol.work.linked import Linked, LinkedClient
+from ...protocol.work.linked import Linked, LinkedClient, LinkedHelper
 from ...protocol.work.maker import Maker
 from ...protocol.work.uploads import to_bytes
 from .experiment import Round, run
@@ -38,12 +44,13 @@ from .scenario import Scenario, described
 from .served_journal import ServedJournal
 from .vitals import COUNTED, Control, Watched
 
-SERVED = (Masked, Plain, Permuted, Encrypted)
-"""Protections that have one server."""
+SERVED = (Masked, Plain, Permuted, Encrypted, TwoServer)
+"""Protections that are played between processes."""
 SPARE_BYTES, COORDINATE_BYTES = 16 << 20, 32
 """Of a client's answer: beside what it says of each coordinate, and of each, in every slot."""
 ENCRYPTED_SPARE_BYTES, ENCRYPTED_COORDINATE_BYTES = 32 << 20, 80
 """The same of ciphertexts, and the keys that products of them need."""
+HELPERS = (SECOND_SERVER, DEALER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +74,7 @@ class Listening:
 
 class Hosts:
     """Where clients are: behind a listener's links, whose words are journalled. listening: begins the links. run: the run's name.
+    due: raises where a second server or dealer that the run needs is away, and stays away.
 
     scores: as in `Listening`. entropy, and who is enrolled: as in the journal. round: that is played, or is next. listener: None
     before there is one.
@@ -78,6 +86,7 @@ class Hosts:
         clients: tuple[int, ...],
         run: bytes,
         listening: Callable[["Hosts"], Listener],
+        due: Callable[[], None] | None = None,
         halt: Halt | None = None,
         scores: bool = False,
     ) -> None:
@@ -86,13 +95,21 @@ class Hosts:
         self.words = Journalled(journal.setup, lambda: listening(self), halt)
         self.linked = Linked(self.words, clients, journal.enrolled)
         self._journal = journal
+        self._due = due
 
     def __call__(self, maker: Maker) -> Mapping[int, LinkedClient]:
         """All clients."""
         return self.linked(maker)
 
+    def helpers(self) -> Mapping[int, LinkedHelper]:
+        """The second server and the dealer."""
+        return {party: self.linked.helper(party) for party in HELPERS}
+
     def admit(self, view: Any) -> None:
-        """See `Hosts` of simulation.py."""
+        """See `Hosts` of simulation.py. Raises ConnectionError."""
+        if self._due is not None and not self.words.replaying:
+            self.words.begin()
+            self._due()
         for fault in view.harness.part(Clients).admit():
             view.record.fault(fault.blame, fault.reason)
 
@@ -127,12 +144,25 @@ def check_served(scenario: Scenario[Any]) -> None:
         raise Refused("an adversary, who is simulated, is not played between processes; simulate it with `cloister run`")
 
 
+def helpers_of(scenario: Scenario[Any]) -> tuple[int, ...]:
+    """Who must be there beside clients before the run begins. The dealer only where updates are compared; it may come later."""
+    if not isinstance(scenario.protection, TwoServer):
+        return ()
+    return HELPERS if any(need.startswith("gram") for need in scenario.algorithm.needs) else (SECOND_SERVER,)
+
+
 def greeting_of(parties: Parties, drawn: bytes) -> Callable[[int], bytes]:
     """What a client is told when it is there: what was drawn to name the run, who else is in it, and what its model must be."""
     setup, population = parties.setup, parties.population
     known = hashlib.sha256(b"".join(map(to_bytes, (setup.initial, *setup.others)))).digest()
     about = [drawn, list(setup.clients), list(population.shape), population.classes, known, repr(parties.scenario.protection)]
-    return lambda client: cbor2.dumps([client, *about])
+
+    def greeting(party: int) -> bytes:
+        if party >= 0:
+            return cbor2.dumps([party, *about])
+        return Welcome(party, drawn, setup.clients, len(setup.initial), repr(parties.scenario.protection)).data
+
+    return greeting
 
 
 def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path | None = None) -> Iterator[Round]:
@@ -141,7 +171,8 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
     Where the folder has the journal of a run that is not over, this goes on with it. The folder holds link.json beside what a
     simulation's does: bytes on links, who was absent, who was displaced. Raises Refused for what cannot be played so, ValueError
     where clients are missing or not in the directory, and for a journal that cannot be gone on from, OSError for an address that
-    cannot be listened at, Halted where `listening.control` stopped it.
+    cannot be listened at, and where a second server or dealer is away for too long: clients wait, and the run may go on later.
+    Raises Halted where `listening.control` stopped it.
     """
     check_served(scenario)
     resumed = ServedJournal.there(out)
@@ -150,6 +181,8 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
     parties = Parties(scenario, data)
     clients, standing = parties.setup.clients, listening.standing
     directory = None if standing is None else standing.directory
+    if isinstance(scenario.protection, TwoServer):
+        _check_listed(directory)
     fresh = None if directory is None or resumed else directory.enrolled(clients)
     journal = ServedJournal(out, described(scenario), fresh)
     if (journal.enrolled is None) != (directory is None):
@@ -160,10 +193,14 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
     name = journal.run if directory is None else directory.run_of(journal.run)
     control = listening.control
 
-    def started(hosts: Hosts) -> Listener:
+    def begin(hosts: Hosts) -> Listener:
         return _started(parties, listening, journal, hosts, resumed)
 
-    hosts = Hosts(journal, clients, name, started, control.halt, listening.scores)
+    def due() -> None:
+        if hosts.listener is not None:
+            _wait_for_helpers(scenario, hosts.listener, listening.wait)
+
+    hosts = Hosts(journal, clients, name, begin, due if helpers_of(scenario) else None, control.halt, listening.scores)
     watched = Watched(hosts, len(clients), scenario.rounds, journal.life)
     control.vitals = watched.vitals
     over = done = False
@@ -174,7 +211,7 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
         over = done = True
         if resumed and hosts.listener is not None:  # who waits for the coordinator is to be told that it is over
             with suppress(Halted):
-                hosts.listener.wait_for(len(parties.setup.clients), min(listening.wait, LONGEST_PAUSE + 5.0))
+                hosts.listener.wait_for(len(clients), min(listening.wait, LONGEST_PAUSE + 5.0), helpers_of(scenario))
     except OSError:
         raise  # a full disk, for example: clients wait for the next life
     except Halted:
@@ -208,11 +245,15 @@ def longest(parties: Parties) -> int:
 def _started(parties: Parties, listening: Listening, journal: ServedJournal, hosts: Hosts, resumed: bool) -> Listener:
     """The links, when a word is to be heard. Raises ValueError where clients are missing that must be there, Halted."""
     clients, words = parties.setup.clients, hosts.words
-    most = min(listening.limits.most, longest(parties))
+    most = longest(parties)
+    how, helpers = parties.scenario.protection, helpers_of(parties.scenario)
+    if isinstance(how, TwoServer):  # whose answers have a row for each update that is compared
+        most += max_bytes(how.terms(len(parties.setup.initial)), 2 * len(clients))
+    most = min(listening.limits.most, most)
     about = Run(journal.run, journal.life, words.numbers, words.answered, words.settled)
     listener = Listener(
         listening.address,
-        clients,
+        (*clients, *HELPERS) if helpers else clients,
         greeting_of(parties, journal.run),
         listening.standing,
         replace(listening.limits, most=most),
@@ -226,11 +267,27 @@ def _started(parties: Parties, listening: Listening, journal: ServedJournal, hos
     if resumed:
         return listener
     least = len(clients) if listening.least is None else min(listening.least, len(clients))
-    there = listener.wait_for(least, listening.wait)
+    there = [party for party in listener.wait_for(least, listening.wait) if party >= 0]
     if len(there) < least:
         missing, needed = sorted(set(clients) - set(there)), "all of them" if least == len(clients) else f"at least {least}"
         raise ValueError(f"after {listening.wait:g} s clients {missing} are not there, and the run begins with {needed}")
+    _wait_for_helpers(parties.scenario, listener, listening.wait)
     return listener
+
+
+def _wait_for_helpers(scenario: Scenario[Any], listener: Listener, seconds: float) -> None:
+    """Raise ConnectionError where one is away for so long: without it a round would be in vain."""
+    needed = helpers_of(scenario)
+    if needed and (away := [name_of(i) for i in needed if i not in listener.wait_for(0, seconds, needed)]):
+        raise ConnectionError(f"after {seconds:g} s {' and '.join(away)} not there; start what is missing, then this again")
+
+
+def _check_listed(directory: Directory | None) -> None:
+    """Raise Refused without certificates, or where the directory lists no second server or dealer."""
+    if directory is None:
+        raise Refused("two servers are two by their certificates: TwoServer is played with --keys alone")
+    if away := [name_of(party) for party in HELPERS if party not in directory.entries]:
+        raise Refused(f"the directory lists no {' and no '.join(away)}: make keys with `cloister keys init --two-servers`")
 
 
 def _write_link(out: Path, listener: Listener, hosts: Hosts, life: int) -> None:

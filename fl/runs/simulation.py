@@ -1,7 +1,7 @@
 """A simulation: the population, the view and the algorithm's state of one run, advanced round by round."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -9,7 +9,7 @@ import numpy as np
 from torch import nn
 
 from ...crypto.entropy import Entropy
-from ...protocol.core.errors import Fault
+from ...protocol.core.errors import Fault, Silent
 from ...protocol.parts.models import Models
 from ...protocol.parts.scores import Scores
 from ...protocol.view.answers import BelowFloor, Model, Vector
@@ -56,6 +56,10 @@ class Hosts(Protocol):
     @property
     def scores(self) -> bool: ...
     def __call__(self, maker: Any, /) -> Mapping[int, Any]: ...
+    def helpers(self) -> Mapping[int, Any]:
+        """A second server and a dealer, where the run has them."""
+        ...
+
     def begin(self, round: int, view: Any, /) -> None:
         """What follows is of this round, whose checkpoint is there, or is written next."""
         ...
@@ -75,9 +79,15 @@ def _elsewhere(setup: Setup, hosts: Hosts, comparing: "Comparing | None") -> Set
     def nobody(_: Any) -> Any:
         raise RuntimeError("a coordinator does no work of a client's")
 
-    mine = replace(setup, run=hosts.run, entropy=hosts.entropy, hosts=hosts, comparing=comparing)
+    mine = replace(setup, run=hosts.run, entropy=hosts.entropy, hosts=hosts, helpers=hosts.helpers, comparing=comparing)
     embedders = None if setup.embedders is None else Facts(setup.embedders)
     return replace(mine, workers=nobody, judge=nobody, embedders=embedders, besides=None)
+
+
+def _lost(state: Any) -> Any:
+    """The state after a round of which nothing came."""
+    measured: dict[str, Any] = {"measured": {}} if any(field.name == "measured" for field in fields(state)) else {}
+    return replace(state, round=state.round + 1, **measured)
 
 
 class Simulation(Parties):
@@ -119,7 +129,12 @@ class Simulation(Parties):
         sketched, opened = len(self.view.record.sketched), len(self.view.record.opened)
         rng = np.random.default_rng(seed_of(self.scenario.seed, "round", t))
         before = {c.model for c in self.state.clusters.values()}
-        self.state = self.scenario.algorithm.round(self.state, self.view, rng)
+        try:
+            self.state = self.scenario.algorithm.round(self.state, self.view, rng)
+        except Silent as silent:
+            record: Any = self.view.record
+            record.fault(silent.blame, silent.reason)
+            self.state = _lost(self.state)
         self.view.harness.retire(self.state.models, self.state.remembered)
         self.accounted = lines(*self.watch.close(self.view.record.sketched[sketched:], self.view.record.opened[opened:]))
         self._check_lost(t, before, self.view.record.faults[known:], self.view.record.below_floor[refused:])

@@ -98,5 +98,5 @@ class Watched:
         if listener is None:
             return found
         counted = {name: getattr(listener, name) for name in COUNTED}
-        there, owing, stalled = len(listener.present()), listener.owing(), listener.stalled()
+        there, owing, stalled = sum(party >= 0 for party in listener.present()), listener.owing(), listener.stalled()
         return replace(found, connected=there, owing=owing, stalled=stalled, **counted)

@@ -15,6 +15,10 @@ class ProtocolError(Exception):
         self.blame = blame
 
 
+class Silent(ProtocolError):
+    """A server or dealer that others rely on did not answer a question. Nothing came of it, and nothing else is wrong."""
+
+
 class Refused(ValueError):
     """A view was asked for what it must not or cannot answer. The message says what and why."""
 

@@ -1,4 +1,4 @@
-"""A client's end: one stream to the coordinator, connected again with growing pauses whenever it is lost.
+"""A client's end: one stream to the coordinator, or to another server, connected again with growing pauses whenever it is lost.
 
 What the coordinator says is handed out word by word; an answer that a lost connection may have taken with it is given again when
 the word comes again, without doing anything twice. So it is with a coordinator that was started again, which says again what it
@@ -58,7 +58,8 @@ class Dialled:
     """A link to the coordinator at `address`, in a thread of its own, from `start` to `stop`.
 
     standing: the client's own; None without certificates, on the loopback device, where client says who it is. patience: seconds
-    without a connection after which it gives up.
+    without a connection after which it gives up. server: who must be at the other end, if it is not the coordinator. over:
+    whether that end said that all is over.
     """
 
     def __init__(
@@ -69,9 +70,11 @@ class Dialled:
         *,
         patience: float = 600.0,
         most: int = MOST_BYTES,
+        server: int = SERVER,
     ) -> None:
         grpc_or_words()
         self.standing = standing
+        self._server = server
         self._address, self._client, self._patience, self._most = address, client, patience, most
         self._boot = os.urandom(BOOT_BYTES)
         self._words: queue.SimpleQueue[tuple[int, bytes] | BaseException | None] = queue.SimpleQueue()
@@ -87,6 +90,7 @@ class Dialled:
         self._ending = asyncio.Event()
         self._slot = asyncio.Semaphore(1)
         self.bytes_in = self.bytes_out = self.connections = 0
+        self.over = False
 
     @property
     def seen(self) -> Seen:
@@ -147,11 +151,12 @@ class Dialled:
             except asyncio.CancelledError:
                 raise
             if why is None:
+                self.over = True
                 return
             if self.connections > before or not told:
                 pause, lost, told = FIRST_PAUSE, time.monotonic(), ""
             if time.monotonic() - lost > self._patience:
-                raise ConnectionError(f"the coordinator at {self._address} cannot be reached: {why}")
+                raise ConnectionError(f"the {name_of(self._server)} at {self._address} cannot be reached: {why}")
             if (kind := why.partition(":")[0]) != told:  # once for each, and not at every attempt
                 told = kind
                 log.warning("not connected", extra={"why": why, "tried_again_for": self._patience})
@@ -163,7 +168,7 @@ class Dialled:
         import grpc
 
         final = {
-            grpc.StatusCode.PERMISSION_DENIED: "this client is nobody that the coordinator knows",
+            grpc.StatusCode.PERMISSION_DENIED: "it is nobody that is known there",
             grpc.StatusCode.FAILED_PRECONDITION: "",
             grpc.StatusCode.ABORTED: "",
             grpc.StatusCode.INVALID_ARGUMENT: "",
@@ -182,9 +187,9 @@ class Dialled:
                 if isinstance(first, bytes):
                     proof, run, life, greeting = reply_of(first)
                     if self.standing is not None:
-                        self.standing.check_proof(proof, challenge)
+                        self.standing.check_proof(proof, challenge, self._server)
                     self._greet(run, life, greeting)
-                    log.info("connected", extra={"coordinator": self._address, "life": life})
+                    log.info("connected", extra={name_of(self._server): self._address, "life": life})
                     if await self._talk(call):
                         return None
                 code, details = await call.code(), await call.details()
@@ -195,17 +200,17 @@ class Dialled:
             except Untrusted as error:
                 return str(error)
             except Misplaced as error:
-                raise LinkRefused(f"the coordinator does not keep to the order of pieces: {error}") from None
+                raise LinkRefused(f"the {name_of(self._server)} does not keep to the order of pieces: {error}") from None
             if code in final:
-                raise LinkRefused(f"the coordinator refuses this client: {details or final[code]}")
+                raise LinkRefused(f"the {name_of(self._server)} refuses this party: {details or final[code]}")
             return f"{code.name if code is not None else 'lost'}: {str(details)[:200]}"
 
     def _greet(self, run: bytes, life: int, greeting: bytes) -> None:
         """Raises LinkRefused for the coordinator of another run, or an older life of this one's."""
         if (self._seen.run and run != self._seen.run) or (self.connections and greeting != self._greeting):
-            raise LinkRefused("another run is played at the coordinator's address")
+            raise LinkRefused(f"another run is played at the {name_of(self._server)}'s address")
         if life < self._seen.life:
-            raise LinkRefused("the coordinator's journal is an older copy: this client knows of a later life of it")
+            raise LinkRefused(f"the {name_of(self._server)}'s journal is an older copy: a later life of it is known here")
         self._seen, self._greeting = replace(self._seen, run=run, life=life), greeting
         self.connections += 1
         if self.connections == 1:
@@ -220,8 +225,8 @@ class Dialled:
         if self.standing is None:
             return grpc.aio.insecure_channel(self._address, options=known)
         self.standing.look_again()
-        self.standing.check_in_good_standing()
-        known.append(("grpc.ssl_target_name_override", name_of(SERVER)))
+        self.standing.check_in_good_standing(self._server)
+        known.append(("grpc.ssl_target_name_override", name_of(self._server)))
         return grpc.aio.secure_channel(self._address, channel_credentials(self.standing.credentials()), options=known)
 
     async def _talk(self, call: "grpc.aio.StreamStreamCall[bytes, bytes]") -> bool:
@@ -264,7 +269,7 @@ class Dialled:
             await asyncio.sleep(BEAT)
             if self.standing is not None:
                 self.standing.look_again()
-                self.standing.check_in_good_standing()
+                self.standing.check_in_good_standing(self._server)
             if self._doing is not None:
                 await flow.working()
 

@@ -13,7 +13,7 @@ import queue
 import struct
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise, zip_longest
@@ -159,9 +159,14 @@ class Listener:
         """Who is connected."""
         return tuple(sorted(i for i, peer in self._peers.items() if peer.flow is not None))
 
-    def wait_for(self, clients: int, seconds: float) -> tuple[int, ...]:
-        """Wait until so many are connected, or that long; who is. Raises Halted."""
-        self._wait(self._changed, lambda: len(self.present()) >= clients, seconds)
+    def wait_for(self, clients: int, seconds: float, also: Sequence[int] = ()) -> tuple[int, ...]:
+        """Wait until so many clients are connected, and these servers beside them, or that long; who is. Raises Halted."""
+
+        def there() -> bool:
+            present = set(self.present())
+            return present.issuperset(also) and sum(party >= 0 for party in present) >= clients
+
+        self._wait(self._changed, there, seconds)
         return self.present()
 
     def owing(self) -> dict[int, float]:

@@ -14,17 +14,19 @@ from ..work.keeping import participant_of
 from ..work.maker import WORK, Maker, Mine
 from ..work.slot_work import misfit
 from ..work.uploads import Policy
+from .protection import TwoServer
 from .slot_terms import SharedSlots
 from .terms import Terms
 from .upload import Idle, client_step
 
 
-def sharing_clients(terms: Terms) -> Maker:
-    """terms: of the run's updates."""
-    return Maker(partial(_roles, terms), {CHOICES: CHOOSING})
+def sharing_clients(how: TwoServer) -> Maker:
+    """how: the run's protection."""
+    return Maker(partial(_roles, how), {CHOICES: CHOOSING})
 
 
-def _roles(terms: Terms, mine: Mine) -> Mapping[str, Role]:
+def _roles(how: TwoServer, mine: Mine) -> Mapping[str, Role]:
+    terms = how.terms(len(mine.setup.initial))
     setup, conduct = mine.setup, conduct_of(terms)
     role = Party(mine.id, Idle(mine.id, setup.run, terms, Policy(min_cohort=1), setup.entropy), client_step)
     client = participant_of(mine, role, conduct)

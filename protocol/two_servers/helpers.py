@@ -1,9 +1,10 @@
 """The second server and the dealer of a run, as the first server's parts ask them."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ..core.session import SERVER
-from ..drivers.roles import Party, Role
+from ..drivers.roles import Role
 from ..parts.run import Run
 from ..view.answers import Remembered, Snapshot, Traffic
 from ..work.uploads import Policy
@@ -13,10 +14,13 @@ from .terms import Terms
 
 
 class Helpers:
-    """parties: the second server and the dealer, by id."""
+    """parties: the second server and the dealer, by id; in this process or, as the setup says, elsewhere."""
 
     def __init__(self, run: Run, terms: Terms, policy: Policy) -> None:
-        self.parties: dict[int, Party] = helper_parties(run.setup.run, terms, policy, run.setup.entropy)
+        setup = run.setup
+        self.parties: Mapping[int, Any] = (
+            setup.helpers() if setup.helpers else helper_parties(setup.run, terms, policy, setup.entropy)
+        )
         self.questions = 0
         self._clients = run.clients.parties
 

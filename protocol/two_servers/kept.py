@@ -1,7 +1,11 @@
-"""What the two servers of a simulated run keep beyond a round, and in a snapshot: shares, and the keys beside them, as words."""
+"""What the two servers of a simulated run keep beyond a round, and in a snapshot: shares, and the keys beside them, as words.
+
+Where the second server is elsewhere, a snapshot of the first has no keys: it has its own shares, and what it counted itself.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -25,21 +29,30 @@ class Shared:
     shares: Mapping[int, Words] = field(repr=False)
 
 
-def packed(kept: Mapping[str, Shared], helpers: Mapping[int, Party]) -> tuple[dict[str, Words], dict[int, dict[str, int]]]:
-    """Remembered updates, of both servers, and the rounds and numbers that the helpers have spent."""
-    second: Second = helpers[SECOND_SERVER].state
+def packed(
+    kept: Mapping[str, Shared], helpers: Mapping[int, Any], products: Mapping[Row, int]
+) -> tuple[dict[str, Words], dict[int, dict[str, int]]]:
+    """Remembered updates, of both servers, and the rounds and numbers that the helpers have spent.
+
+    products: entered by each update, as the first server counted them.
+    """
+    second = helpers[SECOND_SERVER].state if _here(helpers) else None
     arrays = {}
     for name, shared in kept.items():
         if not shared.shares:
             continue
         arrays[name] = np.stack(list(shared.shares.values()))
-        arrays[_beside(name)] = np.stack([_held(second, shared.session, client) for client in shared.shares])
+        rows = [(shared.session, client) for client in shared.shares]
+        held = (_counted(row, products) if second is None else _held(second, *row) for row in rows)
+        arrays[_beside(name)] = np.stack(list(held))
+    if second is None:
+        return arrays, {}
     counters = {SECOND_SERVER: {**second.next_round, **second.opened, QUESTION: second.next_question}}
     return arrays, {**counters, DEALER: {QUESTION: helpers[DEALER].state.next_question}}
 
 
 def unpacked(
-    snapshot: Snapshot, remembered: Iterable[Remembered], helpers: Mapping[int, Party]
+    snapshot: Snapshot, remembered: Iterable[Remembered], helpers: Mapping[int, Any]
 ) -> tuple[dict[str, Shared], dict[Row, int]]:
     """Give the helpers back what they held; returns what the first server keeps, and the products entered by each update."""
     kept: dict[str, Shared] = {}
@@ -53,13 +66,21 @@ def unpacked(
             sessions[session] = Holding({**held.keys, client: key}, None, {**held.products, client: products})
             before = kept.get(handle.name, Shared(session, {}))
             kept[handle.name] = Shared(session, {**before.shares, client: share})
+    entered = {(session, i): n for session, held in sessions.items() for i, n in held.products.items()}
+    if not _here(helpers):
+        return kept, entered
     second, dealer = helpers[SECOND_SERVER], helpers[DEALER]
     rounds = dict(snapshot.next_round[SECOND_SERVER])
     number = rounds.pop(QUESTION)
     spent = {"next_round": rounds, "next_question": number, "opened": {}}
     second.restart(replace(second.state, sessions=sessions, questions={}, **spent))
     dealer.restart(replace(dealer.state, next_question=snapshot.next_round[DEALER][QUESTION]))
-    return kept, {(session, i): n for session, held in sessions.items() for i, n in held.products.items()}
+    return kept, entered
+
+
+def _here(helpers: Mapping[int, Any]) -> bool:
+    """Whether they are in this process."""
+    return isinstance(helpers[SECOND_SERVER], Party)
 
 
 def _beside(name: str) -> str:
@@ -71,3 +92,8 @@ def _held(second: Second, session: bytes, client: int) -> Words:
     held = second.sessions[session]
     products = held.products.get(client, 0) if isinstance(held, Holding) else 0
     return from_words(session + held.keys[client] + products.to_bytes(8, "little"))
+
+
+def _counted(row: Row, products: Mapping[Row, int]) -> Words:
+    """The same, as far as the first server knows it: no key."""
+    return from_words(row[0] + bytes(32) + products.get(row, 0).to_bytes(8, "little"))

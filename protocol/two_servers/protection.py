@@ -35,7 +35,7 @@ class TwoServer:
     corrupt: int = 0
 
     def __post_init__(self) -> None:
-        Terms(1, self.k, self.max_norm, self.floor, self.corrupt)
+        self.terms(1)
 
     @property
     def gives(self) -> frozenset[Functionality]:
@@ -46,4 +46,8 @@ class TwoServer:
     def open(self, setup: Setup, /) -> "TwoServerView":
         from .view import TwoServerView
 
-        return TwoServerView(setup, Terms(len(setup.initial), self.k, self.max_norm, self.floor, self.corrupt))
+        return TwoServerView(setup, self)
+
+    def terms(self, length: int) -> Terms:
+        """Of updates of so many coordinates. Raises ValueError, which says what to change."""
+        return Terms(length, self.k, self.max_norm, self.floor, self.corrupt)

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import cbor2
+
 from ...crypto.additive import AdditiveShare, difference, gram_share, keyed_share, keyed_square, keyed_triple, reveal
 from ...crypto.commitment import BadCommitment, open_commitment
 from ...crypto.entropy import Entropy
@@ -49,6 +51,9 @@ from .slot_terms import SLOTS, SharedSlots
 from .terms import Terms, Words
 from .upload import KINDS, admitted, from_words, is_old, slots_of, to_words
 
+KEPT = "kept"
+"""In its journal: keys that are listed to be kept. The other entries are rounds and numbers that are spent."""
+
 
 @dataclass(frozen=True, slots=True)
 class Receiving:
@@ -83,8 +88,9 @@ class Tossed:
 
 @dataclass(frozen=True, slots=True)
 class Second:
-    """The second server. next_round, next_question: what it still takes; keys are never stored. opened: the round after each
-    that it opened, as persisted, which `restored` and Keep make next_round. About sessions of slots nothing else is answered.
+    """The second server. next_round, next_question: what it still takes. opened: the round after each that it opened, as
+    persisted, which `restored` and Keep make next_round. Keys are stored when Keep lists them, and not before. About sessions of
+    slots nothing else is answered.
     """
 
     run: bytes
@@ -101,11 +107,24 @@ class Second:
 def restored(fresh: Second, journal: Mapping[str, bytes]) -> Second:
     """The second server after a crash. fresh: with nothing held or spent. journal: all that it persisted.
 
-    The updates are lost with their keys, so every round that was opened is closed, and every number that was used stays so.
+    Updates that Keep did not list are lost with their keys, so every round that was opened is closed, and every number that was
+    used stays so.
     """
-    spent = {key: int.from_bytes(value, "big") for key, value in journal.items()}
+    spent = {key: int.from_bytes(value, "big") for key, value in journal.items() if key != KEPT}
+    sessions: dict[bytes, Receiving | Holding | SlotHolding] = {}
+    for digest, client, key, products in cbor2.loads(journal[KEPT]) if KEPT in journal else ():
+        held = sessions.get(digest)
+        before = held if isinstance(held, Holding) else Holding({}, None)
+        sessions[digest] = Holding({**before.keys, client: key}, None, {**before.products, client: products})
     rounds = {work: spent[f"next round {work}"] for work in (*KINDS, SLOTS) if f"next round {work}" in spent}
-    return replace(fresh, next_round=rounds, next_question=spent.get("next question", 0))
+    return replace(fresh, next_round=rounds, next_question=spent.get("next question", 0), sessions=sessions)
+
+
+def _kept(sessions: Mapping[bytes, Receiving | Holding | SlotHolding]) -> Persist:
+    """The keys that Keep listed, and the products that their updates entered, in the place of those before."""
+    held = {digest: found for digest, found in sessions.items() if isinstance(found, Holding) and found.sums is None}
+    rows = [[digest, i, key, of.products.get(i, 0)] for digest, of in held.items() for i, key in of.keys.items()]
+    return Persist(KEPT, cbor2.dumps(rows))
 
 
 def second_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
@@ -229,8 +248,11 @@ def _toss(state: Second, question: bytes, request: GramQuestion) -> tuple[Second
         sessions[digest] = replace(held, products={**held.products, client: products})
     coin = state.entropy.secret(f"two servers coin 2 {question.hex()}", 32)
     tossed = Tossed(rows, request.commitment, coin)
+    entered = {digest for digest, _ in rows}
+    counted = any(isinstance(held := sessions[digest], Holding) and held.sums is None for digest in entered)
     return replace(numbered, sessions=sessions, questions={**state.questions, question: tossed}), (
         stored,
+        *([_kept(sessions)] if counted else ()),
         _send(question, Coin(coin)),
     )
 
@@ -304,15 +326,15 @@ def _slots(state: Second, question: bytes, request: SlotQuestion) -> tuple[Secon
 
 
 def _keep(state: Second, question: bytes, keep: Keep) -> tuple[Second, tuple[Effect, ...]]:
-    """Forget all but these clients' keys, and take no more sessions of the rounds so far."""
+    """Forget all but these clients' keys, as far as they are held, and take no more sessions of the rounds so far."""
     numbered, stored = _numbered(state, keep.number, question, keep_question(state.run, keep))
     kept: dict[bytes, Holding] = {}
     for digest, client in rows_of(keep):
         held = state.sessions.get(digest)
         if not isinstance(held, Holding) or client not in held.keys:
-            raise ProtocolError("updates to keep that are not held", SERVER)
+            continue  # lost in a crash: the first server finds out when it asks
         before = kept.get(digest, Holding({}, None))
         products = {**before.products, client: held.products.get(client, 0)}
         kept[digest] = Holding({**before.keys, client: held.keys[client]}, None, products)
     next_round = {**state.next_round, **state.opened}
-    return replace(numbered, sessions=kept, questions={}, next_round=next_round), (stored,)
+    return replace(numbered, sessions=kept, questions={}, next_round=next_round), (stored, _kept(kept))

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.errors import ProtocolError, Refused
+from ..core.errors import Refused, Silent
 from ..parts.gram import centred, cosines_about
 from ..parts.history import EDGE, KEPT, of_split, parted
 from ..parts.models import unused
@@ -137,7 +137,7 @@ class SharedSimilarities:
     def _inner(
         self, round: int, rows: Mapping[Row, Words], what: str, words: str
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """The Gram matrix of the rows, in the updates' units, and which rows are in range. Raises Refused or ProtocolError."""
+        """The Gram matrix of the rows, in the updates' units, and which rows are in range. Raises Refused or Silent."""
         run, terms, count = self._run, self._terms, len(rows)
         most = terms.most_products
         if most and any(self._products.get(row, 0) + count > most for row in rows):
@@ -158,7 +158,7 @@ class SharedSimilarities:
         run.record.disclose(round, "second server", what, about, 0, "whose inner products were asked for, and none of them")
         run.record.disclose(round, "dealer", what, (), 1, "how many updates were compared, and nothing of them")
         if isinstance(ended, Unanswered):
-            raise ProtocolError(f"{what} of round {round} was not answered", ended.waited_for)
+            raise Silent(f"{what} of round {round} was not answered", ended.waited_for)
         return ended.gram.astype(np.float64) * terms.gram_unit, consistent(terms, ended.gram)
 
     def _put_on_record(self, question: int, rows: Sequence[Row]) -> None:
@@ -185,7 +185,7 @@ class SharedSimilarities:
 
     def save(self) -> Snapshot:
         """See `Part`."""
-        remembered, counters = packed(self.kept, self._helpers.parties)
+        remembered, counters = packed(self.kept, self._helpers.parties, self._products)
         return Snapshot({}, remembered, counters, Traffic())
 
     def restore(self, snapshot: Snapshot, remembered: Sequence[Remembered]) -> None:

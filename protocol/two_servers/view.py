@@ -13,13 +13,13 @@ from ..work.uploads import Policy
 from .clients import sharing_clients
 from .helpers import Helpers
 from .messages import MESSAGES as SHARES
+from .protection import TwoServer
 from .run import max_bytes
 from .sharing import Sharing
 from .similarities import SharedSimilarities
 from .slot_asking import TwoServerSlots
 from .slot_messages import MESSAGES as SLOTS
 from .sums import SharedSums
-from .terms import Terms
 
 WITH_A_CLIENT = "that client's own update, and nothing of the others; both servers together read every update"
 
@@ -27,11 +27,12 @@ WITH_A_CLIENT = "that client's own update, and nothing of the others; both serve
 class TwoServerView:
     """Answers everything by questions to the second server. helpers: the second server and the dealer."""
 
-    def __init__(self, setup: Setup, terms: Terms) -> None:
+    def __init__(self, setup: Setup, how: TwoServer) -> None:
+        terms = how.terms(len(setup.initial))
         policy = Policy(min_cohort=1)
         network = network_of(setup, SHARES, SLOTS, CHOOSING, most=max_bytes(terms, len(setup.clients)) - HEAD_BYTES)
         record = Record(network, terms.rules, with_a_client=WITH_A_CLIENT)
-        run = Run(setup, network, Clients(setup, sharing_clients(terms)), Gate(terms.rules), record)
+        run = Run(setup, network, Clients(setup, sharing_clients(how)), Gate(terms.rules), record)
 
         self.helpers = Helpers(run, terms, policy)
         models = Models(run, "server")

@@ -52,6 +52,7 @@ class Setup:
     together with what it releases here. starts_apart: whether clients may be asked to work from models beside the public ones of
     a task, or to be pulled to such (`Assignment.own`, `toward`); agreed on before the run; where it is not, clients refuse.
     scorer: how clients measure themselves, where they tell the server; None where they do not.
+    helpers: where a second server and a dealer are, by id, if not in this process.
     """
 
     run: bytes
@@ -70,6 +71,7 @@ class Setup:
     besides: Callable[[int], Sequence[Release]] | None = None
     starts_apart: bool = False
     scorer: Scorer | None = None
+    helpers: Callable[[], Mapping[int, Any]] | None = None
 
     @property
     def verify(self) -> Verify:

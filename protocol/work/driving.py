@@ -31,6 +31,7 @@ from ..drivers.roles import (
     Send,
     mark_of,
 )
+from ..links.terms import Seen
 from ..view.answers import Memory, Vector
 from ..view.protection import Setup
 from ..wire.codec import Envelope, decode, encode
@@ -220,6 +221,15 @@ class Driven:
                     self._feed(role, Deadline() if chosen is None else Judged(chosen), found)
                 case Learned(name, session):
                     found.learned.append((name, session))
+
+
+def seen_in(journal: Journal) -> Seen:
+    """What an earlier life of the party knew of the run. Raises ValueError for a journal that is none."""
+    entry = journal.read().get(LINK)
+    try:
+        return Seen() if entry is None else Seen(*cbor2.loads(entry))
+    except (TypeError, ValueError, cbor2.CBORDecodeError):
+        raise ValueError("a journal in which there is not what a party stored") from None
 
 
 def held_in(memory: Memory) -> frozenset[str]:

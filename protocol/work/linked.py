@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import cbor2
 
 from ..core.errors import Refused
-from ..core.session import SERVER
+from ..core.session import SECOND_SERVER, SERVER
 from ..drivers.roles import Deadline, Effect, Event, Refusal
 from ..view.answers import Memory, Vector
 from ..wire.codec import first_items
@@ -91,6 +91,10 @@ class Linked:
         for kinds in (MESSAGES, RECIPES, SCORES, *maker.messages.values()):
             self._kinds |= {number: kind.__name__ for number, kind in kinds.items()}
         return {i: LinkedClient(i, self, names) for i in self._clients}
+
+    def helper(self, id: int) -> "LinkedHelper":
+        """Another server, or a dealer: it is told frames and nothing else."""
+        return LinkedHelper(id, self)
 
     def post(self, client: int, *words: Any) -> None:
         """Tell a client, and go on: what follows is `heard`."""
@@ -258,6 +262,28 @@ class LinkedRole(FarRole):
         return self.client.hosts.heard
 
 
+@dataclass(frozen=True, slots=True)
+class LinkedHelper:
+    """Another server of the run, or a dealer, behind a link: what it does is `heard`, and it keeps its own time."""
+
+    id: int
+    hosts: Linked
+
+    def take(self, sender: int, data: bytes) -> tuple[Effect, ...]:
+        """Hand it the bytes."""
+        self.hosts.post(self.id, "frame", sender, data)
+        return ()
+
+    def handle(self, event: Event) -> tuple[Effect, ...]:
+        """Nothing: all that it is told comes as bytes."""
+        return ()
+
+    @property
+    def heard(self) -> Callable[[], Iterator[tuple[int, tuple[Effect, ...]]]]:
+        """See `LinkedRole`."""
+        return self.hosts.heard
+
+
 def well_formed(answer: Any) -> bool:
     """Whether it says what followed at a client: messages to the coordinator alone, names of sums, refusals."""
     if not (
@@ -284,6 +310,9 @@ def _is(entry: Any, *kinds: type) -> bool:
 class Said:
     """A client's answer to a word. word: what it was told. data: the answer. sent: kinds and bytes of its messages. learned:
     names of sums that it was sent. refused: (blame, reason) of what it took no notice of. final: its models, at the end.
+
+    told: of a frame, its bytes. aside: what it has for a second server, as (kind, frame): not in the answer, as it goes by a link
+    of its own.
     """
 
     word: str
@@ -292,6 +321,8 @@ class Said:
     learned: tuple[str, ...] = ()
     refused: tuple[tuple[int, str], ...] = ()
     final: tuple[bytes, ...] = field(default=(), repr=False)
+    told: bytes = field(default=b"", repr=False)
+    aside: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)
 
 
 def said(driven: Driven, data: bytes) -> Said:
@@ -315,12 +346,15 @@ def said(driven: Driven, data: bytes) -> Said:
         return _refused(what, str(error))
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         return _refused(what, f"a word that this client could not take: {type(error).__name__}")
-    whole = cbor2.dumps(found)
     if what not in ("frame", "deadline", "hello"):
-        return Said(what, whole)
+        return Said(what, cbor2.dumps(found))
     sent, learned, refused = found
-    words = tuple((kind, len(frame)) for _, kind, frame in sent)
-    return Said(what, whole, words, tuple(name for name, _ in learned), tuple(map(tuple, refused)))
+    here = [message for message in sent if message[0] != SECOND_SERVER]
+    aside = tuple((kind, frame) for receiver, kind, frame in sent if receiver == SECOND_SERVER)
+    words = tuple((kind, len(frame)) for _, kind, frame in here)
+    names = tuple(name for name, _ in learned)
+    told = of[1] if what == "frame" else b""
+    return Said(what, cbor2.dumps([here, learned, refused]), words, names, tuple(map(tuple, refused)), told=told, aside=aside)
 
 
 def _final(driven: Driven, model: Any) -> bytes:
