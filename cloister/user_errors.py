@@ -6,6 +6,8 @@ from difflib import get_close_matches
 from types import TracebackType
 from typing import Any
 
+from .protocol.core.errors import Refused
+
 PREFIX = "cloister_scenario_"
 """Of the names of modules that are users' files."""
 
@@ -15,7 +17,8 @@ def in_words(error: BaseException, file: str) -> str:
     line = error.lineno if isinstance(error, SyntaxError) else line_of(error)
     where = file if line is None else f"{file}, line {line}"
     reason = next(iter(str(error).splitlines()), "")
-    kind = "" if type(error) in (ValueError, ImportError, ModuleNotFoundError) else f"{type(error).__name__}: "
+    said = type(error) is ValueError or isinstance(error, ImportError | Refused)  # the words say it all
+    kind = "" if reason and said else f"{type(error).__name__}: "
     if isinstance(error, KeyError):
         reason = f"there is no {reason}"
     return f"{where}: {kind}{reason}{meant(error)}"

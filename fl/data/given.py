@@ -264,8 +264,9 @@ def _stacked(clients: Mapping[Any, Dataset]) -> tuple[NDArray[np.float32], NDArr
 
 
 def _number(cell: str | None, file: Path, line: int, column: str) -> float:
+    text = _text(cell, file, line, column)
     try:
-        return float(_text(cell, file, line, column))
+        return float(text)
     except ValueError:
         raise ValueError(
             f"line {line} of {file}: column {column!r} has {cell!r}, which is no number; inputs are numbers"

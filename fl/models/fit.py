@@ -36,7 +36,8 @@ def check_model(module: nn.Module, x: Tensor, y: Tensor, classes: int) -> None:
             kind = type(trial.get_submodule(owner)).__name__
             raise ValueError(
                 f"the model's {owner or 'module'} ({kind}) keeps running statistics, which no update carries, so that models"
-                f" would be scored with those of nobody: make it {kind}(..., track_running_stats=False), or take GroupNorm or LayerNorm"
+                f" would be scored with those of nobody: make it {kind}(..., track_running_stats=False), or take GroupNorm or"
+                " LayerNorm"
             )
     if y.ndim == 1 and (not isinstance(found, Tensor) or found.ndim != 2 or len(found) != TRIED or found.shape[1] < classes):
         shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__

@@ -21,7 +21,7 @@ WHOLE = ("rounds", "seed", "evaluate_every")
 
 
 def check_parts(scenario: Any) -> None:
-    """Raises ValueError of one line for a class in the place of a value, a text, a number of another kind, or what is no such part."""
+    """Raises ValueError of one line for a class in the place of a value, a text, another kind of number, or no such part."""
     for name, (fits, example) in PARTS.items():
         part = getattr(scenario, name)
         if isinstance(part, type):

@@ -67,12 +67,12 @@ class Scenario(Generic[V]):
 
     name: str
     data: Loader
+    partition: Partition = field(default_factory=Natural)
     model: ModelFactory | nn.Module
     training: Training
     algorithm: Algorithm[V]
     protection: Protection[V]
     rounds: int
-    partition: Partition = field(default_factory=Natural)
     seed: int = 0
     execution: Executor = field(default_factory=Fast)
     faults: Tap | None = None
@@ -104,8 +104,9 @@ class Scenario(Generic[V]):
         if isinstance(self.protection, Masked) and Functionality.COORDINATES in self.algorithm.needs:
             rule = getattr(self.algorithm, "rule", self.algorithm)
             raise Refused(
-                f"{type(rule).__name__} works coordinate by coordinate, and Masked shows no coordinate; rules that need inner products"
-                " alone do its work there: rules.GeometricMedian, rules.CenteredClipping, rules.MultiKrum, rules.NNM; Plain shows all"
+                f"{type(rule).__name__} works coordinate by coordinate, and Masked shows no coordinate; rules that need inner"
+                " products alone do its work there: rules.GeometricMedian, rules.CenteredClipping, rules.MultiKrum, rules.NNM;"
+                " Plain shows all"
             )
         check_composition(type(self.algorithm).__name__, self.algorithm.needs, self.protection, PROTECTIONS)
         check_noise(self.algorithm, self.protection, self.training.privacy is not None)
