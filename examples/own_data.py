@@ -1,7 +1,7 @@
 """Your own data: twelve hospitals, each with a CSV file, who do not know that they are of two kinds.
 
-In half of them other values speak for the same diagnosis. Each file has a header, a column `label`, and numbers. The server learns sums
-and noisy similarities, never a hospital's update.
+In half of them other values speak for the same diagnosis. Each file has a header, a column `label`, and numbers. The server
+learns sums and noisy similarities, never a hospital's update.
 
     python examples/own_data.py              makes up the files, in a temporary folder
     python examples/own_data.py FOLDER       your own: one CSV file for each client
