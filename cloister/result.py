@@ -6,6 +6,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .reporting.headline import smallest_sum
 from .reporting.run_data import Run, read_run
 from .summary import summary_rows
 
@@ -63,11 +64,10 @@ class Result:
     @property
     def privacy(self) -> dict[str, Any]:
         """epsilon: by unit, empty where nothing has noise. pieced_together: what a server can make of all answers; empty where it
-        sees updates. smallest_sum: fewest clients in a sum that the server was told; None where it was told none.
+        sees updates. smallest_sum: fewest clients in a sum that anybody was told; None where nobody was.
         """
-        sums = [len(e["about"]) for e in self._run.answers if e["what"] == "sums" and e["recipient"] == "server"]
         epsilon, account = self.summary.get("privacy", {}), self.summary.get("account", {})
-        return {"epsilon": epsilon, "pieced_together": account, "smallest_sum": min(sums, default=None)}
+        return {"epsilon": epsilon, "pieced_together": account, "smallest_sum": smallest_sum(self._run)}
 
     @property
     def report(self) -> Path:

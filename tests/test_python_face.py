@@ -1,5 +1,6 @@
 """Cloister from Python: names, running and reading runs, pictures, and what a notebook shows."""
 
+import html
 import importlib
 import inspect
 import subprocess
@@ -11,6 +12,8 @@ import pytest
 
 import cloister
 from cloister import Scenario, Training, algorithms, data, models, partitions, protections
+from cloister.reporting.headline import privacy_in_words, smallest_sum
+from cloister.reporting.run_data import read_run
 
 NAMES = {"algorithms", "attacks", "data", "models", "partitions", "protections", "rules"}
 small = Scenario(
@@ -142,3 +145,18 @@ def test_a_run_without_a_folder_has_a_new_one(tmp_path, monkeypatch, capsys):
     one = replace(small, rounds=1)
     assert [str(cloister.run(one).folder) for _ in range(2)] == ["runs/small-seed0", "runs/small-seed0-2"]
     assert capsys.readouterr() == ("", "")  # nobody looks: no bar
+
+
+@pytest.mark.trains
+def test_the_reports_first_words_say_who_saw_what(played, tmp_path):
+    run = read_run(played.folder)
+    words = privacy_in_words(run)
+    assert words.startswith("Nobody but a client itself saw its update in clear. The smallest sum that anybody was told is over ")
+    assert f"over {smallest_sum(run)} clients." in words
+    assert words.endswith("No differential privacy.")
+    assert words in html.unescape(played.report.read_text())
+    plain = cloister.run(replace(small, algorithm=algorithms.FedAvg(), protection=protections.Plain(), rounds=1), tmp_path / "p")
+    assert privacy_in_words(read_run(plain.folder)) == "The server saw every update in clear. No differential privacy."
+    noisy = replace(run, privacy={"client": {"epsilon_worst": 3.0}})
+    assert "Differential privacy: epsilon 3 for any client, of what is said below." in privacy_in_words(noisy)
+    assert privacy_in_words(replace(run, answers=[])) == ""
