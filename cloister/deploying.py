@@ -2,19 +2,26 @@
 
 import json
 import logging
+import signal
 import sys
+import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .errors_in_one_line import Failure, one_line_errors
+from .errors_in_one_line import Failure, one_line_errors, say
 from .passphrase import passphrase
 
 if TYPE_CHECKING:
+    from .fl.runs.vitals import Control
     from .protocol.pki.standing import Standing
 
+STOPPED = {signal.SIGINT: 130, signal.SIGTERM: 143}
+"""Exit codes of whoever was asked to stop, as shells have them."""
 _OF_A_RECORD = frozenset(vars(logging.makeLogRecord({})))
 
 File = Annotated[str, typer.Argument(metavar="FILE[:NAME]", help="A Python file with a Scenario; NAME picks one of several.")]
@@ -29,14 +36,28 @@ Set = Annotated[list[str] | None, typer.Option("--set", metavar="PATH=VALUE", he
 
 
 class JsonLines(logging.Formatter):
-    """A log entry as one line of JSON: time, level, what, and what belongs to it. Nothing that is logged is secret."""
+    """A log entry as one line of JSON: time, level, what, and what belongs to it. Nothing that is logged is secret, and of bytes
+    it has their number alone.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """See `logging.Formatter`."""
         more = {key: value for key, value in vars(record).items() if key not in _OF_A_RECORD}
         when = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z"
         line = {"time": when, "level": record.levelname.lower(), "what": record.getMessage(), **more}
-        return json.dumps(line, default=str)
+        return json.dumps(line, default=_plain)
+
+
+class _OnStderr(logging.Handler):
+    """Lines on whatever is stderr at the time, so that they go above a view of the terminal."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """See `logging.Handler`."""
+        try:
+            sys.stderr.write(self.format(record) + "\n")
+            sys.stderr.flush()
+        except Exception:
+            self.handleError(record)
 
 
 def serve(
@@ -55,14 +76,21 @@ def serve(
     ] = None,
     patience: Annotated[float, typer.Option(help="Seconds in which a client may move nothing before it is absent.")] = 60.0,
     slots: Annotated[int, typer.Option(help="Long messages that are taken at once.", min=1)] = 8,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[HOST:]PORT", help="Where to serve /metrics for Prometheus, /health and /ready, over HTTP to anybody."
+        ),
+    ] = None,
 ) -> None:
     """Run a scenario as the coordinator of clients in processes of their own.
 
     Try:  cloister serve examples/quickstart.py --listen 127.0.0.1:7000 --insecure-loopback --rounds 5
 
-    The run folder is that of `cloister run`, with link.json beside it. Ctrl-C ends the run; clients are told. Killed in any other
-    way it goes on with the same command, and so do the clients, which wait. A newer directory or revocation list in --keys is
-    taken while the run lasts: whoever is revoked is sent away.
+    The run folder is that of `cloister run`, with link.json beside it. On a terminal there is a view of the run beside the log.
+    Stopped by SIGTERM, or killed, it goes on with the same command, and so do the clients, which wait. Ctrl-C tells clients that
+    it is over; started again, they go on too. A newer directory or revocation list in --keys is taken while the run lasts:
+    whoever is revoked is sent away.
     """
     with one_line_errors():
         from .protocol.core.session import SERVER
@@ -72,12 +100,14 @@ def serve(
             raise ValueError(f"the keys in {keys} are not the coordinator's")
         from .fl.runs.serving import Listening
         from .fl.runs.serving import serve as play
+        from .fl.runs.vitals import Control
+        from .protocol.core.halt import Halted
         from .protocol.links.terms import Limits
         from .reporting.report import write_report
 
         scenario = _scenario(file, set_, rounds=rounds, seed=seed)
         folder = out or Path("runs") / f"{scenario.name.replace(' ', '-').replace('/', '-')}-served"
-        log = _log()
+        log, control = _log(), Control()
         where = Listening(
             listen,
             standing,
@@ -85,14 +115,19 @@ def serve(
             wait,
             least,
             lambda port: log.info("listening", extra={"address": listen, "port": port}),
+            control,
         )
         try:
-            for done in play(scenario, folder, where, data):
-                log.info(
-                    "round", extra={"round": done.round, "of": done.rounds, "clusters": done.clusters, "accuracy": done.accuracy}
-                )
-        except KeyboardInterrupt:
-            raise Failure(f"stopped; what there is of the run is in {folder}") from None
+            with _operated(control, metrics, least or 0, log), _signals(_stopping(control)):
+                for done in play(scenario, folder, where, data):
+                    log.info(
+                        "round",
+                        extra={"round": done.round, "of": done.rounds, "clusters": done.clusters, "accuracy": done.accuracy},
+                    )
+        except Halted:
+            of = f"stopped after {control.vitals().round} of {scenario.rounds} rounds; the same command goes on from {folder}"
+            say(of + (", with clients that are started again" if control.leave else ", and clients wait for it"))
+            raise typer.Exit(STOPPED[signal.SIGINT if control.leave else signal.SIGTERM]) from None
         log.info("done", extra={"folder": str(folder), "report": str(write_report(folder))})
 
 
@@ -132,13 +167,18 @@ def join(
         link = Dialled(address, standing, client if standing is None else None, patience=patience)
         counted = 0
         try:
-            for what in play(found, link, folder, own=data, data=datasets):
-                counted += 1
-                for blame, reason in what.refused:
-                    log.warning("refused", extra={"of": blame, "why": reason})
-        except KeyboardInterrupt:
-            raise Failure("stopped; the same command goes on while the run lasts") from None
-        log.info("done", extra={"words": counted, "model": str(folder / "model.safetensors")})
+            with _signals(_interrupting):
+                for what in play(found, link, folder, own=data, data=datasets):
+                    counted += 1
+                    for blame, reason in what.refused:
+                        log.warning("refused", extra={"of": blame, "why": reason})
+        except KeyboardInterrupt as stopped:
+            say("stopped; the same command goes on while the run lasts")
+            raise typer.Exit(STOPPED[signal.Signals(stopped.args[0])]) from None
+        if (model := folder / "model.safetensors").exists():
+            log.info("done", extra={"words": counted, "model": str(model)})
+        else:
+            log.warning("ended", extra={"words": counted, "why": "the coordinator ended the run before its last round"})
 
 
 def _scenario(file: str, set_: list[str] | None, **given: int | None) -> Any:
@@ -158,11 +198,64 @@ def _standing(keys: Path | None, insecure: bool) -> "Standing | None":
     return Standing(keys, passphrase())
 
 
+def _plain(value: object) -> str:
+    """Of what JSON has no word for."""
+    return f"{len(value)} bytes" if isinstance(value, bytes | bytearray | memoryview) else str(value)
+
+
+@contextmanager
+def _operated(control: "Control", metrics: str | None, least: int, log: logging.Logger) -> Iterator[None]:
+    """While it lasts, the run is to be seen: over HTTP, if that is asked for, and on a terminal."""
+    from rich.console import Console
+
+    from .deployment.live import live
+    from .deployment.metrics import Metrics
+
+    def now() -> Any:
+        return control.vitals()
+
+    with ExitStack() as stack:
+        if metrics is not None:
+            try:
+                served = Metrics(metrics, now, least)
+            except ImportError as error:
+                raise Failure(str(error)) from None
+            log.info("metrics", extra={"at": f"{served.start()}/metrics"})
+            stack.callback(served.stop)
+        stack.enter_context(live(now, Console(stderr=True)))
+        yield
+
+
+@contextmanager
+def _signals(handle: Callable[[int, Any], None]) -> Iterator[None]:
+    """SIGINT and SIGTERM go to this, once: a second one ends the process as any kill does. In the main thread alone."""
+
+    def first(number: int, frame: Any) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        handle(number, frame)
+
+    mine = STOPPED if threading.current_thread() is threading.main_thread() else {}
+    before = {number: signal.signal(number, first) for number in mine}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _stopping(control: "Control") -> Callable[[int, Any], None]:
+    return lambda number, _: control.stop(leave=number == signal.SIGINT)
+
+
+def _interrupting(number: int, _: Any) -> None:
+    raise KeyboardInterrupt(number)
+
+
 def _log() -> logging.Logger:
     """As JSON lines on stderr."""
     log = logging.getLogger("cloister")
     if not log.handlers:
-        handler = logging.StreamHandler(sys.stderr)
+        handler = _OnStderr()
         handler.setFormatter(JsonLines())
         log.addHandler(handler)
         log.setLevel(logging.INFO)

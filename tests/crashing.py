@@ -11,6 +11,7 @@ import numpy as np
 
 from cloister.crypto.entropy import KeptEntropy, RootedEntropy
 from cloister.fl.runs.joining import maker_of
+from cloister.protocol.core.halt import Halt, Halted
 from cloister.protocol.drivers.event_log import EventLog
 from cloister.protocol.drivers.journal import InMemory
 from cloister.protocol.parts.clients import Clients
@@ -33,11 +34,22 @@ class Moments:
 
     at: int = -1
     seen: int = 0
+    halt: Halt = field(default_factory=Halt)
 
     def __call__(self):
         self.seen += 1
         if self.seen == self.at:
-            raise Crash
+            self.comes()
+
+    def comes(self):
+        raise Crash
+
+
+class Halting(Moments):
+    """The coordinator is asked to stop at one."""
+
+    def comes(self):
+        self.halt.asked = True
 
 
 @dataclass
@@ -161,7 +173,7 @@ class Play:
         def begun():
             return link
 
-        words = link.journal = Journalled(log, begun)
+        words = link.journal = Journalled(log, begun, moment.halt)
         try:
             setup = Setup(RUN, INITIAL, MEMBERS, nobody, RootedEntropy(bytes(32)), None, judge, hosts=Linked(words, MEMBERS))
             view = self.protection.open(setup)
@@ -190,12 +202,12 @@ class Play:
         finally:
             log.close()
 
-    def lives(self, *crashes):
+    def lives(self, *crashes, moments=Moments):
         """Lives that crash at these moments, each counted from its beginning, and one that does not. How it ended."""
         for at in crashes:
             try:
-                return self.life(Moments(at))
-            except Crash:
+                return self.life(moments(at))
+            except (Crash, Halted):
                 pass
         return self.life(Moments())
 

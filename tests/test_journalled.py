@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from cloister.protocol import Masked, Plain
+from cloister.protocol.core.halt import Halt, Halted
 from cloister.protocol.drivers.event_log import HEAD, EventLog
 from cloister.protocol.work.journalled import Diverged
 
-from .crashing import Moments, Play, check
+from .crashing import Halting, Moments, Play, check
 from .test_away import MEMBERS
 
 PROTECTIONS = [Plain(), Masked(floor=2)]
@@ -31,14 +32,14 @@ def moments_of(protection, folder):
     return moments.seen, found
 
 
-def check_crashes(protection, folder, share, crashes=1, **how):
+def check_crashes(protection, folder, share, crashes=1, moments=Moments, **how):
     folder.joinpath("whole").mkdir()
     count, expected = moments_of(protection, folder / "whole")
     for at in range(1, count + 1, share):
         shutil.rmtree(folder / "one", ignore_errors=True)
         (folder / "one").mkdir()
         play = Play(protection, folder / "one", seed=at, **how)
-        found = play.lives(*[at] * crashes)
+        found = play.lives(*[at] * crashes, moments=moments)
         assert not any(end.twice for end in play.ends.values()), at
         check(found)
         if not how.get("absent"):
@@ -61,6 +62,22 @@ def test_a_crash_that_also_loses_what_was_not_on_disk_loses_nothing(protection, 
 @pytest.mark.parametrize("protection", PROTECTIONS, ids=repr)
 def test_lives_that_crash_one_after_another_lose_nothing(protection, tmp_path):
     check_crashes(protection, tmp_path, 47, crashes=4, power=True)
+
+
+@pytest.mark.parametrize("protection", PROTECTIONS, ids=repr)
+def test_lives_that_are_asked_to_stop_at_any_moment_lose_nothing(protection, tmp_path):
+    check_crashes(protection, tmp_path, 37, crashes=2, moments=Halting)
+
+
+def test_whoever_is_asked_to_stop_says_nothing_more(tmp_path):
+    play, moments = Play(Plain(), tmp_path), Halting(60)
+    with pytest.raises(Halted):
+        play.life(moments)
+    assert moments.seen < 70
+    before = play.path.read_bytes()
+    with pytest.raises(Halted):
+        play.life(Moments(halt=Halt(asked=True)))
+    assert play.path.read_bytes() == before
 
 
 @pytest.mark.parametrize("protection", PROTECTIONS, ids=repr)

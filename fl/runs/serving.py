@@ -6,6 +6,7 @@ Scores are of the scenario's own data: what it is told by clients are the messag
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import cbor2
 
 from ...crypto.entropy import RootedEntropy
 from ...protocol.core.errors import Refused
+from ...protocol.core.halt import Halt, Halted
 from ...protocol.links.dialled import LONGEST_PAUSE
 from ...protocol.links.listener import Listener
 from ...protocol.links.terms import Limits, Run
@@ -32,6 +34,7 @@ from .parties import Parties
 from .run_folder import RunFolder
 from .scenario import Scenario, described
 from .served_journal import ServedJournal
+from .vitals import COUNTED, Control, Watched
 
 SERVED = (Masked, Plain)
 """Protections under which the server owns the models, so that it can score them, and which have one server."""
@@ -44,7 +47,8 @@ class Listening:
     """Where a coordinator listens, and how. wait: seconds until so many clients are there as `least`, None for all of them;
     without them the run does not begin.
 
-    standing: the coordinator's own; None without certificates. told: when it listens, of the port.
+    standing: the coordinator's own; None without certificates. told: when it listens, of the port. control: of whoever operates
+    it.
     """
 
     address: str
@@ -53,19 +57,26 @@ class Listening:
     wait: float = 120.0
     least: int | None = None
     told: Callable[[int], object] = field(default=lambda port: None, repr=False)
+    control: Control = field(default_factory=Control)
 
 
 class Hosts:
     """Where clients are: behind a listener's links, whose words are journalled. listening: begins the links. run: the run's name.
 
-    entropy, and who is enrolled: as in the journal.
+    entropy, and who is enrolled: as in the journal. round: that is played, or is next. listener: None before there is one.
     """
 
     def __init__(
-        self, journal: ServedJournal, clients: tuple[int, ...], run: bytes, listening: Callable[["Hosts"], Listener]
+        self,
+        journal: ServedJournal,
+        clients: tuple[int, ...],
+        run: bytes,
+        listening: Callable[["Hosts"], Listener],
+        halt: Halt | None = None,
     ) -> None:
-        self.run, self.entropy = run, RootedEntropy(journal.root)
-        self.words = Journalled(journal.setup, lambda: listening(self))
+        self.run, self.entropy, self.round = run, RootedEntropy(journal.root), 0
+        self.listener: Listener | None = None
+        self.words = Journalled(journal.setup, lambda: listening(self), halt)
         self.linked = Linked(self.words, clients, journal.enrolled)
         self._journal = journal
 
@@ -83,6 +94,7 @@ class Hosts:
         no client is ready for the run.
         """
         self.linked.settle()
+        self.round = round
         clients = view.harness.part(Clients)
         if round == 0 and not clients.seated:
             raise ValueError("no client is ready for the run: each says why where it was started")
@@ -130,7 +142,7 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
     Where the folder has the journal of a run that is not over, this goes on with it. The folder holds link.json beside what a
     simulation's does: bytes on links, who was absent, who was displaced. Raises Refused for what cannot be played so, ValueError
     where clients are missing or not in the directory, and for a journal that cannot be gone on from, OSError for an address that
-    cannot be listened at.
+    cannot be listened at, Halted where `listening.control` stopped it.
     """
     check_served(scenario)
     resumed = ServedJournal.there(out)
@@ -147,22 +159,32 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
             f"the run in {out} was begun {'without' if directory else 'with'} certificates; resume it as it was begun"
         )
     name = journal.run if directory is None else directory.run_of(journal.run)
-    started: list[Listener] = []
-    hosts = Hosts(journal, clients, name, lambda hosts: _started(parties, listening, journal, hosts, started, resumed))
+    control = listening.control
+    hosts = Hosts(journal, clients, name, lambda hosts: _started(parties, listening, journal, hosts, resumed), control.halt)
+    watched = Watched(hosts, len(clients), scenario.rounds, journal.life)
+    control.vitals = watched.vitals
     over = done = False
     try:
-        yield from run(scenario, out, data, (out / "scenario.json").exists(), hosts=hosts)
+        for played in run(scenario, out, data, (out / "scenario.json").exists(), hosts=hosts):
+            watched.played = played
+            yield played
         over = done = True
-        if resumed:  # who waits for the coordinator is to be told that it is over
-            started[0].wait_for(len(parties.setup.clients), min(listening.wait, LONGEST_PAUSE + 5.0))
+        if resumed and hosts.listener is not None:  # who waits for the coordinator is to be told that it is over
+            with suppress(Halted):
+                hosts.listener.wait_for(len(parties.setup.clients), min(listening.wait, LONGEST_PAUSE + 5.0))
     except OSError:
         raise  # a full disk, for example: clients wait for the next life
+    except Halted:
+        over = control.leave
+        done = over and not journal.began
+        raise
     except BaseException:
         over = True
         done = not journal.began
         raise
     finally:
-        for listener in started:
+        watched.running = False
+        if (listener := hosts.listener) is not None:
             listener.stop(over)
             _write_link(out, listener, hosts, journal.life)
         if done:
@@ -170,10 +192,8 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
         journal.close()
 
 
-def _started(
-    parties: Parties, listening: Listening, journal: ServedJournal, hosts: Hosts, started: list[Listener], resumed: bool
-) -> Listener:
-    """The links, when a word is to be heard. Raises ValueError where clients are missing that must be there."""
+def _started(parties: Parties, listening: Listening, journal: ServedJournal, hosts: Hosts, resumed: bool) -> Listener:
+    """The links, when a word is to be heard. Raises ValueError where clients are missing that must be there, Halted."""
     clients, words = parties.setup.clients, hosts.words
     most = min(listening.limits.most, SPARE_BYTES + 32 * len(parties.setup.initial))
     about = Run(journal.run, journal.life, words.numbers, words.answered, words.settled)
@@ -185,9 +205,10 @@ def _started(
         replace(listening.limits, most=most),
         about,
         listening.wait if resumed else 0.0,
+        listening.control.halt,
     )
     port = listener.start()
-    started.append(listener)
+    hosts.listener = listener
     listening.told(port)
     if resumed:
         return listener
@@ -202,6 +223,6 @@ def _started(
 def _write_link(out: Path, listener: Listener, hosts: Hosts, life: int) -> None:
     """What the links of this life of the coordinator carried."""
     if (out / "scenario.json").exists():
-        counted = {n: getattr(listener, n) for n in ("bytes_in", "bytes_out", "displaced", "refused", "slow", "revoked")}
+        counted = {name: getattr(listener, name) for name in COUNTED}
         absent = {str(client): times for client, times in sorted(hosts.linked.absent.items())}
         RunFolder(out).write_json("link.json", counted | {"unanswered": absent, "late": hosts.linked.late, "life": life})

@@ -19,9 +19,17 @@ class Gone(ConnectionError):
     """The link has ended."""
 
 
-@cache
+_asked = threading.Lock()
+
+
 def _loop() -> asyncio.AbstractEventLoop:
-    """Of this process."""
+    """Of this process, whoever asks first."""
+    with _asked:
+        return _begun()
+
+
+@cache
+def _begun() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="cloister links", daemon=True).start()
     return loop

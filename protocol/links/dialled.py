@@ -216,6 +216,7 @@ class Dialled:
         import grpc
 
         known: list[tuple[str, Any]] = [*options(), ("grpc.initial_reconnect_backoff_ms", 200)]
+        known.append(("grpc.use_local_subchannel_pool", 1))  # a connection of its own, beside other clients of this process too
         if self.standing is None:
             return grpc.aio.insecure_channel(self._address, options=known)
         self.standing.look_again()

@@ -8,7 +8,7 @@ length that is only declared costs nobody anything, and what a side does not tak
 import asyncio
 import struct
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 HEAD = struct.Struct(">BQIIQ")
@@ -83,24 +83,24 @@ class Flow:
         """Whether what the other side offered waits for a slot: it cannot move then."""
         self._admitted = self._filled = 0.0  # of the long message that holds a slot
 
-    async def send(self, data: bytes) -> None:
-        """Put a message on the stream, after those before."""
+    async def send(self, *parts: bytes) -> None:
+        """Put a message on the stream, after those before: what these parts are together."""
         async with self._one_message:
-            number, total = self._sent, len(data)
+            number, total = self._sent, sum(map(len, parts))
             self._sent += 1
             if total <= SMALL_BYTES:
-                await self._put(_PIECE, number, 0, 1, total, data)
+                await self._put(_PIECE, number, 0, 1, total, b"".join(parts))
                 return
             self._granted = 0
             await self._put(_OFFER, number, 0, 0, total)
-            view, pieces = memoryview(data), pieces_of(total)
+            found, pieces = cut(parts, PIECE_BYTES), pieces_of(total)
             for index in range(pieces):
                 while index >= self._granted:
                     self._grant.clear()
                     await self._grant.wait()
                     if self._ended:
                         raise ConnectionResetError("the stream has ended")
-                await self._put(_PIECE, number, index, pieces, total, view[index * PIECE_BYTES : (index + 1) * PIECE_BYTES])
+                await self._put(_PIECE, number, index, pieces, total, next(found))
 
     def stalled(self, patience: float, at_most: float) -> bool:
         """Whether what the other side sends holds a slot, and no piece came for `patience` seconds, or not all in `at_most`."""
@@ -202,7 +202,7 @@ class Flow:
             granting.add_done_callback(_quiet)
         return None
 
-    async def _put(self, kind: int, number: int, index: int, of: int, total: int, content: bytes | memoryview = b"") -> None:
+    async def _put(self, kind: int, number: int, index: int, of: int, total: int, content: bytes = b"") -> None:
         async with self._one_piece:
             await self._write_piece(HEAD.pack(kind, number, index, of, total) + content)
         self._moved()
@@ -211,6 +211,23 @@ class Flow:
 def pieces_of(total: int) -> int:
     """How many pieces a message of so many bytes has."""
     return max(1, -(-total // PIECE_BYTES))
+
+
+def cut(parts: Iterable[bytes], size: int) -> Iterator[bytes]:
+    """What these parts are together, in pieces of this size, the last one of what is left."""
+    gathered: list[memoryview] = []
+    left = size
+    for part in parts:
+        rest = memoryview(part)
+        while rest:
+            gathered.append(rest[:left])
+            rest = rest[left:]
+            left -= len(gathered[-1])
+            if not left:
+                yield b"".join(gathered)
+                gathered, left = [], size
+    if gathered:
+        yield b"".join(gathered)
 
 
 def nothing() -> None:

@@ -16,12 +16,14 @@ import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING, Any
 
+from ..core.halt import Halt
 from ..pki.standing import Standing
 from .background import Background
 from .door import Door, TurnedAway
-from .flow import Arrived, Flow, Misplaced, nothing
+from .flow import PIECE_BYTES, SMALL_BYTES, Arrived, Flow, Misplaced, nothing
 from .terms import METHOD, SERVICE, Limits, Run, grpc_or_words, options, server_credentials
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ WORD, ANSWER = struct.Struct(">QQ"), struct.Struct(">Q")
 FORGOTTEN = 1 << 63
 """With the number of a word: it was answered, and the answer is not kept any more."""
 _TICK = 0.1
+_LOOK = 0.5
+"""Seconds between looks at whether a wait is to end."""
 _NEWS, _ANEW = 1.0, 60.0
 """Seconds after which the authority's files are looked at, and after which those who are there are asked about in any case."""
 log = logging.getLogger("cloister.link")
@@ -52,11 +56,16 @@ class Heard:
 
 @dataclass(slots=True)
 class _Owed:
-    """A word without an answer."""
+    """A word without an answer. parts: what it is together, shared with other words as far as they are alike."""
 
-    data: bytes = field(repr=False)
+    parts: tuple[bytes, ...] = field(repr=False)
     since: float
     sent: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return sum(map(len, self.parts))
 
 
 @dataclass(slots=True)
@@ -91,7 +100,9 @@ class Listener:
 
     greeting: what a client is told when it has said who it is. standing: the coordinator's own; None on the loopback device
     alone, where clients are who they say. run: what clients' first messages are held against. back: seconds in which clients may
-    be back that another life of the coordinator had. Counted: bytes_in, bytes_out; displaced, refused, slow, revoked: how often.
+    be back that another life of the coordinator had. halt: ends every wait with Halted.
+
+    Counted: bytes_in, bytes_out; displaced, refused, slow, revoked: how often.
     """
 
     def __init__(
@@ -103,6 +114,7 @@ class Listener:
         limits: Limits | None = None,
         run: Run | None = None,
         back: float = 0.0,
+        halt: Halt | None = None,
     ) -> None:
         grpc_or_words()
         if standing is None and not address.startswith(("127.0.0.1:", "localhost:", "[::1]:", "unix:")):
@@ -111,10 +123,13 @@ class Listener:
         self.bytes_in = self.bytes_out = self.displaced = self.refused = self.slow = self.revoked = 0
         self._address, self._greeting, self._standing = address, greeting, standing
         self._run = run or Run()
+        self._halt = halt or Halt()
         self._door = Door(clients, standing, self.limits, self._run)
+        self._begun = time.monotonic()
         self._peers = {i: _Peer(i, until=time.monotonic() + back) for i in clients}
         self._heard: queue.SimpleQueue[Heard] = queue.SimpleQueue()
         self._unsent = 0
+        self._last: tuple[bytes, ...] = ()
         self._room = threading.Condition()
         self._changed = threading.Condition()
         self._background: Background | None = None
@@ -134,7 +149,7 @@ class Listener:
         return self.port
 
     def stop(self, over: bool = True) -> None:
-        """Tell every client that it is over, if it is, and end."""
+        """Tell every client that it is over, or that the coordinator stops and may be back, and end."""
         if self._background is not None:
             self._over = over
             self._background.soon(self._ending.set)
@@ -145,26 +160,45 @@ class Listener:
         return tuple(sorted(i for i, peer in self._peers.items() if peer.flow is not None))
 
     def wait_for(self, clients: int, seconds: float) -> tuple[int, ...]:
-        """Wait until so many are connected, or that long; who is."""
-        with self._changed:
-            self._changed.wait_for(lambda: len(self.present()) >= clients, seconds)
+        """Wait until so many are connected, or that long; who is. Raises Halted."""
+        self._wait(self._changed, lambda: len(self.present()) >= clients, seconds)
         return self.present()
+
+    def owing(self) -> dict[int, float]:
+        """By client that owes an answer, seconds since the oldest word without one."""
+        now = time.monotonic()
+        oldest = ((peer.id, next(iter(list(peer.owed.values())), None)) for peer in self._peers.values())
+        return {client: now - owed.since for client, owed in oldest if owed is not None}
+
+    def stalled(self) -> float:
+        """Seconds since anything came from or went to anybody, or since this is there."""
+        return time.monotonic() - max(self._begun, *(peer.moved for peer in self._peers.values()))
 
     def post(self, client: int, data: bytes, number: int | None = None) -> int:
         """Send a word, and return its number; its answer will be `heard`. Waits while too much is on its way.
 
         number: its own, greater than those before to this client; None for the next one.
         """
+        self._wait(self._room, lambda: self._unsent <= self.limits.ahead, self.limits.at_most)
         with self._room:
-            self._room.wait_for(lambda: self._unsent <= self.limits.ahead, self.limits.at_most)
             self._unsent += len(data)
-        return self._there.result(self._posted(client, data, number))
+        return self._there.result(self._posted(client, self._shared(data), number))
+
+    def _shared(self, data: bytes) -> tuple[bytes, ...]:
+        """Its parts. Those that the last long word has too are that word's: a model for a thousand clients is here once."""
+        if len(data) <= SMALL_BYTES:
+            return (data,)
+        cuts = (0, *range(SMALL_BYTES, len(data), PIECE_BYTES), len(data))
+        parts = (data[begin:end] for begin, end in pairwise(cuts))
+        self._last = tuple(old if old == new else new for old, new in zip_longest(self._last[: len(cuts) - 1], parts))
+        return self._last
 
     def heard(self) -> Heard:
-        """The next answer, of whomever; every word has one. Raises ConnectionError where the listener has ended."""
+        """The next answer, of whomever; every word has one. Raises ConnectionError where the listener has ended, Halted."""
         while True:
             with suppress(queue.Empty):
-                return self._heard.get(timeout=1.0)
+                return self._heard.get(timeout=_LOOK)
+            self._halt.check()
             if not self._there.runs:
                 raise ConnectionError("the coordinator's link has ended")
 
@@ -178,6 +212,13 @@ class Listener:
         """Its memory is free for another."""
         if heard.free is not nothing:
             self._there.soon(heard.free)
+
+    def _wait(self, on: threading.Condition, until: Callable[[], bool], seconds: float) -> None:
+        """Until it is so, or that long. Raises Halted."""
+        end = time.monotonic() + seconds
+        with on:
+            while not on.wait_for(until, max(0.0, min(_LOOK, end - time.monotonic()))) and time.monotonic() < end:
+                self._halt.check()
 
     @property
     def _there(self) -> Background:
@@ -209,16 +250,19 @@ class Listener:
         watch.cancel()
         flows = [peer.flow for peer in self._peers.values() if peer.flow is not None and self._over]
         await asyncio.gather(*(asyncio.wait_for(flow.end(), 2) for flow in flows), return_exceptions=True)
+        for peer in self._peers.values():
+            if peer.leave is not None and not self._over:
+                peer.leave("UNAVAILABLE", "the coordinator is stopped, and may be started again")
         await server.stop(2)
 
-    async def _posted(self, client: int, data: bytes, given: int | None) -> int:
+    async def _posted(self, client: int, parts: tuple[bytes, ...], given: int | None) -> int:
         peer = self._peers[client]
         number = peer.number = peer.number + 1 if given is None else given
         if peer.expired is not None or (peer.flow is None and not self._may_be_back(peer)):
             self._heard.put(Heard(client, number, None))
-            self._sent_off(len(data))
+            self._sent_off(sum(map(len, parts)))
         else:
-            peer.owed[number] = _Owed(data, time.monotonic())
+            peer.owed[number] = _Owed(parts, time.monotonic())
             peer.news.set()
         return number
 
@@ -237,7 +281,7 @@ class Listener:
         for number, owed in peer.owed.items():
             self._heard.put(Heard(peer.id, number, None))
             if not owed.sent:
-                self._sent_off(len(owed.data))
+                self._sent_off(owed.size)
         peer.owed.clear()
 
     async def _watch(self) -> None:
@@ -311,7 +355,8 @@ class Listener:
         peer.expired, peer.barred, peer.certificate = None, False, entered.certificate
         ended = await self._talk(peer, context, entered.reply(self._run, self._greeting(peer.id)))
         if ended is not None:
-            log.warning("stream ended", extra={"client": peer.id, "why": ended[1]})
+            level = logging.INFO if self._ending.is_set() else logging.WARNING
+            log.log(level, "stream ended", extra={"client": peer.id, "why": ended[1]})
             await context.abort(grpc.StatusCode[ended[0]], ended[1])
 
     async def _talk(self, peer: _Peer, context: "grpc.aio.ServicerContext[bytes, bytes]", first: bytes) -> tuple[str, str] | None:
@@ -351,7 +396,7 @@ class Listener:
         for owed in peer.owed.values():  # sent again: the connection before may have lost them
             if owed.sent:
                 owed.sent = False
-                self._unsent += len(owed.data)
+                self._unsent += owed.size
         peer.news.set()
         log.info("connected", extra={"client": peer.id})
         with self._changed:
@@ -382,9 +427,9 @@ class Listener:
                 await peer.news.wait()
                 continue
             number, owed = word
-            await flow.send(WORD.pack(number, self._settled(peer)) + owed.data)
+            await flow.send(WORD.pack(number, self._settled(peer)), *owed.parts)
             if not owed.sent and number in peer.owed:
-                self._sent_off(len(owed.data))
+                self._sent_off(owed.size)
             owed.sent = True
 
     def _settled(self, peer: _Peer) -> int:
@@ -408,7 +453,7 @@ class Listener:
             arrived.free()  # given already
             return
         if owed is not None and not owed.sent:
-            self._sent_off(len(owed.data))
+            self._sent_off(owed.size)
         if late and number == peer.expired:
             peer.expired = None
             log.info("caught up", extra={"client": peer.id})

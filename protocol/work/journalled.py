@@ -5,7 +5,8 @@ in a log before anything that follows from it is sent. Started again, the coordi
 is in the log: it says the same words again, under the same numbers, which are held against those in the log, and not sent. At
 its end it is where it was. Then words without an answer are sent, perhaps a second time: clients take them as one.
 
-So no client is asked two different things under one number, and nobody is asked anew about a survivor set that was settled.
+So no client is asked two different things under one number, and nobody is asked anew about a survivor set that was settled. A
+coordinator that is halted says nothing more, and is where it was when it is started again.
 """
 
 import hashlib
@@ -15,6 +16,7 @@ from typing import Any, Protocol
 
 import cbor2
 
+from ..core.halt import Halt
 from ..drivers.event_log import EventLog
 
 POSTED, HEARD, THERE, NOTHING = range(4)
@@ -58,14 +60,15 @@ class Logged:
 
 class Journalled:
     """A `Words` over a link that is there only when it is needed. log: of which the first record, `first`, is the caller's own.
-    link: begins it, when the log says nothing more and an answer is due.
+    link: begins it, when the log says nothing more and an answer is due. halt: after which it raises Halted.
 
     numbers: by client, that of the last word. answered, settled: the highest number of an answer that lasts, and up to which
     number all of them do.
     """
 
-    def __init__(self, log: EventLog, link: Callable[[], Numbered]) -> None:
+    def __init__(self, log: EventLog, link: Callable[[], Numbered], halt: Halt | None = None) -> None:
         self.first: Any = None
+        self._halt = halt or Halt()
         self.numbers: dict[int, int] = {}
         self.answered: dict[int, int] = {}
         self.settled: dict[int, int] = {}
@@ -120,7 +123,8 @@ class Journalled:
     # --- a `Words` --------------------------------------------------------------------------------------------------------
 
     def post(self, client: int, data: bytes, /) -> int:
-        """See `Words`. Raises Diverged for another word than the log has."""
+        """See `Words`. Raises Diverged for another word than the log has, Halted."""
+        self._halt.check()
         number = self.numbers[client] = self.numbers.get(client, 0) + 1
         record = [POSTED, client, number, hashlib.sha256(data).digest()[:_DIGEST_BYTES]]
         self._open.setdefault(client, set()).add(number)
@@ -138,13 +142,15 @@ class Journalled:
         return number
 
     def heard(self) -> Any:
-        """See `Words`. Raises Diverged."""
+        """See `Words`. Raises Diverged, Halted."""
+        self._halt.check()
         if self._next is None:
             return self._noted(HEARD, self._there().heard())
         return self._again(HEARD)
 
     def heard_already(self) -> Any:
-        """See `Words`. Raises Diverged."""
+        """See `Words`. Raises Diverged, Halted."""
+        self._halt.check()
         if self._next is None:
             return self._noted(THERE, self._there().heard_already())
         if self._next == [NOTHING]:

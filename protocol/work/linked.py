@@ -15,7 +15,10 @@ from ..core.errors import Refused
 from ..core.session import SERVER
 from ..drivers.roles import Deadline, Effect, Event, Refusal
 from ..view.answers import Memory, Vector
+from ..wire.codec import first_items
 from ..wire.fields import DIGEST_BYTES
+from ..wire.messages import MESSAGES
+from ..wire.recipes import MESSAGES as RECIPES
 from .driving import Driven
 from .far import Far, FarRole, answer, followed_in
 from .maker import WORK, Maker
@@ -64,31 +67,37 @@ class Words(Protocol):
 
 class Linked:
     """Where the clients of a run are reached: a `Setup.hosts`. absent: how often each did not answer in time. late: how many
-    answers came when nobody waited any more. enrolled: all clients' identities, by use and id, where a directory has them; None:
-    each client is asked for its own.
+    answers came when nobody waited any more. stage: the word that was said last; of a frame, the message's name. enrolled: all
+    clients' identities, by use and id, where a directory has them; None: each client is asked for its own.
     """
 
     def __init__(self, link: Words, clients: Sequence[int], enrolled: Mapping[str, Mapping[int, bytes]] | None = None) -> None:
         self.enrolled = enrolled
         self.absent: dict[int, int] = {}
         self.late = 0
+        self.stage = ""
         self._link = link
         self._clients = tuple(clients)
         self._open: set[tuple[int, int]] = set()
         self._kept: deque[Answer] = deque()
         self._refused: list[tuple[int, int, str]] = []
+        self._kinds: dict[int, str] = {}
 
     def __call__(self, maker: Maker) -> Mapping[int, "LinkedClient"]:
         """All of them, with the roles that such clients have."""
         names = (WORK, *maker.messages)
+        for kinds in (MESSAGES, RECIPES, *maker.messages.values()):
+            self._kinds |= {number: kind.__name__ for number, kind in kinds.items()}
         return {i: LinkedClient(i, self, names) for i in self._clients}
 
     def post(self, client: int, *words: Any) -> None:
         """Tell a client, and go on: what follows is `heard`."""
+        self.stage = self._name_of(*words)
         self._open.add((client, self._link.post(client, cbor2.dumps(words))))
 
     def ask(self, client: int, *words: Any) -> Any:
         """The answer to these words; None of a client that is absent, or whose answer is none."""
+        self.stage = self._name_of(*words)
         number = self._link.post(client, cbor2.dumps(words))
         while True:
             answer: Answer = self._link.heard()
@@ -119,6 +128,13 @@ class Linked:
     def restore(self, kept: Any) -> None:
         """Go on from that."""
         self.absent, self.late, self._refused = dict(kept[0]), kept[1], [tuple(entry) for entry in kept[2]]
+
+    def _name_of(self, what: str, *of: Any) -> str:
+        """The word, or the name of the message in a frame."""
+        try:
+            return self._kinds[first_items(of[1], 5)[4]] if what == "frame" else what
+        except (ValueError, LookupError):
+            return what
 
     def _effects(self, answer: Answer) -> Iterator[tuple[int, tuple[Effect, ...]]]:
         self._open.discard((answer.client, answer.number))

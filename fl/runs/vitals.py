@@ -1,0 +1,102 @@
+"""A run with clients elsewhere as whoever operates it has it: numbers about messages, nothing that is in them, and an end."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from ...protocol.core.halt import Halt
+
+if TYPE_CHECKING:
+    from .experiment import Round
+    from .serving import Hosts
+
+COUNTED = ("bytes_in", "bytes_out", "displaced", "refused", "slow", "revoked")
+"""At a listener."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vitals:
+    """At one moment.
+
+    round, rounds: played, and to be played. clusters, accuracy: after the last round. cohort: how many clients the run has.
+    connected: how many are there. stage: the kind of message that was sent last. owing: seconds since the oldest word that each
+    client has not answered, by client. unanswered: how often clients did not answer in time; late: answers that came afterwards.
+    bytes_in, bytes_out: on links. displaced, refused, slow, revoked: see `Listener`. life: of the coordinator, counted from 1.
+    running: False when the run is over, or this life of it. stalled: seconds since anything moved on a link.
+    """
+
+    round: int = 0
+    rounds: int = 0
+    cohort: int = 0
+    connected: int = 0
+    clusters: int = 0
+    accuracy: float | None = None
+    stage: str = ""
+    owing: Mapping[int, float] = field(default_factory=dict)
+    unanswered: int = 0
+    late: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    displaced: int = 0
+    refused: int = 0
+    slow: int = 0
+    revoked: int = 0
+    life: int = 1
+    running: bool = True
+    stalled: float = 0.0
+
+    @property
+    def stragglers(self) -> tuple[tuple[int, float], ...]:
+        """Who owes an answer, longest first: (client, seconds)."""
+        return tuple(sorted(self.owing.items(), key=lambda one: (-one[1], one[0])))
+
+
+@dataclass(slots=True)
+class Control:
+    """An operator's hold on a run, for use by other threads and handlers of signals. vitals: at any moment.
+
+    leave: whether clients are told that the run is over when it is stopped; else they wait for the coordinator's next life.
+    """
+
+    vitals: Callable[[], Vitals] = field(default=Vitals, repr=False)
+    halt: Halt = field(default_factory=Halt)
+    leave: bool = False
+
+    def stop(self, leave: bool = False) -> None:
+        """At the next word: whoever plays the run raises Halted. Nothing is lost; `serve` in the same folder goes on."""
+        self.leave, self.halt.asked = leave, True
+
+
+@dataclass(slots=True)
+class Watched:
+    """What a coordinator's vitals are read from. hosts: of serving.py. clients: how many. played: what was told after the last
+    round; `serve` sets it, and `running`.
+    """
+
+    hosts: "Hosts"
+    clients: int
+    rounds: int
+    life: int
+    played: "Round | None" = None
+    running: bool = True
+
+    def vitals(self) -> Vitals:
+        """At this moment."""
+        listener, linked, played = self.hosts.listener, self.hosts.linked, self.played
+        found = Vitals(
+            round=self.hosts.round,
+            rounds=self.rounds,
+            cohort=self.clients,
+            clusters=0 if played is None else played.clusters,
+            accuracy=None if played is None else played.accuracy,
+            stage=linked.stage,
+            unanswered=sum(list(linked.absent.values())),
+            late=linked.late,
+            life=self.life,
+            running=self.running,
+        )
+        if listener is None:
+            return found
+        counted = {name: getattr(listener, name) for name in COUNTED}
+        there, owing, stalled = len(listener.present()), listener.owing(), listener.stalled()
+        return replace(found, connected=there, owing=owing, stalled=stalled, **counted)
