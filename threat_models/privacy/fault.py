@@ -13,12 +13,16 @@ Swap = tuple[Any, str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """mechanism: the name of the one it is in. auditor: which one must flag it. swaps: made when the fault begins."""
+    """mechanism: the name of the one it is in. auditor: which one must flag it. swaps: made when the fault begins.
+
+    times: by how many times as many trials as others it is audited, where it shows too little for fewer.
+    """
 
     name: str
     mechanism: str
     auditor: Auditor
     swaps: Callable[[], tuple[Swap, ...]]
+    times: int = 1
 
     @contextmanager
     def injected(self) -> Iterator[None]:

@@ -35,6 +35,10 @@ def _divided(key: bytes, count: int, variance: int) -> Any:
     return np.rint(discrete_gaussian(key, count, variance) / len(noisy_sum.CLIENTS)).astype(np.int64)
 
 
+def _halved(key: bytes, count: int, variance: int) -> Any:
+    return np.rint(discrete_gaussian(key, count, variance) / 2).astype(np.int64)
+
+
 def _deviation_for_variance(key: bytes, count: int, variance: int) -> Any:
     return discrete_gaussian(key, count, math.isqrt(int(variance)))
 
@@ -46,11 +50,16 @@ def _block_without(key: bytes, count: int, variance: Any) -> Any:
     return found
 
 
-def _sum_unclipped() -> tuple[Swap, ...]:
-    """Nor held to the clip by the rounding, which would raise."""
+def _to_twice(vector: Any, l2: float) -> Any:
+    norm = float(np.linalg.norm(vector))
+    return vector * (2 * l2 / norm) if norm > 2 * l2 else vector
+
+
+def _sum_clip(change: Callable[[Any, float], Any]) -> Callable[[], tuple[Swap, ...]]:
+    """Nor is it held to the clip by the rounding, which would raise."""
     loose = 1e3
-    return (
-        (gaussian, "_clipped", lambda vector, l2: vector),
+    return lambda: (
+        (gaussian, "_clipped", change),
         (gaussian, "Conditional", lambda key, l2, beta: Conditional(key, loose * l2, beta)),
     )
 
@@ -98,6 +107,11 @@ def _pair_noise(change: Callable[[Any, float, bytes], Any]) -> Callable[[], tupl
 
 def _unclipped() -> Swap:
     return (Noise, "clipped", lambda self, rows: np.asarray(rows, np.float64))
+
+
+def _clip_twice() -> tuple[Swap, ...]:
+    shipped = Noise.clipped
+    return ((Noise, "clipped", lambda self, rows: 2 * shipped(self, np.asarray(rows) / 2)),)
 
 
 def _clip_after_noise() -> tuple[Swap, ...]:
@@ -149,13 +163,17 @@ def _of_pairs(mechanism: str, rows: int, auditor: Auditor) -> tuple[Fault, ...]:
 
 FAULTS: tuple[Fault, ...] = (
     Fault("noise / n", noisy_sum.NAME, "GDP", _sum_noise(_divided)),
+    Fault("half of the noise", noisy_sum.NAME, "GDP", _sum_noise(_halved), times=2),
     Fault("deviation for variance", noisy_sum.NAME, "GDP", _sum_noise(_deviation_for_variance)),
-    Fault("no clip", noisy_sum.NAME, "GDP", _sum_unclipped),
+    Fault("no clip", noisy_sum.NAME, "GDP", _sum_clip(lambda vector, l2: vector)),
+    Fault("clip twice too large", noisy_sum.NAME, "GDP", _sum_clip(_to_twice), times=2),
     Fault("a block of coordinates without noise", noisy_sum.NAME, "GDP", _sum_noise(_block_without)),
-    Fault("all-zero noise key", noisy_sum.NAME, "Clopper-Pearson", _sum_key(_zero)),
+    Fault("all-zero noise key", noisy_sum.NAME, "GDP", _sum_key(_zero)),
     Fault("the same noise key in all rounds", noisy_sum.NAME, "GDP", _same_in_all_rounds),
     *_of_pairs(pair_releases.MEAN, pair_releases.MEAN_ROWS, "GDP"),
-    Fault("all-zero noise key", pair_releases.MEAN, "Clopper-Pearson", _pair_zero),
+    Fault("all-zero noise key", pair_releases.MEAN, "GDP", _pair_zero),
+    Fault("half of the noise", pair_releases.MEAN, "GDP", _pair_noise(lambda values, s, key: noised(values, s / 2, key))),
+    Fault("clip twice too large", pair_releases.MEAN, "GDP", _clip_twice),
     Fault("label-dependent subsample", pair_releases.MEAN, "GDP", _by_label),
     *_of_pairs(pair_releases.CLOUDS, pair_releases.ROWS, "one run"),
     Fault("all-zero noise key", pair_releases.CLOUDS, "one run", _pair_zero),

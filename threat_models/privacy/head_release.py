@@ -36,7 +36,7 @@ def head_gradients(multiplier: float = 8.0) -> InOneRun:
     model = SoftmaxRegression()((WIDTH,), CLASSES)
 
     def own(coins: NDArray[np.bool_]) -> HeadGradients:
-        labels = coins, np.arange(RECORDS) % CLASSES
+        labels = coins, np.zeros(RECORDS)
         data = [Examples(x, torch.from_numpy(y.astype(np.int64))) for y in labels]
         return HeadGradients({i: Client(i, of, of) for i, of in enumerate(data, 1)}, model, RECORDS, lambda i: i)
 

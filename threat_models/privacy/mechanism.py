@@ -116,6 +116,10 @@ class InOneRun:
     guesses: int
     play: PlayOnce
 
+    @property
+    def auditor(self) -> Auditor:
+        return "one run"
+
     def audit(self, seed: int, confidence: float) -> LowerBound:
         """By f-DP: of the Gaussian curve where the noise is Gaussian, or else of (epsilon, delta)."""
         rng = np.random.default_rng([seed, 0x01])

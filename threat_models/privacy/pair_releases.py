@@ -97,7 +97,7 @@ def released(choice: MeanSketch | PerClient, own: Embedders, client: int, seed: 
 # --- means: independent trials ------------------------------------------------------------------------------------------------
 
 
-def mean_sketch(multiplier: float = 2.0) -> Mechanism:
+def mean_sketch(multiplier: float = 0.5) -> Mechanism:
     """Unit: one record of client 1. The server sees client 2's mean beside client 1's."""
     choice = MeanSketch(noise=Noise(clip=1.0, multiplier=multiplier, reference_multiplier=1.0, budget=1e3, delta=1e-5))
 

@@ -53,10 +53,35 @@ def _unclipped() -> tuple[Swap, ...]:
     )
 
 
+def _twice_too_large() -> tuple[Swap, ...]:
+    sums = dp_stacked.sums
+    return (
+        (dp_sgd, "clipped", lambda gradient, norm, clip: gradient * (2 * clip / norm)),
+        (dp_stacked, "sums", lambda layers, x, labels, share, clip: sums(layers, x, labels, share, 2 * clip)),
+    )
+
+
+def _of_mean(total: Any, noise: Any, privacy: RecordPrivacy, expected: int) -> Any:
+    """The batch's mean gradient is clipped, in the place of each record's."""
+    longest = privacy.clip * expected
+    return noisy_mean(total * min(1.0, longest / max(float(np.linalg.norm(total)), 1e-30)), noise, privacy, expected)
+
+
 def _late(total: Any, noise: Any, privacy: RecordPrivacy, expected: int) -> Any:
     """The noisy sum scaled down to as much as clipped gradients could have added up to."""
     found = noisy_mean(total, noise, privacy, expected)
     return (found * min(1.0, privacy.clip / max(float(np.linalg.norm(found)), 1e-30))).astype(np.float32)
+
+
+def _part(of: float) -> Callable[[], tuple[Swap, ...]]:
+    """As if the multiplier were as much smaller than what is charged."""
+    return lambda: _step(lambda total, noise, privacy, expected: noisy_mean(total, np.rint(of * noise), privacy, expected))
+
+
+def _first_step_alone(job: Job, training: Training) -> Iterator[Draw]:
+    """Has noise, and the others of a training none."""
+    for step, drawn in enumerate(shipped_draws(job, training)):
+        yield drawn if step == 0 else Draw(drawn.index, np.zeros_like(drawn.noise))
 
 
 def _zero(secret: bytes, purpose: str, context: bytes) -> bytes:
@@ -82,6 +107,20 @@ def _of_own_size() -> tuple[Swap, ...]:
     return ((RecordPrivacy, "expected", lambda self, examples, batch: examples // -(-examples // batch)),)
 
 
+def _all_records(job: Job, training: Training) -> Iterator[Draw]:
+    """Every step takes all records, and is charged as if it sampled them."""
+    for drawn in shipped_draws(job, training):
+        yield Draw(torch.arange(len(job.examples)), drawn.noise)
+
+
+def _one_sample(job: Job, training: Training) -> Iterator[Draw]:
+    """Every step of a training takes the records that its first one sampled."""
+    index = None
+    for drawn in shipped_draws(job, training):
+        index = drawn.index if index is None else index
+        yield Draw(index, drawn.noise)
+
+
 def _balanced(job: Job, training: Training) -> Iterator[Draw]:
     """Records are sampled so that each label is as frequent as any other."""
     labels = job.examples.y.numpy()
@@ -99,6 +138,7 @@ def _everywhere(mechanism: str, auditor: Auditor) -> tuple[Fault, ...]:
         Fault("variance for deviation", mechanism, auditor, lambda: _step(_variance)),
         Fault("no clip", mechanism, auditor, _unclipped),
         Fault("clip after noise", mechanism, auditor, lambda: (*_unclipped(), *_step(_late))),
+        Fault("clip of the mean gradient", mechanism, auditor, lambda: (*_unclipped(), *_step(_of_mean))),
         Fault("a layer without noise", mechanism, auditor, lambda: _step(_layer_without)),
         Fault("all-zero noise key", mechanism, auditor, lambda: ((dp_sgd, "derive_key", _zero),)),
     )
@@ -112,6 +152,12 @@ TRAINING_FAULTS: tuple[Fault, ...] = (
     *_everywhere(local_training.SAMPLED, "Clopper-Pearson"),
     *(Fault(name, local_training.STACKED, "GDP", swaps) for name, swaps in _REUSED),
     *(Fault(name, local_training.LOOP, "one run", swaps) for name, swaps in _REUSED),
+    Fault("half of the noise", local_training.STACKED, "GDP", _part(0.5)),
+    Fault(".7 of the noise", local_training.STACKED, "GDP", _part(0.7), times=4),
+    Fault("clip twice too large", local_training.STACKED, "GDP", _twice_too_large),
+    Fault("noise in the first step alone", local_training.STACKED, "GDP", lambda: _draws(_first_step_alone)),
     Fault("normaliser from the data set's size", local_training.SAMPLED, "Clopper-Pearson", _of_own_size),
     Fault("label-dependent subsample", local_training.SAMPLED, "Clopper-Pearson", lambda: _draws(_balanced)),
+    Fault("no sampling, charged as sampled", local_training.RARE, "Clopper-Pearson", lambda: _draws(_all_records)),
+    Fault("one sample for all steps", local_training.RARE, "Clopper-Pearson", lambda: _draws(_one_sample), times=20),
 )
