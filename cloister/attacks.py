@@ -1,4 +1,4 @@
-"""Who is corrupt and what they do: what a `Scenario`'s `adversary` is made of."""
+"""Who is corrupt and what they do: what a `Scenario`'s `adversary` is made of, and an `Evaluation` of many such runs."""
 
 from .threat_models.a3fl import A3FL
 from .threat_models.adversary import Adversary
@@ -9,8 +9,10 @@ from .threat_models.cluster_attacks import Bridge, CloakedCollusion, Hider, Vict
 from .threat_models.cluster_timing import Fragmentation
 from .threat_models.collusion import ALIE, IPM, FangKrum, FangTrim, MinMax, MinSum
 from .threat_models.critical_layers import CriticalLayers
+from .threat_models.evaluation import Evaluation
 from .threat_models.forged_choices import Pretended, SameAs, WorstModel
 from .threat_models.forged_embeddings import ForgedEmbeddings
+from .threat_models.knowledge import Level
 from .threat_models.label_attacks import DynamicLabelFlip, LabelFlip, LabelShuffle, PairNoise, SymmetricNoise
 from .threat_models.liars import KernelPoison
 from .threat_models.membership import Fixed, PerRound, Pool, Schedule, Share
@@ -50,6 +52,7 @@ __all__ = [
     "DistributedBackdoor",
     "DynamicLabelFlip",
     "EdgeCase",
+    "Evaluation",
     "Faker",
     "FangKrum",
     "FangTrim",
@@ -64,6 +67,7 @@ __all__ = [
     "KernelPoison",
     "LabelFlip",
     "LabelShuffle",
+    "Level",
     "LoneFaker",
     "Mimic",
     "MinMax",

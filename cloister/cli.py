@@ -28,6 +28,7 @@ from .evaluating.command import breakdown, evaluate
 from .grids.options import Engine, EngineName
 from .keys_command import keys
 from .protocol.core.errors import ProtocolError, Refused
+from .starting import new
 
 if TYPE_CHECKING:
     from .auditing.recorded_runs import Origin
@@ -42,18 +43,32 @@ REJECTED = 3
 app = typer.Typer(
     name="cloister",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        from . import __version__
+
+        typer.echo(f"cloister {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def _about() -> None:
+def _about(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version, and end.")
+    ] = False,
+) -> None:
     """Clustered federated learning in which every party sees exactly what the protocol says it sees.
 
-    Begin with:  cloister run examples/quickstart.py
+    Begin with:  cloister new quickstart && cloister run quickstart.py
     """
+
+
+app.command()(new)
 
 
 @app.command()

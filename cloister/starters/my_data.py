@@ -1,0 +1,34 @@
+"""Your own data: a folder `data` with a CSV file for each client, whose columns are numbers and `label`.
+
+    cloister run my_data.py
+
+Nobody has to know groups: the report says which clients were put together, and what that gained. A share of each client's rows is
+held out to score models by.
+"""
+
+from torch import nn
+
+from cloister import Scenario, Training, algorithms, data, protections
+
+# Other forms: one file with a column that names the client, from_csv("all.csv", client="hospital"); from_dataframe;
+# from_datasets, of torch; from_folders, of images.
+source = data.from_csv("data", label="label")
+found = source(None)
+inputs, classes = found.shape[0], found.classes
+
+scenario = Scenario(
+    name="my data",
+    data=source,
+    model=nn.Sequential(
+        nn.BatchNorm1d(inputs, track_running_stats=False),  # columns may differ in scale; running statistics are not averaged
+        nn.Linear(inputs, 32),
+        nn.ReLU(),
+        nn.Linear(32, classes),
+    ),
+    training=Training(epochs=3, batch=30, lr=0.1),
+    # A cluster is split when its mean update is small (eps1) and single ones are not (eps2), as shares of the largest mean update.
+    algorithm=algorithms.CFL(thresholds=algorithms.ScaleFree(eps1=0.4, eps2=0.74), patience=5),
+    # No sum is over fewer than three honest clients, so that clusters have at least as many.
+    protection=protections.Masked(),
+    rounds=30,
+)
