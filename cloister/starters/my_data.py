@@ -26,7 +26,8 @@ scenario = Scenario(
         nn.Linear(32, classes),
     ),
     training=Training(epochs=3, batch=30, lr=0.1),
-    # A cluster is split when its mean update is small (eps1) and single ones are not (eps2), as shares of the largest mean update.
+    # A cluster is split when its mean update is small beside single ones: eps1 bounds the ratio. eps2: once single ones are below
+    # this share of the first round's, nothing is split any more.
     algorithm=algorithms.CFL(thresholds=algorithms.ScaleFree(eps1=0.4, eps2=0.74), patience=5),
     # No sum is over fewer than three honest clients, so that clusters have at least as many.
     protection=protections.Masked(),
