@@ -214,3 +214,14 @@ def test_answers_that_a_coordinator_takes_are_as_long_as_its_protocol_needs():
     assert longest(Parties(replace(SMALL, protection=Encrypted(floor=2)), None)) == (32 << 20) + 80 * d
     slots = Parties(replace(SMALL, algorithm=IFCA(models=3)), None)
     assert longest(slots) == (16 << 20) + 96 * d
+
+
+@pytest.mark.parametrize("every", [2, 3])
+def test_between_evaluations_nobody_is_asked(every, tmp_path):
+    scenario = replace(SMALL, rounds=3, evaluate_every=every, algorithm=IFCA(models=2), partition=SWAPPED)
+    expected, found = simulated(scenario, tmp_path), played(scenario, tmp_path)
+    asked = [line["round"] for line in found.read("disclosure.jsonl") if line["what"] == "scores"]
+    assert asked == [t for t in range(3) if (t + 1) % every == 0 or t == 2]
+    last, known = found.read("metrics.jsonl")[-1], expected.read("metrics.jsonl")[-1]
+    assert last["accuracy"] == pytest.approx(known["accuracy"])
+    assert last["clusters"] == known["clusters"]

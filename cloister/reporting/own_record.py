@@ -16,6 +16,10 @@ COORDINATOR, CLIENTS = "the coordinator", "other clients, sealed; the coordinato
 SAID: Mapping[str, tuple[str, str]] = {
     "MaskedInput": ("its update, hidden by masks that vanish in the sum", COORDINATOR),
     "EncryptedInput": ("its update, under the clients' key", COORDINATOR),
+    "ExplicitShare": ("a share of its update, which says nothing without the other", COORDINATOR),
+    "KeyShare": ("the other share of its update, as a key", "the second server"),
+    "SlotShare": ("shares of its update for slots, which say nothing without the others", COORDINATOR),
+    "SlotKey": ("the other shares of its update for slots, as a key", "the second server"),
     "OffsetSketched": ("a sketch of its update, under a secret of the clients", COORDINATOR),
     "SumOpened": ("what a sum that it opened says, of slots how many chose each", COORDINATOR),
     "RoundedScores": ("cosines and norms of updates, rounded", COORDINATOR),
