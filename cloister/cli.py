@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from .auditing.command import audit
 from .comparing.command import compare
@@ -29,6 +29,7 @@ from .grids.options import Engine, EngineName
 from .keys_command import keys
 from .protocol.core.errors import ProtocolError, Refused
 from .server_commands import dealer, second
+from .starting import new
 
 if TYPE_CHECKING:
     from .auditing.recorded_runs import Origin
@@ -43,18 +44,32 @@ REJECTED = 3
 app = typer.Typer(
     name="cloister",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        from . import __version__
+
+        typer.echo(f"cloister {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def _about() -> None:
+def _about(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version, and end.")
+    ] = False,
+) -> None:
     """Clustered federated learning in which every party sees exactly what the protocol says it sees.
 
-    Begin with:  cloister run examples/quickstart.py
+    Begin with:  cloister new quickstart && cloister run quickstart.py
     """
+
+
+app.command()(new)
 
 
 @app.command()
@@ -90,6 +105,7 @@ def run(
     """
     from .auditing.recorded_runs import Origin
     from .reporting.report import write_report
+    from .running import free_folder
     from .scenario_file import load, with_settings
     from .summary import summary_table
 
@@ -104,7 +120,7 @@ def run(
         scenario = with_settings(load(file), settings)
         origin = Origin.of(file, settings) if record else None
         _check_device(scenario.device)
-        folder = out or _folder(scenario, resume)
+        folder = out or free_folder(scenario, resume)
         with _engine(engine, workers) as made:
             _watch(scenario, folder, data, resume, origin, made)
         report = write_report(folder)
@@ -271,45 +287,16 @@ def _watch(
     """Run with a progress bar on stderr, recorded if it has an origin; on Ctrl-C say how to go on."""
     from .auditing.recorded_runs import recorded
     from .fl.runs.experiment import run as play
+    from .progress import watched
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("clusters {task.fields[clusters]}  accuracy {task.fields[accuracy]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=False) as bar:
-        task = bar.add_task(scenario.name, total=scenario.rounds, clusters=1, accuracy="-")
-        known: dict[str, Any] = {}
-        try:
-            rounds = (
-                recorded(scenario, folder, data, origin, engine)
-                if origin
-                else play(scenario, folder, data, resume, engine=engine)
-            )
-            for done in rounds:
-                if done.accuracy is not None:
-                    known["accuracy"] = f"{done.accuracy:.3f}"
-                bar.update(task, completed=done.round, clusters=done.clusters, **known)
-        except KeyboardInterrupt:
-            bar.stop()
-            how = "--resume in the place of --record goes on, unrecorded" if origin else "--resume goes on"
-            say(f"stopped; the same command with --out {folder} {how}")
-            raise typer.Exit(130) from None
-
-
-def _folder(scenario: Scenario, resume: bool) -> Path:
-    """runs/NAME-seedS, with a number if that is taken; when resuming, the newest that exists."""
-    stem = Path("runs") / f"{scenario.name.replace(' ', '-').replace('/', '-')}-seed{scenario.seed}"
-    taken = [stem.with_name(f"{stem.name}-{k}") if k > 1 else stem for k in range(1, 10_000)]
-    existing = [path for path in taken if path.exists()]
-    if resume:
-        if not existing:
-            raise ValueError(f"there is no run folder {stem} to resume; name it with --out")
-        return existing[-1]
-    return next(path for path in taken if not path.exists())
+    rounds = recorded(scenario, folder, data, origin, engine) if origin else play(scenario, folder, data, resume, engine=engine)
+    try:
+        for _ in watched(rounds, scenario.name, scenario.rounds, sys.stderr, always=True):
+            pass
+    except KeyboardInterrupt:
+        how = "--resume in the place of --record goes on, unrecorded" if origin else "--resume goes on"
+        say(f"stopped; the same command with --out {folder} {how}")
+        raise typer.Exit(130) from None
 
 
 def _check_device(device: str) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from .protocol.core.errors import ProtocolError
+from .user_errors import file_of, in_words
 
 
 class Failure(Exception):
@@ -13,10 +14,14 @@ class Failure(Exception):
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Turn expected errors into Failure. Bugs keep their traceback."""
+    """Turn expected errors into Failure, and whatever a user's own file raises, with its line. Bugs keep their traceback."""
     try:
         yield
-    except (ValueError, OSError, ProtocolError) as error:
+    except Exception as error:
+        if (file := file_of(error)) is not None:
+            raise Failure(" ".join(in_words(error, file).split())) from error
+        if not isinstance(error, ValueError | OSError | ProtocolError):
+            raise
         message = str(error) or type(error).__name__
         raise Failure(" ".join(message.split())) from error
 

@@ -8,11 +8,12 @@ from importlib.abc import InspectLoader, Loader
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .fl.runs.comparison import Comparison
 from .fl.runs.scenario import NoField, Scenario, changed
 from .threat_models.evaluation import Evaluation
+from .user_errors import PREFIX, in_words
 
 if TYPE_CHECKING:
     from .threat_models.audit.attack import Attack
@@ -47,7 +48,7 @@ def load_source(source: str, name: str, where: str) -> Scenario:
     `__file__`: it was at another place. where: what errors call it. Raises ValueError of one line.
     """
     loader = _Source(source)
-    spec = importlib.util.spec_from_loader("cloister_scenario_recorded", loader)
+    spec = importlib.util.spec_from_loader(f"{PREFIX}recorded", loader)
     if spec is None:
         raise ValueError(f"{where} holds no source")
     return _chosen(_executed(spec, loader, where), where, name, Scenario, "scenario")
@@ -71,7 +72,7 @@ def _named(where: str, kind: type[Value], default: str, wanted: str) -> Value:
             "; it is in the project's folder, so run the command there" if file in wanted else f"; give the path of {wanted}"
         )
         raise ValueError(f"there is no file {file} in {Path.cwd()}{where_to}")
-    spec = importlib.util.spec_from_file_location(f"cloister_scenario_{path.stem}", path)
+    spec = importlib.util.spec_from_file_location(f"{PREFIX}{path.stem}", path)
     if spec is None or spec.loader is None:
         raise ValueError(f"{file} is not a Python file; give a .py file with `{default} = {kind.__name__}(...)`")
     return _chosen(_executed(spec, spec.loader, file), file, name, kind, default)
@@ -84,16 +85,23 @@ def _executed(spec: ModuleSpec, loader: Loader, file: str) -> ModuleType:
     try:
         loader.exec_module(module)
     except Exception as error:
-        reason = next(iter(str(error).splitlines()), "")
-        raise ValueError(f"{file} does not load: {type(error).__name__}: {reason}") from error
+        raise ValueError(in_words(error, file)) from error
     return module
 
 
 def _chosen(module: ModuleType, file: str, name: str, kind: type[Value], default: str) -> Value:
     found = {key: value for key, value in vars(module).items() if isinstance(value, kind)}
     if (name or default) not in found:
+        for other, command in ((Scenario, "run"), (Evaluation, "evaluate"), (Comparison, "compare")):
+            if not found and other is not kind and any(isinstance(value, other) for value in vars(module).values()):
+                raise ValueError(f"{file} holds {_a(other)}, not {_a(kind)}; play it with: cloister {command} {file}")
         raise ValueError(f"{file} holds no {default} named {name or default!r}; it has: {', '.join(found) or 'none'}")
     return found[name or default]
+
+
+def _a(kind: type[Any]) -> str:
+    name = kind.__name__.lower()
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 def with_settings(scenario: Scenario, settings: Sequence[str]) -> Scenario:

@@ -1,12 +1,16 @@
 """The short table at the end of a run: did clustering help, were the groups found, what did the server learn."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 
 from .reporting.account_words import account_meters, account_notes
 from .reporting.figures import byte_words
+
+UNDECIDED = "not compared"
+"""The row that warns."""
 
 
 def summary_table(summary: Mapping[str, Any]) -> Table:
@@ -15,45 +19,70 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
     table = Table(title=title, show_header=False, title_justify="left")
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
+    for name, words in summary_rows(summary):
+        table.add_row(name, f"[yellow]warning:[/yellow] {escape(words)}" if name == UNDECIDED else escape(words))
+    return table
+
+
+def summary_rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The same as pairs of a name and words; a name may be empty."""
+    return [*_scores(summary), *_groups(summary), *_learned(summary), *_epsilons(summary), *_course(summary)]
+
+
+def _scores(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     before, accuracy = summary["accuracy_before_clustering"], f"{summary['accuracy_mean']:.3f}"
     worst = f"worst client {summary['accuracy_worst']:.3f}"
     if before is not None and len(summary["clusters"]) > 1:
-        table.add_row("accuracy before clustering", f"{before:.3f}")
-        table.add_row("accuracy after clustering", f"{accuracy}  ({worst})")
+        yield "accuracy before clustering", f"{before:.3f}"
+        yield "accuracy after clustering", f"{accuracy}  ({worst})"
     else:
-        table.add_row("accuracy", f"{accuracy}  ({worst})")
+        yield "accuracy", f"{accuracy}  ({worst})"
+
+
+def _groups(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     planted: dict[int, list[int]] = {}
     for client, group in summary["groups"].items():
         planted.setdefault(group, []).append(int(client))
-    table.add_row("groups planted", "  ".join(spans(sorted(members)) for _, members in sorted(planted.items())))
-    table.add_row("groups found", "  ".join(spans(sorted(members)) for members in sorted(summary["clusters"])))
-    table.add_row("agreement", f"ARI {summary['ari']:.2f}, purity {summary['purity']:.2f}")
+    if planted:
+        yield "groups planted", "  ".join(spans(sorted(members)) for _, members in sorted(planted.items()))
+    yield "groups found", "  ".join(spans(sorted(members)) for members in sorted(summary["clusters"]))
+    if names := summary.get("names"):
+        yield "by name", ";  ".join(", ".join(names[str(i)] for i in members) for members in sorted(summary["clusters"]))
+    if planted:
+        yield "agreement", f"ARI {summary['ari']:.2f}, purity {summary['purity']:.2f}"
     if unsure := undecided_in_words(summary):
-        table.add_row("not compared", f"[yellow]warning:[/yellow] {unsure}")
+        yield UNDECIDED, unsure
+
+
+def _learned(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for party, answers in summary["disclosed"].items():
         for answer in answers:
-            words = f"{answer['words']}  ({answer['times']} times, {answer['scalars']:,} numbers)"
-            table.add_row(f"the {party} learned", words)
+            yield f"the {party} learned", f"{answer['words']}  ({answer['times']} times, {answer['scalars']:,} numbers)"
         if not answers:
-            table.add_row(f"the {party} learned", "nothing")
+            yield f"the {party} learned", "nothing"
     if account := summary.get("account"):
         for meter in account_meters(account):
             of = f" ({meter.client})" if meter.client else ""
-            table.add_row(f"pieced together: {meter.label}", f"{meter.largest} at most{of}, mean {meter.mean}: {meter.words}")
-        table.add_row("", " ".join(account_notes(account)))
+            yield f"pieced together: {meter.label}", f"{meter.largest} at most{of}, mean {meter.mean}: {meter.words}"
+        yield "", " ".join(account_notes(account))
+
+
+def _epsilons(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for unit, of in summary.get("privacy", {}).items():
         most, mean = f"at most {of['epsilon_worst']:.3g} for any {unit}", f"{of['epsilon_mean']:.3g} on average"
         words = f"{most}, {mean}, at delta {of['delta']:.1g} (budget {of['budget']:.3g}), of {of['of']} alone"
-        table.add_row("epsilon", words + (f"; {of['beside']}" if of["beside"] else ""))
-        table.add_row("not covered by it", "; ".join(of["not_covered"]))
+        yield "epsilon", words + (f"; {of['beside']}" if of["beside"] else "")
+        yield "not covered by it", "; ".join(of["not_covered"])
+
+
+def _course(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if conditions := summary.get("conditions"):
-        table.add_row("its theorem", conditions_in_words(conditions))
+        yield "its theorem", conditions_in_words(conditions)
     if below := summary["below_floor"]:
         names = ", ".join(sorted({row["cluster"].split("@")[0] for row in below}))
-        table.add_row("below the floor", f"clusters {names}: too few clients to sum, kept their model ({len(below)} times)")
-    table.add_row("traffic", f"{byte_words(summary['bytes_up'])} up, {byte_words(summary['bytes_down'])} down")
-    table.add_row("time", f"{summary['seconds']:.1f} s for {summary['rounds']} rounds")
-    return table
+        yield "below the floor", f"clusters {names}: too few clients to sum, kept their model ({len(below)} times)"
+    yield "traffic", f"{byte_words(summary['bytes_up'])} up, {byte_words(summary['bytes_down'])} down"
+    yield "time", f"{summary['seconds']:.1f} s for {summary['rounds']} rounds"
 
 
 def conditions_in_words(conditions: Sequence[Mapping[str, Any]]) -> str:

@@ -176,4 +176,4 @@ def test_a_source_that_makes_something_else_by_now_is_refused(cloister: Command)
     Path("rounds").write_text("123")
     assert "not of the scenario that was recorded: another rounds" in cloister("audit", "r")[2]
     Path("rounds").unlink()
-    assert "does not load: FileNotFoundError" in cloister("audit", "r")[2]
+    assert "line 15: FileNotFoundError" in cloister("audit", "r")[2]

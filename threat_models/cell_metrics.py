@@ -98,7 +98,7 @@ def clusters_of(trial: Trial) -> dict[str, Any]:
     if not trial.loyal:
         return counts | dict.fromkeys(("loyal", "loyal_mean_size", "loyal_lost", "purity", "ari"))
     groups = trial.simulation.population.groups
-    planted = {i: NO_GROUP if i in trial.members else groups[i] for i in placed}
+    planted = {i: NO_GROUP if i in trial.members else groups.get(i, 0) for i in placed}
     loyal = loyal_clusters(clusters, trial.members & placed, placed)
     return counts | {
         "loyal": loyal.count,

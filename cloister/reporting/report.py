@@ -12,6 +12,7 @@ from . import figures
 from .account_words import account_meters, account_notes
 from .distances import distances_panel
 from .figures import byte_words
+from .headline import privacy_in_words
 from .matrices import filling_panels, matrix_panel
 from .page import environment, write_page
 from .panels import (
@@ -89,6 +90,7 @@ def render(run: Run) -> str:
         title=str(run.summary.get("name") or run.scenario.get("name") or run.folder),
         facts=[str(run.summary[k]) for k in ("algorithm", "protection", "data") if run.summary.get(k)],
         verdict=verdict(run, final),
+        privately=privacy_in_words(run),
         tiles=tiles(run, final),
         legend=[(g, h % figures.HUES, sum(v == g for v in run.kin.values())) for g, h in hues.items()],
         many_groups=len(hues) > figures.HUES,

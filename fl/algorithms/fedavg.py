@@ -118,6 +118,8 @@ class Oracle(FedAvg):
     """FedAvg inside every planted group: the upper bound that a clustering method is measured against."""
 
     def init(self, start: Start, /) -> State:
+        if not start.groups:
+            raise ValueError("Oracle needs to know groups, and nobody planted any among these clients; use another algorithm")
         groups = sorted({start.groups[i] for i in start.clients})
         members = {g: tuple(sorted(i for i in start.clients if start.groups[i] == g)) for g in groups}
         return State(0, {f"group {g}": Cluster(members[g], start.model, seed=start.seed) for g in groups})

@@ -8,14 +8,10 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image
 
 from .images import stratified
+from .pictures import IMAGES, picture
 from .population import Client, Examples, Population, Source
-
-MOST_PIXELS = 1 << 24
-"""Largest number of pixels of one image file that is decoded."""
-IMAGES = (".png", ".jpg", ".jpeg")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,22 +78,8 @@ class OwnData:
         ]
         x = np.empty((len(found), *self.shape), np.float32)
         for row, (path, _) in enumerate(found):
-            x[row] = self._picture(path)
+            x[row] = picture(path, self.shape)
         return x, np.array([label for _, label in found], np.int64)
-
-    def _picture(self, path: Path) -> NDArray[np.float32]:
-        channels, height, width = self.shape
-        try:
-            with Image.open(path, formats=("PNG", "JPEG")) as image:
-                if image.width * image.height > MOST_PIXELS:
-                    raise ValueError(f"it claims {image.width} x {image.height} pixels")
-                grey = image.convert("L" if channels == 1 else "RGB")
-        except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
-            raise ValueError(f"{path} cannot be read as a png or jpg image: {' '.join(str(error).split())}") from error
-        if grey.size != (width, height):
-            grey = grey.resize((width, height), Image.Resampling.BICUBIC)
-        pixels = np.asarray(grey, np.float32).reshape(height, width, channels)
-        return pixels.transpose(2, 0, 1) / np.float32(255)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Examples, clients and populations: the values that data sets, partitions and training pass to each other."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -38,12 +38,16 @@ class Examples:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """A whole data set. `classes` is the number of labels, or the size of the vocabulary for token data."""
+    """A whole data set. `classes` is the number of labels, or the size of the vocabulary for token data.
+
+    clients: names of clients, where data are theirs already: the topic of an example is then the position of its client here.
+    """
 
     name: str
     train: Examples
     test: Examples
     classes: int
+    clients: tuple[str, ...] = ()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -62,18 +66,20 @@ class Client:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Population:
-    """All clients and, because the partition planted them, the true groups that an evaluation compares with.
+    """All clients and, where the partition planted them, the true groups that an evaluation compares with.
 
-    groups: planted group of every client id. No algorithm but Oracle may look at it.
+    groups: planted group of every client id, empty where nobody planted any. No algorithm but Oracle may look at it.
+    names: of clients that have one.
     """
 
     clients: Mapping[int, Client]
     groups: Mapping[int, int]
     classes: int
     shape: tuple[int, ...]
+    names: Mapping[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if set(self.clients) != set(self.groups):
+        if self.groups and set(self.clients) != set(self.groups):
             raise ValueError("clients and groups must name the same ids")
         for client in self.clients.values():
             if len(client.train) == 0:

@@ -32,8 +32,12 @@ class ModelFactory(Protocol):
     def __call__(self, shape: tuple[int, ...], classes: int, /) -> nn.Module: ...
 
 
-def initial(factory: ModelFactory, shape: tuple[int, ...], classes: int, seed: int) -> nn.Module:
-    """The factory's module with weights drawn from `seed` alone; torch's global generator is as it was before."""
+def initial(factory: ModelFactory | nn.Module, shape: tuple[int, ...], classes: int, seed: int) -> nn.Module:
+    """The factory's module with weights drawn from `seed` alone; torch's global generator is as it was before. A module itself is
+    copied, with the weights that it has.
+    """
+    if isinstance(factory, nn.Module):
+        return deepcopy(factory)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         return factory(shape, classes)

@@ -1,7 +1,7 @@
 """Running a scenario: rounds, evaluation, logs and checkpoints, and the summary at the end."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -172,7 +172,7 @@ def _metrics(simulation: Simulation, t: int, evaluated: Mapping[int, Score] | No
         "gap": {
             name: separation_gap(m.similarity, [groups[i] for i in m.clients])
             for name, m in state.measured.items()
-            if m.similarity is not None and len(m.clients) > 1
+            if groups and m.similarity is not None and len(m.clients) > 1
         },
         "detected": {name: _detected(m, groups) for name, m in state.measured.items() if m.communities},
         "left_out": {str(i): reason for m in state.measured.values() for i, reason in m.left_out.items()},
@@ -198,12 +198,15 @@ def _scores(evaluated: Mapping[int, Score]) -> dict[str, Any]:
 
 def _detected(measured: Measured, groups: Mapping[int, int]) -> dict[str, Any]:
     """Communities that were looked for in a round, and how they agree with the planted groups."""
-    planted = {i: groups[i] for i in measured.clients}
-    return {
-        "communities": [list(c) for c in measured.communities],
-        "purity": purity(measured.communities, planted),
-        "ari": adjusted_rand_index(measured.communities, planted),
-    }
+    return {"communities": [list(c) for c in measured.communities], **_agreement(measured.communities, groups)}
+
+
+def _agreement(clusters: Sequence[Sequence[int]], groups: Mapping[int, int]) -> dict[str, float | None]:
+    """With the planted groups; None where nobody planted any."""
+    if not groups:
+        return {"ari": None, "purity": None}
+    planted = {i: groups[i] for members in clusters for i in members}
+    return {"ari": adjusted_rand_index(clusters, planted), "purity": purity(clusters, planted)}
 
 
 def _similarities(simulation: Simulation, t: int, evaluated: bool) -> Iterator[dict[str, Any]]:
@@ -235,7 +238,7 @@ def _splits(simulation: Simulation, t: int) -> Iterator[dict[str, Any]]:
             "children": dict(zip(node.children, (list(measured.split.left), list(measured.split.right)), strict=True)),
             "cross": measured.split.cross,
             "gamma": float(np.sqrt(max(0.0, (1 - measured.split.cross) / 2))),
-            "gap": separation_gap(measured.similarity, [groups[i] for i in measured.clients]),
+            "gap": separation_gap(measured.similarity, [groups[i] for i in measured.clients]) if groups else None,
         }
 
 
@@ -243,7 +246,7 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
     """Write models, tree and summary of a run whose rounds are over, and return the summary."""
     scenario, state, groups = simulation.scenario, simulation.state, simulation.population.groups
     clusters = [list(c.members) for _, c in sorted(simulation.clusters.items())]
-    placed = {i: groups[i] for members in clusters for i in members}
+    placed = {i for members in clusters for i in members}
     final = folder.read("metrics.jsonl")[-1]
     if "accuracy" not in final:  # stopped between two evaluations, and resumed to end there
         final |= _scores(simulation.evaluate())
@@ -270,15 +273,15 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
         "loss_mean": float(np.mean(list(final["loss"].values()))),
         "clusters": clusters,
         "groups": {str(i): g for i, g in sorted(groups.items())},
-        "ari": adjusted_rand_index(clusters, placed),
-        "purity": purity(clusters, placed),
+        **_agreement(clusters, groups),
         "bytes_up": simulation.view.record.traffic.bytes_up,
         "bytes_down": simulation.view.record.traffic.bytes_down,
         "disclosed": totals(log, map(party_of, simulation.view.record.costs)),
         "rejected": [f for f in faults if f["rejected"]],
         "below_floor": [row for line in folder.read("metrics.jsonl") for row in line["below_floor"]],
         "faults": len(faults),
-        "unplaced": sorted(groups.keys() - placed.keys()),
+        "unplaced": sorted(simulation.population.clients.keys() - placed),
+        **({"names": {str(i): name for i, name in names.items()}} if (names := simulation.population.names) else {}),
         **({} if (compared := undecided(state)) is None else {"compared": compared}),
         **({} if simulation.corrupted is None else {"corrupt": sorted(simulation.corrupted.members)}),
         **({"account": said(simulation.watch, simulation.view, answers)} if simulation.watch.on else {}),

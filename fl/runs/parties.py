@@ -27,6 +27,7 @@ from ..clients.spending import Spending
 from ..clients.training import Executor, Job, full_gradient
 from ..data.population import Client, Examples, Population
 from ..emd.judging import tau_of
+from ..models.fit import check_batches, check_model
 from ..models.papers import initial
 from ..models.vector import head_of, load_vector, to_vector
 from .evaluation import Evaluation, scores_of
@@ -75,10 +76,14 @@ class Parties:
             raise ValueError(f"arrivals names clients that the partition does not make: {unknown}")
         self.module = initial(scenario.model, population.shape, population.classes, seed_of(seed, "model"))
         self.module.to(scenario.device)
+        one = next(iter(population.clients.values())).train
+        check_model(self.module, one.x, one.y, population.classes)
+        sizes = {i: len(client.train) for i, client in population.clients.items()}
+        check_batches(self.module, one.x, sizes, scenario.training.batch or max(sizes.values()))
         self._scratch = deepcopy(self.module).eval()  # what clients load models into that they judge
         self._training = scenario.algorithm.local(scenario.training)
         if self._training.privacy is not None:
-            check_module(self.module, next(iter(population.clients.values())).train.x)
+            check_module(self.module, one.x)
         self.corrupted: Corrupted | None = None
         workers: Workers = self._work
         judge: Judgement = self._judge

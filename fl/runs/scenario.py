@@ -1,6 +1,7 @@
 """A scenario: everything that makes a run, as one Python value of callables and frozen dataclasses."""
 
 import ast
+import hashlib
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
@@ -8,6 +9,7 @@ from math import isfinite
 from types import MappingProxyType
 from typing import Any, Generic, Union, get_args, get_origin, get_type_hints
 
+from torch import nn
 from typing_extensions import TypeVar
 
 from ...crypto.orthonormal import HadamardRotation, SignedPermutation
@@ -19,15 +21,18 @@ from ...protocol.two_servers.protection import TwoServer
 from ...protocol.uploaded.permuted import Permuted
 from ...protocol.uploaded.plain import Plain
 from ...protocol.view.asks import View
+from ...protocol.view.functionality import Functionality
 from ...protocol.view.protection import Protection, check_composition
 from ..algorithms.algorithm import Algorithm
 from ..clients.corruption import Adversary
 from ..clients.fast import Fast
 from ..clients.training import Executor, Training
+from ..data.natural import Natural
 from ..data.partition import Partition
 from ..data.source import Loader
 from ..models.papers import ModelFactory
 from .noise_check import check_noise, check_training
+from .parts_check import check_parts
 
 PROTECTIONS: tuple[Protection, ...] = (
     Plain(),
@@ -48,11 +53,12 @@ V = TypeVar("V", bound=View, default=Any)
 class Scenario(Generic[V]):
     """What a run is made of. Two runs of one scenario on one machine give the same models.
 
-    rounds: communication rounds. seed: of data, models, sampling and simulated secrets. execution: how local training is
-    run. faults: what the network does to messages, or None. arrivals: clients that join later, with their round.
-    adversary: who is corrupt and what they do, or None (`threat_models.adversary`).
-    validation: share of each client's training data held out, by which it may fall back to a more general model; 0 for none.
-    evaluate_every: rounds between evaluations; the last round is always evaluated. device: "cpu" or "cuda".
+    partition: who gets which examples; by default clients have their own, as the data say. model: a factory, or a module, whose
+    weights are then the first ones. rounds: communication rounds. seed: of data, models, sampling and simulated secrets.
+    execution: how local training is run. faults: what the network does to messages, or None. arrivals: clients that join later,
+    with their round. adversary: who is corrupt and what they do, or None (`threat_models.adversary`). validation: share of each
+    client's training data held out, by which it may fall back to a more general model; 0 for none. evaluate_every: rounds between
+    evaluations; the last round is always evaluated. device: "cpu" or "cuda".
 
     That the protection's view answers what the algorithm's asks is told by a type checker too. Raises Refused when it does not,
     or when answers without noise would void the epsilon of noise that does not acknowledge them; ValueError when clients arrive
@@ -61,8 +67,8 @@ class Scenario(Generic[V]):
 
     name: str
     data: Loader
-    partition: Partition
-    model: ModelFactory
+    partition: Partition = field(default_factory=Natural)
+    model: ModelFactory | nn.Module
     training: Training
     algorithm: Algorithm[V]
     protection: Protection[V]
@@ -77,6 +83,7 @@ class Scenario(Generic[V]):
     adversary: Adversary | None = None
 
     def __post_init__(self) -> None:
+        check_parts(self)
         if self.rounds < 1 or self.evaluate_every < 1:
             raise ValueError(f"rounds and evaluate_every are at least 1, not {self.rounds} and {self.evaluate_every}")
         if not 0 <= self.validation < 1:
@@ -93,6 +100,13 @@ class Scenario(Generic[V]):
             raise Refused(
                 "means over neighbourhoods overlap, and Masked tells one sum of an update that counts samples;"
                 ' set algorithm.by_samples=False or algorithm.over="members"'
+            )
+        if isinstance(self.protection, Masked) and Functionality.COORDINATES in self.algorithm.needs:
+            rule = getattr(self.algorithm, "rule", self.algorithm)
+            raise Refused(
+                f"{type(rule).__name__} works coordinate by coordinate, and Masked shows no coordinate; rules that need inner"
+                " products alone do its work there: rules.GeometricMedian, rules.CenteredClipping, rules.MultiKrum, rules.NNM;"
+                " Plain shows all"
             )
         check_composition(type(self.algorithm).__name__, self.algorithm.needs, self.protection, PROTECTIONS)
         check_noise(self.algorithm, self.protection, self.training.privacy is not None)
@@ -178,8 +192,19 @@ def described(value: Any) -> Any:
         return value
     if is_dataclass(value) and not isinstance(value, type):
         return {"type": type(value).__name__, **{f.name: described(getattr(value, f.name)) for f in fields(value) if f.compare}}
+    if isinstance(value, nn.Module):
+        return {"type": type(value).__name__, "module": repr(value), "parameters": _digest(value)}
     if isinstance(value, Mapping):
         return {str(k): described(v) for k, v in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [described(v) for v in value]
     return getattr(value, "__qualname__", None) or type(value).__qualname__
+
+
+def _digest(module: nn.Module) -> str:
+    """SHA-256 of its parameters."""
+    found = hashlib.sha256()
+    for name, parameter in sorted(module.named_parameters()):
+        found.update(name.encode())
+        found.update(parameter.detach().cpu().contiguous().numpy().tobytes())
+    return found.hexdigest()

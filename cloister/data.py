@@ -1,0 +1,29 @@
+"""Data sets and your own data: what a `Scenario`'s `data` may be.
+
+`from_csv`, `from_dataframe`, `from_datasets` and `from_folders` make a loader of clients that are there already, and need no
+partition.
+"""
+
+from .fl.data.given import from_csv, from_dataframe, from_datasets, from_folders
+from .fl.data.images import Cifar10, Digits, FashionMnist, Mnist, Pacs
+from .fl.data.population import Client, Examples, Population, Source
+from .fl.data.synthetic import SoftmaxGroups
+from .fl.data.text import AgNews
+
+__all__ = [
+    "AgNews",
+    "Cifar10",
+    "Client",
+    "Digits",
+    "Examples",
+    "FashionMnist",
+    "Mnist",
+    "Pacs",
+    "Population",
+    "SoftmaxGroups",
+    "Source",
+    "from_csv",
+    "from_dataframe",
+    "from_datasets",
+    "from_folders",
+]

@@ -1,0 +1,22 @@
+"""Who gets which examples, and which groups are planted: what a `Scenario`'s `partition` may be."""
+
+from .fl.data.dealing import Equal, LogNormal, PowerLaw
+from .fl.data.mixture import MixedRotation
+from .fl.data.natural import Natural
+from .fl.data.partition import Iid, LabelPermutation, LabelSwap, Rotation
+from .fl.data.skew import CongruentHalves, Dirichlet, TopicPerClient
+
+__all__ = [
+    "CongruentHalves",
+    "Dirichlet",
+    "Equal",
+    "Iid",
+    "LabelPermutation",
+    "LabelSwap",
+    "LogNormal",
+    "MixedRotation",
+    "Natural",
+    "PowerLaw",
+    "Rotation",
+    "TopicPerClient",
+]

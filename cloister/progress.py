@@ -1,0 +1,69 @@
+"""Progress of a run where somebody looks: a bar in a terminal, a line in a notebook, nothing elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from html import escape
+from typing import TYPE_CHECKING, Any, TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+if TYPE_CHECKING:
+    from .fl.runs.experiment import Round
+
+COLUMNS = (
+    TextColumn("{task.description}"),
+    BarColumn(),
+    MofNCompleteColumn(),
+    TextColumn("clusters {task.fields[clusters]}  accuracy {task.fields[accuracy]}"),
+    TimeElapsedColumn(),
+    TimeRemainingColumn(),
+)
+
+
+def watched(rounds: Iterator[Round], name: str, total: int, out: TextIO, *, always: bool = False) -> Iterator[Round]:
+    """The same rounds, shown as they pass. always: also where `out` is no terminal, as a line at the end."""
+    if (display := _notebook()) is not None:
+        yield from _in_a_notebook(rounds, name, display)
+    elif always or out.isatty():
+        yield from _in_a_terminal(rounds, name, total, out)
+    else:
+        yield from rounds
+
+
+def _in_a_terminal(rounds: Iterator[Round], name: str, total: int, out: TextIO) -> Iterator[Round]:
+    with Progress(*COLUMNS, console=Console(file=out), transient=False) as bar:
+        task = bar.add_task(name, total=total, clusters=1, accuracy="-")
+        known: dict[str, Any] = {}
+        for done in rounds:
+            if done.accuracy is not None:
+                known["accuracy"] = f"{done.accuracy:.3f}"
+            bar.update(task, completed=done.round, clusters=done.clusters, **known)
+            yield done
+
+
+def _in_a_notebook(rounds: Iterator[Round], name: str, display: Any) -> Iterator[Round]:
+    shown, accuracy = None, "-"
+    for done in rounds:
+        accuracy = accuracy if done.accuracy is None else f"{done.accuracy:.3f}"
+        words = f"{escape(name)}: round {done.round} of {done.rounds}, clusters {done.clusters}, accuracy {accuracy}"
+        bar = f'<progress value="{done.round}" max="{done.rounds}" style="vertical-align: middle"></progress> {words}'
+        data = {"text/html": bar, "text/plain": words}
+        if shown is None:
+            shown = display(data, raw=True, display_id=True)
+        else:
+            shown.update(data, raw=True)
+        yield done
+
+
+def _notebook() -> Any:
+    """IPython's `display`, in a notebook; else None."""
+    with suppress(ImportError, AttributeError):
+        from IPython import get_ipython
+        from IPython.display import display
+
+        if type(get_ipython()).__name__ == "ZMQInteractiveShell":
+            return display
+    return None

@@ -1,0 +1,22 @@
+"""How updates are protected, and noise: what a `Scenario`'s `protection` and its `training.privacy` may be."""
+
+from .crypto.orthonormal import HadamardRotation, SignedPermutation
+from .fl.clients.record_privacy import RecordPrivacy
+from .protocol.encrypted.protection import Encrypted
+from .protocol.masked.noise import Noise
+from .protocol.masked.protection import Masked
+from .protocol.two_servers.protection import TwoServer
+from .protocol.uploaded.permuted import Permuted
+from .protocol.uploaded.plain import Plain
+
+__all__ = [
+    "Encrypted",
+    "HadamardRotation",
+    "Masked",
+    "Noise",
+    "Permuted",
+    "Plain",
+    "RecordPrivacy",
+    "SignedPermutation",
+    "TwoServer",
+]

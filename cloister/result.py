@@ -1,0 +1,143 @@
+"""What came out of a run, read from its folder: numbers, tables, pictures, and what each party learned."""
+
+import json
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .reporting.headline import smallest_sum
+from .reporting.run_data import Run, read_run
+from .summary import summary_rows
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A run that was played. folder: its own; report.html there is the page about it.
+
+    summary: as summary.json has it; empty of a run that was interrupted.
+    """
+
+    folder: Path
+    summary: dict[str, Any] = field(repr=False)
+
+    @property
+    def accuracy(self) -> float:
+        """At the end: mean over clients, of their models on their own test data. Perplexity is in `summary`."""
+        return float(self._over["accuracy_mean"])
+
+    @property
+    def clusters(self) -> list[list[int]]:
+        """Ids of clients, by cluster, at the end."""
+        found: list[list[int]] = self._over["clusters"]
+        return found
+
+    @property
+    def metrics(self) -> list[dict[str, Any]]:
+        """A row for each client and evaluated round: round, client, cluster, group (None where nobody planted any), accuracy,
+        loss.
+        """
+        run = self._run
+        rows = []
+        for line in run.rounds:
+            of = {str(i): name for name, members in line.get("clusters", {}).items() for i in members}
+            for client, accuracy in (line.get("accuracy") or {}).items():
+                group = run.groups.get(client)
+                row = {"round": line["round"], "client": int(client), "cluster": of.get(client), "group": group}
+                rows.append(row | {"accuracy": accuracy, "loss": line["loss"][client]})
+        return rows
+
+    @property
+    def rounds(self) -> list[dict[str, Any]]:
+        """A row for each round: clusters, bytes sent and received, seconds, mean and worst accuracy (or None)."""
+        kept = ("round", "accuracy_mean", "accuracy_worst", "bytes_up", "bytes_down", "seconds")
+        return [{key: line.get(key) for key in kept} | {"clusters": len(line["clusters"])} for line in self._run.rounds]
+
+    @property
+    def disclosures(self) -> list[dict[str, Any]]:
+        """What each party was told, answer by answer: round, recipient, what, about whom, how many numbers."""
+        return [dict(entry) for entry in self._run.answers]
+
+    @property
+    def privacy(self) -> dict[str, Any]:
+        """epsilon: by unit, empty where nothing has noise. pieced_together: what a server can make of all answers; empty where it
+        sees updates. smallest_sum: fewest clients in a sum that anybody was told; None where nobody was.
+        """
+        epsilon, account = self.summary.get("privacy", {}), self.summary.get("account", {})
+        return {"epsilon": epsilon, "pieced_together": account, "smallest_sum": smallest_sum(self._run)}
+
+    @property
+    def report(self) -> Path:
+        """The page, written if it is not there."""
+        from .reporting.report import write_report
+
+        path = self.folder / "report.html"
+        return path if path.is_file() else write_report(self.folder)
+
+    def frame(self, rows: str = "metrics") -> Any:
+        """`metrics`, `rounds` or `disclosures` as a data frame. Raises ImportError where pandas is not installed."""
+        if rows not in ("metrics", "rounds", "disclosures"):
+            raise ValueError(f"there are metrics, rounds and disclosures, and no {rows!r}")
+        try:
+            import pandas
+        except ImportError:
+            raise ImportError("data frames need pandas: pip install pandas") from None
+        return pandas.DataFrame(getattr(self, rows))
+
+    def models(self) -> dict[str, Any]:
+        """Parameters by cluster: tensors by name."""
+        from safetensors.torch import load_file
+
+        return {path.stem: load_file(path) for path in sorted((self.folder / "models").glob("*.safetensors"))}
+
+    def plot(self, what: str = "accuracy") -> "Figure":
+        """A picture: "accuracy" of every cluster over the rounds, "similarity" of clients at the last split or grouping,
+        "traffic", or "leakage": what the server can piece together of single updates. Raises ValueError for another, or where
+        the run has none.
+        """
+        from .pictures import picture
+
+        return picture(self._run, what)
+
+    @property
+    def _run(self) -> Run:
+        return read_run(self.folder)
+
+    @property
+    def _over(self) -> dict[str, Any]:
+        if not self.summary:
+            raise ValueError(
+                f"the run in {self.folder} is not over; go on with cloister.run(scenario, {str(self.folder)!r}, resume=True)"
+            )
+        return self.summary
+
+    def __str__(self) -> str:
+        if not self.summary:
+            return f"interrupted run in {self.folder}"
+        wide = max(len(name) for name, _ in summary_rows(self.summary))
+        return (
+            "\n".join(f"{name:{wide}}  {words}" for name, words in summary_rows(self.summary))
+            + f"\n{'report':{wide}}  {self.report}"
+        )
+
+    def _repr_html_(self) -> str:
+        if not self.summary:
+            return f"<p>{escape(str(self))}</p>"
+        head = f"{self.summary['name']}: {self.summary['algorithm']} under {self.summary['protection']}"
+        cells = "".join(
+            f'<tr><th style="text-align: left; vertical-align: top">{escape(name)}</th>'
+            f'<td style="text-align: left">{escape(words)}</td></tr>'
+            for name, words in (*summary_rows(self.summary), ("report", str(self.report)))
+        )
+        return f"<table><caption>{escape(head)}</caption><tbody>{cells}</tbody></table>"
+
+
+def load(folder: str | Path) -> Result:
+    """What came out of the run that this folder holds, whether it is over or not. Raises ValueError where it holds none."""
+    path = Path(folder)
+    read_run(path)
+    summary = path / "summary.json"
+    return Result(path, json.loads(summary.read_text()) if summary.is_file() else {})

@@ -1,0 +1,56 @@
+"""Robust rules that a server may aggregate by: what `algorithms.RobustFedAvg` and `algorithms.HardenedFLIC` take."""
+
+from .fl.robust.aggregate import aggregate
+from .fl.robust.averages import Mean, NormBound
+from .fl.robust.clustering import FLAME, CFLDefence, ClippedClustering
+from .fl.robust.coordinates import (
+    Bulyan,
+    Meamed,
+    MeanAroundMedian,
+    Median,
+    Phocas,
+    RobustLearningRate,
+    TrimmedMean,
+)
+from .fl.robust.diameter import MDA, SMEA
+from .fl.robust.krum import Krum, MultiKrum
+from .fl.robust.mixing import ARC, NNM, Bucketing, Clip, Mixed
+from .fl.robust.signs import SignGuard
+from .fl.robust.similarity import FLTrust, FoolsGold
+from .fl.robust.smoothing import CRFL
+from .fl.robust.spectral import CAF, DnC
+from .fl.robust.weiszfeld import RFA, CenteredClipping, GeometricMedian
+
+__all__ = [
+    "ARC",
+    "CAF",
+    "CRFL",
+    "FLAME",
+    "MDA",
+    "NNM",
+    "RFA",
+    "SMEA",
+    "Bucketing",
+    "Bulyan",
+    "CFLDefence",
+    "CenteredClipping",
+    "Clip",
+    "ClippedClustering",
+    "DnC",
+    "FLTrust",
+    "FoolsGold",
+    "GeometricMedian",
+    "Krum",
+    "Meamed",
+    "Mean",
+    "MeanAroundMedian",
+    "Median",
+    "Mixed",
+    "MultiKrum",
+    "NormBound",
+    "Phocas",
+    "RobustLearningRate",
+    "SignGuard",
+    "TrimmedMean",
+    "aggregate",
+]

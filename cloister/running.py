@@ -1,0 +1,62 @@
+"""A scenario played from Python or a notebook: `run` at once, `iterate` round by round; `load` reads what was played."""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from .fl.runs.experiment import Engine, Round
+from .fl.runs.experiment import run as play
+from .fl.runs.scenario import Scenario
+from .progress import watched
+from .reporting.report import write_report
+from .result import Result, load
+
+__all__ = ["Result", "Round", "free_folder", "iterate", "load", "run"]
+
+
+def run(
+    scenario: Scenario,
+    out: str | Path | None = None,
+    data: str | Path | None = None,
+    *,
+    resume: bool = False,
+    quiet: bool = False,
+    each: Callable[[Round], object] | Iterable[Callable[[Round], object]] = (),
+    engine: Engine | None = None,
+) -> Result:
+    """Play the scenario to its end; what came out.
+
+    out: the run folder to write; by default a new one under runs/. data: folder of data sets; by default CLOISTER_DATA, or a
+    cache folder. resume: go on with an interrupted run of this scenario. quiet: no progress, which else is shown where a person
+    looks: in a terminal, or a notebook. each: called after each round. engine: where clients train; by default here.
+
+    Raises ValueError of one line for input that does not fit, Refused for what a protection does not allow.
+    """
+    folder = Path(out) if out is not None else free_folder(scenario, resume)
+    told = (each,) if callable(each) else tuple(each)
+    rounds = play(scenario, folder, None if data is None else Path(data), resume, engine=engine)
+    for done in rounds if quiet else watched(rounds, scenario.name, scenario.rounds, sys.stderr):
+        for tell in told:
+            tell(done)
+    write_report(folder)
+    return load(folder)
+
+
+def iterate(
+    scenario: Scenario, out: str | Path | None = None, data: str | Path | None = None, *, resume: bool = False
+) -> Iterator[Round]:
+    """Play the scenario round by round: an iterator, which plays a round when it is asked for the next one. See `run`."""
+    folder = Path(out) if out is not None else free_folder(scenario, resume)
+    return play(scenario, folder, None if data is None else Path(data), resume)
+
+
+def free_folder(scenario: Scenario, resume: bool = False) -> Path:
+    """runs/NAME-seedS, with a number if that is taken; when resuming, the newest that exists. Raises ValueError for none."""
+    stem = Path("runs") / f"{scenario.name.replace(' ', '-').replace('/', '-')}-seed{scenario.seed}"
+    taken = [stem.with_name(f"{stem.name}-{k}") if k > 1 else stem for k in range(1, 10_000)]
+    existing = [path for path in taken if path.exists()]
+    if resume:
+        if not existing:
+            raise ValueError(f"there is no run folder {stem} to resume; name it")
+        return existing[-1]
+    return next(path for path in taken if not path.exists())

@@ -1,0 +1,1 @@
+"""What `cloister new` writes: scenarios with comments, to begin from."""

@@ -1,0 +1,35 @@
+"""Your own data: a folder `data` with a CSV file for each client, whose columns are numbers and `label`.
+
+    cloister run my_data.py
+
+Nobody has to know groups: the report says which clients were put together, and what that gained. A share of each client's rows is
+held out to score models by.
+"""
+
+from torch import nn
+
+from cloister import Scenario, Training, algorithms, data, protections
+
+# Other forms: one file with a column that names the client, from_csv("all.csv", client="hospital"); from_dataframe;
+# from_datasets, of torch; from_folders, of images.
+source = data.from_csv("data", label="label")
+found = source(None)
+inputs, classes = found.shape[0], found.classes
+
+scenario = Scenario(
+    name="my data",
+    data=source,
+    model=nn.Sequential(
+        nn.BatchNorm1d(inputs, track_running_stats=False),  # columns may differ in scale; running statistics are not averaged
+        nn.Linear(inputs, 32),
+        nn.ReLU(),
+        nn.Linear(32, classes),
+    ),
+    training=Training(epochs=3, batch=30, lr=0.1),
+    # A cluster is split when its mean update is small beside single ones: eps1 bounds the ratio. eps2: once single ones are below
+    # this share of the first round's, nothing is split any more.
+    algorithm=algorithms.CFL(thresholds=algorithms.ScaleFree(eps1=0.4, eps2=0.74), patience=5),
+    # No sum is over fewer than three honest clients, so that clusters have at least as many.
+    protection=protections.Masked(),
+    rounds=30,
+)

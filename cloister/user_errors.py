@@ -1,0 +1,83 @@
+"""Errors of a user's own file: where in it, and what was perhaps meant."""
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+from types import TracebackType
+from typing import Any
+
+from .protocol.core.errors import Refused
+
+PREFIX = "cloister_scenario_"
+"""Of the names of modules that are users' files."""
+
+
+def in_words(error: BaseException, file: str) -> str:
+    """An error that a user's file raised, as one line: file, line, what, and what was perhaps meant."""
+    line = error.lineno if isinstance(error, SyntaxError) else line_of(error)
+    where = file if line is None else f"{file}, line {line}"
+    reason = next(iter(str(error).splitlines()), "")
+    said = type(error) is ValueError or isinstance(error, ImportError | Refused)  # the words say it all
+    kind = "" if reason and said else f"{type(error).__name__}: "
+    if isinstance(error, KeyError):
+        reason = f"there is no {reason}"
+    return f"{where}: {kind}{reason}{meant(error)}"
+
+
+def line_of(error: BaseException) -> int | None:
+    """The last line of a user's file that it passed; None where it passed none."""
+    found = [place.tb_lineno for place in _places(error.__traceback__) if _users(place)]
+    return found[-1] if found else None
+
+
+def file_of(error: BaseException) -> str | None:
+    """The file that raised it, if that is a user's; None where something else did."""
+    places = list(_places(error.__traceback__))
+    last = next((place for place in reversed(places) if _users(place)), None)
+    if last is None:
+        return None
+    after = places[places.index(last) + 1 :]
+    ours = any(str(place.tb_frame.f_globals.get("__name__", "")).startswith("cloister.") for place in after)
+    return None if ours else last.tb_frame.f_code.co_filename
+
+
+def meant(error: BaseException) -> str:
+    """What was perhaps meant instead, as the end of a sentence; empty where nothing is like it."""
+    if isinstance(error, AttributeError) and error.obj is not None:
+        return _like(error.name or "", dir(error.obj))
+    if isinstance(error, NameError):
+        frame = next((place.tb_frame for place in reversed(list(_places(error.__traceback__)))), None)
+        return _like(error.name or "", [] if frame is None else [*frame.f_globals, *frame.f_locals])
+    if found := re.search(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'", str(error)):
+        of = _class_named(found[1], error.__traceback__)
+        known = list(getattr(of, "__dataclass_fields__", ()))
+        return _like(found[2], known) + (f"; {found[1]} takes {', '.join(known)}" if known else "")
+    if found := re.search(r"(\w+)\.__init__\(\) missing \d+ required .*argument", str(error)):
+        known = list(getattr(_class_named(found[1], error.__traceback__), "__dataclass_fields__", ()))
+        return f"; {found[1]} takes {', '.join(known)}" if known else ""
+    return ""
+
+
+def _like(name: str, known: Iterable[str]) -> str:
+    close = get_close_matches(name, list(known), 1)
+    return f"; did you mean {close[0]!r}" if close else ""
+
+
+def _class_named(name: str, trace: TracebackType | None) -> Any:
+    """A class of this name that the file has, by itself or in a module."""
+    for place in _places(trace):
+        for value in [*place.tb_frame.f_globals.values()]:
+            for found in (value, getattr(value, name, None)):
+                if isinstance(found, type) and found.__name__ == name:
+                    return found
+    return None
+
+
+def _places(trace: TracebackType | None) -> Iterable[TracebackType]:
+    while trace is not None:
+        yield trace
+        trace = trace.tb_next
+
+
+def _users(place: TracebackType) -> bool:
+    return str(place.tb_frame.f_globals.get("__name__", "")).startswith(PREFIX)

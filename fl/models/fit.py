@@ -1,0 +1,73 @@
+"""Whether a module can be a run's model: tried on made-up records before anything is trained."""
+
+from collections.abc import Mapping
+from copy import deepcopy
+
+import torch
+from torch import Tensor, nn
+
+TRIED = 4
+"""Made-up records of the trial."""
+
+
+def check_model(module: nn.Module, x: Tensor, y: Tensor, classes: int) -> None:
+    """Raises ValueError of one line, which says what to change, for a module that has nothing to learn, does not take such
+    inputs, has too few outputs, or keeps what no update carries.
+
+    An update is what parameters learned. Running statistics (of BatchNorm, for example) are no parameters: each client would have
+    its own, and the model that is scored those of nobody.
+
+    x, y: examples as clients have them, (n, ...); their values are not looked at.
+    """
+    if not any(p.requires_grad for p in module.parameters()):
+        raise ValueError("the model has no parameter to learn")
+    trial = deepcopy(module).train()
+    before = {name: buffer.clone() for name, buffer in trial.named_buffers()}
+    made_up = torch.zeros((TRIED, *x.shape[1:]), dtype=x.dtype, device=next(trial.parameters()).device)
+    try:
+        with torch.random.fork_rng(devices=[made_up.device] if made_up.device.type == "cuda" else []), torch.no_grad():
+            found = trial(made_up)
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise ValueError(f"the model does not take inputs of shape {tuple(x.shape[1:])} ({x.dtype}): {reason}") from None
+    for name, buffer in trial.named_buffers():
+        if name not in before or not torch.equal(buffer, before[name]):
+            owner = name.rpartition(".")[0]
+            kind = type(trial.get_submodule(owner)).__name__
+            raise ValueError(
+                f"the model's {owner or 'module'} ({kind}) keeps running statistics, which no update carries, so that models"
+                f" would be scored with those of nobody: make it {kind}(..., track_running_stats=False), or take GroupNorm or"
+                " LayerNorm"
+            )
+    if y.ndim == 1 and (not isinstance(found, Tensor) or found.ndim != 2 or len(found) != TRIED or found.shape[1] < classes):
+        shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+        raise ValueError(
+            f"the model gives {shape} for {TRIED} records of {classes} classes, where ({TRIED}, {classes}) is needed"
+        )
+
+
+def check_batches(module: nn.Module, like: Tensor, sizes: Mapping[int, int], batch: int) -> None:
+    """Raises ValueError, which names a batch that fits, where a client's last batch has one record and the module needs two.
+
+    like: inputs as clients have them, (n, ...). sizes: number of training examples by client. batch: records of one step.
+    """
+    alone = [client for client, size in sizes.items() if size % batch == 1 or size == 1]
+    if not alone or not _needs_two(module, like):
+        return
+    client = alone[0]
+    fitting = next((b for b in range(batch - 1, 1, -1) if all(size % b != 1 for size in sizes.values())), None)
+    how = f"set training.batch={fitting}" if fitting else "give it another, or take LayerNorm in the place of BatchNorm"
+    raise ValueError(
+        f"client {client} has {sizes[client]} records, of which batches of {batch} leave one, and the model needs two: {how}"
+    )
+
+
+def _needs_two(module: nn.Module, like: Tensor) -> bool:
+    trial = deepcopy(module).train()
+    one = torch.zeros((1, *like.shape[1:]), dtype=like.dtype, device=next(trial.parameters()).device)
+    try:
+        with torch.random.fork_rng(devices=[one.device] if one.device.type == "cuda" else []), torch.no_grad():
+            trial(one)
+    except ValueError:
+        return True
+    return False

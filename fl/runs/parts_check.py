@@ -1,0 +1,51 @@
+"""Whether the parts of a scenario are what they have to be, said in a user's words."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any
+
+from torch import nn
+
+from ..clients.training import Training
+
+PARTS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "data": (callable, "data.Digits()"),
+    "partition": (callable, "partitions.Iid(clients=20)"),
+    "model": (lambda part: callable(part) or isinstance(part, nn.Module), "models.Mlp(hidden=(64,)), or a module of torch"),
+    "training": (lambda part: isinstance(part, Training), "Training(epochs=1, batch=10, lr=0.1)"),
+    "algorithm": (lambda part: hasattr(part, "needs") and hasattr(part, "round"), "algorithms.FedAvg()"),
+    "protection": (lambda part: hasattr(part, "gives") and hasattr(part, "open"), "protections.Masked()"),
+}
+"""What each has to be, and an example."""
+WHOLE = ("rounds", "seed", "evaluate_every")
+
+
+def check_parts(scenario: Any) -> None:
+    """Raises ValueError of one line for a class in the place of a value, a text, another kind of number, or no such part."""
+    for name, (fits, example) in PARTS.items():
+        part = getattr(scenario, name)
+        if isinstance(part, type):
+            raise ValueError(f"{name} is the class {part.__name__} itself; make one of it: {_made(part)}")
+        if isinstance(part, str):
+            raise ValueError(f"{name} is the text {part!r}; give an object, for example {name}={example}")
+        if not fits(part):
+            raise ValueError(f"{name} is {_brief(part)}, which is none; give one, for example {name}={example}")
+    for name in WHOLE:
+        if type(value := getattr(scenario, name)) is not int:
+            raise ValueError(f"{name} is {value!r}; give a whole number, for example {name}=10")
+    if not isinstance(scenario.name, str) or not scenario.name:
+        raise ValueError(f"name is {scenario.name!r}; give a text, for example name='mine'")
+
+
+def _made(part: type) -> str:
+    """How one is made: with what it has to be told."""
+    needed = getattr(part, "__dataclass_fields__", None)
+    if needed is None:
+        return f"{part.__name__}(...)"
+    told = [f.name for f in fields(part) if f.default is f.default_factory]  # both are MISSING
+    return f"{part.__name__}({', '.join(f'{name}=...' for name in told)})"
+
+
+def _brief(part: Any) -> str:
+    text = repr(part)
+    return text if len(text) <= 60 else f"a {type(part).__name__}"

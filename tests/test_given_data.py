@@ -1,0 +1,254 @@
+"""Data of clients that are there already: tables, data sets, images; and models that are modules."""
+
+import csv
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+
+from cloister import Scenario, Training, algorithms, data, partitions, protections
+from cloister.fl.data.natural import Natural
+from cloister.fl.models.fit import check_batches, check_model
+from cloister.fl.runs.experiment import run
+from cloister.fl.runs.scenario import described
+from cloister.reporting.report import write_report
+from cloister.result import load
+
+
+def written(path, rows, head):
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([head, *rows])
+
+
+def hospitals(folder, count=12, rows=120):
+    """CSV files of hospitals, whose odd ones have other labels for the same inputs; inputs about 30."""
+    rng = np.random.default_rng(0)
+    ways = [rng.normal(size=(6, 3)) for _ in range(2)]
+    folder.mkdir()
+    for h in range(count):
+        x = rng.normal(size=(rows, 6))
+        y = (x @ ways[h % 2]).argmax(1)
+        lines = [[*map(float, 10 * a + 30), f"kind {b}"] for a, b in zip(x, y, strict=True)]
+        written(folder / f"hospital {h:02}.csv", lines, [*(f"value {i}" for i in range(6)), "label"])
+    return folder
+
+
+def scenario(source, model, rounds=2, **more):
+    return Scenario(
+        name="own",
+        data=source,
+        model=model,
+        training=Training(epochs=3, batch=30, lr=0.1),
+        algorithm=algorithms.CFL(thresholds=algorithms.ScaleFree(eps1=0.4, eps2=0.5), patience=3),
+        protection=protections.Masked(),
+        rounds=rounds,
+        **more,
+    )
+
+
+def with_norm(norm):
+    return nn.Sequential(norm, nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 3))
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_of_tables_has_a_client_for_each(tmp_path):
+    source = data.from_csv(hospitals(tmp_path / "h", 3))(None)
+    assert source.clients == ("hospital 00", "hospital 01", "hospital 02")
+    assert (source.classes, source.shape) == (3, (6,))
+    population = Natural()(source, np.random.default_rng(0))
+    assert population.groups == {}
+    assert population.names == dict(enumerate(source.clients))
+    assert {len(client.train) + len(client.test) for client in population.clients.values()} == {120}
+    assert all(15 <= len(client.test) <= 33 for client in population.clients.values())
+
+
+def test_a_column_says_whose_a_row_is_and_labels_are_in_order(tmp_path):
+    rows = [[i % 2, label, f"c{i % 3}"] for i in range(60) for label in (10, 9)]
+    written(tmp_path / "all.csv", rows, ["x", "what", "who"])
+    source = data.from_csv(tmp_path / "all.csv", label="what", client="who")(None)
+    assert source.clients == ("c0", "c1", "c2")
+    population = Natural()(source, np.random.default_rng(0))
+    for i, client in population.clients.items():
+        assert len(client.train) == 32
+        assert sorted(client.test.y.tolist()) == [0] * 4 + [1] * 4  # 9 before 10
+        assert i in (0, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("rows", "head", "words"),
+    [
+        ([[1, 0], ["a", 1]], ["x", "label"], "line 3 of .*: column 'x' has 'a', which is no number"),
+        ([[1, 0], ["", 1]], ["x", "label"], "line 3 of .*: column 'x' is empty"),
+        ([[1, 0]], ["x", "y"], "has no column 'label'; it has: x, y"),
+        ([["nan", 0], [1, 1]], ["x", "label"], "record 1 of .* has an input that is missing or not finite"),
+        ([], ["x", "label"], "holds no records"),
+        ([[1, 0], [1, 1]], ["x", "label"], "client 'one' of .* has too few records of each label to score models by"),
+    ],
+)
+def test_a_table_that_does_not_fit_is_refused_in_words(tmp_path, rows, head, words):
+    (tmp_path / "h").mkdir()
+    written(tmp_path / "h" / "one.csv", rows, head)
+    with pytest.raises(ValueError, match=words) as caught:
+        data.from_csv(tmp_path / "h")(None)
+    assert "\n" not in str(caught.value)
+
+
+def test_tables_of_other_columns_and_a_single_file_without_a_column_are_refused(tmp_path):
+    (tmp_path / "h").mkdir()
+    written(tmp_path / "h" / "a.csv", [[1, 0]], ["x", "label"])
+    written(tmp_path / "h" / "b.csv", [[1, 0]], ["z", "label"])
+    for path, words in (
+        (tmp_path / "h", "has other columns than the files before: z"),
+        (tmp_path / "h" / "a.csv", r"name the column that says whose a row is, from_csv\(..., client=COLUMN\)"),
+        (tmp_path / "none", "there is no file or folder"),
+        (tmp_path, "holds no .csv file"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            data.from_csv(path)(None)
+
+
+class Frame(dict):
+    """As much of a data frame as is looked at."""
+
+    @property
+    def columns(self):
+        return list(self)
+
+
+def test_a_data_frame_gives_what_the_table_gives(tmp_path):
+    rng = np.random.default_rng(1)
+    x, y, who = rng.normal(size=(90, 2)), np.arange(90) % 2, [f"c{i % 3}" for i in range(90)]
+    frame = Frame(a=x[:, 0], b=x[:, 1], label=[f"k{i}" for i in y], who=who)
+    found = data.from_dataframe(frame, label="label", client="who")
+    source = found(None)
+    assert source.clients == ("c0", "c1", "c2")
+    assert len(source.train) + len(source.test) == 90
+    assert (
+        described(found)["digest"]
+        != described(data.from_dataframe(Frame(frame, a=x[:, 0] + 1), label="label", client="who"))["digest"]
+    )
+    with pytest.raises(ValueError, match="have to be numbers"):
+        data.from_dataframe(Frame(frame, a=["a"] * 90), label="label", client="who")
+    with pytest.raises(ValueError, match="has no column 'whom'"):
+        data.from_dataframe(frame, label="label", client="whom")
+
+
+def test_data_sets_of_torch_by_client():
+    x = torch.randn(40, 1, 4, 4)
+    sets = {f"site {k}": torch.utils.data.TensorDataset(x + k, torch.arange(40) % 4) for k in range(3)}
+    source = data.from_datasets(sets)(None)
+    assert (source.clients, source.classes, source.shape) == (("site 0", "site 1", "site 2"), 4, (1, 4, 4))
+    given = data.from_datasets(sets, test=sets, classes=6)(None)
+    assert (len(given.train), len(given.test), given.classes) == (120, 120, 6)
+    assert torch.equal(given.train.x[40:80], x + 1)
+    with pytest.raises(ValueError, match="have to name the same clients"):
+        data.from_datasets(sets, test={"site 0": sets["site 0"]})
+    with pytest.raises(ValueError, match="inputs have several shapes"):
+        data.from_datasets({"a": [(np.zeros(2), 0)], "b": [(np.zeros(3), 0)]})
+    with pytest.raises(ValueError, match="labels go from 0 to 3, where there are 2 classes"):
+        data.from_datasets(sets, classes=2)
+
+
+def test_images_in_folders(tmp_path):
+    for client in ("north", "south"):
+        for label in ("cat", "dog"):
+            folder = tmp_path / "pets" / client / label
+            folder.mkdir(parents=True)
+            for k in range(5):
+                Image.new("RGB", (8, 6), (k, 0, 255)).save(folder / f"{k}.png")
+    source = data.from_folders(tmp_path / "pets", shape=(3, 6, 8))(None)
+    assert (source.clients, source.classes, source.shape) == (("north", "south"), 2, (3, 6, 8))
+    assert float(source.train.x.max()) == 1.0
+    assert len(source.test) == 4
+    (tmp_path / "pets/north/cat/0.png").write_bytes(b"no image")
+    with pytest.raises(ValueError, match="cannot be read as a png or jpg image"):
+        data.from_folders(tmp_path / "pets", shape=(3, 6, 8))(None)
+
+
+def test_data_without_clients_need_a_partition(tmp_path):
+    own = scenario(data.Digits(), nn.Sequential(nn.Flatten(), nn.Linear(64, 10)))
+    with pytest.raises(ValueError, match="digits has no clients of its own; give the scenario a partition"):
+        list(run(own, tmp_path / "r"))
+
+
+# --- models -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.trains
+def test_a_module_is_a_model_and_its_weights_the_first_ones(tmp_path):
+    source = data.from_csv(hospitals(tmp_path / "h", 4))
+    module = with_norm(nn.LayerNorm(6))
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    first = described(scenario(source, module))
+    list(run(scenario(source, module, 1), tmp_path / "r"))
+    assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())  # a copy was trained
+    assert described(scenario(source, module)) == first
+    assert described(scenario(source, with_norm(nn.LayerNorm(6)))) != first  # other weights
+
+
+@pytest.mark.parametrize(
+    ("norm", "words"),
+    [
+        (nn.BatchNorm1d(6), r"the model's 0 \(BatchNorm1d\) keeps running statistics.*track_running_stats=False"),
+        (nn.Linear(5, 6), r"does not take inputs of shape \(6,\)"),
+    ],
+)
+def test_a_model_that_cannot_be_averaged_or_fed_is_refused_before_anything_is_trained(tmp_path, norm, words):
+    source = data.from_csv(hospitals(tmp_path / "h", 3))
+    with pytest.raises(ValueError, match=words) as caught:
+        list(run(scenario(source, with_norm(norm)), tmp_path / "r"))
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_model_without_parameters_or_with_too_few_outputs_is_refused():
+    x, y = torch.zeros(3, 6), torch.zeros(3, dtype=torch.int64)
+    with pytest.raises(ValueError, match="no parameter to learn"):
+        check_model(nn.ReLU(), x, y, 6)
+    with pytest.raises(ValueError, match=r"gives \(4, 2\) for 4 records of 3 classes, where \(4, 3\) is needed"):
+        check_model(nn.Linear(6, 2), x, y, 3)
+
+
+def test_a_batch_of_one_is_foreseen_where_the_model_needs_two():
+    x = torch.zeros(3, 6)
+    module = with_norm(nn.BatchNorm1d(6, track_running_stats=False))
+    check_batches(module, x, {0: 64, 1: 90}, 32)
+    check_batches(with_norm(nn.LayerNorm(6)), x, {0: 65}, 32)
+    with pytest.raises(ValueError, match=r"client 1 has 65 records, of which batches of 32 leave one.*set training.batch=31"):
+        check_batches(module, x, {0: 62, 1: 65}, 32)
+    with pytest.raises(ValueError, match="take LayerNorm in the place of BatchNorm"):
+        check_batches(module, x, {0: 1}, 32)
+
+
+@pytest.mark.trains
+def test_hospitals_without_planted_groups_are_found_and_the_report_does_not_call_it_a_failure(tmp_path):
+    source = data.from_csv(hospitals(tmp_path / "h"))
+    found = {}
+    for name, norm in (("batch", nn.BatchNorm1d(6, track_running_stats=False)), ("layer", nn.LayerNorm(6))):
+        torch.manual_seed(0)
+        list(run(scenario(source, with_norm(norm), 16), tmp_path / name))
+        found[name] = load(tmp_path / name)
+    for result in found.values():
+        assert sorted(map(sorted, result.clusters)) == [[*range(0, 12, 2)], [*range(1, 12, 2)]]
+        assert result.summary["ari"] is result.summary["purity"] is None
+        assert result.accuracy > result.summary["accuracy_before_clustering"] + 0.1
+        words = write_report(result.folder).read_text()
+        assert "hospital 03" in str(result)
+        assert "ARI" not in words.split("<main")[1].split("How to repeat")[0]
+        assert "spread over several" not in words
+        assert " of 1" not in str(result)
+    assert found["batch"].accuracy > found["layer"].accuracy - 0.03
+
+
+def test_oracle_needs_planted_groups(tmp_path):
+    own = replace(
+        scenario(data.from_csv(hospitals(tmp_path / "h", 3)), with_norm(nn.LayerNorm(6))), algorithm=algorithms.Oracle()
+    )
+    with pytest.raises(ValueError, match="nobody planted any"):
+        list(run(own, tmp_path / "r"))
+    assert isinstance(partitions.Natural(), Natural)

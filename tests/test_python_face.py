@@ -1,0 +1,162 @@
+"""Cloister from Python: names, running and reading runs, pictures, and what a notebook shows."""
+
+import html
+import importlib
+import inspect
+import subprocess
+import sys
+from dataclasses import replace
+
+import matplotlib as mpl
+import pytest
+
+import cloister
+from cloister import Scenario, Training, algorithms, data, models, partitions, protections
+from cloister.reporting.headline import privacy_in_words, smallest_sum
+from cloister.reporting.run_data import read_run
+
+NAMES = {"algorithms", "attacks", "data", "models", "partitions", "protections", "rules"}
+small = Scenario(
+    name="small",
+    data=data.Digits(),
+    partition=partitions.LabelSwap(clients=6, groups=2, pairs=((1, 7), (3, 8)), samples=60, shared_test=True),
+    model=models.Mlp(hidden=(8,)),
+    training=Training(epochs=1, batch=10, lr=0.1),
+    algorithm=algorithms.CFL(thresholds=algorithms.ScaleFree(eps1=0.9, eps2=0.1), patience=2),
+    protection=protections.Masked(),
+    rounds=4,
+)
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    seen = []
+    result = cloister.run(small, tmp_path_factory.mktemp("run") / "r", quiet=True, each=seen.append)
+    assert [done.round for done in seen] == [1, 2, 3, 4]
+    return result
+
+
+# --- names ------------------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_user_may_use_is_listed_and_nothing_else():
+    public = {"Result", "Round", "Scenario", "Training", "__version__", "iterate", "load", "run"}
+    assert set(dir(cloister)) == set(cloister.__all__) == NAMES | public
+    with pytest.raises(AttributeError, match="no attribute 'algorithm'"):
+        cloister.algorithm  # noqa: B018
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_names_of_parts_are_there_and_documented(name):
+    module = importlib.import_module(f"cloister.{name}")
+    assert module.__doc__
+    for each in module.__all__:
+        value = getattr(module, each)
+        assert inspect.getdoc(value), each
+        assert not each.startswith("_")
+    own = {key for key, value in vars(module).items() if not key.startswith("_") and not inspect.ismodule(value)}
+    assert own == set(module.__all__)
+
+
+def test_the_package_alone_brings_neither_torch_nor_its_parts():
+    code = "import sys, cloister; print(sorted({'torch', 'scipy', 'cloister.algorithms'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+
+
+# --- runs -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.trains
+def test_a_result_has_the_runs_numbers(played):
+    assert played.accuracy == played.summary["accuracy_mean"]
+    assert sorted(i for members in played.clusters for i in members) == list(range(6))
+    rows = played.metrics
+    assert {(row["round"], row["client"]) for row in rows} == {(t, i) for t in range(4) for i in range(6)}
+    assert {row["group"] for row in rows} == {"0", "1"}
+    last = [row["accuracy"] for row in rows if row["round"] == 3]
+    assert abs(sum(last) / 6 - played.accuracy) < 1e-12
+    assert [row["round"] for row in played.rounds] == [0, 1, 2, 3]
+    assert all(row["bytes_up"] > 0 for row in played.rounds)
+    assert played.privacy["epsilon"] == {}
+    assert played.privacy["smallest_sum"] >= 3
+    assert played.privacy["pieced_together"]["observer"] == "the server alone"
+    assert {entry["recipient"] for entry in played.disclosures} >= {"server", "clients"}
+    assert {"0.weight", "0.bias"} & set(next(iter(played.models().values()))) or played.models()
+    assert played.report.read_text().startswith("<!doctype html>")
+
+
+@pytest.mark.trains
+def test_what_was_played_is_loaded_and_shown(played):
+    again = cloister.load(str(played.folder))
+    assert again.summary == played.summary
+    assert again.metrics == played.metrics
+    assert "groups found" in str(again)
+    page = again._repr_html_()
+    assert page.startswith("<table>")
+    assert "<script" not in page
+    hostile = replace(again, summary=again.summary | {"name": "<script>alert(1)</script>"})
+    assert "<script" not in hostile._repr_html_()
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize("what", ["accuracy", "traffic", "leakage"])
+def test_pictures_have_named_axes(played, what, tmp_path):
+    figure = played.plot(what)
+    (axes,) = figure.axes[:1]
+    assert axes.get_xlabel()
+    assert axes.get_ylabel() or what == "leakage"
+    figure.savefig(tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").stat().st_size > 1000
+    assert mpl.get_backend() is not None
+
+
+@pytest.mark.trains
+def test_a_picture_that_a_run_has_not_is_refused_in_words(played, tmp_path):
+    with pytest.raises(ValueError, match="no picture of 'x'; there are: accuracy, similarity"):
+        played.plot("x")
+    with pytest.raises(ValueError, match="there are metrics, rounds and disclosures"):
+        played.frame("x")
+    plain = cloister.run(replace(small, algorithm=algorithms.FedAvg(), protection=protections.Plain(), rounds=1), tmp_path / "p")
+    with pytest.raises(ValueError, match="the server sees every update"):
+        plain.plot("leakage")
+    with pytest.raises(ValueError, match="nothing was split or grouped"):
+        plain.plot("similarity")
+
+
+@pytest.mark.trains
+def test_rounds_are_played_one_by_one_and_a_run_goes_on(tmp_path):
+    rounds = cloister.iterate(small, tmp_path / "r")
+    assert next(rounds).round == 1
+    rounds.close()
+    half = cloister.load(tmp_path / "r")
+    assert half.summary == {}
+    with pytest.raises(ValueError, match=r"is not over; go on with cloister.run\(scenario, .*, resume=True\)"):
+        half.clusters  # noqa: B018
+    assert str(half).startswith("interrupted run in")
+    whole = cloister.run(small, tmp_path / "r", resume=True, quiet=True)
+    assert whole.summary["rounds"] == 4
+    with pytest.raises(ValueError, match="is no run folder"):
+        cloister.load(tmp_path)
+
+
+@pytest.mark.trains
+def test_a_run_without_a_folder_has_a_new_one(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    one = replace(small, rounds=1)
+    assert [str(cloister.run(one).folder) for _ in range(2)] == ["runs/small-seed0", "runs/small-seed0-2"]
+    assert capsys.readouterr() == ("", "")  # nobody looks: no bar
+
+
+@pytest.mark.trains
+def test_the_reports_first_words_say_who_saw_what(played, tmp_path):
+    run = read_run(played.folder)
+    words = privacy_in_words(run)
+    assert words.startswith("Nobody but a client itself saw its update in clear. The smallest sum that anybody was told is over ")
+    assert f"over {smallest_sum(run)} clients." in words
+    assert words.endswith("No differential privacy.")
+    assert words in html.unescape(played.report.read_text())
+    plain = cloister.run(replace(small, algorithm=algorithms.FedAvg(), protection=protections.Plain(), rounds=1), tmp_path / "p")
+    assert privacy_in_words(read_run(plain.folder)) == "The server saw every update in clear. No differential privacy."
+    noisy = replace(run, privacy={"client": {"epsilon_worst": 3.0}})
+    assert "Differential privacy: epsilon 3 for any client, of what is said below." in privacy_in_words(noisy)
+    assert privacy_in_words(replace(run, answers=[])) == ""

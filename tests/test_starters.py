@@ -1,0 +1,62 @@
+"""What `cloister new` writes: it loads, and plays."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from cloister import Scenario, __version__, cli
+from cloister.scenario_file import load, load_evaluation
+from cloister.starting import NEXT, Kind
+from cloister.threat_models.evaluation import Evaluation
+
+from .test_given_data import hospitals
+
+
+@pytest.fixture
+def cloister(tmp_path, monkeypatch, capsys):
+    """The command, run in an empty folder: exit code, and what it says."""
+    monkeypatch.chdir(tmp_path)
+
+    def command(*words):
+        monkeypatch.setattr(sys, "argv", ["cloister", *words])
+        with pytest.raises(SystemExit) as caught:
+            cli.main()
+        said = capsys.readouterr()
+        assert "Traceback" not in said.out + said.err
+        return int(caught.value.code or 0), said.out + said.err
+
+    return command
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_a_new_file_loads_and_is_not_written_over(cloister, kind, tmp_path):
+    name = f"{kind.value.replace('-', '_')}.py"
+    code, said = cloister("new", kind.value)
+    assert (code, said) == (0, f"{name} is written. Next: {NEXT[kind].format(file=name)}\n")
+    if kind is Kind.MY_DATA:
+        hospitals(tmp_path / "data", 6)
+    found = load_evaluation(name) if kind is Kind.EVALUATE else load(name)
+    assert isinstance(found, Evaluation if kind is Kind.EVALUATE else Scenario)
+    Path(name).write_text("mine")
+    code, said = cloister("new", kind.value)
+    assert code == 1
+    assert f"{name} is there already; name another file: cloister new {kind.value} FILE" in said
+    assert Path(name).read_text() == "mine"
+    assert cloister("new", kind.value, "other.py")[0] == 0
+    assert Path("other.py").is_file()
+
+
+@pytest.mark.trains
+def test_new_files_are_played(cloister, tmp_path):
+    hospitals(tmp_path / "data", 6)
+    for kind in (Kind.QUICKSTART, Kind.MY_DATA):
+        name = f"{kind.value.replace('-', '_')}.py"
+        cloister("new", kind.value)
+        code, said = cloister("run", name, "--rounds", "2", "--out", f"r {kind.value}")
+        assert code == 0, said
+        assert Path(f"r {kind.value}/report.html").is_file()
+
+
+def test_the_version_is_said(cloister):
+    assert cloister("--version") == (0, f"cloister {__version__}\n")

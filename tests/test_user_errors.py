@@ -1,0 +1,91 @@
+"""Errors in a user's own file: one line, with file and line number, and what was perhaps meant."""
+
+import re
+import sys
+
+import pytest
+
+from cloister import cli
+
+HEAD = "from cloister import Scenario, Training, algorithms, data, models, partitions, protections, rules\n"
+BODY = """
+scenario = Scenario(
+    name="mine",
+    data=data.Digits(),
+    partition=partitions.Iid(clients=8),
+    model=models.Mlp(hidden=(8,)),
+    training=Training(epochs=1, batch=10, lr=0.1),
+    algorithm=algorithms.FedAvg(),
+    protection=protections.Masked(),
+    rounds=2,
+)
+"""
+MISTAKES = {
+    "a class": (
+        "algorithms.FedAvg()",
+        "algorithms.FedAvg",
+        "line 3: algorithm is the class FedAvg itself; make one of it: FedAvg",
+    ),
+    "a text": ("protections.Masked()", '"Masked"', "line 3: protection is the text 'Masked'; give an object, for example"),
+    "no such field": ("batch=10", "bacth=10", "line 8: TypeError: .*'bacth'; did you mean 'batch'; Training takes epochs, batch"),
+    "no such name": ("algorithms.FedAvg", "algorithms.FedAgv", "line 9: AttributeError: .*; did you mean 'FedAvg'"),
+    "not imported": ("models.Mlp", "model.Mlp", "line 7: NameError: .*; did you mean 'models'"),
+    "something left out": ("Iid(clients=8)", "Iid()", "line 6: TypeError: .*; Iid takes sizes, samples, shared_test, clients"),
+    "not closed": ("hidden=(8,)", "hidden=(8,", "line 3: SyntaxError: .* was never closed"),
+    "text for a number": ("rounds=2", 'rounds="2"', "line 3: rounds is '2'; give a whole number"),
+    "no rounds": ("rounds=2", "rounds=0", "line 3: rounds and evaluate_every are at least 1"),
+    "by coordinates": (
+        "algorithms.FedAvg()",
+        "algorithms.RobustFedAvg(rule=rules.TrimmedMean(b=2))",
+        "line 3: TrimmedMean works coordinate by coordinate, .*rules.GeometricMedian, rules.CenteredClipping",
+    ),
+    "in the loader": ("data.Digits()", "lambda folder: {}['train']", "line 5: KeyError: there is no 'train'"),
+    "a wrong value in the loader": ("data.Digits()", "lambda folder: int('x')", "line 5: invalid literal for int"),
+}
+
+
+def complaint(monkeypatch, capsys, *arguments):
+    """The command's one line on stderr."""
+    monkeypatch.setattr(sys, "argv", ["cloister", *map(str, arguments)])
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    assert caught.value.code == 1
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.err + captured.out
+    (line,) = [line for line in captured.err.splitlines() if line.startswith("cloister: ")]
+    return line
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_line_that_points(mistake, tmp_path, monkeypatch, capsys):
+    right, wrong, words = MISTAKES[mistake]
+    monkeypatch.chdir(tmp_path)
+    assert right in BODY
+    (tmp_path / "mine.py").write_text(HEAD + BODY.replace(right, wrong))
+    line = complaint(monkeypatch, capsys, "run", "mine.py", "--out", "r")
+    assert line.startswith(("cloister: mine.py, ", f"cloister: {tmp_path}/mine.py, "))
+    assert re.search(words, line), line
+
+
+def test_an_evaluation_in_the_place_of_a_scenario_names_its_command(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(HEAD + BODY)
+    line = complaint(monkeypatch, capsys, "evaluate", "mine.py", "--out", "r")
+    assert line == "cloister: mine.py holds a scenario, not an evaluation; play it with: cloister run mine.py"
+    line = complaint(monkeypatch, capsys, "compare", "mine.py", "--out", "r")
+    assert line == "cloister: mine.py holds a scenario, not a comparison; play it with: cloister run mine.py"
+
+
+def test_errors_of_ours_keep_their_traceback(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(HEAD + BODY)
+    from cloister.fl.runs import experiment
+
+    def broken(*given, **more):
+        raise KeyError("a bug")
+
+    monkeypatch.setattr(experiment, "Simulation", broken)
+    monkeypatch.setattr(experiment.run, "__defaults__", (None, False, broken, None, None))
+    monkeypatch.setattr(sys, "argv", ["cloister", "run", "mine.py", "--out", "r"])
+    with pytest.raises(KeyError, match="a bug"):
+        cli.main()
