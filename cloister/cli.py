@@ -28,11 +28,8 @@ from .evaluating.command import breakdown, evaluate
 from .grids.options import Engine, EngineName
 from .keys_command import keys
 from .protocol.core.errors import ProtocolError, Refused
-<<<<<<< HEAD
 from .server_commands import dealer, second
-=======
 from .starting import new
->>>>>>> links2
 
 if TYPE_CHECKING:
     from .auditing.recorded_runs import Origin

@@ -1,6 +1,7 @@
 """Two servers and a dealer over links: the models of a simulation, crashes, parties that are away, and certificates of others."""
 
 import json
+import random
 import subprocess
 import sys
 import time
@@ -21,6 +22,7 @@ from cloister.protocol.links.listener import Listener
 from cloister.protocol.links.terms import LinkRefused, grpc_or_words
 from cloister.protocol.two_servers.aside import Aside
 from cloister.protocol.two_servers.deployed import Listening, dealer, second_server
+from cloister.protocol.wire.codec import first_items
 
 from .deployed import authority as authority_of_one
 from .deployed import standing
@@ -70,8 +72,8 @@ def test_models_are_those_of_a_simulation(keys, tmp_path, changes):
         rounds = list(played.serve())
         assert {party: found.wait() for party, found in played.parties.items()} == dict.fromkeys(played.parties, True)
     assert len(rounds) == scenario.rounds
-    assert rounds[-1].clusters == (2 if changes else 1)
-    list(run(played.scenario, tmp_path / "simulated"))
+    simulated = list(run(played.scenario, tmp_path / "simulated"))
+    assert [done.clusters for done in rounds] == [done.clusters for done in simulated]
     assert apart(tmp_path / "served", tmp_path / "simulated") < 1e-5
     assert summed(tmp_path / "served") == summed(tmp_path / "simulated")
     assert not faults(tmp_path / "served")
@@ -309,6 +311,38 @@ def test_what_two_servers_need_is_said_before_anything_is_played(keys, tmp_path)
     bare = Dialled("127.0.0.1:1", None, 0, patience=1.0)
     with pytest.raises(Refused, match="with --keys alone"):
         list(join(scenario, bare, tmp_path / "client", aside=Aside(bare)))
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize(("seed", "changes"), [(22, {}), (7, CLUSTERED), (17, CLUSTERED)], ids=["sums", "compared", "more"])
+def test_whenever_a_helper_is_killed_nothing_is_answered_twice_and_all_end_in_order(keys, tmp_path, seed, changes):
+    """Four times, at frames that chance names: the second server mostly, or the dealer; each is started again."""
+    chance, seen, lives = random.Random(seed), [0], []
+    due = sorted(chance.sample(range(10, 160), 4))
+
+    def kill(party):
+        played.stop(party)
+        played.parties[party].wait()
+        if party == SECOND_SERVER:
+            lives.append(played.parties[party])
+            played.second(played.ports[SECOND_SERVER])
+        else:
+            played.dealer()
+
+    def fate(frame):
+        seen[0] += 1
+        if due and seen[0] >= due[0]:
+            due.pop(0)
+            kill(chance.choice([SECOND_SERVER, SECOND_SERVER, DEALER]))
+        return [frame]
+
+    with deployment(keys, tmp_path, faults=fate, rounds=6, **changes) as played:
+        assert len(list(played.serve())) == 6
+        assert {party: found.wait() for party, found in played.parties.items()} == dict.fromkeys(played.parties, True)
+        lives.append(played.parties[SECOND_SERVER])
+    said = [(kind, first_items(frame, 2)[1]) for life in lives for word in life.said for _, kind, frame in word.followed.sent]
+    assert len(set(said)) == len(said) > 0
+    assert summed(tmp_path / "served")
 
 
 @pytest.mark.slow
