@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from cloister.crypto.entropy import KeptEntropy, RootedEntropy
-from cloister.fl.runs.joining import maker_of
+from cloister.fl.runs.greeting import maker_of
 from cloister.protocol.core.halt import Halt, Halted
 from cloister.protocol.drivers.event_log import EventLog
 from cloister.protocol.drivers.journal import InMemory

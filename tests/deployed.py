@@ -12,7 +12,7 @@ import cbor2
 import numpy as np
 
 from cloister.crypto.entropy import KeptEntropy, OsEntropy
-from cloister.fl.runs.joining import Greeting, listed_of
+from cloister.fl.runs.greeting import Greeting, listed_of
 from cloister.protocol import Masked
 from cloister.protocol.drivers.journal import InMemory
 from cloister.protocol.links.dialled import Dialled

@@ -15,7 +15,7 @@ from cloister.fl.clients.training import Training
 from cloister.fl.data.partition import LabelSwap
 from cloister.fl.data.source import Digits
 from cloister.fl.models.papers import Mlp
-from cloister.fl.runs import joining
+from cloister.fl.runs import member as members
 from cloister.fl.runs.experiment import run
 from cloister.fl.runs.joining import join
 from cloister.fl.runs.scenario import Scenario
@@ -63,7 +63,7 @@ class Served:
 @contextmanager
 def one_at_a_time():
     """What clients compute: PyTorch has one generator for all threads."""
-    lock, parties, said = threading.Lock(), joining.own_parties, joining.Member.said
+    lock, parties, said = threading.Lock(), members.own_parties, members.Member.said
 
     def made(*of):
         with lock:
@@ -74,8 +74,8 @@ def one_at_a_time():
             return said(member, data)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(joining, "own_parties", made)
-        patch.setattr(joining.Member, "said", answered)
+        patch.setattr(members, "own_parties", made)
+        patch.setattr(members.Member, "said", answered)
         yield
 
 
@@ -129,9 +129,9 @@ def check_same(one, other, tolerance=1e-5):
 def check_models(one, other, tolerance=1e-5):
     """Each client's own file is the model of its cluster."""
     clusters = other.read("metrics.jsonl")[-1]["clusters"]
-    for name, members in clusters.items():
+    for name, who in clusters.items():
         expected = load_file(other.folder / "models" / f"{name.replace(' ', '-')}.safetensors")
-        for i in members:
+        for i in who:
             found = one.model(i)
             assert found.keys() == expected.keys()
             assert all(np.abs(found[part] - tensor).max() <= tolerance for part, tensor in expected.items())

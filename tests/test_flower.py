@@ -19,7 +19,8 @@ from safetensors.numpy import load_file
 
 from cloister.fl.algorithms.ifca import IFCA
 from cloister.fl.runs.experiment import run
-from cloister.fl.runs.joining import Greeting, Member
+from cloister.fl.runs.greeting import Greeting
+from cloister.fl.runs.member import Member
 from cloister.flower import client_app, home, server_app
 from cloister.flower.client import resident_of
 from cloister.flower.content import ACTION, bytes_in, content_of

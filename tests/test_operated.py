@@ -17,7 +17,8 @@ import pytest
 
 from cloister.deploying import JsonLines
 from cloister.deployment.metrics import Metrics
-from cloister.fl.runs.joining import MODEL, join
+from cloister.fl.runs.joining import join
+from cloister.fl.runs.member import MODEL
 from cloister.fl.runs.served_journal import JOURNAL
 from cloister.fl.runs.serving import Listening, serve
 from cloister.fl.runs.vitals import Control

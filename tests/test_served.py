@@ -16,7 +16,8 @@ from cloister.fl.algorithms.ifca import IFCA
 from cloister.fl.clients.record_privacy import RecordPrivacy
 from cloister.fl.data.partition import LabelSwap, Rotation
 from cloister.fl.emd.subsample import Size
-from cloister.fl.runs.joining import Greeting, Member
+from cloister.fl.runs.greeting import Greeting
+from cloister.fl.runs.member import Member
 from cloister.fl.runs.parties import Parties
 from cloister.fl.runs.serving import greeting_of, longest
 from cloister.protocol import Encrypted, Masked, Permuted, Plain

@@ -10,6 +10,8 @@ from dataclasses import replace
 import pytest
 
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
+from cloister.fl.algorithms.fedavg import Local
+from cloister.fl.algorithms.ifca import IFCA
 from cloister.fl.runs.experiment import run
 from cloister.fl.runs.joining import join
 from cloister.fl.runs.serving import Listening as Served
@@ -28,6 +30,8 @@ from .deployed import authority as authority_of_one
 from .deployed import standing
 from .deployed_two import LIMITS, apart, authority, deployment, scenario
 from .example_files import EXAMPLES
+from .served import Served as Played
+from .served import check_same, one_at_a_time, simulated
 
 grpc_or_words()
 CLUSTERED = {
@@ -367,3 +371,19 @@ def test_in_a_simulation_too_a_question_without_an_answer_loses_a_round_and_no_m
     assert at["round"] == 4
     assert summed(tmp_path / "run") == {t: set(range(6)) for t in (0, 2, 3)}
     assert faults(tmp_path / "run") == ["gram of round 1 was not answered"]
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize(
+    "changes",
+    [{"algorithm": IFCA(models=2), "protection": TwoServer(k=128, floor=2)}, {"algorithm": Local()}],
+    ids=["slots", "alone"],
+)
+def test_slots_and_clients_that_train_alone_are_those_of_a_simulation(keys, tmp_path, changes):
+    with deployment(keys, tmp_path, rounds=2, **changes) as played, one_at_a_time():
+        list(played.serve())
+        assert {party: found.wait() for party, found in played.parties.items()} == dict.fromkeys(played.parties, True)
+    found = Played(tmp_path / "served", {i: tmp_path / f"client {i}" for i in range(6)})
+    check_same(found, simulated(played.scenario, tmp_path))
+    assert found.summary["scored"]["clients"] == 6
+    assert not faults(tmp_path / "served")

@@ -22,7 +22,7 @@ from ..protocol.links.batches import Answers, Batch, answered
 from .home import LOCK, SOCKET, listen, own_user, private_folder, receive, send
 
 if TYPE_CHECKING:
-    from ..fl.runs.joining import Member
+    from ..fl.runs.member import Member
 
 GREETING = "greeting"
 IDLE = 24 * 3600.0
@@ -123,7 +123,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _maker_of(given: Any, folder: Path) -> "Callable[[bytes], Member]":
     """How the client is made when it is greeted; what is slow about it is done now."""
-    from ..fl.runs.joining import Greeting, Member
+    from ..fl.runs.greeting import Greeting
+    from ..fl.runs.member import Member
 
     loaded: list[Any] = []
     refused = ""
