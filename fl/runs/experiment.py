@@ -263,6 +263,7 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
     faults = folder.read("faults.jsonl")
     answers = folder.read("disclosure.jsonl")
     log = (Disclosure(**{**entry, "about": tuple(entry["about"])}) for entry in answers)
+    asked = {str(i) for i in simulation.unseen} if simulation.told is not None else set()
     tokens = simulation.population.clients[min(placed)].test.y.ndim == 2
     summary = {
         "name": scenario.name,
@@ -277,7 +278,7 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
         "accuracy_worst": final["accuracy_worst"],
         "accuracy_before_clustering": progress.before,
         "loss_mean": float(np.mean(list(final["loss"].values()))) if final["loss"] else None,
-        **({} if not simulation.asks_all else {"scored": {"clients": len(final["accuracy"]), "of": len(placed)}}),
+        **({"scored": {"clients": len(asked & {*final["accuracy"]}), "of": len(asked)}} if asked else {}),
         "clusters": clusters,
         "groups": {str(i): g for i, g in sorted(groups.items())},
         **_agreement(clusters, groups),

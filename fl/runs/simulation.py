@@ -225,7 +225,7 @@ class Simulation(Parties):
     def evaluate(self) -> dict[int, Score]:
         """Score of what every client predicts with, on its own test examples: its current model, or the mixture that it makes of
         all. What clients share is scored once. Of clients elsewhere that are asked, what they say, if they do."""
-        if self.told is not None and (unseen := self._unseen):
+        if self.told is not None and (unseen := self.unseen):
             scores = self.told.ask(self.state.round, unseen)
             self.went |= {i: score.which for i, score in scores.items()} if self.weighing is not None else {}
             told = {i: Score(score.right / score.targets, score.nats) for i, score in scores.items()}
@@ -250,7 +250,7 @@ class Simulation(Parties):
         return found
 
     @property
-    def _unseen(self) -> dict[int, tuple[Model, ...]]:
+    def unseen(self) -> dict[int, tuple[Model, ...]]:
         """Of clients elsewhere that are asked how well they predict, with what."""
         return {i: m for i, m in self._predicted_with.items() if self.asks_all or not all(map(self.sees, m))}
 
