@@ -203,7 +203,7 @@ def test_reports_of_finished_and_of_interrupted_runs(cloister: Command) -> None:
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        (("--help",), ("run", "report", "cloister run examples/quickstart.py")),
+        (("--help",), ("run", "report", "cloister new quickstart")),
         (("run", "--help"), ("--resume", "--set", "training.lr=0.05", "cloister run examples/quickstart.py", "FILE[:NAME]")),
         (("report", "--help"), ("run folder", "cloister report runs/")),
     ],
