@@ -1,9 +1,12 @@
 """A property of a client's data, and its cluster, from its update."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
+from cloister.fl.clients.record_privacy import RecordPrivacy
 from cloister.fl.clients.training import Training
 from cloister.fl.data.population import Examples
 from cloister.fl.data.rotation import rotate
@@ -88,3 +91,17 @@ def test_shares_are_kept() -> None:
     assert len(some) == 80
     with pytest.raises(ValueError, match="examples are asked of"):
         with_share(train, train.y.numpy() == 3, 1.0, 1000, np.random.default_rng(0))
+
+
+@pytest.mark.trains
+def test_shadows_of_clients_that_train_with_noise_have_other_noise_each() -> None:
+    """An audit of such a run trains them; they lacked a secret once, and no audit of DP-SGD came to an end."""
+    source, rng = Digits()(None), np.random.default_rng(0)
+    module = initial(Mlp((8,)), source.shape, 10, 0)
+    part = source.train.take(torch.arange(60))
+    noisy = replace(TRAINING, privacy=RecordPrivacy(clip=1.0, multiplier=4.0, budget=8.0, delta=1e-5, records=60))
+    one, other = shadow_updates(module, to_vector(module), [part, part], noisy, rng)
+    alike = shadow_updates(module, to_vector(module), [part, part], replace(TRAINING, lr=0.01), rng)
+    assert np.isfinite([one, other]).all()
+    cosines = [float(a @ b / np.linalg.norm(a) / np.linalg.norm(b)) for a, b in ((one, other), alike)]
+    assert cosines[0] < 0.5 < 0.9 < cosines[1]

@@ -3,7 +3,7 @@ training.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from torch import nn
 from torch.func import functional_call
 from torch.nn import functional
 
+from ...crypto.prg import KEY_BYTES
 from ...fl.clients.fast import Fast
 from ...fl.clients.training import Job, Training
 from ...fl.data.population import Examples
@@ -58,8 +59,10 @@ def shadow_updates(
     rng: np.random.Generator,
     round: int = 0,
 ) -> NDArray[np.float32]:
-    """What clients with these data would send from `start`: float32 (parts, d)."""
+    """What clients with these data would send from `start`: float32 (parts, d); where they train with noise, with other noise."""
     jobs = [Job(i, start, part, int(rng.integers(2**62))) for i, part in enumerate(parts)]
+    if training.privacy is not None:
+        jobs = [replace(job, secret=rng.bytes(KEY_BYTES)) for job in jobs]
     return np.stack([update for _, update in Fast(workers=1)(module, jobs, training, round)])
 
 
