@@ -1,5 +1,7 @@
 """Models have the papers' sizes, and a model is one vector of what it learns."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
@@ -119,3 +121,12 @@ def test_vector_round_trip_copies() -> None:
     for wrong in (vector[:-1], np.append(vector, np.float32(0)), vector[None]):
         with pytest.raises(ValueError, match=f"this model has {dimension(own)} trainable parameters"):
             load_vector(own, wrong)
+
+
+def test_threads_that_draw_at_once_get_the_weights_of_their_own_seeds() -> None:
+    """Clients that begin together in one process drew from one generator, and held other first models than the coordinator."""
+    seeds = [*range(8)] * 6
+    alone = {seed: to_vector(initial(Mlp((64,)), (1, 8, 8), 10, seed)) for seed in set(seeds)}
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(lambda seed: to_vector(initial(Mlp((64,)), (1, 8, 8), 10, seed)), seeds))
+    assert all(np.array_equal(vector, alone[seed]) for seed, vector in zip(seeds, found, strict=True))

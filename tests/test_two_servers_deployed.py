@@ -283,7 +283,7 @@ def test_a_certificate_of_a_client_is_a_client_to_the_coordinator_too(keys):
     link = Dialled(f"127.0.0.1:{listener.start()}", standing(keys, 3), SECOND_SERVER, patience=1.0)
     try:
         assert link.start() == b"3"
-        assert listener.present() == (3,)
+        assert listener.wait_for(1, 10) == (3,)
     finally:
         link.stop()
         listener.stop()

@@ -37,7 +37,7 @@ MISTAKES = {
     "by coordinates": (
         "algorithms.FedAvg()",
         "algorithms.RobustFedAvg(rule=rules.TrimmedMean(b=2))",
-        "line 3: TrimmedMean works coordinate by coordinate, .*rules.GeometricMedian, rules.CenteredClipping",
+        "line 3: RobustFedAvg needs coordinates, which Masked .*TrimmedMean works coordinate by.* rules.Geom",
     ),
     "in the loader": ("data.Digits()", "lambda folder: {}['train']", "line 5: KeyError: there is no 'train'"),
     "a wrong value in the loader": ("data.Digits()", "lambda folder: int('x')", "line 5: invalid literal for int"),

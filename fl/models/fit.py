@@ -6,6 +6,8 @@ from copy import deepcopy
 import torch
 from torch import Tensor, nn
 
+from .papers import ONE_GENERATOR
+
 TRIED = 4
 """Made-up records of the trial."""
 
@@ -25,7 +27,11 @@ def check_model(module: nn.Module, x: Tensor, y: Tensor, classes: int) -> None:
     before = {name: buffer.clone() for name, buffer in trial.named_buffers()}
     made_up = torch.zeros((TRIED, *x.shape[1:]), dtype=x.dtype, device=next(trial.parameters()).device)
     try:
-        with torch.random.fork_rng(devices=[made_up.device] if made_up.device.type == "cuda" else []), torch.no_grad():
+        with (
+            ONE_GENERATOR,
+            torch.random.fork_rng(devices=[made_up.device] if made_up.device.type == "cuda" else []),
+            torch.no_grad(),
+        ):
             found = trial(made_up)
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
@@ -66,7 +72,7 @@ def _needs_two(module: nn.Module, like: Tensor) -> bool:
     trial = deepcopy(module).train()
     one = torch.zeros((1, *like.shape[1:]), dtype=like.dtype, device=next(trial.parameters()).device)
     try:
-        with torch.random.fork_rng(devices=[one.device] if one.device.type == "cuda" else []), torch.no_grad():
+        with ONE_GENERATOR, torch.random.fork_rng(devices=[one.device] if one.device.type == "cuda" else []), torch.no_grad():
             trial(one)
     except ValueError:
         return True

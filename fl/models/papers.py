@@ -7,6 +7,7 @@ from torch's generator: call `initial`, which seeds one of its own and leaves th
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from threading import Lock
 from typing import Protocol
 
 import torch
@@ -32,13 +33,17 @@ class ModelFactory(Protocol):
     def __call__(self, shape: tuple[int, ...], classes: int, /) -> nn.Module: ...
 
 
+ONE_GENERATOR = Lock()
+"""Weights come from the one generator of the process: threads that draw at once would get each other's."""
+
+
 def initial(factory: ModelFactory | nn.Module, shape: tuple[int, ...], classes: int, seed: int) -> nn.Module:
     """The factory's module with weights drawn from `seed` alone; torch's global generator is as it was before. A module itself is
     copied, with the weights that it has.
     """
     if isinstance(factory, nn.Module):
         return deepcopy(factory)
-    with torch.random.fork_rng(devices=[]):
+    with ONE_GENERATOR, torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         return factory(shape, classes)
 

@@ -104,9 +104,9 @@ class Scenario(Generic[V]):
         if isinstance(self.protection, Masked) and Functionality.COORDINATES in self.algorithm.needs:
             rule = getattr(self.algorithm, "rule", self.algorithm)
             raise Refused(
-                f"{type(rule).__name__} works coordinate by coordinate, and Masked shows no coordinate; rules that need inner"
-                " products alone do its work there: rules.GeometricMedian, rules.CenteredClipping, rules.MultiKrum, rules.NNM;"
-                " Plain shows all"
+                f"{type(self.algorithm).__name__} needs coordinates, which Masked does not give: {type(rule).__name__} works"
+                " coordinate by coordinate; rules that need inner products alone do its work there: rules.GeometricMedian,"
+                " rules.CenteredClipping, rules.MultiKrum, rules.NNM; or take Plain"
             )
         check_composition(type(self.algorithm).__name__, self.algorithm.needs, self.protection, PROTECTIONS)
         check_noise(self.algorithm, self.protection, self.training.privacy is not None)

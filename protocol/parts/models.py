@@ -127,6 +127,8 @@ class Models:
         """A public model that this client is not known to hold; None for one that it holds. Raises Refused for another's own."""
         if self.handles.owners.get(name, client) != client:
             raise Refused(f"client {client} cannot train {name}, which is another client's own")
+        if name not in self.handles.owners:
+            self.check(Model(name))
         if client in self.handles.known.get(name, ()) or name in self.handles.owners:
             return None
         if self.owner == "clients":
