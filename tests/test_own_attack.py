@@ -6,12 +6,15 @@ from functools import cache
 
 import numpy as np
 import pytest
+from torch import nn
 from typer.testing import CliRunner
 
 from cloister.auditing.play import audited
 from cloister.cli import app
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.clients.training import Training
+from cloister.fl.data.given import from_csv
+from cloister.fl.data.natural import Natural
 from cloister.fl.data.partition import Dirichlet, Iid
 from cloister.fl.data.source import Digits
 from cloister.fl.models.papers import Mlp
@@ -27,6 +30,7 @@ from cloister.threat_models.audit.table import rows
 from cloister.threat_models.inference.record_membership import loss_scores
 
 from .example_files import load
+from .test_given_data import hospitals
 
 pytestmark = pytest.mark.trains
 SPEND = replace(QUICK, victims=3, records=20)
@@ -169,3 +173,47 @@ def test_the_attack_of_a_published_tool_tells_more_in_clear_than_of_sums():
     found = audited(tool.scenario, SPEND, (0,), None, quiet=True, against=(SERVER_ALONE,), further=(tool.attack,))
     told = next(row for row in found["rows"] if row["experiment"] == tool.attack.name)["told"]
     assert told["everything"]["area"]["value"] > max(told["sums alone"]["area"]["value"], 0.5)
+
+
+@pytest.mark.parametrize(
+    ("guess", "words"),
+    [
+        (lambda evidence, client, records, rng: {0: np.zeros(evidence.view.public.initial.size + 1)}, "finite numbers of shape"),
+        (lambda evidence, client, records, rng: {2: evidence.view.public.initial}, "is by round, from 0 to 1, not"),
+        (lambda evidence, client, records, rng: 3, "is by round, from 0 to 1, not 3"),
+        (lambda evidence, client, records, rng: {0: "text"}, "a guess of updates is numbers"),
+    ],
+)
+def test_updates_of_another_shape_or_round_are_refused_in_words(guess, words):
+    with pytest.raises(ValueError, match=words):
+        list(rows([played()], [SERVER_ALONE], [Attack("mine", guess, "updates")], (), SPEND))
+
+
+def test_an_experiment_of_ours_that_cannot_be_tried_is_a_row_with_its_reason():
+    class Broken(UpdateRecovery):
+        def __call__(self, evidence, truth, budget, rng, /):
+            raise ValueError("public data have no example of some label")
+
+    (row,) = rows([played()], [SERVER_ALONE], [Broken()], (), SPEND)
+    assert row.leakage is None
+    assert row.reason == "it could not be tried on this run: public data have no example of some label"
+
+
+def test_clients_of_the_attackers_own_have_nothing_that_clients_of_the_run_trained_on(tmp_path):
+    own = replace(
+        scenario,
+        data=from_csv(hospitals(tmp_path / "h", 6)),
+        partition=Natural(),
+        model=nn.Sequential(nn.BatchNorm1d(6, track_running_stats=False), nn.Linear(6, 3)),
+        training=Training(epochs=1, batch=30, lr=0.1),
+    )
+    stage = next(one for one in stages(own, [0], None) if isinstance(one, Stage))
+    mine, theirs = (
+        {tuple(row) for c in recorded.truth.population.clients.values() for row in c.train.x.tolist()}
+        for recorded in (stage.audited, stage.shadow)
+    )
+    assert theirs
+    assert not mine & theirs
+    found = audited(own, SPEND, (0,), None, quiet=True, against=(SERVER_ALONE,))
+    reasons = {row["experiment"]: row["reason"] for row in found["rows"]}
+    assert reasons["membership"] == reasons["updates"] == ""

@@ -13,7 +13,7 @@ import pytest
 import cloister
 from cloister import Scenario, Training, algorithms, data, models, partitions, protections
 from cloister.reporting.headline import privacy_in_words, smallest_sum
-from cloister.reporting.run_data import read_run
+from cloister.reporting.run_data import Run, read_run
 
 NAMES = {"algorithms", "attacks", "data", "models", "partitions", "protections", "rules"}
 small = Scenario(
@@ -160,3 +160,43 @@ def test_the_reports_first_words_say_who_saw_what(played, tmp_path):
     noisy = replace(run, privacy={"client": {"epsilon_worst": 3.0}})
     assert "Differential privacy: epsilon 3 for any client, of what is said below." in privacy_in_words(noisy)
     assert privacy_in_words(replace(run, answers=[])) == ""
+
+
+def made(answers, privacy=None, scenario=None, protection="Masked"):
+    """A run of which this was told."""
+    return Run("r", {"protection": protection}, scenario or {}, [], [], [], [], answers, [], privacy or {})
+
+
+def told(recipient, what, about, words="", scalars=1, client=None):
+    return {
+        "round": 0,
+        "recipient": recipient,
+        "what": what,
+        "about": about,
+        "scalars": scalars,
+        "words": words,
+        "client": client,
+    }
+
+
+def test_first_words_are_true_of_slots_personal_sums_pairs_and_noise():
+    slots = privacy_in_words(made([told("server", "slots", [0, 1, 2, 3])]))
+    assert "No sum of a slot is over fewer clients than the floor" in slots
+    assert "smallest sum" not in slots
+    own = made([told("clients", "personal sums", [0, 1, 2, 3], client=2), told("server", "sums", [0, 1, 2, 3, 4])])
+    assert smallest_sum(own) == 3
+    seen = made(
+        [
+            told("clients", "pairs", [0, 1], "the embedding models of the clients that they were compared with"),
+            told("server", "pairs", [0, 1], "samples of clients' examples, as they are"),
+            told("server", "sums", [0, 1, 2]),
+        ]
+    )
+    words = privacy_in_words(seen)
+    assert "in clear" not in words
+    assert "other clients saw the embedding models" in words
+    assert "the server saw samples of clients' examples, as they are" in words
+    noisy = made([told("server", "sums", [0, 1, 2])], {"client": {"epsilon_worst": 2.0049}})
+    assert "epsilon 2.01 for any client" in privacy_in_words(noisy)
+    elsewhere = made([told("server", "sums", [0, 1, 2])], scenario={"training": {"privacy": {"clip": 1.0}}})
+    assert "Clients train with differential privacy; how much of it is spent is not in this folder" in privacy_in_words(elsewhere)

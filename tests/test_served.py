@@ -9,7 +9,7 @@ from safetensors.numpy import load_file
 
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
 from cloister.fl.algorithms.emd_cfl import EMDCFL
-from cloister.fl.algorithms.fedavg import Local
+from cloister.fl.algorithms.fedavg import FedAvg, Local
 from cloister.fl.algorithms.fedem import FedEM
 from cloister.fl.algorithms.fedsoft import FedSoft
 from cloister.fl.algorithms.ifca import IFCA
@@ -22,6 +22,7 @@ from cloister.fl.runs.parties import Parties
 from cloister.fl.runs.serving import greeting_of, longest
 from cloister.protocol import Encrypted, Masked, Permuted, Plain
 from cloister.protocol.links.terms import grpc_or_words
+from cloister.protocol.masked.noise import Noise
 from cloister.protocol.pairs.choices import ONE_RELEASE, PER_PAIR
 from cloister.reporting.own_record import write_client_report
 from cloister.reporting.report import write_report
@@ -226,3 +227,17 @@ def test_between_evaluations_nobody_is_asked(every, tmp_path):
     last, known = found.read("metrics.jsonl")[-1], expected.read("metrics.jsonl")[-1]
     assert last["accuracy"] == pytest.approx(known["accuracy"])
     assert last["clusters"] == known["clusters"]
+
+
+@pytest.mark.trains
+def test_noise_in_sums_is_on_each_clients_own_ledger_as_the_server_accounts_for_it(tmp_path):
+    noise = Noise(epsilon=10.0, delta=1e-5, rounds=3, l2=1.0)
+    protection = Masked(floor=2, ring_bits=64, noise=noise)
+    found = played(replace(SMALL, algorithm=FedAvg(by_samples=False), protection=protection, rounds=2), tmp_path)
+    account = json.loads((found.folder / "privacy.json").read_text())["client"]
+    for client in range(4):
+        spent = [line["spent"] for line in found.record(client) if "spent" in line][-1]["client"]
+        assert spent["epsilon_worst"] == pytest.approx(account["clients"][str(client)]["epsilon"])
+        assert 0 < spent["epsilon_worst"] <= spent["budget"] == 10.0
+    page = write_client_report(found.home[0]).read_text()
+    assert "It added no noise" not in page

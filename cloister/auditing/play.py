@@ -11,6 +11,7 @@ from typing import Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from ..errors_in_one_line import one_line_errors, say
 from ..fl.runs.results_folder import write
@@ -132,7 +133,7 @@ def audited(
         bar.update(task, completed=4 * len(seeds), note="")
         for row in rows(played, observers, tried, CLAIMS, budget):
             measured.append(row)
-            bar.update(attacks, advance=1, note=f"{row.experiment}, {row.observer}")
+            bar.update(attacks, advance=1, note=escape(f"{row.experiment}, {row.observer}"))
     return {
         "name": scenario.name,
         "scenario": described(scenario),

@@ -26,7 +26,7 @@ def measured_table(found: Mapping[str, Any]) -> Table:
         last = row["observer"]
         table.add_row(
             escape(name),
-            row["experiment"],
+            escape(row["experiment"]),
             f"{leak['here']:.3f}",
             f"{row.get('anchor', 'sums alone')} {leak['aggregate']:.3f}",
             f"{leak['plain']:.3f}",

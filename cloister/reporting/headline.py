@@ -1,5 +1,7 @@
 """The first sentence about privacy in a run's report: who saw what, at most."""
 
+import math
+
 from .run_data import Run, number
 
 IN_CLEAR = {
@@ -12,8 +14,30 @@ IN_CLEAR = {
 
 
 def smallest_sum(run: Run) -> int | None:
-    """Fewest clients whose updates are in one sum or mean that anybody was told; None where nobody was told any."""
-    return min((len(entry.get("about") or ()) for entry in run.answers if entry.get("what") == "sums"), default=None)
+    """Fewest clients in one sum or mean that anybody was told, not counting the one client that it is for; None where nobody was
+    told any. Of slots it is not known who is in which: no sum of theirs is over fewer than the floor.
+    """
+    sizes = [
+        len(set(entry.get("about") or ()) - ({entry.get("client")} if entry.get("what") == "personal sums" else set()))
+        for entry in run.answers
+        if entry.get("what") in ("sums", "personal sums")
+    ]
+    return min(sizes, default=None)
+
+
+def in_slots(run: Run) -> bool:
+    """Whether sums of slots were told."""
+    return any(entry.get("what") == "slots" and number(entry.get("scalars")) > 0 for entry in run.answers)
+
+
+def shown_of_pairs(run: Run) -> list[str]:
+    """What clients that are compared two by two let others see: each once, with who saw it."""
+    shown = (
+        f"{'the server' if entry.get('recipient') == 'server' else 'other clients'} saw {entry.get('words')}"
+        for entry in run.answers
+        if entry.get("what") == "pairs" and number(entry.get("scalars")) > 0
+    )
+    return list(dict.fromkeys(shown))
 
 
 def comparisons(run: Run) -> int:
@@ -26,19 +50,39 @@ def privacy_in_words(run: Run) -> str:
     if not run.answers:
         return ""
     protection, least, compared = str(run.summary.get("protection") or _type(run)), smallest_sum(run), comparisons(run)
-    parts = [IN_CLEAR.get(protection, "Nobody but a client itself saw its update in clear.")]
+    pairs = shown_of_pairs(run)
+    parts = [IN_CLEAR[protection]] if protection in IN_CLEAR else []
+    if not parts and not pairs:
+        parts.append("Nobody but a client itself saw its update in clear.")
+    if pairs:
+        parts.append(f"Clients were compared two by two: {'; '.join(pairs)}.")
     if protection not in IN_CLEAR:
         if least is not None:
             parts.append(f"The smallest sum that anybody was told is over {least} client{'s' * (least != 1)}.")
+        if in_slots(run):
+            parts.append("No sum of a slot is over fewer clients than the floor, and nobody is told who is in which.")
         if compared:
             parts.append(f"The server was told {compared} time{'s' * (compared != 1)} how alike updates are.")
-    epsilons = [
-        f"{number(of.get('epsilon_worst')):.3g} for any {unit}" for unit, of in run.privacy.items() if isinstance(of, dict)
-    ]
-    parts.append(
-        f"Differential privacy: epsilon {', '.join(epsilons)}, of what is said below." if epsilons else "No differential privacy."
-    )
-    return " ".join(parts)
+    return " ".join([*parts, _noise(run)])
+
+
+def _noise(run: Run) -> str:
+    """Whether there is an epsilon, rounded upwards."""
+    spent = [f"{_up(number(of.get('epsilon_worst')))} for any {unit}" for unit, of in run.privacy.items() if isinstance(of, dict)]
+    if spent:
+        return f"Differential privacy: epsilon {', '.join(spent)}, of what is said below."
+    training = run.scenario.get("training")
+    if isinstance(training, dict) and training.get("privacy"):
+        return "Clients train with differential privacy; how much of it is spent is not in this folder, or not yet."
+    return "No differential privacy."
+
+
+def _up(value: float) -> str:
+    """With three digits, and not below the value."""
+    short = f"{value:.3g}"
+    if not math.isfinite(value) or float(short) >= value:
+        return short
+    return f"{value + 10 ** (math.floor(math.log10(value)) - 2):.3g}"
 
 
 def _type(run: Run) -> str:

@@ -131,8 +131,7 @@ class Member:
     def ledgers(self) -> "Mapping[tuple[int, Unit], Ledger]":
         """What it spent of its privacy budget, by training and by answers with noise; empty where nothing has noise."""
         found = {(i, ledger.unit): ledger for i, ledger in self._parties.spending.ledgers.items()}
-        of_answers = self._driven.client.ledger if self.enrolled else None
-        if of_answers is not None:
+        for of_answers in self._driven.client.ledgers if self.enrolled else ():
             key = of_answers.client, of_answers.unit
             found[key] = together(found[key], of_answers) if key in found else of_answers
         return {key: ledger for key, ledger in found.items() if ledger.releases}

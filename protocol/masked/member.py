@@ -1,7 +1,7 @@
 """One client in masked sums: its role, and the work that it puts in, which is its own and about the model that came to it."""
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core.errors import ProtocolError
 from ..core.session import SERVER
@@ -17,6 +17,9 @@ from .joined import COUNTED, is_name, kind_of, rounds_held, works_held
 from .messages import Proposal
 from .transcript import KEY, Transcript
 from .weighing import WEIGHTS
+
+if TYPE_CHECKING:
+    from ..privacy.ledger import Ledger
 
 
 class Member:
@@ -37,6 +40,12 @@ class Member:
     @state.setter
     def state(self, state: Any) -> None:
         self.masker.state = state
+
+    @property
+    def of_sums(self) -> "Ledger | None":
+        """What it spent on noisy sums; None under a charter without noise."""
+        idle = self.state if isinstance(self.state, Idle) else self.state.idle
+        return None if idle.spending is None else idle.spending.ledger
 
     def save(self) -> Memory:
         """Between rounds."""

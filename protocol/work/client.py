@@ -141,6 +141,12 @@ class Client:
         """Of what it released with noise to be compared, if it did."""
         return next((role.ledger for role in self.roles.values() if isinstance(role, Spends)), None)
 
+    @property
+    def ledgers(self) -> "tuple[Ledger, ...]":
+        """All of its own: that of comparisons, and that of noisy sums, which a server keeps an account of by itself."""
+        found = [self.ledger, *(getattr(role, "of_sums", None) for role in self.roles.values())]
+        return tuple(ledger for ledger in found if ledger is not None)
+
     def save(self) -> Memory:
         """What it keeps between rounds."""
         return reduce(or_, (role.save() for role in self.roles.values() if isinstance(role, Keeps)), Memory())

@@ -81,8 +81,12 @@ class Attack:
     def _updates(self, evidence: Evidence, truth: Truth, rng: np.random.Generator) -> Finding:
         found: dict[Instance, Estimate] = {}
         for i in sorted({i for _, kind, i in truth.updates if kind == "update"} - set(evidence.view.observer.clients)):
-            for t, vector in dict(self.guess(evidence, i, None, rng)).items():
-                found[t, "update", i] = Estimate(self._checked(vector, None), self.name)
+            guessed = self.guess(evidence, i, None, rng)
+            if not isinstance(guessed, Mapping) or not guessed.keys() <= set(range(evidence.view.public.rounds)):
+                last = evidence.view.public.rounds - 1
+                raise ValueError(f"{self.name}: a guess of updates is by round, from 0 to {last}, not {guessed!r:.60}")
+            for t, vector in guessed.items():
+                found[t, "update", i] = Estimate(self._checked(vector, evidence.view.public.initial.shape), self.name)
         return recovered(evidence, found, truth)
 
     def _label(self, evidence: Evidence, truth: Truth, client: int, rng: np.random.Generator) -> float:
@@ -113,7 +117,10 @@ class Attack:
         return Finding(victims, np.array(values), np.concatenate(members), np.concatenate(others))
 
     def _checked(self, guess: Any, shape: tuple[int, ...] | None) -> Values:
-        found = np.asarray(guess, np.float64)
+        try:
+            found = np.asarray(guess, np.float64)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise ValueError(f"{self.name}: a guess of {self.sought} is numbers; {error}") from None
         if (shape is not None and found.shape != shape) or not np.isfinite(found).all():
             expected = "" if shape is None else f" of shape {shape}"
             raise ValueError(f"{self.name}: a guess of {self.sought} is finite numbers{expected}, not {found.shape}")

@@ -9,6 +9,7 @@ from typing import Protocol
 
 import numpy as np
 import torch
+from torch import nn
 
 from ...fl.clients.stacked import linear_layers
 from ...fl.data.population import Examples
@@ -91,8 +92,11 @@ def over_rounds(
 
 
 def scores_for(public: Public) -> tuple[Score, ...]:
-    """All but those that would take too long: shadow models are of perceptrons alone, which are trained side by side."""
-    if dimension(public.module) > LARGEST:
+    """All but those that would take too long, or that this module has not: shadow models are of perceptrons alone, which are
+    trained side by side; where records are normalised by their batch, no record has a gradient of its own.
+    """
+    mixes = any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in public.module.modules())
+    if dimension(public.module) > LARGEST or mixes:
         return (by_loss,)
     return (by_loss, by_gradient, by_lira, by_rmia) if linear_layers(public.module) else (by_loss, by_gradient)
 

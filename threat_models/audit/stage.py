@@ -8,6 +8,9 @@ from types import MappingProxyType
 
 import numpy as np
 
+from ...fl.data.natural import Natural
+from ...fl.data.population import Examples, Population, Source
+from ...fl.data.skew import Dirichlet
 from ...fl.runs.scenario import Scenario
 from ...protocol.uploaded.plain import Plain
 from .experiment import Evidence
@@ -95,11 +98,26 @@ def stages(
                 continue
             yield seed, words
             this = replace(in_clear(scenario) if words.endswith("in clear") else scenario, seed=one)
+            if one != seed and isinstance(this.partition, Natural):
+                this = replace(this, partition=HeldOut())
             recorder = Recorder(this, data, readings=0 if played else READINGS)
             for _ in recorder.rounds():
                 pass
             played.append(recorder.recorded)
         yield Stage(seed, replace(scenario, seed=seed), data, *played)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """Clients of the attacker's own, where clients have their own data whatever the seed is: as many, of what all hold out to
+    score by, dealt with skewed labels. None of it was trained on.
+    """
+
+    def __call__(self, source: Source, rng: np.random.Generator, /) -> Population:
+        pool = Examples(source.test.x, source.test.y)
+        return Dirichlet(clients=len(source.clients), alpha=0.5, shared_test=True)(
+            Source(source.name, pool, pool, source.classes), rng
+        )
 
 
 def in_clear(scenario: Scenario) -> Scenario:

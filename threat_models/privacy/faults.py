@@ -172,8 +172,10 @@ FAULTS: tuple[Fault, ...] = (
     Fault("the same noise key in all rounds", noisy_sum.NAME, "GDP", _same_in_all_rounds),
     *_of_pairs(pair_releases.MEAN, pair_releases.MEAN_ROWS, "GDP"),
     Fault("all-zero noise key", pair_releases.MEAN, "GDP", _pair_zero),
-    Fault("half of the noise", pair_releases.MEAN, "GDP", _pair_noise(lambda values, s, key: noised(values, s / 2, key))),
-    Fault("clip twice too large", pair_releases.MEAN, "GDP", _clip_twice),
+    Fault(
+        "half of the noise", pair_releases.MEAN, "GDP", _pair_noise(lambda values, s, key: noised(values, s / 2, key)), times=2
+    ),
+    Fault("clip twice too large", pair_releases.MEAN, "GDP", _clip_twice, times=2),
     Fault("label-dependent subsample", pair_releases.MEAN, "GDP", _by_label),
     *_of_pairs(pair_releases.CLOUDS, pair_releases.ROWS, "one run"),
     Fault("all-zero noise key", pair_releases.CLOUDS, "one run", _pair_zero),
