@@ -6,7 +6,7 @@ from math import sqrt
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -61,6 +61,8 @@ SHAPES: dict[str, Shape] = {
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 24), d=st.integers(1, 40))
+@example(seed=282, n=5, d=8)  # two that a thousand steps left .001 and .002 away
+@example(seed=137, n=9, d=12)
 @settings(max_examples=60)
 def test_the_unit_vectors_balance(shape: Shape, seed: int, n: int, d: int) -> None:
     """Where the median all but lies on one of the inputs the steps end first, still close; elsewhere at the tolerance."""

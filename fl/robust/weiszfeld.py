@@ -8,8 +8,10 @@ import numpy as np
 from .averages import clip_factors
 from .rule import Matrix, Sight, check_count, check_positive, squared_distances, uniform_on
 
-STEPS = 1000
-"""Steps of the geometric median at most. Only a median that all but lies on an input needs more than about a hundred."""
+STEPS = 10_000
+"""Steps of the geometric median at most. Only a median that all but lies on an input needs more than about a hundred: of 2,000
+draws with lengths over twelve decades a few needed more than a thousand, none all of these.
+"""
 ROUNDING = 8 * np.finfo(np.float64).eps
 """A squared distance below this share of the squares that it is a difference of is 0."""
 
