@@ -98,7 +98,7 @@ class Result:
         "traffic", or "leakage": what the server can piece together of single updates. Raises ValueError for another, or where
         the run has none.
         """
-        from .pictures import picture
+        from .plots import picture
 
         return picture(self._run, what)
 

@@ -148,6 +148,12 @@ def test_data_sets_of_torch_by_client():
     assert torch.equal(given.train.x[40:80], x + 1)
     with pytest.raises(ValueError, match="have to name the same clients"):
         data.from_datasets(sets, test={"site 0": sets["site 0"]})
+    with pytest.raises(ValueError, match="two clients have one name"):
+        data.from_datasets({1: sets["site 0"], "1": sets["site 0"]})
+    with pytest.raises(ValueError, match="client 'b' of data sets has no records to train on, or none to score"):
+        data.from_datasets({"a": sets["site 0"], "b": sets["site 1"]}, test={"a": sets["site 0"], "b": []})
+    with pytest.raises(ValueError, match="record 2 of data sets has an input that is missing or not finite"):
+        data.from_datasets({"a": [(np.zeros(2), 0)]}, test={"a": [(np.array([0.0, np.nan]), 0)]})
     with pytest.raises(ValueError, match="inputs have several shapes"):
         data.from_datasets({"a": [(np.zeros(2), 0)], "b": [(np.zeros(3), 0)]})
     with pytest.raises(ValueError, match="labels go from 0 to 3, where there are 2 classes"):

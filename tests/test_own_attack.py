@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+import torch
 from torch import nn
 from typer.testing import CliRunner
 
@@ -22,6 +23,7 @@ from cloister.fl.runs.scenario import Scenario
 from cloister.protocol import Masked
 from cloister.threat_models.audit.attack import Attack
 from cloister.threat_models.audit.experiment import QUICK, Evidence
+from cloister.threat_models.audit.labels import LabelInference
 from cloister.threat_models.audit.membership import start_of
 from cloister.threat_models.audit.observer import SERVER_ALONE
 from cloister.threat_models.audit.recovery import UpdateRecovery
@@ -189,14 +191,24 @@ def test_updates_of_another_shape_or_round_are_refused_in_words(guess, words):
         list(rows([played()], [SERVER_ALONE], [Attack("mine", guess, "updates")], (), SPEND))
 
 
-def test_an_experiment_of_ours_that_cannot_be_tried_is_a_row_with_its_reason():
+def test_a_label_without_public_examples_is_the_reason_of_one_row_and_ends_no_audit():
+    evidence = played().evidence(SERVER_ALONE)
+    assert LabelInference().applies(evidence) == ""
+    public = evidence.view.public
+    rare = replace(public, auxiliary=public.auxiliary.take(torch.nonzero((public.auxiliary.y % 9) > 0).flatten()))
+    seen = replace(evidence, view=replace(evidence.view, public=rare))
+    assert LabelInference().applies(seen) == "public data have no example of label 0, 9"
+
+
+def test_an_experiment_of_ours_that_fails_ends_the_audit():
+    """It is no row that nobody reads: what is broken is to be seen."""
+
     class Broken(UpdateRecovery):
         def __call__(self, evidence, truth, budget, rng, /):
-            raise ValueError("public data have no example of some label")
+            raise ValueError("broken")
 
-    (row,) = rows([played()], [SERVER_ALONE], [Broken()], (), SPEND)
-    assert row.leakage is None
-    assert row.reason == "it could not be tried on this run: public data have no example of some label"
+    with pytest.raises(ValueError, match="broken"):
+        list(rows([played()], [SERVER_ALONE], [Broken()], (), SPEND))
 
 
 def test_clients_of_the_attackers_own_have_nothing_that_clients_of_the_run_trained_on(tmp_path):

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from cloister import Scenario, __version__, cli
+from cloister.fl.runs.scenario import described
 from cloister.scenario_file import load, load_evaluation
 from cloister.starting import NEXT, Kind
 from cloister.threat_models.evaluation import Evaluation
@@ -56,6 +57,11 @@ def test_new_files_are_played(cloister, tmp_path):
         code, said = cloister("run", name, "--rounds", "2", "--out", f"r {kind.value}")
         assert code == 0, said
         assert Path(f"r {kind.value}/report.html").is_file()
+
+
+def test_the_first_starter_is_the_quickstart_of_the_examples(cloister):
+    cloister("new")
+    assert described(load("quickstart.py")) == described(load(str(Path(__file__).parents[1] / "examples" / "quickstart.py")))
 
 
 def test_the_version_is_said(cloister):

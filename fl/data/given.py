@@ -183,6 +183,8 @@ def from_datasets(
     """
     if test is not None and test.keys() != clients.keys():
         raise ValueError("clients and test have to name the same clients")
+    if len({str(client) for client in clients}) < len(clients):
+        raise ValueError("two clients have one name, as text")
     whose = [str(client) for client, of in clients.items() for _ in range(len(of))]
     x, y = _stacked(clients)
     seen = y.max(initial=-1) + 1
@@ -194,7 +196,10 @@ def from_datasets(
     place = {client: i for i, client in enumerate(names)}
     for labels in (y, y_test):
         _check_labels(labels, count)
+    _check_finite(name, np.concatenate([x, x_test]))
     theirs = [str(client) for client, of in test.items() for _ in range(len(of))]
+    if missing := [client for client in names if client not in whose or client not in theirs]:
+        raise ValueError(f"client {missing[0]!r} of {name} has no records to train on, or none to score models by")
     parts = (_examples(x, y, [place[i] for i in whose]), _examples(x_test, y_test, [place[i] for i in theirs]))
     return Given.of(Source(name, *parts, count, names))
 
@@ -208,9 +213,7 @@ def source_of(
     """
     if not len(y):
         raise ValueError(f"{name} holds no records")
-    if not np.isfinite(x).all():
-        row = int(np.flatnonzero(~np.isfinite(x.reshape(len(x), -1)).all(1))[0])
-        raise ValueError(f"record {row + 1} of {name} has an input that is missing or not finite; fill it in, or leave it out")
+    _check_finite(name, x)
     if classes is None:
         kinds = _in_order(set(y))
         codes = {kind: code for code, kind in enumerate(kinds)}
@@ -233,6 +236,12 @@ def source_of(
 
 def _examples(x: NDArray[np.float32], y: NDArray[np.int64], whose: Sequence[int] | NDArray[np.int64]) -> Examples:
     return Examples(torch.from_numpy(np.ascontiguousarray(x)), torch.from_numpy(y), torch.from_numpy(np.asarray(whose, np.int64)))
+
+
+def _check_finite(name: str, x: NDArray[np.float32]) -> None:
+    if not np.isfinite(x).all():
+        row = int(np.flatnonzero(~np.isfinite(x.reshape(len(x), -1)).all(1))[0])
+        raise ValueError(f"record {row + 1} of {name} has an input that is missing or not finite; fill it in, or leave it out")
 
 
 def _in_order(values: Iterable[Any]) -> list[Any]:

@@ -4,14 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...fl.algorithms.emd_cfl import EMDCFL
 from ...protocol.pairs.choices import Distances, MeanSketch
-from ...protocol.view.functionality import Functionality
 from ..inference.projection_scores import accuracy, median_error
 from .embedding_models import Networks, true_weights
 from .experiment import Anchor, Budget, Evidence, Finding, victims_of
 from .record_labels import Attack, Guess, named
 from .truth import Truth
+from .unread import uncompared
 
 SHARE, ERROR = "share of labels named", "relative error of embeddings"
 
@@ -38,11 +37,9 @@ class EmbeddingInference:
     anchor: Anchor = "sums alone"
 
     def applies(self, evidence: Evidence, /) -> str:
+        if reason := uncompared(evidence):
+            return reason
         public = evidence.view.public
-        if Functionality.PAIRS not in public.algorithm.needs:
-            return "clients are not compared by embeddings"
-        if not isinstance(public.algorithm, EMDCFL):
-            return "clients are compared by what is made of all their records together"
         choice, served = public.algorithm.choice, not evidence.view.observer.clients
         if isinstance(choice, MeanSketch) or (isinstance(choice, Distances) and served):
             return "it has nothing of single records, so that this measures nothing: see label shares"

@@ -42,7 +42,13 @@ class LabelInference:
     anchor: Anchor = "sums alone"
 
     def applies(self, evidence: Evidence, /) -> str:
-        return "targets are tokens" if evidence.view.public.auxiliary.y.ndim == 2 else unread(evidence)
+        public = evidence.view.public
+        if public.auxiliary.y.ndim == 2:
+            return "targets are tokens"
+        known = [set(view.public.auxiliary.y.tolist()) for view in (evidence.view, evidence.shadow)]
+        if missing := ", ".join(map(str, sorted(set(range(public.classes)) - set.intersection(*known)))):
+            return f"public data have no example of label {missing}"
+        return unread(evidence)
 
     def __call__(self, evidence: Evidence, truth: Truth, budget: Budget, rng: np.random.Generator, /) -> Finding:
         view, shadow = evidence.view, evidence.shadow

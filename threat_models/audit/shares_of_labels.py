@@ -4,12 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...fl.algorithms.emd_cfl import EMDCFL
-from ...protocol.view.functionality import Functionality
 from .embedding_models import Networks
 from .experiment import Anchor, Budget, Evidence, Finding, victims_of
 from .record_labels import Attack
 from .truth import Truth
+from .unread import uncompared
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +27,7 @@ class LabelShares:
     anchor: Anchor = "sums alone"
 
     def applies(self, evidence: Evidence, /) -> str:
-        public = evidence.view.public
-        if Functionality.PAIRS not in public.algorithm.needs:
-            return "clients are not compared by embeddings"
-        if not isinstance(public.algorithm, EMDCFL):
-            return "clients are compared by what is made of all their records together"
-        return ""
+        return uncompared(evidence)
 
     def __call__(self, evidence: Evidence, truth: Truth, budget: Budget, rng: np.random.Generator, /) -> Finding:
         view, classes = evidence.view, evidence.view.public.classes

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from .attack import Attack
 from .claim import Claim, Judged, judged
 from .experiment import Anchor, Budget, Evidence, Experiment, Finding
 from .observer import Observer
@@ -127,35 +126,6 @@ def _row(
     words = (evidence[0].view.observer.name, experiment.name, experiment.unit, experiment.side, experiment.source)
     if reason := experiment.applies(evidence[0]):
         return Row(*words, None, claims=tuple(judged(c, None) for c in claims), reason=reason, anchor=anchor)
-    try:
-        found = _found(played, evidence, experiment, budget, anchors, anchor)
-    except (ValueError, RuntimeError) as error:
-        if isinstance(experiment, Attack):  # whoever wrote it is to hear of it
-            raise
-        reason = f"it could not be tried on this run: {error}"
-        return Row(*words, None, claims=tuple(judged(c, None) for c in claims), reason=reason, anchor=anchor)
-    here, alone, plain = (np.concatenate([f[k].values for f in found]) for k in range(3))
-    if not len(here):
-        return Row(*words, None, claims=tuple(judged(c, None) for c in claims), reason="nobody to try it on", anchor=anchor)
-    bound = min((c.bound for c in claims), default=0.1)
-    measured = leakage(here, alone, plain, np.random.default_rng(0), bound)
-    victims = [i for f in found for i in f[0].victims]
-    most = int(np.argmax(here))
-    worst = victims[most], float(here[most])
-    told = tuple(t for k in range(3) if (t := _told([f[k] for f in found])) is not None)
-    verdicts = tuple(judged(c, measured, worst, victims) for c in claims)
-    return Row(*words, measured, told, verdicts, worst, "", anchor, tuple(_joined([f[k] for f in found]) for k in range(3)))
-
-
-def _found(
-    played: Sequence[Stage],
-    evidence: Sequence[Evidence],
-    experiment: Experiment,
-    budget: Budget,
-    anchors: dict[tuple[str, Anchor, int], tuple[Finding, Finding]],
-    anchor: Anchor,
-) -> list[tuple[Finding, ...]]:
-    """Of every seed: what it finds here, at the anchor, and in clear, of the same victims."""
     found: list[tuple[Finding, ...]] = []
     for stage, seen in zip(played, evidence, strict=True):
 
@@ -168,7 +138,17 @@ def _found(
         three = (of(seen, stage.audited.truth), *anchors[key])
         same = [i for i in three[0].victims if all(i in f.victims for f in three)]
         found.append(tuple(_about(f, same) for f in three))
-    return found
+    here, alone, plain = (np.concatenate([f[k].values for f in found]) for k in range(3))
+    if not len(here):
+        return Row(*words, None, claims=tuple(judged(c, None) for c in claims), reason="nobody to try it on", anchor=anchor)
+    bound = min((c.bound for c in claims), default=0.1)
+    measured = leakage(here, alone, plain, np.random.default_rng(0), bound)
+    victims = [i for f in found for i in f[0].victims]
+    most = int(np.argmax(here))
+    worst = victims[most], float(here[most])
+    told = tuple(t for k in range(3) if (t := _told([f[k] for f in found])) is not None)
+    verdicts = tuple(judged(c, measured, worst, victims) for c in claims)
+    return Row(*words, measured, told, verdicts, worst, "", anchor, tuple(_joined([f[k] for f in found]) for k in range(3)))
 
 
 def _about(finding: Finding, victims: Sequence[int]) -> Finding:
