@@ -26,7 +26,6 @@ from ..pki.names import name_of
 from ..pki.standing import Standing
 from .background import Background, Gone
 from .flow import Flow, Misplaced
-from .listener import ANSWER, FORGOTTEN, WORD
 from .terms import (
     BOOT_BYTES,
     ID_HEADER,
@@ -41,6 +40,7 @@ from .terms import (
     options,
     reply_of,
 )
+from .words import ANSWER, FORGOTTEN, WORD
 
 if TYPE_CHECKING:
     import grpc.aio

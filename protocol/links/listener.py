@@ -10,89 +10,29 @@ is sent no new words until it has answered the old ones.
 import asyncio
 import logging
 import queue
-import struct
 import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING, Any
 
 from ..core.halt import Halt
 from ..pki.standing import Standing
 from .background import Background
 from .door import Door, TurnedAway
-from .flow import PIECE_BYTES, SMALL_BYTES, Arrived, Flow, Misplaced, nothing
+from .flow import SMALL_BYTES, Arrived, Flow, Misplaced, nothing
 from .terms import METHOD, SERVICE, Limits, Run, grpc_or_words, options, server_credentials
+from .words import ANSWER, FORGOTTEN, WORD, Heard, Owed, Peer, memory_of, parts_of
 
 if TYPE_CHECKING:
     import grpc.aio
 
-WORD, ANSWER = struct.Struct(">QQ"), struct.Struct(">Q")
-"""Heads: a word's number and that of the last one that no answer is due to any more; the number of the word answered."""
-FORGOTTEN = 1 << 63
-"""With the number of a word: it was answered, and the answer is not kept any more."""
 _TICK = 0.1
 _LOOK = 0.5
 """Seconds between looks at whether a wait is to end."""
 _NEWS, _ANEW = 1.0, 60.0
 """Seconds after which the authority's files are looked at, and after which those who are there are asked about in any case."""
 log = logging.getLogger("cloister.link")
-
-
-@dataclass(frozen=True, slots=True)
-class Heard:
-    """An answer to a word. data: None of a client that is absent. late: it came when nobody waited any more. free: to be called
-    when it is done with.
-    """
-
-    client: int
-    number: int
-    data: bytes | bytearray | None = field(repr=False)
-    late: bool = False
-    free: Callable[[], None] = field(default=nothing, repr=False)
-
-
-@dataclass(slots=True)
-class _Owed:
-    """A word without an answer. parts: what it is together, shared with other words as far as they are alike."""
-
-    parts: tuple[bytes, ...] = field(repr=False)
-    since: float
-    sent: bool = False
-
-    @property
-    def size(self) -> int:
-        """Bytes."""
-        return sum(map(len, self.parts))
-
-
-@dataclass(slots=True)
-class _Peer:
-    """What is known of a client. until: when it may be back, after a lost connection. expired: of the newest word that was given
-    up, while its answer is due; None where none is.
-
-    barred: it was sent away, and nothing is waited for. leave: ends its stream, with a code and words.
-    """
-
-    id: int
-    owed: dict[int, _Owed] = field(default_factory=dict)
-    number: int = 0
-    boot: bytes = b""
-    flow: Flow | None = None
-    moved: float = 0.0
-    until: float = 0.0
-    expired: int | None = None
-    news: asyncio.Event = field(default_factory=asyncio.Event)
-    certificate: bytes = b""
-    barred: bool = False
-    leave: Callable[[str, str], None] | None = None
-
-    @property
-    def settled(self) -> int:
-        """Up to which number no answer is due."""
-        return min(self.owed, default=self.number + 1) - 1
 
 
 class Listener:
@@ -126,7 +66,7 @@ class Listener:
         self._halt = halt or Halt()
         self._door = Door(clients, standing, self.limits, self._run)
         self._begun = time.monotonic()
-        self._peers = {i: _Peer(i, until=time.monotonic() + back) for i in clients}
+        self._peers = {i: Peer(i, until=time.monotonic() + back) for i in clients}
         self._heard: queue.SimpleQueue[Heard] = queue.SimpleQueue()
         self._unsent = 0
         self._last: tuple[bytes, ...] = ()
@@ -187,16 +127,10 @@ class Listener:
         self._wait(self._room, lambda: self._unsent <= self.limits.ahead, self.limits.at_most)
         with self._room:
             self._unsent += len(data)
-        return self._there.result(self._posted(client, self._shared(data), number))
-
-    def _shared(self, data: bytes) -> tuple[bytes, ...]:
-        """Its parts. Those that the last long word has too are that word's: a model for a thousand clients is here once."""
-        if len(data) <= SMALL_BYTES:
-            return (data,)
-        cuts = (0, *range(SMALL_BYTES, len(data), PIECE_BYTES), len(data))
-        parts = (data[begin:end] for begin, end in pairwise(cuts))
-        self._last = tuple(old if old == new else new for old, new in zip_longest(self._last[: len(cuts) - 1], parts))
-        return self._last
+        parts: tuple[bytes, ...] = (data,)
+        if len(data) > SMALL_BYTES:  # short words come in between, and are like nothing
+            parts = self._last = parts_of(data, self._last)
+        return self._there.result(self._posted(client, parts, number))
 
     def heard(self) -> Heard:
         """The next answer, of whomever; every word has one. Raises ConnectionError where the listener has ended, Halted."""
@@ -267,11 +201,11 @@ class Listener:
             self._heard.put(Heard(client, number, None))
             self._sent_off(sum(map(len, parts)))
         else:
-            peer.owed[number] = _Owed(parts, time.monotonic())
+            peer.owed[number] = Owed(parts, time.monotonic())
             peer.news.set()
         return number
 
-    def _may_be_back(self, peer: _Peer) -> bool:
+    def _may_be_back(self, peer: Peer) -> bool:
         return not peer.barred and time.monotonic() < peer.until
 
     def _sent_off(self, size: int) -> None:
@@ -279,7 +213,7 @@ class Listener:
             self._unsent -= size
             self._room.notify_all()
 
-    def _drop(self, peer: _Peer, why: str) -> None:
+    def _drop(self, peer: Peer, why: str) -> None:
         """Nothing that it owes is waited for any more."""
         if peer.owed:
             log.warning("absent", extra={"client": peer.id, "why": why, "owed": len(peer.owed)})
@@ -364,7 +298,7 @@ class Listener:
             log.log(level, "stream ended", extra={"client": peer.id, "why": ended[1]})
             await context.abort(grpc.StatusCode[ended[0]], ended[1])
 
-    async def _talk(self, peer: _Peer, context: "grpc.aio.ServicerContext[bytes, bytes]", first: bytes) -> tuple[str, str] | None:
+    async def _talk(self, peer: Peer, context: "grpc.aio.ServicerContext[bytes, bytes]", first: bytes) -> tuple[str, str] | None:
         """Carry words and answers until the stream ends; with what code and words it is ended from here. first: said at first."""
         leaving: asyncio.Future[tuple[str, str]] = asyncio.get_running_loop().create_future()
 
@@ -395,7 +329,7 @@ class Listener:
             if peer.leave is leave:
                 peer.leave = None
 
-    async def _carried(self, peer: _Peer, flow: Flow, leaving: "asyncio.Future[tuple[str, str]]") -> tuple[str, str] | None:
+    async def _carried(self, peer: Peer, flow: Flow, leaving: "asyncio.Future[tuple[str, str]]") -> tuple[str, str] | None:
         """By this flow, until it ends or the peer is to leave."""
         peer.flow, peer.moved = flow, time.monotonic()
         for owed in peer.owed.values():  # sent again: the connection before may have lost them
@@ -423,7 +357,7 @@ class Listener:
                 peer.flow, peer.until = None, time.monotonic() + self.limits.back
                 log.info("disconnected", extra={"client": peer.id})
 
-    async def _tell(self, peer: _Peer, flow: Flow) -> None:
+    async def _tell(self, peer: Peer, flow: Flow) -> None:
         """Send what is owed an answer, in order."""
         while True:
             word = next(((n, owed) for n, owed in peer.owed.items() if not owed.sent), None)
@@ -437,17 +371,17 @@ class Listener:
                 self._sent_off(owed.size)
             owed.sent = True
 
-    def _settled(self, peer: _Peer) -> int:
+    def _settled(self, peer: Peer) -> int:
         """Up to which number the client need keep no answer."""
         lasting = self._run.settled
         return peer.settled if lasting is None else min(peer.settled, lasting.get(peer.id, 0))
 
-    async def _hear(self, peer: _Peer, flow: Flow) -> None:
+    async def _hear(self, peer: Peer, flow: Flow) -> None:
         """Take answers. Raises Misplaced."""
         async for arrived in flow.messages():
             self._answered(peer, arrived)
 
-    def _answered(self, peer: _Peer, arrived: Arrived) -> None:
+    def _answered(self, peer: Peer, arrived: Arrived) -> None:
         if len(arrived.data) < ANSWER.size:
             raise Misplaced("an answer without a head")
         (number,) = ANSWER.unpack_from(arrived.data)
@@ -469,8 +403,3 @@ class Listener:
             self._heard.put(Heard(peer.id, number, None, late))
         else:
             self._heard.put(Heard(peer.id, number, memory_of(arrived), late, arrived.free))
-
-
-def memory_of(arrived: Arrived) -> bytes:
-    """The answer behind its head."""
-    return bytes(memoryview(arrived.data)[ANSWER.size :])

@@ -33,7 +33,7 @@ class Fallen(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """See `Heard` of links/listener.py."""
+    """See `Heard` of links/words.py."""
 
     client: int
     number: int

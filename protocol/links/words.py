@@ -1,0 +1,80 @@
+"""Words to clients and their answers, as they are on a link, and what a coordinator remembers of each client that owes some."""
+
+import asyncio
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise, zip_longest
+
+from .flow import PIECE_BYTES, SMALL_BYTES, Arrived, Flow, nothing
+
+WORD, ANSWER = struct.Struct(">QQ"), struct.Struct(">Q")
+"""Heads: a word's number and that of the last one that no answer is due to any more; the number of the word answered."""
+FORGOTTEN = 1 << 63
+"""With the number of a word: it was answered, and the answer is not kept any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """An answer to a word. data: None of a client that is absent. late: it came when nobody waited any more. free: to be called
+    when it is done with.
+    """
+
+    client: int
+    number: int
+    data: bytes | bytearray | None = field(repr=False)
+    late: bool = False
+    free: Callable[[], None] = field(default=nothing, repr=False)
+
+
+@dataclass(slots=True)
+class Owed:
+    """A word without an answer. parts: what it is together, shared with other words as far as they are alike."""
+
+    parts: tuple[bytes, ...] = field(repr=False)
+    since: float
+    sent: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return sum(map(len, self.parts))
+
+
+@dataclass(slots=True)
+class Peer:
+    """What is known of a client. until: when it may be back, after a lost connection. expired: of the newest word that was given
+    up, while its answer is due; None where none is.
+
+    barred: it was sent away, and nothing is waited for. leave: ends its stream, with a code and words.
+    """
+
+    id: int
+    owed: dict[int, Owed] = field(default_factory=dict)
+    number: int = 0
+    boot: bytes = b""
+    flow: Flow | None = None
+    moved: float = 0.0
+    until: float = 0.0
+    expired: int | None = None
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    certificate: bytes = b""
+    barred: bool = False
+    leave: Callable[[str, str], None] | None = None
+
+    @property
+    def settled(self) -> int:
+        """Up to which number no answer is due."""
+        return min(self.owed, default=self.number + 1) - 1
+
+
+def parts_of(data: bytes, last: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    """A long word's parts. Those that the last long word has too are that word's: a model for a thousand clients is here once."""
+    cuts = (0, *range(SMALL_BYTES, len(data), PIECE_BYTES), len(data))
+    parts = (data[begin:end] for begin, end in pairwise(cuts))
+    return tuple(old if old == new else new for old, new in zip_longest(last[: len(cuts) - 1], parts))
+
+
+def memory_of(arrived: Arrived) -> bytes:
+    """The answer behind its head."""
+    return bytes(memoryview(arrived.data)[ANSWER.size :])
