@@ -55,6 +55,7 @@ def test_a_model_for_many_clients_is_in_memory_once_while_they_owe_an_answer():
         words = {client: b"to %02d" % client + model + b"end %02d" % client for client in clients}
         for client, word in words.items():
             listener.post(client, word)
+            listener.post(client, b"a short one in between")
         assert listener.owing().keys() == set(clients)
         owed = {client: listener._peers[client].owed[1] for client in clients}
         assert {client: b"".join(of.parts) for client, of in owed.items()} == words
