@@ -238,7 +238,7 @@ def _operated(control: "Control", metrics: str | None, least: int, log: logging.
                 raise Failure(str(error)) from None
             log.info("metrics", extra={"at": f"{served.start()}/metrics"})
             stack.callback(served.stop)
-        stack.enter_context(live(now, Console(stderr=True)))
+        stack.enter_context(live(now, Console(stderr=True, force_terminal=sys.stderr.isatty())))  # FORCE_COLOR is no terminal
         yield
 
 
