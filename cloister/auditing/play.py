@@ -89,9 +89,7 @@ def play(
 def _only_shown(folder: Path, options: Sequence[str]) -> None:
     """Raises ValueError where an audit that is over is asked to be another one."""
     if options:
-        raise ValueError(
-            f"{folder} holds an audit, shown as it is; {options[0]} needs a scenario's file, to play another"
-        )
+        raise ValueError(f"{folder} holds an audit, shown as it is; {options[0]} needs a scenario's file, to play another")
 
 
 def _to_audit(where: str, settings: Sequence[str]) -> tuple[Scenario, Mapping[int, Recorded]]:
