@@ -1,4 +1,4 @@
-"""A small comparison for the gallery: five methods on two kinds of digits, in clear and under masked sums; a minute on one core."""
+"""A small comparison for the gallery: five methods on two kinds of digits, in clear and under masked sums."""
 
 from cloister import Scenario, Training, algorithms, data, models, partitions, protections
 from cloister.fl.runs.comparison import Comparison, Method, Search

@@ -82,11 +82,12 @@ def _arrows() -> list[str]:
 
 
 def _server() -> list[str]:
-    x, lines = 432, (("✓", "sums over at least", "good"), ("", "floor (3) clients", ""), ("✓", "noisy similarities", "good"), ("", "of what differs", ""))
-    parts = [_text("Server", 414, 36, "head"), _text("finds groups; it sees", 414, 58, "quiet"), _box("server", 414, 76, 242, 200)]
-    for k, (mark, words, kind) in enumerate(lines):
+    x, lines = 432, ("sums over at least", "floor (3) clients", "noisy similarities", "of what differs")
+    parts = [_text("Server", 414, 36, "head"), _text("finds groups; it sees", 414, 58, "quiet")]
+    parts.append(_box("server", 414, 76, 242, 200))
+    for k, words in enumerate(lines):
         y = 106 + 24 * k
-        parts += [*([_text(mark, x, y, kind)] if mark else []), _text(words, x + 24, y)]
+        parts += [*([_text("✓", x, y, "good")] if k % 2 == 0 else []), _text(words, x + 24, y)]
     parts += [_text("✗", x, 216, "bad"), _text("a client's update", x + 24, 216)]
     parts += [_text("✗", x, 242, "bad"), _text("who chose which model", x + 24, 242)]
     return parts

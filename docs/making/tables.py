@@ -19,7 +19,8 @@ def claims() -> str:
     for protocol in dict.fromkeys(claim.id.split(".")[0] for claim in CLAIMS):
         own = [claim for claim in CLAIMS if claim.id.split(".")[0] == protocol]
         rows = "".join(f"| `{c.id}`{{ #{c.id} }} | {_cell(c.statement)} | {c.bound:g} | {_cell(c.whose)} |\n" for c in own)
-        parts.append(f"### {protocol.replace('_', ' ')}\n\n| claim | what it says | at most | whose |\n| --- | --- | --- | --- |\n{rows}")
+        head = "| claim | what it says | at most | whose |\n| --- | --- | --- | --- |\n"
+        parts.append(f"### {protocol.replace('_', ' ')}\n\n{head}{rows}")
     return "\n".join(parts)
 
 

@@ -1,7 +1,7 @@
 """What of the repository is on the site, where, and how links are turned from one to the other.
 
-A file of the repository has the address that it has there; those of docs/ have it without docs/, and README.md is the front page. So
-whoever reads the files without the site follows the same links.
+A file of the repository has the address that it has there; those of docs/ have it without docs/, and README.md is the front page.
+So whoever reads the files without the site follows the same links.
 """
 
 import posixpath
@@ -16,7 +16,8 @@ WRITTEN = ROOT / "build" / "docs"
 PAGES = ("README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**.md", "examples/**.md")
 PAGES += ("threat_models/cards/*.md", "protocol/specs/*.md")
 """Pages as they are written in the repository."""
-SOURCES = ("examples/**.py", "examples/deployment/*", "Dockerfile", "docs/tutorials/*.py", "LICENSE", "protocol/wire/messages.cddl")
+SOURCES = ("examples/**.py", "examples/deployment/*", "docs/tutorials/*.py", "Dockerfile", "LICENSE")
+SOURCES += ("protocol/wire/messages.cddl",)
 """Files that pages lead to: each becomes a page of its own."""
 PICTURES = ("examples/results/*.png", "docs/assets/*")
 _FENCED = re.compile(r"(^ *```.*?^ *```[ \t]*$)", re.MULTILINE | re.DOTALL)
@@ -33,7 +34,7 @@ _OUTWARD = re.compile(r"[a-z]+:|#")
 def tracked() -> tuple[str, ...]:
     """All files of the repository, those too that are not committed yet."""
     command = ["git", "ls-files", "-coz", "--exclude-standard"]
-    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)  # noqa: S603
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return tuple(sorted(name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()))
 
 

@@ -1,6 +1,6 @@
 """Tries the site that was built: every address leads to a file and a place that is there, and nothing is fetched from elsewhere.
 
-    python docs/making/tried.py build/site
+python docs/making/tried.py build/site
 """
 
 import re
@@ -53,7 +53,8 @@ def faults(site: Path) -> list[str]:
             if why := fault(path, address):
                 found.append(f"{name}: {address}: {why}")
     for path in sorted(site.rglob("*.css")):
-        found += [f"{path.relative_to(site)} fetches {url}" for url in re.findall(r"url\(['\"]?(https?:[^)'\"]+)", path.read_text())]
+        elsewhere = re.findall(r"url\(['\"]?(https?:[^)'\"]+)", path.read_text())
+        found += [f"{path.relative_to(site)} fetches {url}" for url in elsewhere]
     return found
 
 

@@ -1,7 +1,8 @@
 """Plays the tutorials and writes them as pages, with pictures, and as notebooks: `python docs/making/tutorials.py [NAME ...]`.
 
-A tutorial is a script in cells (jupytext's percent format): an editor opens it as a notebook, and git holds no outputs. Each is played
-in a folder of its own under build/docs/played/, where its runs stay. One that was played with the same sources is not played again.
+A tutorial is a script in cells (jupytext's percent format): an editor opens it as a notebook, and git holds no outputs. Each is
+played in a folder of its own under build/docs/played/, where its runs stay. One that was played with the same sources is not
+played again.
 """
 
 import base64
@@ -28,15 +29,16 @@ COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 def main(names: list[str]) -> None:
     """Plays all, or those named."""
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # where `cloister` is
-    os.environ |= {"COLUMNS": "110", "TERM": "dumb", "OMP_NUM_THREADS": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    os.environ |= {"COLUMNS": "100", "TERM": "dumb", "OMP_NUM_THREADS": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
     for path in sorted(HERE.glob("*.py")):
         if not names or path.stem in names:
             play(path)
 
 
 def play(path: Path) -> None:
-    """Leaves the tutorial's page, pictures and notebook in build/docs/tutorials/. Raises CellExecutionError of a cell that fails."""
-    page, stamp, folder = WRITTEN / "tutorials" / f"{path.stem}.md", WRITTEN / "played" / f"{path.stem}.of", WRITTEN / "played" / path.stem
+    """Leaves a page, pictures and a notebook in build/docs/tutorials/. Raises CellExecutionError of a cell that fails."""
+    page, folder = WRITTEN / "tutorials" / f"{path.stem}.md", WRITTEN / "played" / path.stem
+    stamp = folder.with_suffix(".of")
     of = sources(path)
     if page.is_file() and stamp.is_file() and stamp.read_text() == of:
         print(f"{path.stem}: as it was played before")

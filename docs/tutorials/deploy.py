@@ -78,7 +78,7 @@ rows = [[hospital, *made_up.normal(size=VALUES).tolist(), k % 3] for hospital in
 with open("columns.csv", "w", newline="") as file:
     csv.writer(file).writerows([["hospital", *(f"value {k}" for k in range(VALUES)), "label"], *rows])
 
-_ = Path("agreed.py").write_text('''
+_ = Path("agreed.py").write_text("""
 from pathlib import Path
 
 from cloister import Scenario, Training, algorithms, data, protections
@@ -99,7 +99,7 @@ scenario = Scenario(
     protection=protections.Masked(),
     rounds=12,
 )
-''')
+""")
 
 # %% [markdown]
 # What a round will cost each party:

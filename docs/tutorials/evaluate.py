@@ -42,7 +42,7 @@ sorted(runs.columns)
 # `cloister breakdown` searches the smallest strength that breaks a defence.
 
 # %%
-# !cloister breakdown evaluate.py --defence median --attack "minus gradient" --least 1 --most 10 --seeds 0 --workers 1 --out runs/evaluation --resume 2> progress.txt
+# !cloister breakdown evaluate.py --defence median --attack "minus gradient" --least 1 --most 10 --seeds 0,1 --workers 1 --out runs/evaluation --resume 2> progress.txt
 
 # %% [markdown]
 # ## Under secure aggregation
