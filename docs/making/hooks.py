@@ -27,6 +27,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     _ORIGIN.clear()
     for name, place in tree.places().items():
         text = None
+        if name in tree.matching(tree.PLAYED):
+            continue
         if name in tree.matching(tree.PAGES):
             text = (tree.ROOT / name).read_text()
             _ORIGIN[place] = name

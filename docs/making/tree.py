@@ -16,9 +16,11 @@ WRITTEN = ROOT / "build" / "docs"
 PAGES = ("README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**.md", "examples/**.md")
 PAGES += ("threat_models/cards/*.md", "protocol/specs/*.md")
 """Pages as they are written in the repository."""
-SOURCES = ("examples/**.py", "examples/deployment/*", "docs/tutorials/*.py", "Dockerfile", "LICENSE")
+SOURCES = ("examples/**.py", "examples/deployment/*", "Dockerfile", "LICENSE")
 SOURCES += ("protocol/wire/messages.cddl",)
 """Files that pages lead to: each becomes a page of its own."""
+PLAYED = ("docs/tutorials/*.py",)
+"""Tutorials, whose pages are written when they are played."""
 PICTURES = ("examples/results/*.png", "docs/assets/*")
 _FENCED = re.compile(r"(^ *```.*?^ *```[ \t]*$)", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(\[[^\]\n]*\]\()([^)\s]+)(\))")
@@ -49,8 +51,8 @@ def places() -> dict[str, str]:
     """Of every file that is on the site: where."""
     found = {name: "index.md" if name == "README.md" else name.removeprefix("docs/") for name in matching(PAGES)}
     found |= {name: name.removeprefix("docs/") for name in matching(PICTURES) if name not in found}
-    sources = [name for name in matching(SOURCES) if name not in found]
-    return found | {name: f"{name.removeprefix('docs/')}.md" for name in sources}
+    found |= {name: f"{name}.md" for name in matching(SOURCES) if name not in found}
+    return found | {name: name.removeprefix("docs/").replace(".py", ".md") for name in matching(PLAYED)}
 
 
 def on_the_site(text: str, name: str) -> str:
