@@ -75,7 +75,7 @@ def serve(
         int | None, typer.Option(help="Clients that must be there for the run to begin. Default: all.", min=1)
     ] = None,
     patience: Annotated[float, typer.Option(help="Seconds without progress after which a client counts as absent.")] = 60.0,
-    slots: Annotated[int, typer.Option(help="Uploads that are received at the same time.", min=1)] = 8,
+    slots: Annotated[int, typer.Option(help="Uploads that are received at the same time.", min=1)] = 4,
     ask_scores: Annotated[
         bool, typer.Option("--ask-scores", help="Ask clients how well they predict, also where the scenario's data would tell.")
     ] = False,

@@ -23,6 +23,19 @@ HERE = ROOT / "docs" / "tutorials"
 SECONDS = 600
 OF = ("cloister/", "fl/", "protocol/", "crypto/", "threat_models/", "examples/quickstart.py", "docs/making/tutorials.py")
 """Whatever a tutorial may run."""
+STRICT = """
+_shell, _run = get_ipython(), get_ipython().system
+
+
+def _checked(command):
+    _run(command)
+    if _shell.user_ns["_exit_code"]:
+        raise RuntimeError(f"exit code {_shell.user_ns['_exit_code']} of {command}")
+
+
+_shell.system = _checked
+"""
+"""Played before all: a command that fails ends the tutorial, as an exception does."""
 COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -49,8 +62,9 @@ def play(path: Path) -> None:
     notebook = jupytext.read(path)
     notebook.metadata["kernelspec"] = {"display_name": "Python 3", "language": "python", "name": "python3"}
     nbformat.write(notebook, page.with_suffix(".ipynb"))
+    notebook.cells.insert(0, nbformat.v4.new_code_cell(STRICT))
     NotebookClient(notebook, timeout=SECONDS, resources={"metadata": {"path": str(folder)}}).execute()
-    text = "\n\n".join(shown(cell, path.stem, k, page.parent) for k, cell in enumerate(notebook.cells))
+    text = "\n\n".join(shown(cell, path.stem, k, page.parent) for k, cell in enumerate(notebook.cells[1:]))
     head, _, rest = text.partition("\n")
     note = f"*Played when this page was made. [The same as a notebook]({path.stem}.ipynb).*"
     page.write_text(on_the_site(f"{head}\n\n{note}\n{rest}\n", f"docs/tutorials/{path.name}"))
