@@ -64,7 +64,7 @@ result.plot("accuracy")
 
 # %% [markdown]
 # Nobody said that there are two kinds of hospitals, and so the table has no figure of how well they were found; it says who is with whom,
-# and what that gained. No sum is over fewer than three clients (`floor`), so six hospitals can be split once.
+# and what that gained. No sum is over fewer than three clients (`floor`): a cluster of fewer would keep the model that it has.
 #
 # ## Agree on a file
 #
