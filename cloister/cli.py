@@ -91,7 +91,7 @@ def run(
     ] = False,
     engine: Engine = EngineName.LOCAL,
     workers: Annotated[
-        int | None, typer.Option(help="Of the engine ray: processes that train. Default: the cluster's CPUs.", min=1, max=1024)
+        int | None, typer.Option(help="With --engine ray: processes that train. Default: the cluster's CPUs.", min=1, max=1024)
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary alone to stdout, as JSON.")] = False,
 ) -> None:
@@ -139,8 +139,10 @@ def run(
 @app.command()
 def cost(
     file: Annotated[str, typer.Argument(metavar="FILE[:NAME]", help="A Python file with a Scenario; NAME picks one of several.")],
-    clients: Annotated[int | None, typer.Option(help="n. Default: the scenario's.", min=1)] = None,
-    parameters: Annotated[int | None, typer.Option(help="d. Default: those of the scenario's model.", min=1)] = None,
+    clients: Annotated[int | None, typer.Option(help="Number of clients, n. Default: the scenario's.", min=1)] = None,
+    parameters: Annotated[
+        int | None, typer.Option(help="Parameters of the model, d. Default: those of the scenario's model.", min=1)
+    ] = None,
     clusters: Annotated[int, typer.Option(help="Disjoint clusters, each with its own sum.", min=1)] = 1,
     drop: Annotated[
         float, typer.Option(help="Share of clients that fall silent in a round, from 0 to below 1, each at a random message.")

@@ -34,7 +34,7 @@ def watched(rounds: Iterator[Round], name: str, total: int, out: TextIO, *, alwa
 
 
 def _in_a_terminal(rounds: Iterator[Round], name: str, total: int, out: TextIO) -> Iterator[Round]:
-    with Progress(*COLUMNS, console=Console(file=out), transient=False) as bar:
+    with Progress(*COLUMNS, console=Console(file=out, force_terminal=out.isatty()), transient=False) as bar:
         task = bar.add_task(name, total=total, clusters=1, accuracy="-")
         known: dict[str, Any] = {}
         for done in rounds:

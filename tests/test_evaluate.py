@@ -685,7 +685,7 @@ def test_the_report_needs_nothing_from_anywhere_and_names_the_worst_attacks(whol
         worst = grid.worst_of_all(defence, "Plain")
         assert worst is not None
         row = page[page.index(f'<tr><th scope="row">{defence}</th>') :].split("</tr>")[0]
-        assert f"<td>{worst[0]}," in row
+        assert f'data-of="worst attack">{worst[0]},' in row
     assert page.count('class="heat"') == 2 + 2  # accuracy and success at two strengths
     assert page.count("<svg") >= 2
     assert "20 of 20" in page

@@ -1,6 +1,7 @@
 """What an operator sees of a run in progress: metrics and health over HTTP, and the terminal view."""
 
 import io
+import logging
 import socket
 import urllib.error
 import urllib.request
@@ -10,9 +11,11 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from cloister.deploying import _operated
 from cloister.deployment.live import live, shown
 from cloister.deployment.metrics import COUNTERS, GAUGES, Metrics
-from cloister.fl.runs.vitals import Vitals
+from cloister.fl.runs.vitals import Control, Vitals
+from cloister.grids.watching import progress_bar
 
 busy = Vitals(
     round=3,
@@ -136,6 +139,16 @@ def test_a_console_that_is_no_terminal_gets_no_view():
     with live(lambda: busy, Console(file=out, force_terminal=False)):
         pass
     assert out.getvalue() == ""
+
+
+def test_colours_that_are_forced_make_no_terminal_of_a_log(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with _operated(Control(), None, 0, logging.getLogger("t")):
+        pass
+    bar, _ = progress_bar("cells", 2, 0)
+    with bar:
+        pass
+    assert capsys.readouterr().err.count("\x1b[2K") == 0
 
 
 def test_a_terminal_gets_it():

@@ -36,9 +36,15 @@ def evaluate(
 
 def breakdown(
     file: File,
-    attack: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Repeatable. Default: all.")] = None,
-    defence: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Repeatable. Default: all.")] = None,
-    protection: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Repeatable. Default: all.")] = None,
+    attack: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="An attack of the file. Repeatable. Default: all.")
+    ] = None,
+    defence: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A defence of the file. Repeatable. Default: all.")
+    ] = None,
+    protection: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A protection of the file. Repeatable. Default: all.")
+    ] = None,
     least: Annotated[float | None, typer.Option(help="The smallest strength to try. Default: the evaluation's, else 1.")] = None,
     most: Annotated[float | None, typer.Option(help="The greatest strength to try. Default: the evaluation's.")] = None,
     step: Annotated[float | None, typer.Option(help="Between two strengths. Default: the evaluation's, else 1.")] = None,

@@ -1,5 +1,6 @@
 """Around a grid that is played: its seeds, its folder, its progress, and what happens when somebody stops it."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,8 +51,13 @@ def stoppable(folder: Path) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
+def on_stderr() -> Console:
+    """A console that moves its cursor on terminals alone: FORCE_COLOR, which notebooks set, is about colours."""
+    return Console(stderr=True, force_terminal=sys.stderr.isatty())
+
+
 def progress_bar(what: str, total: int, done: int) -> tuple[Progress, TaskID]:
     """A bar of cells on stderr, with a note."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[note]}"))
-    bar = Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=Console(stderr=True))
+    bar = Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=on_stderr())
     return bar, bar.add_task(escape(what), total=total, completed=done, note="")
