@@ -1,13 +1,14 @@
-"""Progress of a run where somebody looks: a bar in a terminal, a line in a notebook, nothing elsewhere."""
+"""Progress of a run, or of a grid of runs, where somebody looks: a bar in a terminal, a line in a notebook, nothing elsewhere."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from html import escape
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.console import Console
+from rich.markup import escape as as_text
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 if TYPE_CHECKING:
@@ -21,6 +22,50 @@ COLUMNS = (
     TimeElapsedColumn(),
     TimeRemainingColumn(),
 )
+
+Tell = Callable[[str, int, int, str], None]
+"""(what is done, how many of it are, of how many or 0 where nobody knows, a note)."""
+
+
+@contextmanager
+def shown(out: TextIO, *, always: bool = False, quiet: bool = False) -> Iterator[Tell]:
+    """Told how far things are, shows it: a bar for each thing. always: also where `out` is no terminal. quiet: never."""
+    if quiet:
+        yield _silent
+    elif (display := _notebook()) is not None:
+        yield _line(display)
+    elif always or out.isatty():
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[note]}"))
+        with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=Console(file=out)) as bar:
+            tasks: dict[str, Any] = {}
+
+            def tell(what: str, done: int, total: int, note: str) -> None:
+                if what not in tasks:
+                    tasks[what] = bar.add_task(as_text(what), total=total or None, note="")
+                bar.update(tasks[what], completed=done, total=total or None, note=as_text(note))
+
+            yield tell
+    else:
+        yield _silent
+
+
+def _silent(what: str, done: int, total: int, note: str) -> None:
+    pass
+
+
+def _line(display: Any) -> Tell:
+    handles: dict[str, Any] = {}
+
+    def tell(what: str, done: int, total: int, note: str) -> None:
+        words = f"{what}: {done}{f' of {total}' if total else ''}{f', {note}' if note else ''}"
+        bar = f'<progress value="{done}" max="{total or max(done, 1)}" style="vertical-align: middle"></progress>'
+        data = {"text/html": f"{bar} {escape(words)}", "text/plain": words}
+        if what in handles:
+            handles[what].update(data, raw=True)
+        else:
+            handles[what] = display(data, raw=True, display_id=True)
+
+    return tell
 
 
 def watched(rounds: Iterator[Round], name: str, total: int, out: TextIO, *, always: bool = False) -> Iterator[Round]:

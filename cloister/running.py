@@ -1,15 +1,25 @@
 """A scenario played from Python or a notebook: `run` at once, `iterate` round by round; `load` reads what was played."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .fl.runs.experiment import Engine, Round
 from .fl.runs.experiment import run as play
 from .fl.runs.scenario import Scenario
 from .progress import watched
 from .reporting.report import write_report
-from .result import Result, load
+from .result import Result
+from .result import load as load_run
+from .scenario_file import check_not_reading
+
+if TYPE_CHECKING:
+    from .auditing.result import Audited
+    from .comparing.result import Compared
+    from .evaluating.result import Evaluated
 
 __all__ = ["Result", "Round", "free_folder", "iterate", "load", "run"]
 
@@ -32,6 +42,7 @@ def run(
 
     Raises ValueError of one line for input that does not fit, Refused for what a protection does not allow.
     """
+    check_not_reading("run")
     folder = Path(out) if out is not None else free_folder(scenario, resume)
     told = (each,) if callable(each) else tuple(each)
     rounds = play(scenario, folder, None if data is None else Path(data), resume, engine=engine)
@@ -39,13 +50,14 @@ def run(
         for tell in told:
             tell(done)
     write_report(folder)
-    return load(folder)
+    return load_run(folder)
 
 
 def iterate(
     scenario: Scenario, out: str | Path | None = None, data: str | Path | None = None, *, resume: bool = False
 ) -> Iterator[Round]:
     """Play the scenario round by round: an iterator, which plays a round when it is asked for the next one. See `run`."""
+    check_not_reading("iterate")
     folder = Path(out) if out is not None else free_folder(scenario, resume)
     return play(scenario, folder, None if data is None else Path(data), resume)
 
@@ -60,3 +72,24 @@ def free_folder(scenario: Scenario, resume: bool = False) -> Path:
             raise ValueError(f"there is no run folder {stem} to resume; name it")
         return existing[-1]
     return next(path for path in taken if not path.exists())
+
+
+def load(folder: str | Path) -> Result | Evaluated | Compared | Audited:
+    """What came out of the run, evaluation, comparison or audit that this folder holds, whether it is over or not.
+
+    Raises ValueError where it holds none.
+    """
+    path = Path(folder)
+    if (path / "audit.json").is_file():
+        from .auditing.result import Audited
+
+        return Audited(path)
+    if (path / "comparison.json").is_file():
+        from .comparing.result import Compared
+
+        return Compared(path)
+    if (path / "evaluation.json").is_file():
+        from .evaluating.result import Evaluated
+
+        return Evaluated(path)
+    return load_run(path)

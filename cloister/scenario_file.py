@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .threat_models.audit.attack import Attack
 
 Value = TypeVar("Value")
+_reading: list[str] = []  # files that are being read
 
 
 def load(where: str) -> Scenario:
@@ -82,11 +83,22 @@ def _executed(spec: ModuleSpec, loader: Loader, file: str) -> ModuleType:
     """The module. Raises ValueError of one line, whatever its code raises."""
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
+    _reading.append(file)
     try:
         loader.exec_module(module)
     except Exception as error:
         raise ValueError(in_words(error, file)) from error
+    finally:
+        _reading.pop()
     return module
+
+
+def check_not_reading(name: str) -> None:
+    """Raises ValueError while a file is read for what it holds: it would play, or read itself, without end."""
+    if _reading:
+        raise ValueError(
+            f'cloister.{name} is called while the file is read for what it holds; put it under: if __name__ == "__main__"'
+        )
 
 
 def _chosen(module: ModuleType, file: str, name: str, kind: type[Value], default: str) -> Value:

@@ -54,7 +54,7 @@ from cloister.fl.runs.comparison_cells import (
 )
 from cloister.fl.runs.results_folder import ResultsFolder, Row
 from cloister.fl.runs.simulation import Simulation
-from cloister.grids.watching import progress_bar
+from cloister.progress import shown as progress
 from cloister.protocol import Plain
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.view.answers import Model
@@ -348,12 +348,10 @@ def test_names_are_shown_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixtu
     play(replace(named, methods={"A [/b] x": Method(algorithm=FedAvg())}), tmp_path)
     found = read_comparison(tmp_path)
     Console(width=200).print(terminal(found, "[/d]", "Plain"))
-    bar, _ = progress_bar(named.name, 1, 0)
-    bar.get_renderable()
-    with bar:
-        pass
+    with progress(sys.stdout, always=True) as tell:
+        tell(named.name, 0, 1, "[/n]")
     shown = capsys.readouterr().out
-    assert all(word in shown for word in ("t [/b]", "[/d]", "A [/b] x", "[/m]"))
+    assert all(word in shown for word in ("t [/b]", "[/n]", "[/d]", "A [/b] x", "[/m]"))
 
 
 @pytest.mark.trains
