@@ -97,7 +97,7 @@ def run(
 ) -> None:
     """Train a scenario and write a run folder with its report.
 
-    Try:  cloister run examples/quickstart.py --seed 1 --set training.lr=0.05
+    Try:  cloister run cloister:quickstart --seed 1 --set training.lr=0.05
 
     The run folder holds summary.json, metrics.jsonl, the models, checkpoints, the disclosure log and report.html.
     A run that was stopped, even by a kill, goes on with the same command plus --out FOLDER --resume.
@@ -160,9 +160,9 @@ def cost(
 ) -> None:
     """Measure what a protection costs: messages, bytes and CPU seconds of each party, without training.
 
-    Try:  cloister cost examples/quickstart.py --drop 0.1
+    Try:  cloister cost cloister:quickstart --drop 0.1
 
-    Compare:  cloister cost examples/quickstart.py --protection all --clients 100 --parameters 1000000 --rounds 2
+    Compare:  cloister cost cloister:quickstart --protection all --clients 100 --parameters 1000000 --rounds 2
 
     The protocol itself is played, on random vectors: per round what the scenario's algorithm asks of the server. CPU seconds
     are of this machine and this implementation, all threads counted, and without drawing the vectors.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from .fl.runs.comparison import Comparison
 from .fl.runs.scenario import NoField, Scenario, changed
+from .shipped import SHIPPED, example_file
 from .threat_models.evaluation import Evaluation
 from .user_errors import PREFIX, in_words
 
@@ -24,24 +25,35 @@ _reading: list[str] = []  # files that are being read
 
 def load(where: str) -> Scenario:
     """The scenario that FILE[:name] holds; the default name is `scenario`. Raises ValueError of one line."""
-    return _named(where, Scenario, "scenario", "a scenario, for example examples/quickstart.py")
+    return _named(where, Scenario, "scenario", "a scenario, for example cloister:quickstart")
 
 
 def load_evaluation(where: str) -> Evaluation:
     """The evaluation that FILE[:name] holds; the default name is `evaluation`. Raises ValueError of one line."""
-    return _named(where, Evaluation, "evaluation", "an evaluation, for example examples/evaluate_digits.py")
+    return _named(where, Evaluation, "evaluation", "an evaluation, for example cloister:evaluate_digits")
 
 
 def load_comparison(where: str) -> Comparison:
     """The comparison that FILE[:name] holds; the default name is `comparison`. Raises ValueError of one line."""
-    return _named(where, Comparison, "comparison", "a comparison, for example examples/compare_digits.py")
+    return _named(where, Comparison, "comparison", "a comparison, for example cloister:compare_digits")
 
 
 def load_attack(where: str) -> "Attack":
     """The attack on privacy that FILE[:name] holds; the default name is `attack`. Raises ValueError of one line."""
     from .threat_models.audit.attack import Attack
 
-    return _named(where, Attack, "attack", "an attack, for example examples/audit_with_art.py")
+    return _named(where, Attack, "attack", "an attack, for example cloister:audit_with_art")
+
+
+def file_and_name(where: str) -> tuple[Path, str, str]:
+    """Of FILE[:NAME], the file, what it is called, and the name in it, or empty. cloister:EXAMPLE is a file that came with
+    Cloister. Raises ValueError for an example that there is not.
+    """
+    file, _, name = where.partition(":")
+    if file != SHIPPED or Path(file).is_file():
+        return Path(file), file, name
+    example, _, name = name.partition(":")
+    return example_file(example), f"{SHIPPED}:{example}", name
 
 
 def load_source(source: str, name: str, where: str) -> Scenario:
@@ -66,13 +78,9 @@ class _Source(InspectLoader):
 
 
 def _named(where: str, kind: type[Value], default: str, wanted: str) -> Value:
-    file, _, name = where.partition(":")
-    path = Path(file)
+    path, file, name = file_and_name(where)
     if not path.is_file():
-        where_to = (
-            "; it is in the project's folder, so run the command there" if file in wanted else f"; give the path of {wanted}"
-        )
-        raise ValueError(f"there is no file {file} in {Path.cwd()}{where_to}")
+        raise ValueError(f"there is no file {file} in {Path.cwd()}; give the path of {wanted}")
     spec = importlib.util.spec_from_file_location(f"{PREFIX}{path.stem}", path)
     if spec is None or spec.loader is None:
         raise ValueError(f"{file} is not a Python file; give a .py file with `{default} = {kind.__name__}(...)`")

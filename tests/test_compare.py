@@ -839,5 +839,5 @@ def test_the_example_gives_every_method_the_same_search_and_none_of_its_seeds() 
 def test_the_help_teaches(cloister: Any) -> None:
     code, out, _ = cloister("compare", "--help")
     assert code == 0
-    for word in ("cloister compare examples/compare_digits.py", "--resume", "validation", "table.csv", "same local work"):
+    for word in ("cloister compare cloister:compare_digits", "--resume", "validation", "table.csv", "same local work"):
         assert word in " ".join(out.split())

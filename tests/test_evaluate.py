@@ -924,7 +924,7 @@ def test_a_search_about_another_attack_of_the_same_name_is_left_aside(cloister: 
     [
         (
             ["evaluate", "nowhere.py"],
-            "give the path of an evaluation, for example examples/evaluate_digits.py",
+            "give the path of an evaluation, for example cloister:evaluate_digits",
         ),
         (["evaluate", FILE, "--seeds", "a"], "--seeds takes"),
         (["evaluate", f"{FILE}:scenario"], "no evaluation named 'scenario'"),
@@ -980,8 +980,8 @@ def test_the_example_is_ten_attacks_on_ten_defences_and_every_cell_is_one_of_its
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ("evaluate", ("--resume", "--workers", "--seeds", "FILE[:NAME]", "cloister evaluate examples/evaluate_digits.py")),
-        ("breakdown", ("--drop", "crossing", "neighbours", "cloister breakdown examples/evaluate_digits.py")),
+        ("evaluate", ("--resume", "--workers", "--seeds", "FILE[:NAME]", "cloister evaluate cloister:evaluate_digits")),
+        ("breakdown", ("--drop", "crossing", "neighbours", "cloister breakdown cloister:evaluate_digits")),
     ],
 )
 def test_help_teaches_by_example_and_says_what_bisection_finds(cloister: Command, command: str, words: tuple[str, ...]) -> None:

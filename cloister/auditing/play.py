@@ -54,7 +54,7 @@ def play(
             play_self_test(budget, as_json)
             return
         if file is None:
-            raise ValueError("name a scenario to audit, for example examples/quickstart.py, or give --self-test")
+            raise ValueError("name a scenario to audit, for example cloister:quickstart, or give --self-test")
         folder = Path(file)
         if not (folder / "audit.json").is_file():
             scenario, recorded = _to_audit(file, settings)

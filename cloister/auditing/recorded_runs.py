@@ -14,7 +14,7 @@ from ..fl.runs.experiment import Engine, Round, run
 from ..fl.runs.run_folder import RunFolder
 from ..fl.runs.scenario import Scenario, described
 from ..fl.runs.simulation import Simulation
-from ..scenario_file import load_source, with_settings
+from ..scenario_file import file_and_name, load_source, with_settings
 from ..threat_models.audit.recorded import Recorded
 from ..threat_models.audit.recorder import Recorder
 from ..threat_models.audit.recording import SUMS, files_of, load, save
@@ -35,8 +35,8 @@ class Origin:
     @classmethod
     def of(cls, where: str, settings: Sequence[str]) -> "Origin":
         """Of FILE[:NAME], with settings in the order in which they were applied."""
-        file, _, name = where.partition(":")
-        return cls(Path(file).read_text(encoding="utf-8"), name, tuple(settings))
+        path, _, name = file_and_name(where)
+        return cls(path.read_text(encoding="utf-8"), name, tuple(settings))
 
     def scenario(self, where: str) -> Scenario:
         """Made anew, which runs the source. where: what errors call it. Raises ValueError of one line."""
