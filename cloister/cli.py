@@ -12,7 +12,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,16 +28,17 @@ from .evaluating.command import breakdown, evaluate
 from .grids.options import Engine, EngineName
 from .keys_command import keys
 from .protocol.core.errors import ProtocolError, Refused
+from .repeating import rerun
 from .server_commands import dealer, second
 from .starting import new
 
 if TYPE_CHECKING:
-    from .auditing.recorded_runs import Origin
     from .cost_table import LeftOut
     from .fl.cost.measure import Measured, Workload
     from .fl.runs.experiment import Engine as Engine_
     from .fl.runs.scenario import Scenario
     from .protocol.view.protection import Protection
+    from .scenario_origin import Origin
 
 REJECTED = 3
 
@@ -83,7 +84,12 @@ def run(
         Path | None, typer.Option(help="Folder of the data sets. Default: CLOISTER_DATA, else a cache folder.")
     ] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Set any field, e.g. training.lr=0.05. Repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="PATH=VALUE",
+            help="Set any field, e.g. training.lr=0.05 or protection='Masked(floor=5)'. Repeatable.",
+        ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run from its newest checkpoint.")] = False,
     record: Annotated[
@@ -103,10 +109,10 @@ def run(
     A run that was stopped, even by a kill, goes on with the same command plus --out FOLDER --resume.
     A recording, with clients' data and the scenario's source, is written when the run ends; what was stopped is not recorded.
     """
-    from .auditing.recorded_runs import Origin
     from .reporting.report import write_report
     from .running import free_folder
     from .scenario_file import load, with_settings
+    from .scenario_origin import Origin
     from .summary import summary_table
 
     with one_line_errors():
@@ -118,11 +124,11 @@ def run(
         settings = [f"{name}={value}" for name, value in given.items() if value is not None]
         settings = [*(set_ or []), *settings]
         scenario = with_settings(load(file), settings)
-        origin = Origin.of(file, settings) if record else None
+        origin = Origin.of(file, settings)
         _check_device(scenario.device)
         folder = out or free_folder(scenario, resume)
         with _engine(engine, workers) as made:
-            _watch(scenario, folder, data, resume, origin, made)
+            _watch(scenario, folder, data, resume, file, origin, record, made)
         report = write_report(folder)
         summary = json.loads((folder / "summary.json").read_text())
     if as_json:
@@ -276,6 +282,9 @@ def report(
     Console().print(f"report      {path}", highlight=False, soft_wrap=True)
 
 
+app.command()(rerun)
+
+
 @contextmanager
 def _engine(name: EngineName, workers: int | None) -> Iterator[Engine_ | None]:
     """What clients' local training is computed by; None for this process."""
@@ -289,19 +298,29 @@ def _engine(name: EngineName, workers: int | None) -> Iterator[Engine_ | None]:
 
 
 def _watch(
-    scenario: Scenario, folder: Path, data: Path | None, resume: bool, origin: Origin | None, engine: Engine_ | None
+    scenario: Scenario,
+    folder: Path,
+    data: Path | None,
+    resume: bool,
+    file: str,
+    origin: Origin,
+    record: bool,
+    engine: Engine_ | None,
 ) -> None:
-    """Run with a progress bar on stderr, recorded if it has an origin; on Ctrl-C say how to go on."""
+    """Run with a progress bar on stderr; on Ctrl-C say how to go on."""
     from .auditing.recorded_runs import recorded
     from .fl.runs.experiment import run as play
     from .progress import watched
 
-    rounds = recorded(scenario, folder, data, origin, engine) if origin else play(scenario, folder, data, resume, engine=engine)
+    if record:
+        rounds = recorded(scenario, folder, data, origin, engine, file)
+    else:
+        rounds = play(scenario, folder, data, resume, engine=engine, given={"file": file, **asdict(origin)})
     try:
         for _ in watched(rounds, scenario.name, scenario.rounds, sys.stderr, always=True):
             pass
     except KeyboardInterrupt:
-        how = "--resume in the place of --record goes on, unrecorded" if origin else "--resume goes on"
+        how = "--resume in the place of --record goes on, unrecorded" if record else "--resume goes on"
         say(f"stopped; the same command with --out {folder} {how}")
         raise typer.Exit(130) from None
 

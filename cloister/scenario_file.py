@@ -1,5 +1,6 @@
 """Finding a scenario, an evaluation or a comparison in a Python file, FILE or FILE:name, with fields set from outside."""
 
+import ast
 import importlib.util
 import sys
 from collections.abc import Sequence
@@ -11,7 +12,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .fl.runs.comparison import Comparison
-from .fl.runs.scenario import NoField, Scenario, changed
+from .fl.runs.scenario import NoField, Scenario, changed, replaced
+from .parts_from_text import made, names, tree_of
 from .shipped import SHIPPED, example_file
 from .threat_models.evaluation import Evaluation
 from .user_errors import PREFIX, in_words
@@ -125,13 +127,31 @@ def _a(kind: type[Any]) -> str:
 
 
 def with_settings(scenario: Scenario, settings: Sequence[str]) -> Scenario:
-    """The scenario with every PATH=VALUE applied in order. Raises ValueError of one line."""
+    """The scenario with every PATH=VALUE applied in order; a value may be a call of a part, Masked(floor=5).
+
+    Raises ValueError of one line.
+    """
     for setting in settings:
         path, equals, value = setting.partition("=")
         if not equals:
             raise ValueError(f"--set takes PATH=VALUE, for example training.lr=0.05, not {setting!r}")
-        scenario = changed(scenario, path.strip(), value.strip())
+        scenario = _set(scenario, path.strip(), value.strip())
     return scenario
+
+
+def _set(scenario: Scenario, path: str, text: str) -> Any:
+    """A part where the text makes or names one and the field holds no text; else as the field's type reads it."""
+    tree = None if isinstance(_at(scenario, path), str) else tree_of(text)
+    if tree is None or (isinstance(tree, ast.Name) and tree.id not in names()):
+        return changed(scenario, path, text)
+    return replaced(scenario, path, made(tree, path))
+
+
+def _at(value: Any, path: str) -> Any:
+    """What is there by now; None where the path leads nowhere."""
+    for name in path.split("."):
+        value = getattr(value, name, None)
+    return value
 
 
 def with_fitting_settings(scenario: Scenario, settings: Sequence[str]) -> Scenario:

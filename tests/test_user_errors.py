@@ -85,7 +85,7 @@ def test_errors_of_ours_keep_their_traceback(tmp_path, monkeypatch):
         raise KeyError("a bug")
 
     monkeypatch.setattr(experiment, "Simulation", broken)
-    monkeypatch.setattr(experiment.run, "__defaults__", (None, False, broken, None, None))
+    monkeypatch.setattr(experiment.run, "__defaults__", (None, False, broken, None, None, None))
     monkeypatch.setattr(sys, "argv", ["cloister", "run", "mine.py", "--out", "r"])
     with pytest.raises(KeyError, match="a bug"):
         cli.main()

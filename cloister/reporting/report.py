@@ -29,6 +29,7 @@ from .panels import (
     tree_panel,
     why_no_split,
 )
+from .repeat import how_to_repeat
 from .run_data import (
     DASH,
     Run,
@@ -114,6 +115,7 @@ def render(run: Run) -> str:
         rejected=run.summary.get("rejected") or [],
         below_floor=run.summary.get("below_floor") or [],
         fell_back=sorted_ids(run.summary.get("fell_back") or []),
+        repeat=how_to_repeat(run),
         scenario=[*flat(run.scenario)] if run.scenario else [],
         **{key: [*flat(run.summary[key])] if run.summary.get(key) else [] for key in ("versions", "machine")},
     )

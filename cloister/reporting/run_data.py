@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ class Run:
     answers: Sequence[Row]
     tree: Sequence[Row]
     privacy: Row
+    origin: Row = field(default_factory=dict)
 
     @property
     def interrupted(self) -> bool:
@@ -79,6 +80,7 @@ def read_run(folder: Path) -> Run:
         _read_lines(folder / "disclosure.jsonl"),
         _read(folder / "tree.json", []),
         _read(folder / "privacy.json", {}),
+        _read(folder / "origin.json", {}),
     )
 
 

@@ -22,6 +22,7 @@ from .codec import from_plain, to_plain
 from .evaluation import Evaluation, Score, accuracies
 from .generality import ensemble_accuracy, fall_back, models_of_clients
 from .metrics import adjusted_rand_index, purity
+from .origin import ORIGIN, origin
 from .privacy import headline, spent
 from .run_folder import RunFolder, machine, versions
 from .scenario import Scenario, described
@@ -58,13 +59,14 @@ def run(
     make: Make = Simulation,
     hosts: Hosts | None = None,
     engine: Engine | None = None,
+    given: Mapping[str, Any] | None = None,
 ) -> Iterator[Round]:
     """Play the scenario's rounds, yielding after each; the run folder is complete when the iterator ends.
 
     A run folder is resumed from its newest checkpoint and ends with the models and metrics of an undisturbed run.
     make: makes the simulation of the scenario with this folder of data, for whoever listens to it. hosts: where the clients are,
     if not in this process; nobody listens then. engine: where clients' local training is computed, if not in this process; the
-    run is the same, and may go on under another one.
+    run is the same, and may go on under another one. given: the scenario's file, source, name and settings, for the record.
     Raises ValueError of one line for bad input, a damaged checkpoint, or a folder that does not fit.
     """
     folder = RunFolder(out)
@@ -78,6 +80,8 @@ def run(
         simulation.execution = engine(simulation.execution)
     if not resume:
         folder.begin(plain)
+    if hosts is None:  # else the data are not here
+        folder.write_json(ORIGIN, origin(given, simulation.population))
     progress = _Progress()
     path = latest(folder.checkpoints) if folder.checkpoints.exists() else None
     if path is not None:

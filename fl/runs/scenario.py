@@ -162,7 +162,9 @@ def _read(kind: Any, old: Any, text: str, where: str) -> Any:
         except (ValueError, SyntaxError):
             continue
     if is_dataclass(old):
-        raise ValueError(f"{where} is a {type(old).__name__}; set one of its fields: {', '.join(f.name for f in fields(old))}")
+        inside = ", ".join(f.name for f in fields(old)) or "none"
+        kind = type(old).__name__
+        raise ValueError(f"{where} is a {kind}; set one of its fields: {inside}; or give another, {kind}(...)")
     raise ValueError(f"{where} cannot be set to {text!r}; it is {old!r}")
 
 
