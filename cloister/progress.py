@@ -18,7 +18,7 @@ COLUMNS = (
     TextColumn("{task.description}"),
     BarColumn(),
     MofNCompleteColumn(),
-    TextColumn("clusters {task.fields[clusters]}  accuracy {task.fields[accuracy]}"),
+    TextColumn("clusters {task.fields[clusters]}  {task.fields[score]}"),
     TimeElapsedColumn(),
     TimeRemainingColumn(),
 )
@@ -80,27 +80,35 @@ def watched(rounds: Iterator[Round], name: str, total: int, out: TextIO, *, alwa
 
 def _in_a_terminal(rounds: Iterator[Round], name: str, total: int, out: TextIO) -> Iterator[Round]:
     with Progress(*COLUMNS, console=Console(file=out), transient=False) as bar:
-        task = bar.add_task(name, total=total, clusters=1, accuracy="-")
+        task = bar.add_task(name, total=total, clusters=1, score="accuracy -")
         known: dict[str, Any] = {}
         for done in rounds:
-            if done.accuracy is not None:
-                known["accuracy"] = f"{done.accuracy:.3f}"
+            if score := _score(done):
+                known["score"] = score
             bar.update(task, completed=done.round, clusters=done.clusters, **known)
             yield done
 
 
 def _in_a_notebook(rounds: Iterator[Round], name: str, display: Any) -> Iterator[Round]:
-    shown, accuracy = None, "-"
+    shown, score = None, "accuracy -"
     for done in rounds:
-        accuracy = accuracy if done.accuracy is None else f"{done.accuracy:.3f}"
-        words = f"{escape(name)}: round {done.round} of {done.rounds}, clusters {done.clusters}, accuracy {accuracy}"
-        bar = f'<progress value="{done.round}" max="{done.rounds}" style="vertical-align: middle"></progress> {words}'
+        score = _score(done) or score
+        words = f"{name}: round {done.round} of {done.rounds}, clusters {done.clusters}, {score}"
+        bar = f'<progress value="{done.round}" max="{done.rounds}" style="vertical-align: middle"></progress> {escape(words)}'
         data = {"text/html": bar, "text/plain": words}
         if shown is None:
             shown = display(data, raw=True, display_id=True)
         else:
             shown.update(data, raw=True)
         yield done
+
+
+def _score(done: Round) -> str:
+    """Accuracy of labels, R2 or loss of numbers; empty in a round without evaluation."""
+    if done.accuracy is not None:
+        return f"accuracy {done.accuracy:.3f}"
+    found = next((name for name in ("R2", "loss_mean") if name in done.numbers), None)
+    return f"{found.partition('_')[0]} {done.numbers[found]:.3g}" if found else ""
 
 
 def _notebook() -> Any:

@@ -26,8 +26,11 @@ class Result:
 
     @property
     def accuracy(self) -> float:
-        """At the end: mean over clients, of their models on their own test data. Perplexity is in `summary`."""
-        return float(self._over["accuracy_mean"])
+        """At the end: mean over clients, of their models on their own test data; NaN where targets are numbers. Other metrics and
+        perplexity are in `summary`.
+        """
+        found = self._over["accuracy_mean"]
+        return float("nan") if found is None else float(found)
 
     @property
     def clusters(self) -> list[list[int]]:
@@ -37,17 +40,18 @@ class Result:
 
     @property
     def metrics(self) -> list[dict[str, Any]]:
-        """A row for each client and evaluated round: round, client, cluster, group (None where nobody planted any), accuracy,
-        loss.
+        """A row for each client and evaluated round: round, client, cluster, group (None where nobody planted any), accuracy
+        (None of numbers), loss, and further metrics by their name.
         """
         run = self._run
         rows = []
         for line in run.rounds:
             of = {str(i): name for name, members in line.get("clusters", {}).items() for i in members}
-            for client, accuracy in (line.get("accuracy") or {}).items():
-                group = run.groups.get(client)
-                row = {"round": line["round"], "client": int(client), "cluster": of.get(client), "group": group}
-                rows.append(row | {"accuracy": accuracy, "loss": line["loss"][client]})
+            accuracy, further = line.get("accuracy") or {}, line.get("metrics") or {}
+            for client, loss in (line.get("loss") or {}).items():
+                row = {"round": line["round"], "client": int(client), "cluster": of.get(client), "group": run.groups.get(client)}
+                row |= {"accuracy": accuracy.get(client), "loss": loss}
+                rows.append(row | {name: values.get(client) for name, values in further.items()})
         return rows
 
     @property

@@ -30,6 +30,9 @@ def summary_rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _scores(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if summary["accuracy_mean"] is None:
+        yield from _measured(summary)
+        return
     before, accuracy = summary["accuracy_before_clustering"], f"{summary['accuracy_mean']:.3f}"
     worst = f"worst client {summary['accuracy_worst']:.3f}"
     if before is not None and len(summary["clusters"]) > 1:
@@ -37,6 +40,21 @@ def _scores(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "accuracy after clustering", f"{accuracy}  ({worst})"
     else:
         yield "accuracy", f"{accuracy}  ({worst})"
+    yield from _measured(summary)
+
+
+def _measured(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Metrics beside accuracy."""
+    for name, of in summary.get("metrics", {}).items():
+        if of["mean"] is None:
+            yield name, "not defined for any client's test data"
+            continue
+        some = f", of the {of['clients']} clients for which it is defined" if of["clients"] < len(_placed(summary)) else ""
+        yield name, f"{of['mean']:.3g}  (worst client {of['worst']:.3g}{some})"
+
+
+def _placed(summary: Mapping[str, Any]) -> list[int]:
+    return [i for members in summary["clusters"] for i in members]
 
 
 def _groups(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

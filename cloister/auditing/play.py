@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from ..errors_in_one_line import one_line_errors, say
+from ..fl.clients.losses import CROSS_ENTROPY
 from ..fl.runs.results_folder import write
 from ..fl.runs.run_folder import machine, versions
 from ..fl.runs.scenario import Scenario, described
@@ -124,6 +125,8 @@ def audited(
     must be among the seeds. further: experiments beside ours, an `Attack` of one's own for instance, or `PropertyInference` of
     a property of one's own under another name. experiments: in the place of all of ours; empty for `EXPERIMENTS`.
     """
+    if scenario.training.loss != CROSS_ENTROPY:
+        raise ValueError(f"attacks of an audit are on labels that are learned by {CROSS_ENTROPY}, and training.loss is another")
     tried = (*(experiments or EXPERIMENTS), *further)
     if twice := [e.name for k, e in enumerate(tried) if e.name in {other.name for other in tried[:k]}]:
         raise ValueError(f"two experiments are called {twice[0]!r}; give yours another name")

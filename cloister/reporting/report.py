@@ -34,6 +34,7 @@ from .run_data import (
     DASH,
     Run,
     average,
+    better,
     client_ids,
     evaluated,
     final_clusters,
@@ -78,7 +79,7 @@ def render(run: Run) -> str:
     pages = environment()
     pages.filters.update(
         count=lambda v: f"{v:,.0f}".replace(",", " ") if math.isfinite(v := number(v)) else DASH,
-        score=lambda v: score_words(v, run.perplexity),
+        score=lambda v: score_words(v, not run.in_percent),
     )
     template = pages.get_template("report.html.j2")
     hues = hue_of_groups(run)
@@ -115,6 +116,7 @@ def render(run: Run) -> str:
         rejected=run.summary.get("rejected") or [],
         below_floor=run.summary.get("below_floor") or [],
         fell_back=sorted_ids(run.summary.get("fell_back") or []),
+        measured=measured(run),
         repeat=how_to_repeat(run),
         scenario=[*flat(run.scenario)] if run.scenario else [],
         **{key: [*flat(run.summary[key])] if run.summary.get(key) else [] for key in ("versions", "machine")},
@@ -128,14 +130,14 @@ def tiles(run: Run, final: Mapping[str, Sequence[str]]) -> list[Tile]:
     recorded = {key: number(run.summary.get(key)) for key in ("accuracy_mean", "accuracy_before_clustering", "accuracy_worst")}
     mean, mean_before = average(run, last.values()), average(run, before.values())
     worst_id, low = worst(run, last)
-    if not run.perplexity:
+    if run.in_percent:
         mean = recorded["accuracy_mean"] if math.isfinite(recorded["accuracy_mean"]) else mean
         low = recorded["accuracy_worst"] if math.isfinite(recorded["accuracy_worst"]) else low
         if run.splits and math.isfinite(recorded["accuracy_before_clustering"]):
             mean_before = recorded["accuracy_before_clustering"]
 
     def say(value: float) -> str:
-        return score_words(value, run.perplexity)
+        return score_words(value, not run.in_percent)
 
     was = f"{say(mean_before)} before clustering" if math.isfinite(mean_before) else "never split"
     if said := run.summary.get("scored"):
@@ -184,6 +186,20 @@ def verdict(run: Run, final: Mapping[str, Sequence[str]]) -> str:
     if not mixed:
         return f"{start} No cluster mixes planted groups, but some groups are spread over several clusters."
     return f"{start} {len(mixed)} of the clusters still mix{'es' * (len(mixed) == 1)} planted groups."
+
+
+def measured(run: Run) -> list[dict[str, str]]:
+    """Metrics beside accuracy: mean, worst client, of how many clients each is defined, and which direction is good."""
+    return [
+        {
+            "name": str(name),
+            "mean": score_words(number(of.get("mean")), True),
+            "worst": score_words(number(of.get("worst")), True),
+            "clients": str(of.get("clients")),
+            "better": better(str(name)),
+        }
+        for name, of in (run.summary.get("metrics") or {}).items()
+    ]
 
 
 def table(run: Run) -> list[dict[str, Any]]:

@@ -2,7 +2,8 @@
 
 Each function makes a loader for a `Scenario`'s `data`, which then needs no partition. A share of every label of every client is
 held out to score models by; which one depends on the order of the records alone. Labels may be any values: classes are the
-distinct ones in order, and where they are 0, 1, 2, .. they stay what they are.
+distinct ones in order, and where they are 0, 1, 2, .. they stay what they are. With `numbers` labels are numbers to be predicted,
+a regression; scale them to about 1, as inputs, since steps are of one length whatever the unit.
 """
 
 import csv
@@ -65,6 +66,7 @@ class CsvClients:
     label: str = "label"
     client: str | None = None
     test_share: float = 0.2
+    numbers: bool = False
 
     def __call__(self, folder: Path | None, /) -> Source:
         """folder: not used. Raises ValueError of one line for what does not fit."""
@@ -80,16 +82,16 @@ class CsvClients:
         else:
             raise ValueError(f"there is no file or folder {path}")
         columns: tuple[str, ...] = ()
-        x, y, whose = list[list[float]](), list[str](), list[str]()
+        x, y, whose = list[list[float]](), list[Hashable](), list[str]()
         for file in files:
             found = self._read(file, columns)
             columns = columns or found[0]
             x += found[1]
             y += found[2]
             whose += found[3]
-        return source_of(path.stem, np.array(x, np.float32), y, whose, self.test_share)
+        return source_of(path.stem, np.array(x, np.float32), y, whose, self.test_share, numbers=self.numbers)
 
-    def _read(self, file: Path, known: tuple[str, ...]) -> tuple[tuple[str, ...], list[list[float]], list[str], list[str]]:
+    def _read(self, file: Path, known: tuple[str, ...]) -> tuple[tuple[str, ...], list[list[float]], list[Hashable], list[str]]:
         """Names of the inputs; inputs, labels and clients of its rows."""
         with file.open(newline="", encoding="utf-8") as opened:
             lines = csv.DictReader(opened)
@@ -100,10 +102,11 @@ class CsvClients:
             columns = tuple(name for name in names if name not in (self.label, self.client))
             if known and columns != known:
                 raise ValueError(f"{file} has other columns than the files before: {', '.join(columns)}")
-            x, y, whose = list[list[float]](), list[str](), list[str]()
+            x, y, whose = list[list[float]](), list[Hashable](), list[str]()
+            label = _number if self.numbers else _text
             for line in lines:
                 x.append([_number(line[name], file, lines.line_num, name) for name in columns])
-                y.append(_text(line[self.label], file, lines.line_num, self.label))
+                y.append(label(line[self.label], file, lines.line_num, self.label))
                 whose.append(file.stem if self.client is None else _text(line[self.client], file, lines.line_num, self.client))
         return columns, x, y, whose
 
@@ -138,13 +141,16 @@ class FolderClients:
         return source_of(path.name, x, [label for _, label, _ in found], [whose for _, _, whose in found], self.test_share)
 
 
-def from_csv(path: str | Path, *, label: str = "label", client: str | None = None, test_share: float = 0.2) -> CsvClients:
+def from_csv(
+    path: str | Path, *, label: str = "label", client: str | None = None, numbers: bool = False, test_share: float = 0.2
+) -> CsvClients:
     """CSV files with a header: a folder with one for each client, named by it, or one file with a column that says whose a row
     is.
 
-    label: the column to learn. client: the column of the client's name. All other columns are inputs, and numbers.
+    label: the column to learn. client: the column of the client's name. numbers: the label is a number, to be predicted. All
+    other columns are inputs, and numbers.
     """
-    return CsvClients(str(path), label, client, test_share)
+    return CsvClients(str(path), label, client, test_share, numbers)
 
 
 def from_folders(path: str | Path, *, shape: tuple[int, int, int], test_share: float = 0.2) -> FolderClients:
@@ -152,10 +158,13 @@ def from_folders(path: str | Path, *, shape: tuple[int, int, int], test_share: f
     return FolderClients(str(path), shape, test_share)
 
 
-def from_dataframe(frame: Any, *, label: str, client: str, name: str = "data frame", test_share: float = 0.2) -> Given:
+def from_dataframe(
+    frame: Any, *, label: str, client: str, numbers: bool = False, name: str = "data frame", test_share: float = 0.2
+) -> Given:
     """A data frame of pandas, or of anything with `columns` and `frame[column]`: a row is a record.
 
-    label: the column to learn. client: the column of the client's name. All other columns are inputs, and numbers.
+    label: the column to learn. client: the column of the client's name. numbers: the label is a number, to be predicted. All
+    other columns are inputs, and numbers.
     """
     columns = [column for column in frame.columns if column not in (label, client)]
     for wanted in (label, client):
@@ -165,7 +174,8 @@ def from_dataframe(frame: Any, *, label: str, client: str, name: str = "data fra
         x = np.column_stack([np.asarray(frame[column], np.float32) for column in columns])
     except (TypeError, ValueError) as error:
         raise ValueError(f"columns beside {label!r} and {client!r} are inputs, and have to be numbers: {error}") from None
-    return Given.of(source_of(name, x, list(frame[label]), [str(whose) for whose in frame[client]], test_share))
+    whose = [str(whose) for whose in frame[client]]
+    return Given.of(source_of(name, x, list(frame[label]), whose, test_share, numbers=numbers))
 
 
 def from_datasets(
@@ -205,21 +215,35 @@ def from_datasets(
 
 
 def source_of(
-    name: str, x: NDArray[np.float32], y: Sequence[Hashable], whose: Sequence[str], test_share: float, classes: int | None = None
+    name: str,
+    x: NDArray[np.float32],
+    y: Sequence[Hashable],
+    whose: Sequence[str],
+    test_share: float,
+    classes: int | None = None,
+    *,
+    numbers: bool = False,
 ) -> Source:
-    """These records, a share of every label of every client held out. classes: None where labels are any values.
+    """These records, a share of every label of every client held out. classes: None where labels are any values. numbers: labels
+    are numbers, and the share is of each client's records.
 
     Raises ValueError for inputs that are not finite, and for a client without records to train or to score by.
     """
     if not len(y):
         raise ValueError(f"{name} holds no records")
     _check_finite(name, x)
-    if classes is None:
+    targets: NDArray[np.int64] | NDArray[np.float32]
+    if numbers:
+        targets, count = _numbers(name, y), 1
+        labels = np.zeros(len(y), np.int64)
+    elif classes is None:
         kinds = _in_order(set(y))
         codes = {kind: code for code, kind in enumerate(kinds)}
-        labels, count = np.array([codes[kind] for kind in y], np.int64), len(kinds)
+        targets = labels = np.array([codes[kind] for kind in y], np.int64)
+        count = len(kinds)
     else:
-        labels, count = np.array(y, np.int64), classes
+        targets = labels = np.array(y, np.int64)
+        count = classes
         _check_labels(labels, count)
     names = tuple(_in_order(set(whose)))
     place = {client: i for i, client in enumerate(names)}
@@ -228,13 +252,27 @@ def source_of(
     for kept, what in ((train, "train on"), (test, "score models by")):
         if missing := [names[i] for i in np.setdiff1d(np.arange(len(names)), clients[kept])]:
             raise ValueError(
-                f"client {missing[0]!r} of {name} has too few records of each label to {what}; leave it out, or join it"
+                f"client {missing[0]!r} of {name} has too few records{'' if numbers else ' of each label'} to {what}; leave it"
+                " out, or join it with another"
             )
-    every = _examples(x, labels, clients)
+    every = _examples(x, targets, clients)
     return Source(name, every.take(torch.from_numpy(train)), every.take(torch.from_numpy(test)), count, names)
 
 
-def _examples(x: NDArray[np.float32], y: NDArray[np.int64], whose: Sequence[int] | NDArray[np.int64]) -> Examples:
+def _numbers(name: str, y: Sequence[Any]) -> NDArray[np.float32]:
+    try:
+        found = np.array([float(value) for value in y], np.float32)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"labels of {name} are to be numbers: {error}") from None
+    if not np.isfinite(found).all():
+        row = int(np.flatnonzero(~np.isfinite(found))[0])
+        raise ValueError(f"record {row + 1} of {name} has a label that is missing or not finite; leave it out")
+    return found
+
+
+def _examples(
+    x: NDArray[np.float32], y: NDArray[np.int64] | NDArray[np.float32], whose: Sequence[int] | NDArray[np.int64]
+) -> Examples:
     return Examples(torch.from_numpy(np.ascontiguousarray(x)), torch.from_numpy(y), torch.from_numpy(np.asarray(whose, np.int64)))
 
 

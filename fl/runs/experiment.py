@@ -1,16 +1,20 @@
 """Running a scenario: rounds, evaluation, logs and checkpoints, and the summary at the end."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from itertools import chain
+from math import isfinite, isnan
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from ...protocol.view.disclosure import Disclosure, party_of, totals
 from ..algorithms.algorithm import Cluster, Measured, State
+from ..clients.losses import CROSS_ENTROPY
+from ..clients.measures import LOWER
 from ..clients.training import Executor
 from ..clustering.fusion_theory import smoothness_of
 from ..clustering.separation import separation_gap
@@ -35,12 +39,16 @@ Engine = Callable[[Executor], Executor]
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What a watcher is told after each round. accuracy: mean over clients, None in a round without evaluation."""
+    """What a watcher is told after each round. accuracy: mean over clients, None in a round without evaluation, or where targets
+    are numbers. numbers: of the round by name, as far as they are known: accuracy_mean, accuracy_worst, loss_mean, the mean over
+    clients of each further metric, bytes_up, bytes_down, seconds, clusters, and epsilon of a unit ("epsilon client").
+    """
 
     round: int
     rounds: int
     clusters: int
     accuracy: float | None
+    numbers: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -166,7 +174,24 @@ def _play(simulation: Simulation, folder: RunFolder, progress: _Progress, hosts:
     if hosts is not None:
         hosts.begin(state.round, simulation.view)
     write(folder.checkpoints, kept)
-    return Round(state.round, scenario.rounds, len(simulation.clusters), line.get("accuracy_mean"))
+    count = len(simulation.clusters)
+    return Round(state.round, scenario.rounds, count, line.get("accuracy_mean"), _numbers(line, count))
+
+
+def _numbers(line: Mapping[str, Any], clusters: int) -> dict[str, float]:
+    """What a watcher is told of a round's line."""
+    named = ("accuracy_mean", "accuracy_worst", "bytes_up", "bytes_down", "seconds")
+    found: dict[str, Any] = {"clusters": clusters, **{name: line.get(name) for name in named}}
+    found["loss_mean"] = _mean((line.get("loss") or {}).values())
+    found |= {name: _mean(of.values()) for name, of in (line.get("metrics") or {}).items()}
+    found |= {f"epsilon {unit}": value for unit, value in (line.get("epsilon") or {}).items()}
+    return {name: float(value) for name, value in found.items() if value is not None and isfinite(value)}
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    """Of what is defined."""
+    known = [v for v in values if v is not None and isfinite(v)]
+    return float(np.mean(known)) if known else None
 
 
 def _metrics(simulation: Simulation, t: int, evaluated: Mapping[int, Score] | None) -> dict[str, Any]:
@@ -194,10 +219,14 @@ def _norms(measured: Measured) -> dict[str, float]:
 
 
 def _scores(evaluated: Mapping[int, Score]) -> dict[str, Any]:
-    accuracies = [score.accuracy for score in evaluated.values()]  # none where clients are asked, and nobody says
+    known = {i: score.accuracy for i, score in evaluated.items() if not isnan(score.accuracy)}
+    accuracies = list(known.values())  # none where targets are numbers, or clients are asked, and nobody says
+    names = dict.fromkeys(name for score in evaluated.values() for name in score.measures)
+    measured = {name: {str(i): score.measures.get(name) for i, score in evaluated.items()} for name in names}
     return {
-        "accuracy": {str(i): score.accuracy for i, score in evaluated.items()},
+        "accuracy": {str(i): accuracy for i, accuracy in known.items()},
         "loss": {str(i): score.loss for i, score in evaluated.items()},
+        **({"metrics": measured} if measured else {}),
         "accuracy_mean": float(np.mean(accuracies)) if accuracies else None,
         "accuracy_worst": float(np.min(accuracies)) if accuracies else None,
     }
@@ -268,13 +297,13 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
     answers = folder.read("disclosure.jsonl")
     log = (Disclosure(**{**entry, "about": tuple(entry["about"])}) for entry in answers)
     asked = {str(i) for i in simulation.unseen} if simulation.told is not None else set()
-    tokens = simulation.population.clients[min(placed)].test.y.ndim == 2
+    targets = simulation.population.clients[min(placed)].test.y
     summary = {
         "name": scenario.name,
         "algorithm": type(scenario.algorithm).__name__,
         "protection": type(scenario.protection).__name__,
         "data": type(scenario.data).__name__,
-        "metric": "perplexity" if tokens else "accuracy",
+        "metric": metric_of(targets, final),
         "seed": scenario.seed,
         "rounds": state.round,
         "seconds": progress.seconds,
@@ -282,6 +311,7 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
         "accuracy_worst": final["accuracy_worst"],
         "accuracy_before_clustering": progress.before,
         "loss_mean": float(np.mean(list(final["loss"].values()))) if final["loss"] else None,
+        **({"metrics": _measured(final["metrics"])} if final.get("metrics") else {}),
         **({"scored": {"clients": len(asked & {*final["accuracy"]}), "of": len(asked)}} if asked else {}),
         "clusters": clusters,
         "groups": {str(i): g for i, g in sorted(groups.items())},
@@ -305,6 +335,23 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
     }
     folder.write_json("summary.json", summary)
     return summary
+
+
+def metric_of(targets: Tensor, line: Mapping[str, Any]) -> str:
+    """What a run is measured by first of all: accuracy of labels, perplexity of tokens, the first metric of numbers."""
+    if targets.is_floating_point():
+        return str(next(iter(line["metrics"])))
+    return "perplexity" if targets.ndim == 2 else "accuracy"
+
+
+def _measured(metrics: Mapping[str, Mapping[str, float | None]]) -> dict[str, Any]:
+    """Of each metric the mean over clients for which it is defined, the worst of them, and how many they are."""
+    found = {}
+    for name, of in metrics.items():
+        known = [v for v in of.values() if v is not None and isfinite(v)]
+        worst = (max if name in LOWER else min)(known, default=None)
+        found[name] = {"mean": _mean(known), "worst": worst, "clients": len(known)}
+    return found
 
 
 def _tree(state: State, clusters: Mapping[str, Cluster], final: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -331,7 +378,7 @@ def _conditions(simulation: Simulation) -> dict[str, Any]:
 
 def _generality(simulation: Simulation) -> dict[str, Any]:
     """What clients gain from the more general models on their paths: the ensemble, and falling back where allowed."""
-    if not simulation.state.tree or simulation.asks_all:
+    if not simulation.state.tree or simulation.asks_all or simulation.scenario.training.loss != CROSS_ENTROPY:
         return {}
     observe, module, clients = simulation.view.harness.observe, simulation.module, simulation.population.clients
     named = models_of_clients(simulation.state)

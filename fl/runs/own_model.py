@@ -7,8 +7,9 @@ import numpy as np
 
 from ...protocol.view.answers import Vector
 from ...protocol.view.work import LocalScore
+from ..clients.losses import IGNORED
 from ..clients.slots import Values
-from ..clients.training import IGNORED, Job
+from ..clients.training import Job
 from ..models.vector import dimension
 from .evaluation import Evaluation, Score, accuracies
 from .parties import Parties, seed_of
