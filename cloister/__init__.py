@@ -7,16 +7,16 @@
     result.clusters, result.accuracy, result.privacy, result.plot("similarity")
 
 What a scenario is made of is in `algorithms`, `attacks`, `data`, `models`, `partitions`, `protections` and `rules`. `iterate`
-plays round by round. `evaluate` plays attacks against defences (an `Evaluation`), `compare` methods beside each other (a
-`Comparison`), `audit` attacks what each party of a scenario sees. `load` reads any of their folders. The command
-`cloister --help` does the same, and deploys. Everything else that is installed here is not for use from outside.
+plays round by round; `callbacks` has what watches a run. `evaluate` plays attacks against defences (an `Evaluation`), `compare`
+methods beside each other (a `Comparison`), `audit` attacks what each party of a scenario sees. `load` reads any of their folders.
+The command `cloister --help` does the same, and deploys. Everything else that is installed here is not for use from outside.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import algorithms, attacks, data, models, partitions, protections, rules
+    from . import algorithms, attacks, callbacks, data, models, partitions, protections, rules
     from .fl.clients.training import Training
     from .fl.runs.comparison import Comparison
     from .fl.runs.scenario import Scenario
@@ -36,6 +36,7 @@ __all__ = [
     "algorithms",
     "attacks",
     "audit",
+    "callbacks",
     "compare",
     "data",
     "evaluate",
@@ -57,7 +58,7 @@ _WHERE = {
     **dict.fromkeys(("iterate", "load", "run"), ".running"),
     **dict.fromkeys(("audit", "compare", "evaluate"), ".grids_from_python"),
 }
-_MODULES = frozenset({"algorithms", "attacks", "data", "models", "partitions", "protections", "rules"})
+_MODULES = frozenset({"algorithms", "attacks", "callbacks", "data", "models", "partitions", "protections", "rules"})
 """Imported when they are first asked for: a client that does not train needs neither torch nor what else they bring."""
 
 

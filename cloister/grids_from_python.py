@@ -1,6 +1,6 @@
 """Evaluations, comparisons and audits from Python or a notebook: played at once, what came out returned."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -46,14 +46,15 @@ def evaluate(
     seeds: Sequence[int] = (),
     workers: int | None = None,
     quiet: bool = False,
-    each: Callable[[Row], object] | None = None,
+    callbacks: Callable[[Row], object] | Iterable[Callable[[Row], object]] = (),
 ) -> Evaluated:
     """Play a grid of attacks and defences; what came out.
 
     evaluation: or where a file has one, "FILE.py:NAME". out: the folder to write; by default a new one under runs/. data: folder
     of data sets. resume: go on with that folder. seeds: others than the evaluation's. workers: processes that play cells, which
     load the file by themselves, so that there are any for a file alone: then as many as there are cores if None; an evaluation
-    that Python made is played in this process. quiet: no progress. each: called with the line of each cell.
+    that Python made is played in this process. quiet: no progress. callbacks: called with each
+    cell's line.
 
     Raises ValueError of one line for input that does not fit. What a protection refuses, and what fails, is in `cells`.
     """
@@ -71,7 +72,7 @@ def evaluate(
         folder, ledger = evaluation_opened(made, where, folder, resume, FROM_PYTHON)
         hands = _here(EvaluationBench(made, ledger.folder, where))
     with hands as crew:
-        _tell(watched_grid(ledger, play_grid(ledger, crew), quiet=quiet), each)
+        _tell(watched_grid(ledger, play_grid(ledger, crew), quiet=quiet), callbacks)
     write_evaluation_report(folder)
     return Evaluated(folder)
 
@@ -85,7 +86,7 @@ def compare(
     seeds: Sequence[int] = (),
     workers: int | None = None,
     quiet: bool = False,
-    each: Callable[[Row], object] | None = None,
+    callbacks: Callable[[Row], object] | Iterable[Callable[[Row], object]] = (),
 ) -> Compared:
     """Play a grid of methods, data sets and protections, hyper-parameters searched first; what came out.
 
@@ -105,7 +106,7 @@ def compare(
         folder, ledger = comparison_opened(made, where, folder, resume, FROM_PYTHON)
         hands = _here(ComparisonBench(made, where))
     with hands as crew:
-        _tell(watched_comparison(ledger, play_comparison(ledger, crew), quiet=quiet), each)
+        _tell(watched_comparison(ledger, play_comparison(ledger, crew), quiet=quiet), callbacks)
     write_comparison_report(folder)
     return Compared(folder)
 
@@ -151,7 +152,8 @@ def _check_workers(workers: int | None, what: str) -> None:
         )
 
 
-def _tell(rows: Any, each: Callable[[Row], object] | None) -> None:
+def _tell(rows: Iterable[Row], callbacks: Callable[[Row], object] | Iterable[Callable[[Row], object]]) -> None:
+    told = (callbacks,) if callable(callbacks) else tuple(callbacks)
     for row in rows:
-        if each is not None:
-            each(row)
+        for tell in told:
+            tell(row)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .reporting.headline import smallest_sum
 from .reporting.run_data import Run, read_run
 from .summary import summary_rows
+from .tables_out import frame_of, write_rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -83,13 +84,14 @@ class Result:
 
     def frame(self, rows: str = "metrics") -> Any:
         """`metrics`, `rounds` or `disclosures` as a data frame. Raises ImportError where pandas is not installed."""
-        if rows not in ("metrics", "rounds", "disclosures"):
-            raise ValueError(f"there are metrics, rounds and disclosures, and no {rows!r}")
-        try:
-            import pandas
-        except ImportError:
-            raise ImportError("data frames need pandas: pip install pandas") from None
-        return pandas.DataFrame(getattr(self, rows))
+        return frame_of(self._chosen(rows))
+
+    def write(self, path: str | Path, rows: str = "metrics") -> Path:
+        """`metrics`, `rounds` or `disclosures` as a file: .parquet, .arrow or .feather (extra `arrow`), or .csv.
+
+        Raises ValueError for another, ImportError where pyarrow is needed and not installed.
+        """
+        return write_rows(self._chosen(rows), path)
 
     def models(self) -> dict[str, Any]:
         """Parameters by cluster: tensors by name."""
@@ -105,6 +107,12 @@ class Result:
         from .plots import picture
 
         return picture(self._run, what)
+
+    def _chosen(self, rows: str) -> list[dict[str, Any]]:
+        if rows not in ("metrics", "rounds", "disclosures"):
+            raise ValueError(f"there are metrics, rounds and disclosures, and no {rows!r}")
+        found: list[dict[str, Any]] = getattr(self, rows)
+        return found
 
     @property
     def _run(self) -> Run:

@@ -31,20 +31,21 @@ def run(
     *,
     resume: bool = False,
     quiet: bool = False,
-    each: Callable[[Round], object] | Iterable[Callable[[Round], object]] = (),
+    callbacks: Callable[[Round], object] | Iterable[Callable[[Round], object]] = (),
     engine: Engine | None = None,
 ) -> Result:
     """Play the scenario to its end; what came out.
 
     out: the run folder to write; by default a new one under runs/. data: folder of data sets; by default CLOISTER_DATA, or a
     cache folder. resume: go on with an interrupted run of this scenario. quiet: no progress, which else is shown where a person
-    looks: in a terminal, or a notebook. each: called after each round. engine: where clients train; by default here.
+    looks: in a terminal, or a notebook. callbacks: called after each
+    round (`cloister.callbacks`). engine: where clients train; by default here.
 
     Raises ValueError of one line for input that does not fit, Refused for what a protection does not allow.
     """
     check_not_reading("run")
     folder = Path(out) if out is not None else free_folder(scenario, resume)
-    told = (each,) if callable(each) else tuple(each)
+    told = (callbacks,) if callable(callbacks) else tuple(callbacks)
     rounds = play(scenario, folder, None if data is None else Path(data), resume, engine=engine)
     for done in rounds if quiet else watched(rounds, scenario.name, scenario.rounds, sys.stderr):
         for tell in told:

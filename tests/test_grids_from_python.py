@@ -11,7 +11,7 @@ import pytest
 
 import cloister
 from cloister import grids_from_python
-from cloister.grids.shown import frame_of
+from cloister.tables_out import frame_of
 from cloister.threat_models.audit.experiment import QUICK
 
 from . import comparison_sample, evaluation_sample
@@ -29,7 +29,7 @@ def parses(page):
 @pytest.mark.trains
 def test_an_evaluation_is_played_and_read_again(tmp_path):
     seen = []
-    found = cloister.evaluate(replace(small, name="t <script>"), tmp_path / "e", quiet=True, each=seen.append)
+    found = cloister.evaluate(replace(small, name="t <script>"), tmp_path / "e", quiet=True, callbacks=seen.append)
     assert multiprocessing.active_children() == []  # what Python made is played in this process
     assert len(seen) == len(found.cells) == 2 * (1 + 2)
     assert {row["status"] for row in found.cells} == {"done"}
@@ -85,7 +85,7 @@ def test_an_audit_is_played_and_read_again(tmp_path, monkeypatch):
 
 def test_frames_need_pandas_and_say_so(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match="data frames need pandas: pip install pandas"):
+    with pytest.raises(ImportError, match="data frames need pandas: pip install 'cloister\\[pandas\\]'"):
         frame_of([{"a": 1}])
 
 

@@ -245,7 +245,7 @@ def test_numbers_are_predicted_from_csv_and_said_as_what_they_are(tmp_path):
     scenario = regression(clinics(tmp_path / "csv", kinds=1))
     scenario = replace(scenario, training=replace(scenario.training, metrics=("R2", "MAE", middle)))
     seen = []
-    result = cloister.run(scenario, tmp_path / "r", quiet=True, each=seen.append)
+    result = cloister.run(scenario, tmp_path / "r", quiet=True, callbacks=seen.append)
     assert result.summary["metric"] == "R2"
     assert result.summary["accuracy_mean"] is None
     assert math.isnan(result.accuracy)

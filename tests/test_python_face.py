@@ -15,7 +15,7 @@ from cloister import Scenario, Training, algorithms, data, models, partitions, p
 from cloister.reporting.headline import privacy_in_words, smallest_sum
 from cloister.reporting.run_data import Run, read_run
 
-NAMES = {"algorithms", "attacks", "data", "models", "partitions", "protections", "rules"}
+NAMES = {"algorithms", "attacks", "callbacks", "data", "models", "partitions", "protections", "rules"}
 small = Scenario(
     name="small",
     data=data.Digits(),
@@ -31,7 +31,7 @@ small = Scenario(
 @pytest.fixture(scope="module")
 def played(tmp_path_factory):
     seen = []
-    result = cloister.run(small, tmp_path_factory.mktemp("run") / "r", quiet=True, each=seen.append)
+    result = cloister.run(small, tmp_path_factory.mktemp("run") / "r", quiet=True, callbacks=seen.append)
     assert [done.round for done in seen] == [1, 2, 3, 4]
     return result
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..grids.shown import as_html, as_text, frame_of
+from ..tables_out import as_html, as_text, frame_of, write_rows
 from .report import claims, headline, whole, write_audit_report
 from .tables import claims_table, measured_table
 
@@ -53,9 +53,11 @@ class Audited:
 
     def frame(self, rows: str = "rows") -> Any:
         """`rows` or `claims` as a data frame. Raises ImportError where pandas is not installed."""
-        if rows not in ("rows", "claims"):
-            raise ValueError(f"there are rows and claims, and no {rows!r}")
-        return frame_of(getattr(self, rows))
+        return frame_of(self._chosen(rows))
+
+    def write(self, path: str | Path, rows: str = "rows") -> Path:
+        """`rows` or `claims` as a file: .parquet, .arrow or .feather (extra `arrow`), or .csv. Raises ValueError for another."""
+        return write_rows(self._chosen(rows), path)
 
     def plot(self) -> "Figure":
         """Leakage of every experiment that means something, with its interval. Raises ValueError where none does."""
@@ -74,6 +76,12 @@ class Audited:
             xlabel="leakage: 0 as the published sums, 1 as updates in clear; lower is better", title=str(self._found["name"])
         )
         return figure
+
+    def _chosen(self, rows: str) -> list[dict[str, Any]]:
+        if rows not in ("rows", "claims"):
+            raise ValueError(f"there are rows and claims, and no {rows!r}")
+        found: list[dict[str, Any]] = getattr(self, rows)
+        return found
 
     @property
     def _found(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..fl.runs.results_folder import Row
-from ..grids.shown import as_html, as_text, frame_of, tidy
+from ..tables_out import as_html, as_text, frame_of, tidy, write_rows
 from .data import Found, read_comparison
 from .lines import block_lines
 from .notes import fits, fits_words
@@ -50,6 +50,10 @@ class Compared:
     def frame(self) -> Any:
         """`cells` as a data frame. Raises ImportError where pandas is not installed."""
         return frame_of(self.cells)
+
+    def write(self, path: str | Path) -> Path:
+        """`cells` as a file: .parquet, .arrow or .feather (extra `arrow`), or .csv. Raises ValueError for another."""
+        return write_rows(self.cells, path)
 
     def plot(self, data: str | None = None, protection: str | None = None) -> "Figure":
         """Mean accuracy of each method, with its 95 % interval over seeds. data, protection: by name; None for the first.

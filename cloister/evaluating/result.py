@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..grids.shown import as_html, as_text, frame_of, tidy
+from ..tables_out import as_html, as_text, frame_of, tidy, write_rows
 from .data import Grid, read_grid
 from .report import write_evaluation_report
 from .tables import grid_json, grid_table, reasons
@@ -49,6 +49,10 @@ class Evaluated:
     def frame(self) -> Any:
         """`cells` as a data frame. Raises ImportError where pandas is not installed."""
         return frame_of(self.cells)
+
+    def write(self, path: str | Path) -> Path:
+        """`cells` as a file: .parquet, .arrow or .feather (extra `arrow`), or .csv. Raises ValueError for another."""
+        return write_rows(self.cells, path)
 
     def plot(self, protection: str | None = None) -> "Figure":
         """Accuracy of loyal clients over the strength of each defence's worst attack, mean over seeds. protection: by name; None

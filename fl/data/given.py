@@ -7,20 +7,18 @@ a regression; scale them to about 1, as inputs, since steps are of one length wh
 """
 
 import csv
-import hashlib
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .images import stratified
+from .gathered import Given, check_finite, check_labels, examples_of, source_of
 from .pictures import IMAGES, picture
-from .population import Examples, Source
+from .population import Source
 
 Rows = Sequence[Sequence[float]]
 
@@ -30,32 +28,6 @@ class Dataset(Protocol):
 
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> tuple[Any, Any]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """A loader of what is in memory. clients, examples: how many. digest: SHA-256 of names, inputs and labels, by which a run
-    that is gone on with knows its data again.
-    """
-
-    name: str
-    clients: int
-    examples: int
-    digest: str
-    source: Source = field(compare=False, repr=False)
-
-    def __call__(self, folder: Path | None, /) -> Source:
-        """folder: not used."""
-        return self.source
-
-    @classmethod
-    def of(cls, source: Source) -> "Given":
-        """These data."""
-        digest = hashlib.sha256(repr((source.name, source.clients, source.classes)).encode())
-        for part in (source.train, source.test):
-            digest.update(part.x.contiguous().numpy().tobytes())
-            digest.update(part.y.contiguous().numpy().tobytes())
-        return cls(source.name, len(source.clients), len(source.train) + len(source.test), digest.hexdigest(), source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,94 +177,13 @@ def from_datasets(
     names = tuple(str(client) for client in clients)
     place = {client: i for i, client in enumerate(names)}
     for labels in (y, y_test):
-        _check_labels(labels, count)
-    _check_finite(name, np.concatenate([x, x_test]))
+        check_labels(labels, count)
+    check_finite(name, np.concatenate([x, x_test]))
     theirs = [str(client) for client, of in test.items() for _ in range(len(of))]
     if missing := [client for client in names if client not in whose or client not in theirs]:
         raise ValueError(f"client {missing[0]!r} of {name} has no records to train on, or none to score models by")
-    parts = (_examples(x, y, [place[i] for i in whose]), _examples(x_test, y_test, [place[i] for i in theirs]))
+    parts = (examples_of(x, y, [place[i] for i in whose]), examples_of(x_test, y_test, [place[i] for i in theirs]))
     return Given.of(Source(name, *parts, count, names))
-
-
-def source_of(
-    name: str,
-    x: NDArray[np.float32],
-    y: Sequence[Hashable],
-    whose: Sequence[str],
-    test_share: float,
-    classes: int | None = None,
-    *,
-    numbers: bool = False,
-) -> Source:
-    """These records, a share of every label of every client held out. classes: None where labels are any values. numbers: labels
-    are numbers, and the share is of each client's records.
-
-    Raises ValueError for inputs that are not finite, and for a client without records to train or to score by.
-    """
-    if not len(y):
-        raise ValueError(f"{name} holds no records")
-    _check_finite(name, x)
-    targets: NDArray[np.int64] | NDArray[np.float32]
-    if numbers:
-        targets, count = _numbers(name, y), 1
-        labels = np.zeros(len(y), np.int64)
-    elif classes is None:
-        kinds = _in_order(set(y))
-        codes = {kind: code for code, kind in enumerate(kinds)}
-        targets = labels = np.array([codes[kind] for kind in y], np.int64)
-        count = len(kinds)
-    else:
-        targets = labels = np.array(y, np.int64)
-        count = classes
-        _check_labels(labels, count)
-    names = tuple(_in_order(set(whose)))
-    place = {client: i for i, client in enumerate(names)}
-    clients = np.array([place[client] for client in whose], np.int64)
-    train, test = stratified(clients * count + labels, test_share)
-    for kept, what in ((train, "train on"), (test, "score models by")):
-        if missing := [names[i] for i in np.setdiff1d(np.arange(len(names)), clients[kept])]:
-            raise ValueError(
-                f"client {missing[0]!r} of {name} has too few records{'' if numbers else ' of each label'} to {what}; leave it"
-                " out, or join it with another"
-            )
-    every = _examples(x, targets, clients)
-    return Source(name, every.take(torch.from_numpy(train)), every.take(torch.from_numpy(test)), count, names)
-
-
-def _numbers(name: str, y: Sequence[Any]) -> NDArray[np.float32]:
-    try:
-        found = np.array([float(value) for value in y], np.float32)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"labels of {name} are to be numbers: {error}") from None
-    if not np.isfinite(found).all():
-        row = int(np.flatnonzero(~np.isfinite(found))[0])
-        raise ValueError(f"record {row + 1} of {name} has a label that is missing or not finite; leave it out")
-    return found
-
-
-def _examples(
-    x: NDArray[np.float32], y: NDArray[np.int64] | NDArray[np.float32], whose: Sequence[int] | NDArray[np.int64]
-) -> Examples:
-    return Examples(torch.from_numpy(np.ascontiguousarray(x)), torch.from_numpy(y), torch.from_numpy(np.asarray(whose, np.int64)))
-
-
-def _check_finite(name: str, x: NDArray[np.float32]) -> None:
-    if not np.isfinite(x).all():
-        row = int(np.flatnonzero(~np.isfinite(x.reshape(len(x), -1)).all(1))[0])
-        raise ValueError(f"record {row + 1} of {name} has an input that is missing or not finite; fill it in, or leave it out")
-
-
-def _in_order(values: Iterable[Any]) -> list[Any]:
-    """Numbers by their size, also where they are texts of numbers; others as text."""
-    try:
-        return sorted(values, key=float)
-    except (TypeError, ValueError):
-        return sorted(values, key=str)
-
-
-def _check_labels(labels: NDArray[np.int64], classes: int) -> None:
-    if len(labels) and (labels.min() < 0 or labels.max() >= classes):
-        raise ValueError(f"labels go from {labels.min()} to {labels.max()}, where there are {classes} classes, from 0")
 
 
 def _stacked(clients: Mapping[Any, Dataset]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
