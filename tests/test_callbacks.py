@@ -118,7 +118,8 @@ def test_tensorboard_itself_reads_what_was_written(tmp_path):
     assert [round(e.value, 6) for e in found.Scalars("accuracy_mean")] == [0.1, 0.2, 0.3]
 
 
-def test_mlflow_itself_reads_what_was_logged(tmp_path):
+def test_mlflow_itself_reads_what_was_logged(tmp_path, monkeypatch):
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     mlflow = pytest.importorskip("mlflow")
     uri = f"sqlite:///{tmp_path}/mlflow.db" if _has("sqlalchemy") else (tmp_path / "runs").as_uri()
     tell = callbacks.MLflow("mine", uri=uri)

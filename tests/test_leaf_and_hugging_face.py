@@ -157,7 +157,9 @@ def test_what_does_not_fit_of_a_hugging_face_data_set_is_one_line(monkeypatch):
 
 def test_a_data_set_of_datasets_itself_is_read():
     datasets = pytest.importorskip("datasets")
-    made = datasets.Dataset.from_dict({name: COLUMNS[name] for name in COLUMNS if name != "note"})
+    pyarrow = pytest.importorskip("pyarrow")
+    table = pyarrow.table({name: COLUMNS[name] for name in COLUMNS if name != "note"})
+    made = datasets.Dataset(datasets.table.InMemoryTable(table), fingerprint="mine")
     found = data.from_hugging_face(made, label="diagnosis", client="hospital", name="mine")
     assert found == data.from_hugging_face(
         Rows(COLUMNS), label="diagnosis", client="hospital", inputs=["age", "scan"], name="mine"
