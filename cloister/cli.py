@@ -23,7 +23,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from .auditing.command import audit
 from .comparing.command import compare
 from .deploying import join, serve
-from .errors_in_one_line import Failure, one_line_errors, say
+from .errors_in_one_line import Failure, one_line_errors, said_in_a_line, say
 from .evaluating.command import breakdown, evaluate
 from .grids.options import Engine, EngineName
 from .keys_command import keys
@@ -95,6 +95,12 @@ def run(
     record: Annotated[
         bool, typer.Option("--record", help="Keep all that every party saw in FOLDER/recording, for `cloister audit FOLDER`.")
     ] = False,
+    yardsticks: Annotated[
+        bool,
+        typer.Option(
+            "--yardsticks", help="Then play one model for all, every client alone, and other seeds: what are the groups worth?"
+        ),
+    ] = False,
     engine: Engine = EngineName.LOCAL,
     workers: Annotated[
         int | None, typer.Option(help="Of the engine ray: processes that train. Default: the cluster's CPUs.", min=1, max=1024)
@@ -129,6 +135,8 @@ def run(
         folder = out or free_folder(scenario, resume)
         with _engine(engine, workers) as made:
             _watch(scenario, folder, data, resume, file, origin, record, made)
+        if yardsticks:
+            _measure_groups(scenario, folder, data)
         report = write_report(folder)
         summary = json.loads((folder / "summary.json").read_text())
     if as_json:
@@ -317,12 +325,22 @@ def _watch(
     else:
         rounds = play(scenario, folder, data, resume, engine=engine, given={"file": file, **asdict(origin)})
     try:
-        for _ in watched(rounds, scenario.name, scenario.rounds, sys.stderr, always=True):
-            pass
+        with said_in_a_line():
+            for _ in watched(rounds, scenario.name, scenario.rounds, sys.stderr, always=True):
+                pass
     except KeyboardInterrupt:
         how = "--resume in the place of --record goes on, unrecorded" if record else "--resume goes on"
         say(f"stopped; the same command with --out {folder} {how}")
         raise typer.Exit(130) from None
+
+
+def _measure_groups(scenario: Scenario, folder: Path, data: Path | None) -> None:
+    """Play the runs beside it."""
+    from .fl.runs.yardsticks import add_yardsticks
+    from .progress import shown
+
+    with shown(sys.stderr, always=True) as tell:
+        add_yardsticks(scenario, folder, data, lambda what, done, of: tell(what, done, of, ""))
 
 
 def _check_device(device: str) -> None:

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from .errors_in_one_line import said_in_a_line
 from .fl.runs.experiment import run
 from .fl.runs.origin import ORIGIN
 from .fl.runs.repetition import Repetition
@@ -29,8 +30,9 @@ def play_again(folder: Path, out: Path | None, data: Path | None) -> Path:
     scenario = _scenario(folder, recorded)
     into = out or free_folder(scenario)
     rounds = run(scenario, into, data, given={key: recorded[key] for key in ("file", "source", "name", "settings")})
-    for _ in watched(rounds, f"{scenario.name}, again", scenario.rounds, sys.stderr, always=True):
-        pass
+    with said_in_a_line():
+        for _ in watched(rounds, f"{scenario.name}, again", scenario.rounds, sys.stderr, always=True):
+            pass
     write_report(into)
     return into
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from .fl.runs.experiment import Engine, Round
 from .fl.runs.experiment import run as play
 from .fl.runs.scenario import Scenario
-from .progress import watched
+from .fl.runs.yardsticks import add_yardsticks
+from .progress import shown, watched
 from .reporting.report import write_report
 from .result import Result
 from .result import load as load_run
@@ -31,6 +32,7 @@ def run(
     *,
     resume: bool = False,
     quiet: bool = False,
+    yardsticks: bool = False,
     callbacks: Callable[[Round], object] | Iterable[Callable[[Round], object]] = (),
     engine: Engine | None = None,
 ) -> Result:
@@ -38,7 +40,8 @@ def run(
 
     out: the run folder to write; by default a new one under runs/. data: folder of data sets; by default CLOISTER_DATA, or a
     cache folder. resume: go on with an interrupted run of this scenario. quiet: no progress, which else is shown where a person
-    looks: in a terminal, or a notebook. callbacks: called after each
+    looks: in a terminal, or a notebook. yardsticks: play one model
+    for all, every client alone, and other seeds beside it, which say what the groups are worth. callbacks: called after each
     round (`cloister.callbacks`). engine: where clients train; by default here.
 
     Raises ValueError of one line for input that does not fit, Refused for what a protection does not allow.
@@ -50,6 +53,10 @@ def run(
     for done in rounds if quiet else watched(rounds, scenario.name, scenario.rounds, sys.stderr):
         for tell in told:
             tell(done)
+    if yardsticks:
+        with shown(sys.stderr, quiet=quiet) as show:
+            where = None if data is None else Path(data)
+            add_yardsticks(scenario, folder, where, lambda what, done, of: show(what, done, of, ""))
     write_report(folder)
     return load_run(folder)
 

@@ -7,6 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from .reporting.account_words import account_meters, account_notes
+from .reporting.agreement import agreement_in_words, worth_in_words
 from .reporting.figures import byte_words
 
 UNDECIDED = "not compared"
@@ -63,11 +64,12 @@ def _groups(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         planted.setdefault(group, []).append(int(client))
     if planted:
         yield "groups planted", "  ".join(spans(sorted(members)) for _, members in sorted(planted.items()))
-    yield "groups found", "  ".join(spans(sorted(members)) for members in sorted(summary["clusters"]))
+    yield "clusters found", "  ".join(spans(sorted(members)) for members in sorted(summary["clusters"]))
     if names := summary.get("names"):
         yield "by name", ";  ".join(", ".join(names[str(i)] for i in members) for members in sorted(summary["clusters"]))
     if planted:
-        yield "agreement", f"ARI {summary['ari']:.2f}, purity {summary['purity']:.2f}"
+        yield "agreement", ", ".join(agreement_in_words(summary))
+    yield from worth_in_words(summary)
     if unsure := undecided_in_words(summary):
         yield UNDECIDED, unsure
 
@@ -79,7 +81,7 @@ def _learned(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if not answers:
             yield f"the {party} learned", "nothing"
     if account := summary.get("account"):
-        for meter in account_meters(account):
+        for meter in account_meters(account, summary.get("names") or {}):
             of = f" ({meter.client})" if meter.client else ""
             yield f"pieced together: {meter.label}", f"{meter.largest} at most{of}, mean {meter.mean}: {meter.words}"
         yield "", " ".join(account_notes(account))
@@ -94,6 +96,8 @@ def _epsilons(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _course(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for doubt in summary.get("doubts", ()):
+        yield "note", doubt
     if conditions := summary.get("conditions"):
         yield "its theorem", conditions_in_words(conditions)
     if below := summary["below_floor"]:

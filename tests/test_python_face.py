@@ -91,7 +91,7 @@ def test_what_was_played_is_loaded_and_shown(played):
     again = cloister.load(str(played.folder))
     assert again.summary == played.summary
     assert again.metrics == played.metrics
-    assert "groups found" in str(again)
+    assert "clusters found" in str(again)
     page = again._repr_html_()
     assert page.startswith("<table>")
     assert "<script" not in page

@@ -60,7 +60,7 @@ def accuracy_chart(run: Run, clusters: Sequence[Line], marks: Sequence[float], h
     values = np.array([[m.get(i, math.nan) for i in ids] for m in measured]).reshape(len(x), len(ids))
     unit = "log" if run.perplexity else "percent" if run.in_percent else "plain"
     if len(ids) <= THIN_LINES:
-        tips = [f"client {i}" + (f", {run.kind} {kin[i]}" if i in kin else "") for i in ids]
+        tips = [run.client(i) + (f", {run.kind} {kin[i]}" if i in kin else "") for i in ids]
         thin = [Line(t, x, values[:, c], hues.get(kin.get(i, ""))) for c, (i, t) in enumerate(zip(ids, tips, strict=True))]
         return Chart(name="accuracy", thin=thin, thick=clusters, marks=marks, unit=unit)
     bands = []

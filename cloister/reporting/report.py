@@ -10,6 +10,7 @@ import numpy as np
 
 from . import figures
 from .account_words import account_meters, account_notes
+from .agreement import agreement_in_words, worth_in_words
 from .distances import distances_panel
 from .figures import byte_words
 from .headline import privacy_in_words
@@ -78,6 +79,7 @@ def render(run: Run) -> str:
     """The page as text. Everything that comes from the run is escaped by the template."""
     pages = environment()
     pages.filters.update(
+        client=run.name_of,
         count=lambda v: f"{v:,.0f}".replace(",", " ") if math.isfinite(v := number(v)) else DASH,
         score=lambda v: score_words(v, not run.in_percent),
     )
@@ -106,7 +108,7 @@ def render(run: Run) -> str:
         no_split=why_no_split(run),
         tree=tree_panel(run, hues),
         grouping=grouping(run, final, hues),
-        meters=account_meters(run.summary.get("account") or {}),
+        meters=account_meters(run.summary.get("account") or {}, run.summary.get("names") or {}),
         account_notes=account_notes(run.summary["account"]) if run.summary.get("account") else [],
         parties=parties(run),
         privacy=epsilons(run),
@@ -117,6 +119,7 @@ def render(run: Run) -> str:
         below_floor=run.summary.get("below_floor") or [],
         fell_back=sorted_ids(run.summary.get("fell_back") or []),
         measured=measured(run),
+        worth=[*worth_in_words(run.summary)],
         repeat=how_to_repeat(run),
         scenario=[*flat(run.scenario)] if run.scenario else [],
         **{key: [*flat(run.summary[key])] if run.summary.get(key) else [] for key in ("versions", "machine")},
@@ -144,17 +147,16 @@ def tiles(run: Run, final: Mapping[str, Sequence[str]]) -> list[Tile]:
         was += f"; {said.get('clients')} of {said.get('of')} clients said"
     low_before = worst(run, before)[1]
     was_low = f"; {say(low_before)} before" if math.isfinite(low_before) else ""
-    planted = len(set(run.groups.values()))
-    agree = [f"{key.upper() if key == 'ari' else key} {number(run.summary.get(key)):.2f}" for key in ("ari", "purity")]
-    agree = [text for text in agree if "nan" not in text and not run.summary.get("corrupt")]  # of groups that attackers are in
+    agree = agreement_in_words(run.summary)
+    clear = number((run.summary.get("silhouette") or {}).get("value"))
     up, down = (total(run, key) for key in ("bytes_up", "bytes_down"))
     seconds = total(run, "seconds")
     done = f"{len(run.rounds)} round{'s' * (len(run.rounds) != 1)}"
     each = f"{done}, {time_words(seconds / len(run.rounds))} each" if run.rounds and math.isfinite(seconds) else done
     return [
         Tile(f"mean {run.scale}", say(mean), was),
-        Tile("worst client", say(low), f"client {worst_id}{was_low}" if worst_id else ""),
-        Tile("groups found", f"{len(final)}" + (f" of {planted}" if planted else ""), ", ".join(agree)),
+        Tile("worst client", say(low), f"{run.client(worst_id)}{was_low}" if worst_id else ""),
+        _groups_tile(run, final, agree, clear),
         Tile(
             "sent by clients",
             byte_words(up) if math.isfinite(up) else DASH,
@@ -162,6 +164,18 @@ def tiles(run: Run, final: Mapping[str, Sequence[str]]) -> list[Tile]:
         ),
         Tile("time", time_words(seconds), each),
     ]
+
+
+def _groups_tile(run: Run, final: Mapping[str, Sequence[str]], agree: Sequence[str], clear: float) -> Tile:
+    """Groups isolated, of those that were planted; or how many clusters there are, and how clear they are."""
+    found = f"{len(final)} cluster{'s' * (len(final) != 1)}"
+    planted = set(run.groups.values())
+    if not planted or run.summary.get("corrupt"):
+        return Tile("clusters found", f"{len(final)}", f"silhouette {clear:.2f}" if math.isfinite(clear) else "")
+    inside = [{run.groups.get(i, "") for i in members} for members in final.values()]
+    mixed = {group for groups in inside if len(groups) > 1 for group in groups}
+    said = [words for words in agree if "isolated" not in words]
+    return Tile("groups isolated", f"{len(planted - mixed)} of {len(planted)}", f"{found}; {', '.join(said)}" if said else found)
 
 
 def verdict(run: Run, final: Mapping[str, Sequence[str]]) -> str:

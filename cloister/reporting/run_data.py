@@ -59,6 +59,15 @@ class Run:
         """Whether what the run is measured by is a share, shown in percent: accuracy."""
         return not self.perplexity and not self.named
 
+    def name_of(self, client: object) -> str:
+        """A client's own name, where it has one; else its id."""
+        return str((self.summary.get("names") or {}).get(str(client), client))
+
+    def client(self, client: object) -> str:
+        """The same in a sentence: "client 3" where it has no name."""
+        name = self.name_of(client)
+        return name if name != str(client) else f"client {name}"
+
     @property
     def groups(self) -> dict[str, str]:
         """Planted group of every client id; the corrupt clients are one of their own. Empty when the data has none."""

@@ -1,6 +1,7 @@
 """Running a scenario: rounds, evaluation, logs and checkpoints, and the summary at the end."""
 
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import chain
@@ -24,8 +25,9 @@ from ..meters.record import said
 from .checkpoint import Checkpoint, latest, read, write
 from .codec import from_plain, to_plain
 from .evaluation import Evaluation, Score, accuracies
+from .feasibility import Doubt, doubts
 from .generality import ensemble_accuracy, fall_back, models_of_clients
-from .metrics import adjusted_rand_index, purity
+from .metrics import adjusted_rand_index, isolated, majority_purity, purity, silhouette
 from .origin import ORIGIN, origin
 from .privacy import headline, spent
 from .run_folder import RunFolder, machine, versions
@@ -86,6 +88,8 @@ def run(
     simulation = make(scenario, data) if hosts is None else Simulation(scenario, data, hosts)
     if engine is not None:
         simulation.execution = engine(simulation.execution)
+    for doubt in doubts(scenario, len(simulation.population.clients), simulation.population.groups):
+        warnings.warn(doubt, Doubt, stacklevel=2)
     if not resume:
         folder.begin(plain)
     if hosts is None:  # else the data are not here
@@ -238,11 +242,29 @@ def _detected(measured: Measured, groups: Mapping[int, int]) -> dict[str, Any]:
 
 
 def _agreement(clusters: Sequence[Sequence[int]], groups: Mapping[int, int]) -> dict[str, float | None]:
-    """With the planted groups; None where nobody planted any."""
+    """With the planted groups; None where nobody planted any. purity: as FLIC defines it; purity_majority: the standard one.
+
+    groups_isolated: planted groups that share no cluster with another.
+    """
     if not groups:
-        return {"ari": None, "purity": None}
+        return dict.fromkeys(("ari", "purity", "purity_majority", "groups_isolated"))
     planted = {i: groups[i] for members in clusters for i in members}
-    return {"ari": adjusted_rand_index(clusters, planted), "purity": purity(clusters, planted)}
+    return {
+        "ari": adjusted_rand_index(clusters, planted),
+        "purity": purity(clusters, planted),
+        "purity_majority": majority_purity(clusters, planted),
+        "groups_isolated": isolated(clusters, planted),
+    }
+
+
+def _clearness(clusters: Sequence[Sequence[int]], folder: RunFolder) -> dict[str, Any]:
+    """How clear the clusters at the end are by the similarities of most clients that the server saw, of the latest if several."""
+    seen = [*folder.read("splits.jsonl"), *folder.read("similarities.jsonl")]
+    most = max(seen, key=lambda line: (len(line["clients"]), line["round"]), default=None)
+    value = None if most is None else silhouette(clusters, most["clients"], most["similarity"])
+    if most is None or value is None:
+        return {}
+    return {"silhouette": {"value": value, "round": most["round"], "clients": len(most["clients"])}}
 
 
 def _similarities(simulation: Simulation, t: int, evaluated: bool) -> Iterator[dict[str, Any]]:
@@ -316,6 +338,8 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
         "clusters": clusters,
         "groups": {str(i): g for i, g in sorted(groups.items())},
         **_agreement(clusters, groups),
+        **_clearness(clusters, folder),
+        **({"doubts": known} if (known := doubts(scenario, len(simulation.population.clients), groups)) else {}),
         "bytes_up": simulation.view.record.traffic.bytes_up,
         "bytes_down": simulation.view.record.traffic.bytes_down,
         "disclosed": totals(log, map(party_of, simulation.view.record.costs)),
