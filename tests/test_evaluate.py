@@ -578,7 +578,7 @@ def test_refusals_and_failures_are_recorded_with_their_reason(tmp_path: Path) ->
         assert below["status"] == "refused"
         assert "below the floor of 3" in below["reason"]
     failed = lines["broken", "fedavg", "Plain"]
-    assert (failed["status"], failed["reason"]) == ("failed", "RuntimeError: no such adversary")
+    assert (failed["status"], failed["reason"]) == ("failed", "RuntimeError: no such adversary (evaluation_sample.py, line 27)")
     assert lines["too many", "fedavg", "Plain"]["status"] == "failed"
     assert "100 members" in lines["too many", "fedavg", "Plain"]["reason"]
     assert lines["minus", "median", "Plain"]["status"] == lines["minus", "fedavg", "Masked"]["status"] == "done"
