@@ -57,7 +57,10 @@ def play(
         if file is None:
             raise ValueError("name a scenario to audit, for example cloister:quickstart, or give --self-test")
         folder = Path(file)
-        if not (folder / "audit.json").is_file():
+        if (folder / "audit.json").is_file():
+            asked = {"--out": out, "--seeds": seeds, "--data": data, "--set": settings, "--attack": attacks}
+            _only_shown(folder, [name for name, value in asked.items() if value] + ["--budget full"] * (budget == "full"))
+        else:
             scenario, recorded = _to_audit(file, settings)
             folder = free_folder(out, scenario.name)
             further = tuple(load_attack(attack) for attack in attacks)
@@ -93,6 +96,12 @@ def write_audit(folder: Path, found: Mapping[str, Any]) -> None:
     """The audit, for its report."""
     folder.mkdir(parents=True, exist_ok=True)
     write(folder / "audit.json", (json.dumps(found, indent=1) + "\n").encode())
+
+
+def _only_shown(folder: Path, options: Sequence[str]) -> None:
+    """Raises ValueError where an audit that is over is asked to be another one."""
+    if options:
+        raise ValueError(f"{folder} holds an audit, shown as it is; {options[0]} needs a scenario's file, to play another")
 
 
 def _to_audit(where: str, settings: Sequence[str]) -> tuple[Scenario, Mapping[int, Recorded]]:
