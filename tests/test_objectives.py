@@ -20,6 +20,7 @@ from cloister.fl.clients.fast import Fast
 from cloister.fl.clients.losses import losses
 from cloister.fl.clients.record_privacy import RecordPrivacy
 from cloister.fl.clients.training import Job, PlainLoop, full_gradient, mean_loss, train_one
+from cloister.fl.cost.measure import workload_of
 from cloister.fl.data.population import Examples
 from cloister.fl.models.vector import load_vector, to_vector
 from cloister.protocol.core.errors import Refused
@@ -310,7 +311,7 @@ def test_what_does_not_fit_is_refused_in_words(tmp_path):
     for fields, words in (
         ({"algorithm": algorithms.IFCA(models=2)}, "clients of IFCA weigh models by cross entropy"),
         ({"algorithm": algorithms.PerFedAvg(alpha=0.1)}, "PerFedAvg makes clients' models by steps on cross entropy"),
-        ({"algorithm": algorithms.EMDCFL(), "validation": 0.2}, "EMDCFL compares clients by embeddings, label by label"),
+        ({"algorithm": algorithms.EMDCFL(), "validation": 0.2}, "EMDCFL compares clients by embeddings or gradients of labels"),
         ({"adversary": attacks.Adversary(members=attacks.Pool(1), upload=attacks.MinusGradient())}, "attack labels"),
     ):
         with pytest.raises(Refused, match=words):
@@ -346,6 +347,11 @@ def test_a_label_that_is_no_number_is_said_with_its_line(row, words, tmp_path):
         file.write(row + "\n")
     with pytest.raises(ValueError, match=words):
         data.from_csv(folder, label="dose", numbers=True)(None)
+
+
+def test_costs_are_of_the_models_that_are_trained(tmp_path):
+    scenario = regression(clinics(tmp_path / "csv"))
+    assert workload_of(scenario, None, None, None).parameters == 5 * 8 + 8 + 8 + 1
 
 
 def test_they_are_set_from_a_command_line(tmp_path):

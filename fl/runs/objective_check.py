@@ -20,7 +20,9 @@ def check_objective(algorithm: Any, training: Training, adversary: object) -> No
             f"clients of {name} weigh models by cross entropy{instead}, or an algorithm without slots, CFL for instance"
         )
     if Functionality.PAIRS in algorithm.needs:
-        raise Refused(f"{name} compares clients by embeddings, label by label{instead}, or CFL or FLIC, which go by updates")
+        raise Refused(
+            f"{name} compares clients by embeddings or gradients of labels{instead}, or CFL or FLIC, which go by updates"
+        )
     if getattr(algorithm, "adapt", None) is not None:
         raise Refused(f"{name} makes clients' models by steps on cross entropy{instead}")
     if adversary is not None:

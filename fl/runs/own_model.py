@@ -51,5 +51,5 @@ def score_of(parties: Parties, client: int, rounds: int, models: Sequence[Vector
         vector, adapt = found.vector, getattr(parties.scenario.algorithm, "adapt", None)
         if adapt is not None:
             vector = adapt(parties.module, Job(client, vector, own.train, seed_of(parties.scenario.seed, "adapt", client)))
-        score = accuracies(parties.module, [Evaluation(client, vector, own.test)])[client]
+        score = accuracies(parties.module, [Evaluation(client, vector, own.test)], parties.scenario.training.loss)[client]
     return LocalScore(targets, round(score.accuracy * targets), score.loss, found.which)
