@@ -46,11 +46,15 @@ def test_a_floor_that_no_split_could_meet_is_said():
     assert doubts(replace(few, protection=protections.Plain()), 4, HALVES) == []
     assert doubts(replace(few, algorithm=algorithms.FedAvg()), 4, HALVES) == []
     corrupt = replace(few, protection=protections.TwoServer(floor=3, corrupt=2))
-    assert "below the floor of 3 and 2 corrupt" in doubts(corrupt, 9, {})[0]
+    assert "below the floor of 5 (3, and 2 corrupt)" in doubts(corrupt, 9, {})[0]
     assert doubts(corrupt, 10, {}) == []
-    assert doubts(few, 2, {}) == [
-        "2 clients are below the floor of 3: no sum is ever opened; take more clients, or a lower protection.floor"
-    ]
+
+
+def test_fewer_clients_than_any_sum_needs_are_refused_before_anything_is_written(tmp_path):
+    two = replace(few, partition=partitions.Iid(clients=2, samples=20, shared_test=True))
+    with pytest.raises(ValueError, match="2 clients are below the floor of 3: no sum is ever opened; take more clients"):
+        cloister.run(two, tmp_path / "r", quiet=True)
+    assert not (tmp_path / "r").exists()
 
 
 def test_a_cohort_below_the_protocols_solver_is_said():

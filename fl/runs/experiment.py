@@ -25,7 +25,7 @@ from ..meters.record import said
 from .checkpoint import Checkpoint, latest, read, write
 from .codec import from_plain, to_plain
 from .evaluation import Evaluation, Score, accuracies
-from .feasibility import Doubt, doubts
+from .feasibility import Doubt, check_feasible, doubts
 from .generality import ensemble_accuracy, fall_back, models_of_clients
 from .metrics import adjusted_rand_index, isolated, majority_purity, purity, silhouette
 from .origin import ORIGIN, origin
@@ -86,6 +86,7 @@ def run(
     else:
         folder.check_free()
     simulation = make(scenario, data) if hosts is None else Simulation(scenario, data, hosts)
+    check_feasible(scenario, len(simulation.population.clients))
     if engine is not None:
         simulation.execution = engine(simulation.execution)
     for doubt in doubts(scenario, len(simulation.population.clients), simulation.population.groups):

@@ -20,6 +20,18 @@ class Doubt(UserWarning):
     """Something in a scenario cannot come to anything; the run is played all the same."""
 
 
+def check_feasible(scenario: Scenario, clients: int) -> None:
+    """Raises ValueError where no sum of these many clients is ever opened, so that nothing could be learned."""
+    floor, corrupt = getattr(scenario.protection, "floor", 0), getattr(scenario.protection, "corrupt", 0)
+    if floor > 1 and Functionality.SUMS in scenario.algorithm.needs and clients < floor + corrupt:
+        of = f" ({floor}, and {corrupt} corrupt)" if corrupt else ""
+        who = f"{clients} client{'s are' if clients != 1 else ' is'}"
+        raise ValueError(
+            f"{who} below the floor of {floor + corrupt}{of}: no sum is ever opened; take more clients, or a lower"
+            " protection.floor"
+        )
+
+
 def doubts(scenario: Scenario, clients: int, groups: Mapping[int, int]) -> list[str]:
     """A line for each. clients: how many there are in all. groups: those planted, by client, or empty."""
     return list(dict.fromkeys(_doubts(scenario, clients, groups)))
@@ -30,10 +42,7 @@ def _doubts(scenario: Scenario, clients: int, groups: Mapping[int, int]) -> Iter
     floor, corrupt = getattr(protection, "floor", 0), getattr(protection, "corrupt", 0)
     if floor < 2 or Functionality.SUMS not in scenario.algorithm.needs:
         return
-    least, why = floor + corrupt, f"the floor of {floor}" + (f" and {corrupt} corrupt" if corrupt else "")
-    if clients < least:
-        yield f"{clients} clients are below {why}: no sum is ever opened; take more clients, or a lower protection.floor"
-        return
+    least, why = floor + corrupt, f"the floor of {floor + corrupt}" + (f" ({floor}, and {corrupt} corrupt)" if corrupt else "")
     if isinstance(scenario.algorithm, CFL) and clients < 2 * least:
         yield (
             f"a split of {clients} clients leaves a side below {why}, which is then trained no more: take {2 * least} clients or"
