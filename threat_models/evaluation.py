@@ -15,6 +15,7 @@ from typing import Any
 
 from ..fl.algorithms.algorithm import Algorithm
 from ..fl.clients.corruption import Adversary
+from ..fl.clients.losses import OF_NUMBERS
 from ..fl.runs.scenario import Scenario, described
 from ..protocol.uploaded.plain import Plain
 from ..protocol.view.protection import Protection
@@ -80,6 +81,8 @@ class Evaluation:
     breakdown: Steps | None = None
 
     def __post_init__(self) -> None:
+        if self.scenario.training.loss in OF_NUMBERS:
+            raise ValueError("an evaluation is by accuracy, and the scenario's targets are numbers (its training.loss)")
         if self.scenario.adversary is not None:
             raise ValueError("the scenario of an evaluation has no adversary; name it among the attacks")
         for name in ("attacks", "defences", "strengths", "seeds"):

@@ -23,7 +23,7 @@ def evaluate(
 ) -> None:
     """Play a grid of attacks and defences: every strength, protection and seed, each beside its run without attack.
 
-    Try:  cloister evaluate examples/evaluate_digits.py
+    Try:  cloister evaluate cloister:evaluate_digits:small
 
     The folder holds results.jsonl, one line a cell with all its metrics, evaluation.json and report.html. What a protection
     refuses and what fails is there too, with the reason. An evaluation that was stopped, even by a kill, goes on with the same
@@ -63,7 +63,7 @@ def breakdown(
 ) -> None:
     """Search the smallest strength of each attack that breaks each defence, by bisection, for every seed.
 
-    Try:  cloister breakdown examples/evaluate_digits.py --defence median --attack "minus gradient"
+    Try:  cloister breakdown cloister:evaluate_digits:small --defence median --attack "minus gradient"
 
     A defence is broken when its loyal clients lose more than --drop of accuracy against the run of the same seed without attack,
     mean of the last ten evaluations. Harm need not grow with strength, so bisection finds a crossing: a strength that breaks next
