@@ -60,7 +60,7 @@ def breakdown(
     Try:  cloister breakdown examples/evaluate_digits.py --defence median --attack "minus gradient"
 
     A defence is broken when its loyal clients lose more than --drop of accuracy against the run of the same seed without attack,
-    mean of the last ten evaluations. Harm need not grow with strength, so bisection finds a crossing: a strength that breaks next
+    late in the run. Harm need not grow with strength, so bisection finds a crossing: a strength that breaks next
     to one that does not. Its neighbours are tried too, and the search goes on below whatever breaks; where the strengths tried
     fit no single crossing, the result says so. Over seeds: the median with a distribution-free interval.
 
