@@ -1,4 +1,7 @@
-"""Robust rules that a server may aggregate by: what `algorithms.RobustFedAvg` and `algorithms.HardenedFLIC` take."""
+"""Robust rules that a server may aggregate by: what `algorithms.RobustFedAvg` and `algorithms.HardenedFLIC` take.
+
+`RobustFedAvg` takes a function of all updates, too, and so another library's aggregator.
+"""
 
 from .fl.robust.aggregate import aggregate
 from .fl.robust.averages import Mean, NormBound

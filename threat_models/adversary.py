@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from math import isfinite
 
 from ..fl.clients.corruption import Computers
+from ..fl.functions import brief, name_of
 from .attack import ChoiceAttack, DataAttack, LearnedPoison, LoneAttack, TrainingAttack, UploadAttack
 from .coalition import Coalition
-from .functions import as_choice, as_poison, as_training, as_upload, brief, name_of
+from .functions import as_choice, as_poison, as_training, as_upload
 from .knowledge import Level, Randomness
 from .membership import ALWAYS, NEVER, Members, Schedule
 

@@ -16,13 +16,13 @@ from typing import Any
 
 from ..fl.algorithms.algorithm import Algorithm
 from ..fl.data.partition import Partition
+from ..fl.functions import brief
 from ..fl.runs.scenario import Scenario, described
 from ..protocol.uploaded.plain import Plain
 from ..protocol.view.protection import Protection
 from .backdoors import LearnedTarget, Target
 from .breakdown import Steps
 from .evaluation_attack import ABSENT, Attack, Informed, absent_adversary, adversary_of
-from .functions import brief
 
 __all__ = [
     "ABSENT",

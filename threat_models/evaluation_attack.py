@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from ..fl.clients.corruption import Adversary as AnyAdversary
+from ..fl.functions import Unfit, brief
 from ..fl.robust.aggregate import aggregate
 from ..fl.robust.averages import Mean
 from ..fl.runs.scenario import Scenario, described
 from .adversary import Adversary
-from .functions import as_upload, brief, place_of
+from .functions import as_upload, place_of
 from .knowledge import Level
 from .membership import ALWAYS, Members, Pool
 
@@ -42,7 +43,7 @@ training, `Offered` for choices)."""
 
 
 def adversary_of(name: str, attack: Attack, strength: float, scenario: Scenario) -> AnyAdversary:
-    """The attack's adversary. scenario: the cell's, without one. Raises TypeError for what is no attack, with its name."""
+    """The attack's adversary. scenario: the cell's, without one. Raises Unfit for what is no attack, with its name."""
     if isinstance(attack, Informed):
         found: Any = attack.make(strength, scenario)
     elif (place := place_of(attack)) is not None:
@@ -50,9 +51,9 @@ def adversary_of(name: str, attack: Attack, strength: float, scenario: Scenario)
     elif callable(attack):
         found = attack(strength)
     else:
-        raise TypeError(f"attack {name!r} is {brief(attack)}; give a function from a strength to an Adversary")
+        raise Unfit(f"attack {name!r} is {brief(attack)}; give a function from a strength to an Adversary")
     if not hasattr(found, "corrupt"):
-        raise TypeError(
+        raise Unfit(
             f"attack {name!r} gave {brief(found)} for the strength {strength:g}; it is taken for a function from a strength to an"
             " Adversary, unless its first parameter has a type: own: Own for an attack on uploads, situation: Situation for data"
         )

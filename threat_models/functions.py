@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..fl.data.population import Examples
+from ..fl.functions import Unfit, as_vector, brief, name_of, parameters_of
 from ..protocol.view.answers import Vector
 from .knowledge import Colluding, Level, Own, forged
 
@@ -41,7 +42,7 @@ class UploadFunction:
             vector = as_vector(found, shape, self.function)
             return {i: vector.copy() for i in members}
         if sorted(found) != members:
-            raise TypeError(f"{name_of(self.function)} returned vectors for {sorted(found)}; the members at work are {members}")
+            raise Unfit(f"{name_of(self.function)} returned vectors for {sorted(found)}; the members at work are {members}")
         return {i: as_vector(found[i], shape, self.function) for i in members}
 
 
@@ -54,7 +55,7 @@ class DataFunction:
     def __call__(self, situation: Any, /) -> Examples:
         found = self.function(situation)
         if not isinstance(found, Examples):
-            raise TypeError(f"{name_of(self.function)} returned {brief(found)}; a poison returns Examples(x, y)")
+            raise Unfit(f"{name_of(self.function)} returned {brief(found)}; a poison returns Examples(x, y)")
         return found
 
 
@@ -78,7 +79,7 @@ class ChoiceFunction:
     def __call__(self, offered: Any, /) -> int:
         found, count = self.function(offered), len(offered.models)
         if isinstance(found, bool) or not isinstance(found, int | np.integer) or not 0 <= found < count:
-            raise TypeError(f"{name_of(self.function)} returned {brief(found)}; a choice is a whole number from 0 to {count - 1}")
+            raise Unfit(f"{name_of(self.function)} returned {brief(found)}; a choice is a whole number from 0 to {count - 1}")
         return int(found)
 
 
@@ -97,7 +98,7 @@ class OfHonest:
 
     def __post_init__(self) -> None:
         if not callable(self.function):
-            raise TypeError(f"{brief(self.function)} is no function of the honest updates")
+            raise Unfit(f"{brief(self.function)} is no function of the honest updates")
         object.__setattr__(self, "told", self.told or parameters_of(self.function))
 
     def __call__(self, coalition: Colluding, /) -> Mapping[int, Vector]:
@@ -108,14 +109,16 @@ class OfHonest:
 
 def as_upload(attack: Any, knows: Level) -> Any:
     """The attack on uploads, a function that does not say what it needs at the level of its parameter, else at `knows`."""
-    if attack is None or hasattr(attack, "needs"):
+    if attack is None or (hasattr(attack, "needs") and not isinstance(attack, type)):
         return attack
     return OfHonest(attack) if _byzfl(attack) else UploadFunction(_function(attack), _level(attack, knows))
 
 
 def as_choice(attack: Any, knows: Level) -> Any:
     """The same for an attack on choices."""
-    return attack if attack is None or hasattr(attack, "needs") else ChoiceFunction(_function(attack), knows)
+    if attack is None or (hasattr(attack, "needs") and not isinstance(attack, type)):
+        return attack
+    return ChoiceFunction(_function(attack), knows)
 
 
 def as_poison(attack: Any) -> Any:
@@ -142,41 +145,11 @@ def place_of(attack: Any) -> str | None:
     return None
 
 
-def as_vector(found: Any, shape: tuple[int, ...], of: object) -> Vector:
-    """Numbers of numpy, torch or Python as float32 of this shape. Raises TypeError, by the function's name."""
-    plain = found.detach().cpu().numpy() if hasattr(found, "detach") else found
-    try:
-        vector = np.asarray(plain, dtype=np.float32)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name_of(of)} returned {brief(found)}, which are no numbers") from None
-    if vector.shape != shape:
-        raise TypeError(f"{name_of(of)} returned numbers of shape {vector.shape}; an update here has shape {shape}")
-    return vector
-
-
-def name_of(function: object) -> str:
-    """What a function or an object is called."""
-    return str(getattr(function, "__name__", None) or type(function).__name__)
-
-
-def parameters_of(function: object) -> str:
-    """The plain numbers, texts and None that an object holds, in words; empty for a function."""
-    held = getattr(function, "__dict__", {}) if not inspect.isroutine(function) else {}
-    plain = {k: v for k, v in held.items() if v is None or isinstance(v, bool | int | float | str)}
-    return ", ".join(f"{name}={value!r}" for name, value in plain.items())
-
-
-def brief(value: object) -> str:
-    """A value in a few words."""
-    text = repr(value)
-    return text if len(text) <= 60 else f"a {type(value).__name__}"
-
-
 def _function(attack: Any) -> Callable[[Any], Any]:
     if isinstance(attack, type):
-        raise TypeError(f"{attack.__name__} is a class; make one of it: {attack.__name__}(...)")
+        raise Unfit(f"{attack.__name__} is a class; make one of it: {attack.__name__}(...)")
     if not callable(attack):
-        raise TypeError(f"{brief(attack)} is no attack: it has neither `needs` nor can it be called")
+        raise Unfit(f"{brief(attack)} is no attack: it has neither `needs` nor can it be called")
     found: Callable[[Any], Any] = attack
     return found
 

@@ -1,0 +1,16 @@
+"""The suite that a scenario is evaluated with where its author names none."""
+
+from ..evaluation_attack import Attack
+from .backdoors import backdoors
+from .untargeted import insiders, untargeted
+
+CHOSEN = (
+    "minus gradient", "ALIE", "ALIE z=1.5", "IPM eps=0.5", "IPM eps=1.5", "Min-Max sign", "Min-Sum deviation", "Fang trim",
+    "mimic", "label flip", "optimal ALIE", "optimal IPM", "DYN-OPT", "BadNets x3", "Neurotoxin",
+)  # fmt: skip
+
+
+def strongest(images: bool = True) -> dict[str, Attack]:
+    """The strongest of each family. images: with backdoors, which are put into images."""
+    known = {**untargeted(), **insiders(), **(backdoors() if images else {})}
+    return {name: known[name] for name in CHOSEN if name in known}
