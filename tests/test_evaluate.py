@@ -919,7 +919,7 @@ def test_a_search_about_another_attack_of_the_same_name_is_left_aside(cloister: 
             "give the path of an evaluation, for example examples/evaluate_digits.py",
         ),
         (["evaluate", FILE, "--seeds", "a"], "--seeds takes"),
-        (["evaluate", f"{FILE}:scenario"], "no evaluation named 'scenario'"),
+        (["evaluate", f"{FILE}:nobody"], "no evaluation named 'nobody'"),
         (["evaluate", FILE, "--set", "no.such=1"], "no field 'no'"),
         (["evaluate", FILE, "--out", "here", "--resume"], "no evaluation to resume"),
         (["evaluate", FILE, "--resume"], "name it with --out"),

@@ -6,6 +6,7 @@ from math import inf, sqrt
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from scipy import stats
 
@@ -27,8 +28,9 @@ from cloister.fl.robust.weiszfeld import RFA, GeometricMedian
 from cloister.grids.spread import spread
 from cloister.threat_models.attack_metrics import course, late_count
 from cloister.threat_models.design_limit import built_for
-from cloister.threat_models.evaluation import ABSENT, Bounds, Cell, Evaluation, all_cells, description, key_of
+from cloister.threat_models.evaluation import ABSENT, Bounds, Cell, Evaluation, all_cells, description, key_of, resolved
 from cloister.threat_models.evaluation_folder import EvaluationFolder
+from cloister.threat_models.trial import played
 
 from . import evaluation_sample as sample
 
@@ -334,3 +336,18 @@ def test_the_run_without_the_attackers_data_is_of_the_members_that_attacks_share
     assert not [cell for cell in all_cells(other) if cell.attack == ABSENT]
     named = replace(evaluation, attacks={"minus": sample.minus, ABSENT: sample.minus})
     assert len([cell for cell in all_cells(named) if cell == Cell(ABSENT, "fedavg", 1.0, "Plain", 0)]) == 1
+
+
+@pytest.mark.trains
+def test_a_rule_is_told_that_the_absent_are_of_those_that_it_is_built_for() -> None:
+    """A trimmed mean of 3 of 8 that drops 3 at either end of the 5 who are left has no result: it would flatter every attack."""
+    evaluation = replace(
+        sample.evaluation, absent=True, defences={"trimmed": RobustFedAvg(rule=TrimmedMean(3)), "mean": FedAvg()}
+    )
+    silent = resolved(evaluation, Cell(ABSENT, "mean", 3.0, "Plain", 0))
+    told = resolved(evaluation, Cell(ABSENT, "trimmed", 3.0, "Plain", 0))
+    assert (0 in silent.adversary.silent, 0 in told.adversary.silent) == (True, False)  # type: ignore[union-attr]
+    one, other = (played(scenario, None, None) for scenario in (silent, told))
+    assert other.unmoved == (0, "")
+    for a, b in zip(one.simulation.vectors().values(), other.simulation.vectors().values(), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-6)  # what is left of the trimmed mean is a mean

@@ -184,7 +184,7 @@ def resolved(evaluation: Evaluation, cell: Cell) -> Scenario:
     if cell.attack is None or cell.strength is None:
         return scenario
     if cell.attack == ABSENT and ABSENT not in evaluation.attacks:
-        return replace(scenario, adversary=absent_adversary(evaluation.attacks, cell.strength, evaluation.scenario))
+        return replace(scenario, adversary=absent_adversary(evaluation.attacks, cell.strength, scenario))
     return replace(scenario, adversary=adversary_of(cell.attack, evaluation.attacks[cell.attack], cell.strength, scenario))
 
 

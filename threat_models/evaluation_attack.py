@@ -1,6 +1,6 @@
 """What an evaluation takes for an attack, and the adversary of a given strength that it makes of it.
 
-Besides there is the run without the attackers' data: its members never answer. What it costs is what the data of that many
+Besides there is the run without the attackers' data. What it costs is what the data of that many
 clients are worth. No defence that leaves attackers out can do better, so harm is held against it.
 """
 
@@ -20,6 +20,7 @@ from .adversary import Adversary
 from .functions import as_upload, place_of
 from .knowledge import Level
 from .membership import ALWAYS, Members, Pool
+from .simple_attacks import Overwritten
 
 ABSENT = "absent"
 """The name of the run without the attackers' data, among the attacks of an evaluation."""
@@ -91,10 +92,18 @@ class Applied:
 
 
 def absent_adversary(attacks: Mapping[str, Attack], strength: float, scenario: Scenario) -> Adversary | None:
-    """The members that all attacks of this strength have in common, silent in every round; None where attacks differ in them."""
+    """The members that all attacks of this strength have in common, without their data; None where attacks differ in them.
+
+    They never answer. Where the defence is a rule, they send what is rejected instead: it then knows so many of those that it is
+    built for, and trims or leaves out as many fewer of the others.
+    """
     found: dict[str, Members] = {}
     for name, attack in attacks.items():
         with suppress(Exception):  # whatever an attack of the user's raises: its cells' lines will say it
             members: Any = getattr(adversary_of(name, attack, strength, scenario), "members", None)
             found |= {} if members is None else {str(described(members)): members}
-    return Adversary(members=next(iter(found.values())), silent=ALWAYS) if len(found) == 1 else None
+    if len(found) != 1:
+        return None
+    members = next(iter(found.values()))
+    rejected = hasattr(scenario.algorithm, "rule")
+    return Adversary(members=members, upload=Overwritten()) if rejected else Adversary(members=members, silent=ALWAYS)

@@ -110,7 +110,7 @@ def _played(scenario: Scenario, target: Target | LearnedTarget | None, data: Pat
     trial = Trial(simulation, clients, members)
     due = [t for t in range(scenario.rounds) if t + 1 == scenario.rounds or (t + 1) % scenario.evaluate_every == 0]
     acting = [t for t in range(scenario.rounds) if _active(scenario, t)]
-    first, trial.last_poisoned = (acting[0], acting[-1]) if acting else (scenario.rounds, 0)
+    half, trial.last_poisoned = ((acting[0] + acting[-1]) // 2, acting[-1]) if acting else (scenario.rounds, 0)
     rows: list[list[float]] = []
     while simulation.state.round < scenario.rounds:
         t = simulation.state.round
@@ -121,7 +121,7 @@ def _played(scenario: Scenario, target: Target | LearnedTarget | None, data: Pat
             found = simulation.evaluate()
             rows.append([found[i].accuracy if i in found else float("nan") for i in clients])
             trial.rounds.append(t)
-        if target is not None and t >= first and (t in due or t >= trial.last_poisoned):
+        if target is not None and t >= half and (t in due or t >= trial.last_poisoned):
             trial.success[t] = success_of(trial, target, None).mean
     trial.accuracy, trial.peak = np.array(rows), peak_mb() if fresh else None
     return trial
