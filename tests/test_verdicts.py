@@ -49,6 +49,7 @@ def made_up(
     absent: float | None = 0.9,
     not_done: Mapping[str, str] | None = None,
     changes: Mapping[str, Any] | None = None,
+    seeds_from: int = 0,
 ) -> Grid:
     """A grid whose numbers are given: accuracy late in the run, and a backdoor's success when last poisoned, by defence and
     attack, a value a seed. A backdoor's success without it is .01. limits: what defences are built for, 3 where nothing is said.
@@ -70,7 +71,7 @@ def made_up(
     for cell in all_cells(evaluation):
         at = by_strength or {}
         values = attacked.get((cell.defence, cell.attack or "")) or at.get((cell.defence, cell.attack or "", cell.strength or 0))
-        accuracy = {None: clean, ABSENT: absent}.get(cell.attack, values[cell.seed] if values else clean)
+        accuracy = {None: clean, ABSENT: absent}.get(cell.attack, values[cell.seed - seeds_from] if values else clean)
         row = {"key": key_of(evaluation, cell), "status": "done", "reason": ""} | {n: getattr(cell, n) for n in cell.__slots__}
         if cell.attack in (not_done or {}):
             folder.append(row | {"status": "failed", "reason": (not_done or {})[str(cell.attack)]})
@@ -82,8 +83,8 @@ def made_up(
             "attackers": 0 if cell.attack in (None, ABSENT) else int(cell.strength or 0),
             "built_for": None,
             "success": {
-                "last_poisoned": rates[cell.seed], "last_poisoned_round": 19, "peak": 0.99, "mean": 0.3, "worst": 0.4,
-                "clean_mean": 0.01, "measured_after": [19, 20, 21], "durability": 2,
+                "last_poisoned": rates[cell.seed - seeds_from], "last_poisoned_round": 19, "peak": 0.99, "mean": 0.3, "worst":
+                0.4, "clean_mean": 0.01, "measured_after": [19, 20, 21], "durability": 2,
             } if rates else None,
             "learned": {}, "cost": {"seconds": 1.0}, "rounds": [*range(30)],
         }  # fmt: skip

@@ -65,8 +65,8 @@ def _accuracy(trial: Trial, accuracy: Any) -> dict[str, Any]:
 
 def _success(trial: Trial, target: Target | LearnedTarget, clean: Clean) -> dict[str, Any]:
     """The backdoor's rate without the target class at the end, in its last poisoned round and at its highest, with the
-    attack-free model's beside it. The highest may be that of a model that has learned nothing yet, and takes everything for the
-    target.
+    attack-free model's beside it. The highest is of half of the attack on: a model that has learned little may take everything
+    for the target.
     """
     found = success_of(trial, target, clean)
     worst = max(found.of, key=lambda i: found.of[i])

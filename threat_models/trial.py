@@ -52,11 +52,11 @@ class Trial:
     members: clients that are corrupt in some round. rounds: those after which clients were scored. accuracy: as in Clean.
     judged: per round in which the adversary is active. kappas: of those where one model was moved for all; sizes: in these
     rounds, how many vectors could be used and how many of them were members'. rejected: a client for every vector that could
-    not be used, and whether it was corrupt in that round. success: mean rate of the backdoor by round: after which clients were
-    scored, from its first round on, and in every round from its last poisoned one on. unmoved: rounds in which the rule had no
-    result, and the first reason. lost: other rounds in which nothing could be learned, and the first reason; models stay as
-    they are in both. seconds, server: of CPU. peak: MB that the process held at most, None where unknown. last_poisoned: the
-    last round in which the adversary acts.
+    not be used, and whether it was corrupt in that round. success: mean rate of the backdoor by round: in every one from its
+    last poisoned one on, and from half of the attack on in those after which clients were scored. unmoved: rounds in which the
+    rule had no result, and the first reason. lost: other rounds in which nothing could be learned, and the first reason; models
+    stay as they are in both. seconds, server: of CPU. peak: MB that the process held at most, None where unknown.
+    last_poisoned: the last round in which the adversary acts.
     """
 
     simulation: Simulation

@@ -119,18 +119,31 @@ def _by_seed(rows: Sequence[Row]) -> dict[int, float]:
     return {seed: value for seed, value in found.items() if isfinite(value)}
 
 
+def described_in(folder: Path) -> Row:
+    """What an evaluation's folder says that it holds. Raises ValueError where it does not, or an earlier version wrote it."""
+    about = _json_in(folder, "evaluation.json")
+    if not about:
+        raise ValueError(f"{folder} does not say what was evaluated; run the evaluation again with --resume")
+    if "bounds" not in about:
+        raise ValueError(f"{folder} was written by an earlier version, which judged otherwise; run it again with --resume")
+    return about
+
+
+def _json_in(folder: Path, name: str) -> Row:
+    """A JSON file of the folder; empty where it is not there. Raises ValueError where it is damaged."""
+    if not (folder / name).is_file():
+        return {}
+    try:
+        found: Row = json.loads((folder / name).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{folder / name} cannot be read ({error}); run the evaluation again with --resume") from None
+    return found
+
+
 def read_grid(folder: Path) -> Grid:
     """Reads an evaluation's folder, finished or not. Raises ValueError where there is none to read."""
     rows = read_results(folder, "evaluation", "evaluate")
-    try:
-        about = json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))
-        breakdown = json.loads((folder / "breakdown.json").read_text()) if (folder / "breakdown.json").exists() else {}
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{folder} does not say what was evaluated ({error}); run the evaluation again with --resume") from None
-    if "bounds" not in about:
-        raise ValueError(
-            f"{folder} was written by an earlier version, which judged otherwise; run the evaluation again with --resume"
-        )
+    about, breakdown = described_in(folder), _json_in(folder, "breakdown.json")
     places = {
         "attack": {None, ABSENT, *about["attacks"]},
         "defence": set(about["defences"]),
