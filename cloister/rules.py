@@ -16,6 +16,7 @@ from .fl.robust.coordinates import (
     TrimmedMean,
 )
 from .fl.robust.diameter import MDA, SMEA
+from .fl.robust.frequency import FreqFed
 from .fl.robust.krum import Krum, MultiKrum
 from .fl.robust.mixing import ARC, NNM, Bucketing, Clip, Mixed
 from .fl.robust.signs import SignGuard
@@ -42,6 +43,7 @@ __all__ = [
     "DnC",
     "FLTrust",
     "FoolsGold",
+    "FreqFed",
     "GeometricMedian",
     "Krum",
     "Meamed",
