@@ -29,7 +29,7 @@ def untargeted() -> dict[str, Attack]:
         **{f"minus gradient{_times(s)}": MinusGradient(s) for s in (1.0, 0.2, 5.0)},
         "ALIE": ALIE(),
         **{f"ALIE z={z:g}": ALIE(z) for z in (0.5, 1.0, 1.5, 3.0, -1.5)},
-        **{f"IPM eps={eps:g}": IPM(eps) for eps in (0.1, 0.5, 1.5, 5.0)},
+        **{f"IPM eps={eps:g}": IPM(eps) for eps in (0.1, 0.5, 1.0, 2.0, 10.0)},
         **{f"Min-Max {p}": MinMax(p) for p in PERTURBATIONS},  # type: ignore[arg-type]
         **{f"Min-Sum {p}": MinSum(p) for p in PERTURBATIONS},  # type: ignore[arg-type]
         "Fang Krum": FangKrum(),
