@@ -58,9 +58,7 @@ def tiles(grid: Grid) -> list[Tile]:
     others = {"refused": counts["refused"], "failed": counts["failed"], "not played yet": grid.expected - sum(counts.values())}
     return [
         Tile("attacks", f"{len(grid.attacks)}", f"at {len(grid.strengths)} strength{'s' * (len(grid.strengths) != 1)}"),
-        Tile(
-            "defences", f"{len(grid.defences)}", f"under {len(grid.protections)} protection{'s' * (len(grid.protections) != 1)}"
-        ),
+        Tile("defences", f"{len(grid.defences)}", f"under {_grounds(grid)}"),
         Tile("seeds", f"{seeds}", "each paired with its runs without attack and without the attackers' data"),
         Tile(
             "cells",
@@ -103,8 +101,6 @@ def _judged(grid: Grid, one: Finding) -> dict[str, Any]:
         "attack": attack,
         "under": percent(of["late"]),
         "worst_seed": _worst_seed(of["late"]),
-        "final": percent(of["final"]),
-        "best": percent(of["best of 50"]),
         "lost": percent(one.harm.lost) if one.harm else DASH,
         "backdoor": f"{rates[0]} / {rates[1]} / {rates[2]}, {one.backdoor.attack}" if one.backdoor else DASH,
         "word": one.word,
@@ -114,9 +110,15 @@ def _judged(grid: Grid, one: Finding) -> dict[str, Any]:
     }
 
 
+def _grounds(grid: Grid) -> str:
+    """Protections and partitions, in numbers."""
+    counts = {"protection": len(grid.about["protections"]), "partition": len(grid.about["partitions"])}
+    return ", on ".join(f"{n} {word}{'s' * (n != 1)}" for word, n in counts.items() if n)
+
+
 def why(one: Finding) -> str:
     """What a finding rests on, where it is not plain from its numbers."""
-    parts = [f"{of.broke} of {of.lost.count} seeds above the bound" for of in (one.harm, one.backdoor) if of and of.broke]
+    parts = [f"with {of.broke} of {of.lost.count} seeds" for of in (one.harm, one.backdoor) if of and of.broke]
     parts += [seeds_words(one.needs)] if one.needs is not None else []
     parts += [f"no result against {', '.join(one.without)}"] if one.without else []
     return "; ".join(parts)

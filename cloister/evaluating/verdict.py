@@ -27,8 +27,9 @@ def verdict(grid: Grid) -> str:
         return "No verdict: no defence has a result under attack."
     sentences = []
     for protection, of in found.items():
+        first, *others = (_best(grid, of), *_listed(grid, of))
         under = f"Under {protection}: " if len(grid.protections) > 1 else ""
-        sentences += [_first(under + sentence) for sentence in (_best(grid, of), *_listed(grid, of)) if sentence]
+        sentences += [_first(under + first), *map(_first, others)]
     return " ".join([*sentences, *_left_out(grid, found)])
 
 
