@@ -1050,3 +1050,14 @@ def test_where_the_state_tells_who_contributes_contributors_are_judged_and_not_w
     assert metrics["clusters"]["purity"] == 1
     assert metrics["clusters"]["loyal"] == 1
     assert (metrics["detection"]["tpr"], metrics["detection"]["fpr"], metrics["detection"]["auc"]) == (1, 0, 1)
+
+
+@pytest.mark.trains
+def test_a_majority_that_is_apart_is_detected() -> None:
+    """Five of eight are corrupt, purity 1: the rate of true positives was 0, by the largest cluster, which is theirs."""
+    members = (3, 4, 5, 6, 7)
+    trial = played(replace(sample.scenario, adversary=Adversary(members=Fixed(members), upload=MinusGradient())), None, None)
+    trial.simulation.state = SimpleNamespace(round=4, clusters=clusters_of((0, 1, 2), members))
+    found = attacked_metrics(trial, played(sample.scenario, None, None).clean(), None)
+    assert (found["detection"]["tpr"], found["detection"]["fpr"], found["detection"]["auc"]) == (1, 0, 1)
+    assert (found["attackers"], found["built_for"]) == (5, 0)

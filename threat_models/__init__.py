@@ -30,6 +30,9 @@ knowledge (`knowledge.py`); data and training are a member's own and need K0 whe
 
 `suites` has families of them, at several strengths each. Plain functions are attacks, too (`functions.py`).
 
+Not here: 3DFed (Li et al. 2023) and CerP (Lyu et al. 2023), backdoors that tune their training to a defence: training attacks that look
+back could be either.
+
 Beside `Adversary`: ForgedEmbeddings, clients that pose as others in EMD-CFL (forged_embeddings). `cloister evaluate` plays grids of
 these against the rules of `cloister.fl.robust` and the algorithms.
 """  # noqa: E501

@@ -36,7 +36,7 @@ class Informed:
     make: Callable[[float, Scenario], AnyAdversary]
 
 
-Attack = Any
+Attack = Callable[[Any], Any] | Informed
 """An adversary of a given strength: a function of the strength (a number or share of attackers, or whatever the evaluation's
 strengths are), or `Informed`. Or what its members do, by as many of them as the strength says: an attack of this package, or a
 function whose first parameter says by its type what it attacks (`Own`, `Omniscient`, ... for uploads, `Situation` for data and
