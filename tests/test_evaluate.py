@@ -687,7 +687,10 @@ def test_the_report_needs_nothing_from_anywhere_and_names_the_worst_attacks(whol
     for defence in grid.defences:
         rows = page.split(f'<tr><th scope="row">{defence}</th>')[1:3]
         worst = [finding(grid, defence, strength, "Plain").harm for strength in (1.0, 3.0)]
-        assert all(harm is not None and f"<td>{harm.attack}</td>" in row for harm, row in zip(worst, rows, strict=True))
+        assert all(
+            harm is not None and f'data-of="worst attack">{harm.attack}</td>' in row
+            for harm, row in zip(worst, rows, strict=True)
+        )
     assert page.count('class="heat"') == 2 + 2  # accuracy and success at two strengths
     assert page.count("<svg") >= 2
     assert "20 of 20" in page

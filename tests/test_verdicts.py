@@ -194,7 +194,7 @@ def test_harm_is_held_against_the_run_without_the_attackers_data(tmp_path: Path)
     assert (alone.word, alone.reference) == ("breaks", "the run without attack")
     page = render(made_up(tmp_path / "c", {("a", "IPM"): [0.8] * 3}, absent=0.82))
     row = page.split('<tr><th scope="row">a</th>')[1].split("</tr>")[0]
-    assert '<td class="n">82.0 ±0.0</td>' in row
+    assert 'data-of="absent">82.0 ±0.0</td>' in row
 
 
 def test_a_run_that_says_absent_is_no_attack_and_never_the_worst(tmp_path: Path) -> None:
