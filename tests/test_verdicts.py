@@ -50,6 +50,7 @@ def made_up(
     not_done: Mapping[str, str] | None = None,
     changes: Mapping[str, Any] | None = None,
     seeds_from: int = 0,
+    lost: int = 0,
 ) -> Grid:
     """A grid whose numbers are given: accuracy late in the run, and a backdoor's success when last poisoned, by defence and
     attack, a value a seed. A backdoor's success without it is .01. limits: what defences are built for, 3 where nothing is said.
@@ -87,6 +88,7 @@ def made_up(
                 0.4, "clean_mean": 0.01, "measured_after": [19, 20, 21], "durability": 2,
             } if rates else None,
             "learned": {}, "cost": {"seconds": 1.0}, "rounds": [*range(30)],
+            "lost": {"rounds": lost, "reason": "too few"} if lost and cell.attack == ABSENT else None,
         }  # fmt: skip
         folder.append(row | numbers)
     return read_grid(path)
@@ -195,6 +197,12 @@ def test_harm_is_held_against_the_run_without_the_attackers_data(tmp_path: Path)
     page = render(made_up(tmp_path / "c", {("a", "IPM"): [0.8] * 3}, absent=0.82))
     row = page.split('<tr><th scope="row">a</th>')[1].split("</tr>")[0]
     assert 'data-of="absent">82.0 ±0.0</td>' in row
+
+
+def test_a_run_without_the_attackers_data_that_lost_rounds_is_no_measure(tmp_path: Path) -> None:
+    """A protection that refuses sums without them leaves .18, beside which .19 under attack would look like no loss."""
+    found = finding(made_up(tmp_path, {("a", "IPM"): [0.19] * 3}, absent=0.18, lost=2), "a", 3.0, "Plain")
+    assert (found.word, found.reference) == ("breaks", "the run without attack")
 
 
 def test_a_run_that_says_absent_is_no_attack_and_never_the_worst(tmp_path: Path) -> None:

@@ -80,9 +80,11 @@ class Grid:
         return _by_seed(self.rows(None, defence, None, protection))
 
     def absent(self, defence: str, strength: float, protection: str) -> dict[int, float]:
-        """Accuracy of the loyal clients without the attackers' data, by seed; empty where no model moved without them."""
+        """Accuracy of the loyal clients without the attackers' data, by seed. Empty where a round of these runs came to nothing,
+        since a protection or a rule had too few without them: that is no measure of what their data are worth.
+        """
         rows = self.rows(ABSENT, defence, strength, protection)
-        return _by_seed([row for row in rows if not idle(row)])
+        return {} if any(row.get("lost") or row.get("unmoved") for row in rows) else _by_seed(rows)
 
     def built_for(self, defence: str, rows: Sequence[Row]) -> int | None:
         """Attackers in a round that the defence is built for: what the evaluation says, else what it says itself."""
