@@ -18,6 +18,7 @@ from cloister.evaluating.tables import grid_json, grid_table
 from cloister.evaluating.verdict import verdict
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.algorithms.flic import FLIC
+from cloister.fl.algorithms.hardened_flic import HardenedFLIC
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
 from cloister.fl.data.partition import Dirichlet, Iid
 from cloister.fl.robust.averages import Mean, NormBound
@@ -254,7 +255,7 @@ def test_the_terminal_and_json_say_what_the_page_says(tmp_path: Path) -> None:
     grid = made_up(tmp_path, {("a", "IPM"): [0.2] * 3, ("b", "IPM"): [0.9] * 3}, limits={"a": 2, "b": 3})
     cells = [[*column.cells] for column in grid_table(grid, "Plain").columns]
     assert [*zip(*cells, strict=True)] == [
-        ("a", "3", "90.0 / 90.0", "IPM", "20.0 ±0.0", "-", "breaks, beyond its limit"),
+        ("a", "3", "90.0 / 90.0", "IPM", "20.0 ±0.0", "-", "breaks (beyond)"),
         ("b", "3", "90.0 / 90.0", "IPM", "90.0 ±0.0", "-", "holds"),
     ]
     found = grid_json(grid)["found"]
@@ -322,6 +323,7 @@ def test_harm_needs_every_seed_and_the_interval_below_the_bound() -> None:
         (RobustFedAvg(rule=Mixed((NNM(5),), RFA())), 5),
         (RobustFedAvg(rule=RFA()), None),
         (FLIC(rounds_before=5), None),
+        (HardenedFLIC(rounds_before=5), 9),
     ],
     ids=repr,
 )

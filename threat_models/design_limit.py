@@ -3,6 +3,7 @@
 from typing import Any
 
 from ..fl.algorithms.fedavg import FedAvg
+from ..fl.algorithms.hardened_flic import HardenedFLIC
 from ..fl.robust.averages import Mean
 from ..fl.robust.coordinates import Median, TrimmedMean
 from ..fl.robust.weiszfeld import GeometricMedian
@@ -12,12 +13,14 @@ def built_for(algorithm: object, n: int) -> int | None:
     """Attackers among n updates of a round that an algorithm is built for; None where it states no number.
 
     0 for a mean. A rule with an f (a trimmed mean's b) is built for that many, whatever n is; behind steps, for the least of
-    theirs. The median and the geometric median for fewer than half (their breakdown point). Norm bounds, clustering and
-    reputation rules state none, nor do algorithms that cluster.
+    theirs. The median and the geometric median for fewer than half (their breakdown point), and so is the hardened FLIC, which
+    has no bound from there on. Norm bounds, clustering and reputation rules state none, nor do other algorithms.
     """
     rule = getattr(algorithm, "rule", None)
     if rule is not None:
         return _of_rule(rule, n)
+    if isinstance(algorithm, HardenedFLIC):
+        return (n - 1) // 2
     return 0 if isinstance(algorithm, FedAvg) else None
 
 

@@ -28,7 +28,7 @@ def grid_table(grid: Grid, protection: str) -> Table:
             attack = one.harm.attack if one.harm else ""
             absent = _mean(spread(grid.absent(defence, one.strength, protection).values()))
             under = percent(grid.attacked(attack, defence, one.strength, protection))
-            word = one.word + (", beyond its limit" if one.within is False and one.word != "holds" else "")
+            word = one.word + (" (beyond)" if one.within is False and one.word != "holds" else "")
             beside = f"{_mean(grid.clean(defence, protection))} / {absent}"
             table.add_row(defence, f"{one.strength:g}", beside, attack, under, backdoor_words(grid, one), word)
     return table
