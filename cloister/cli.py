@@ -267,22 +267,31 @@ app.command()(dealer)
 
 @app.command()
 def report(
-    folder: Annotated[
-        Path, typer.Argument(help="A run folder, or that of an evaluation, a comparison or a client, finished or not.")
+    folders: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FOLDER...", help="A run folder, or that of an evaluation, a comparison or a client, finished or not."
+        ),
     ],
+    out: Annotated[Path | None, typer.Option(help="Of several evaluations' folders: the one to put them together in.")] = None,
 ) -> None:
     """Rebuild report.html of a run folder, or of that of an evaluation, a comparison or a client, finished or interrupted.
 
     A client's says what it revealed, to whom, what it spent of its privacy, and what it refused, from its own record alone.
+    Folders of evaluations of one scenario, with other seeds, attacks or defences, become one table: cloister report A B --out C
 
     Try:  cloister report runs/quickstart-seed0
     """
     from .comparing.report import write_comparison_report
+    from .evaluating.merging import merge
     from .evaluating.report import write_evaluation_report
     from .reporting.own_record import is_record, write_client_report
     from .reporting.report import write_report
 
     with one_line_errors():
+        if (len(folders) > 1) != (out is not None):
+            raise ValueError("several folders are put together in one: cloister report A B --out C")
+        folder = folders[0] if out is None else merge(folders, out)
         if is_record(folder):
             path = write_client_report(folder)
         elif (folder / "comparison.json").is_file():
