@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 Row = Mapping[str, Any]
-KINDS = ("evaluation", "comparison")
+KINDS = ("evaluation", "comparison", "search")
 """Of grids that have a folder."""
 
 
