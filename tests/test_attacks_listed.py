@@ -46,6 +46,8 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "ArbitraryTarget": (back_to_zero,),
     "Jittered": (ALIE(), 0.1),
     "SignBalanced": (ALIE(),),
+    "LoneInLayer": (MinusGradient(),),
+    "InLayer": (ALIE(),),
 }
 ROWS = [row.strip("| ").split(" | ") for row in (package.__doc__ or "").splitlines() if row.startswith("| ")][2:]
 

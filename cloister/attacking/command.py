@@ -22,9 +22,16 @@ def attack(
         typer.Option(metavar="RANGE", help="How many, e.g. 1-6. Default: up to what the rule is built for, or below half."),
     ] = None,
     attack: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Repeatable. Default: all but the slow ones.")] = None,
+    fix: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Not searched, e.g. samples=true, schedule=always. Repeatable.")
+    ] = None,
     knows: Annotated[str, typer.Option(metavar="LEVEL", help="At most: own, colluding, omniscient or insider.")] = "insider",
     budget: Annotated[int, typer.Option(help="Runs, of all kinds.", min=1)] = 200,
     minutes: Annotated[float | None, typer.Option(help="CPU minutes of runs, beside the budget of runs.")] = None,
+    exhaust: Annotated[
+        bool, typer.Option("--exhaust", help="Spend the whole budget, on what else breaks the defence and how badly.")
+    ] = False,
+    goal: Annotated[str, typer.Option(help="What counts as a break: any, accuracy or backdoor.")] = "any",
     loss: Annotated[float, typer.Option(help="Accuracy lost by loyal clients beyond which a defence is broken.")] = 0.1,
     success: Annotated[float, typer.Option(help="By so much more often a backdoor succeeds when it is.")] = 0.2,
     last: Annotated[float, typer.Option(help="Share of the evaluations, the last ones, over which accuracy is averaged.")] = 0.25,
@@ -62,8 +69,10 @@ def attack(
         if knows not in ("own", "colluding", "omniscient", "insider"):
             raise ValueError(f"--knows is own, colluding, omniscient or insider, not {knows!r}")
     asked = Asked(
-        file=file, against=against, attackers=attackers, attacks=attack or (), knows=knows, loss=loss, success=success,
-        share=last, runs=budget, minutes=minutes, out=out, resume=resume, workers=workers, engine=engine.value, seeds=seeds,
+        file=file, against=against, attackers=attackers, attacks=attack or (), fixed=fix or (), knows=knows, goal=goal, loss=loss,
+        success=success,
+        share=last, runs=budget, minutes=minutes, exhaust=exhaust, out=out,
+        resume=resume, workers=workers, engine=engine.value, seeds=seeds,
         held_out=held_out, data=data, settings=set_ or (),
     )  # fmt: skip
     play_attack(asked, as_json)

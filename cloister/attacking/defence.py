@@ -16,7 +16,7 @@ def defended(where: str, against: str | None, settings: Sequence[str] = ()) -> S
     """The scenario that FILE[:NAME] holds, or that its evaluation is about, under a defence; without an adversary.
 
     against: the name of one of the evaluation's defences, or an expression of `cloister.algorithms` and `cloister.rules`; None
-    for the scenario's own algorithm. Raises ValueError of one line; Refused where the protection cannot give what the defence needs.
+    for the scenario's own algorithm. Raises ValueError of one line; Refused where a protection cannot give what is needed.
     """
     evaluation = _evaluation(where)
     scenario = load(where) if evaluation is None else evaluation.scenario
@@ -33,19 +33,19 @@ def defended(where: str, against: str | None, settings: Sequence[str] = ()) -> S
 def _evaluation(where: str) -> Evaluation | None:
     """The evaluation that the file holds under the name, or under its usual one; None where that is a scenario."""
     try:
-        load(where)
+        return load_evaluation(where)
     except ValueError as error:
         try:
-            return load_evaluation(where)
-        except ValueError as other:
-            raise (other if "holds no evaluation" not in str(other) else error) from None
+            load(where)
+        except ValueError:
+            raise error from None
     return None
 
 
 def expressed(text: str, rounds: int, known: str = "") -> Any:
     """The algorithm of an expression such as HardenedFLIC(rounds_before=10, every=5), or of one for a rule, MultiKrum(6).
 
-    What an algorithm must be told of rounds and is not: rounds_before is a quarter of the run's, every an eighth. Raises ValueError.
+    What it must be told of rounds and is not: rounds_before is a quarter of the run's, every an eighth. Raises ValueError.
     """
     try:
         tree = ast.parse(text.strip(), mode="eval").body

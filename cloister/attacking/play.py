@@ -42,12 +42,15 @@ class Asked:
     against: str | None
     attackers: str | None
     attacks: Sequence[str]
+    fixed: Sequence[str]
     knows: str
+    goal: str
     loss: float
     success: float
     share: float
     runs: int
     minutes: float | None
+    exhaust: bool
     out: Path | None
     resume: bool
     workers: int | None
@@ -59,8 +62,11 @@ class Asked:
 
     @property
     def origin(self) -> Origin:
+        if wrong := [text for text in self.fixed if "=" not in text]:
+            raise ValueError(f"--fix takes NAME=VALUE, for example schedule=always, not {wrong[0]!r}")
+        fixed = tuple((name.strip(), value.strip()) for name, _, value in (text.partition("=") for text in self.fixed))
         level = Level[self.knows.upper()]
-        return Origin(self.file, self.against, tuple(self.settings), self.data, level, tuple(self.attacks), self.share)
+        return Origin(self.file, self.against, tuple(self.settings), self.data, level, tuple(self.attacks), self.share, fixed)
 
 
 def play_attack(asked: Asked, as_json: bool) -> None:
@@ -115,9 +121,19 @@ def plan_of(asked: Asked, space: Space, clients: int) -> Plan:
                 f"--attackers takes a number or a range below {clients}, for example 1-{most}, not {asked.attackers!r}"
             )
         least, most = min(counts), max(counts)
-    bounds = Bounds(loss=asked.loss, success=asked.success, share=asked.share)
+    goal: Any = asked.goal
+    bounds = Bounds(loss=asked.loss, success=asked.success, share=asked.share, goal=goal)
     seconds = inf if asked.minutes is None else 60 * asked.minutes
-    return Plan(least=least, most=most, seeds=seeds, held_out=held_out, bounds=bounds, runs=asked.runs, seconds=seconds)
+    return Plan(
+        least=least,
+        most=most,
+        seeds=seeds,
+        held_out=held_out,
+        bounds=bounds,
+        runs=asked.runs,
+        seconds=seconds,
+        exhaust=asked.exhaust,
+    )
 
 
 def _most(space: Space, clients: int) -> int:
@@ -145,6 +161,7 @@ def description(asked: Asked, space: Space, plan: Plan, clients: int, named: Nam
         "minutes": asked.minutes,
         "knows": space.knows.name,
         "distinct": space.distinct,
+        "fixed": dict(space.fixed),
         "attacks": [*space.attacks, *space.votes],
         "left_out": dict(space.left_out),
         "command": _command(asked),
@@ -158,11 +175,14 @@ def _command(asked: Asked) -> str:
     words += ["--against", asked.against] if asked.against else []
     words += ["--attackers", asked.attackers] if asked.attackers else []
     words += [word for name in asked.attacks for word in ("--attack", name)]
+    words += [word for text in asked.fixed for word in ("--fix", text)]
     words += ["--knows", asked.knows] if asked.knows != "insider" else []
+    words += ["--goal", asked.goal] if asked.goal != "any" else []
     for name, value, usual in (("loss", asked.loss, 0.1), ("success", asked.success, 0.2), ("last", asked.share, 0.25)):
         words += [f"--{name}", f"{value:g}"] if value != usual else []
     words += ["--budget", str(asked.runs)]
     words += ["--minutes", f"{asked.minutes:g}"] if asked.minutes is not None else []
+    words += ["--exhaust"] if asked.exhaust else []
     words += ["--seeds", asked.seeds] if asked.seeds else []
     words += ["--held-out", asked.held_out] if asked.held_out else []
     words += [word for setting in asked.settings for word in ("--set", setting)]

@@ -20,7 +20,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Names tries by what they resolve to, as far as it is described: neither the code of functions nor the data are part of it."""
+    """Names tries by what they resolve to, as far as it is described: neither the code of functions nor the data."""
 
     about: str
 

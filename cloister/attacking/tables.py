@@ -24,8 +24,8 @@ def verdict(search: Search) -> str:
         return (
             f"No break found in {spent}, by {about['least']} to {about['most']} of {about['clients']} clients, at"
             f" {len(search.points)} points; this does not say that there is none.{held} The worst: {_did(most)} by"
-            f" {most.attackers}, {said(most.numbers)}. A break costs loyal clients over {bounds.loss:g} of accuracy against the run without the"
-            f" attackers' data, mean of {judged}, or lets a backdoor succeed more often by {bounds.success:g}."
+            f" {most.attackers}, {said(most.numbers)}. A break costs loyal clients over {bounds.loss:g} of accuracy against the"
+            f" run without the attackers' data, mean of {judged}, or lets a backdoor succeed more often by {bounds.success:g}."
         )
     seeds = ", ".join(map(str, about["held_out"]))
     fewer = f" With fewer, none was found in {cheapest['fewer_tried']} points." if cheapest["fewer_tried"] else ""

@@ -27,11 +27,12 @@ class Origin:
     knows: Level = Level.INSIDER
     only: tuple[str, ...] = ()
     share: float = 0.25
+    fixed: tuple[tuple[str, str], ...] = ()
 
     def space(self) -> Space:
         """Loads the file, and the data, to see whether it may matter which clients attack. Raises ValueError of one line."""
         scenario = defended(self.where, self.against, self.settings)
-        return Space(scenario, self.knows, self.only, differ(clients_of(scenario, self.data)))
+        return Space(scenario, self.knows, self.only, differ(clients_of(scenario, self.data)), dict(self.fixed))
 
     def bench(self, folder: Path) -> Bench:
         return Bench(self.space(), EvaluationFolder(folder, KIND), self.share, self.data)

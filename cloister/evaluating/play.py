@@ -84,7 +84,7 @@ def play_breakdown(
             _chosen("defence", names["defence"], evaluation.defences),
             _chosen("protection", names["protection"], evaluation.named_protections),
         ]
-        folder, ledger = _open(origin, evaluation, out, resume)
+        folder, ledger = _open(origin, evaluation, out, resume, beside=True)
         total = len(evaluation.seeds) * len(chosen[0]) * len(chosen[1]) * len(chosen[2])
         with crew(origin, evaluation, ledger.folder, workers, engine) as hands, stoppable(folder):
             searched = _watch_searches(play_searches(ledger, hands, steps, *chosen), total)
@@ -161,14 +161,17 @@ def _or_none(value: float) -> float | None:
     return None if value == inf else value
 
 
-def _open(origin: Origin, evaluation: Evaluation, out: Path | None, resume: bool) -> tuple[Path, Ledger]:
-    """The folder and what it holds. The data are loaded first: bad input leaves nothing behind, and workers fetch nothing."""
+def _open(origin: Origin, evaluation: Evaluation, out: Path | None, resume: bool, beside: bool = False) -> tuple[Path, Ledger]:
+    """The folder and what it holds. The data are loaded first: bad input leaves nothing behind, and workers fetch nothing.
+
+    beside: searches leave the description of a grid that is in the folder as it is, so that its report stays about all of it.
+    """
     evaluation.scenario.data(origin.data)
     folder = out or folder_for(evaluation.name, "evaluation", resume)
     files = EvaluationFolder(folder)
     where = {"file": origin.where, "settings": list(origin.settings)}
     about = description(evaluation) | {"origin": where, "versions": versions(), "machine": machine()}
-    return folder, Ledger(evaluation, files, files.open(about, resume))
+    return folder, Ledger(evaluation, files, files.open(about, resume, beside))
 
 
 def _watch_grid(ledger: Ledger, rows: Iterator[Any]) -> None:

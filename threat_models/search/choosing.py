@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .fields import Number, Numbers
+from .fields import Choose, Number, Numbers
 
 
 @dataclass(slots=True)
@@ -33,6 +33,31 @@ class Usual:
         value = int(self.instead.get(name, usual))
         self.chosen[name] = value
         return value
+
+
+@dataclass(frozen=True, slots=True)
+class Partly:
+    """Somebody else's choice, but for what is fixed: of that there is no other. Raises ValueError where it is no option."""
+
+    choose: Choose
+    fixed: Numbers
+
+    def one_of(self, name: str, options: Sequence[str], /) -> str:
+        if name in self.fixed and str(self.fixed[name]) not in options:
+            raise ValueError(f"{name} is one of {', '.join(options)}, not {self.fixed[name]}")
+        return self.choose.one_of(name, [str(self.fixed[name])] if name in self.fixed else options)
+
+    def number(self, name: str, least: float, most: float, logarithmic: bool, usual: float, /) -> float:
+        if name not in self.fixed:
+            return self.choose.number(name, least, most, logarithmic, usual)
+        value = float(self.fixed[name])
+        return self.choose.number(name, value, value, logarithmic, value)
+
+    def whole(self, name: str, least: int, most: int, usual: int, /) -> int:
+        if name not in self.fixed:
+            return self.choose.whole(name, least, most, usual)
+        value = int(self.fixed[name])
+        return self.choose.whole(name, value, value, value)
 
 
 @dataclass(frozen=True, slots=True)

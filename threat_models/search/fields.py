@@ -11,6 +11,7 @@
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
+from functools import cache
 from math import inf, pi
 from typing import Any, Literal, Protocol, Union, get_args, get_origin, get_type_hints
 
@@ -55,9 +56,12 @@ def made(kind: Callable[..., Any], choose: Choose, makers: Makers, rounds: int, 
     """
     if not isinstance(kind, type):
         return kind()
-    hints, prefix = get_type_hints(kind), f"{within}{kind.__name__}."
+    hints, prefix = hints_of(kind), f"{within}{kind.__name__}."
     asked = [f for f in fields(kind) if f.init and f.name not in given]
     return kind(**given, **{f.name: _value(kind, f, hints[f.name], choose, makers, rounds, prefix) for f in asked})
+
+
+hints_of = cache(get_type_hints)
 
 
 def _value(kind: type, field: Field[Any], hint: Any, choose: Choose, makers: Makers, rounds: int, prefix: str) -> Any:

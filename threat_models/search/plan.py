@@ -39,7 +39,8 @@ QUARTER = 0.25
 class Plan:
     """The limits of a search. least, most: attackers. seeds: that are searched. held_out: on which a break must hold, too.
 
-    runs, seconds: the budget, in runs of any kind and in CPU seconds; one of them is finite.
+    runs, seconds: the budget, in runs of any kind and in CPU seconds; one of them is finite. exhaust: whether it is spent in any
+    case, on what else breaks the defence, and how badly.
     """
 
     least: int
@@ -49,6 +50,7 @@ class Plan:
     bounds: Bounds = field(default_factory=Bounds)
     runs: float = inf
     seconds: float = inf
+    exhaust: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.least <= self.most:
@@ -92,6 +94,8 @@ class _Hunter:
             if left:
                 found = yield [one for _, one in missing[:left]]
                 for (key, _), row in zip(missing, found, strict=False):
+                    if row["status"] != "done" and not row["numbers"].get("attack"):
+                        raise ValueError(f"the defence has no run without {row['attackers']} clients' data: {row['reason']}")
                     self.rows[key] = row
                     self.seconds += float(row["cost"]["seconds"])
             if left < len(missing):
@@ -105,11 +109,12 @@ class _Hunter:
                 best = self.best()
                 if best is not None:
                     yield from self.weaken(best)
-                    if best.attackers == plan.least:
+                    if best.attackers == plan.least and not plan.exhaust:
                         return
-                count = plan.most if best is None else best.attackers - 1
+                count = plan.most if best is None else max(plan.least, best.attackers - 1)
                 before = len(self.rows)
-                if not (yield from self.level(count, ALL)) and len(self.rows) == before:
+                yield from self.level(count, ALL)
+                if len(self.rows) == before:
                     return  # nothing new can be proposed
         except _Spent:
             return
@@ -132,18 +137,17 @@ class _Hunter:
 
     def level(self, count: int, until: float) -> Generator[list[Try], list[Row], bool]:
         """Searches one number of attackers until a share of the budget is spent; whether it found a break."""
-        queue = self.waiting(count)
-        while self.progress < until:
+        queue, broken = self.waiting(count), False
+        while self.progress < until and not (broken and not self.plan.exhaust):
             points = self.points
             known = [(p.numbers, p.severity) for p in points.values() if p.attackers == count]
             chosen = list(islice(queue, BATCH))
             if not chosen:
                 chosen = proposed(self.ask, known, BATCH, seed_for(count, len(known), self.plan.seeds))
             if not chosen:
-                return False
-            if (yield from self.tried(chosen, count)):
-                return True
-        return False
+                break
+            broken = (yield from self.tried(chosen, count)) or broken
+        return broken
 
     def ask(self, choose: object) -> Numbers:
         """Fixes a point of the space, its attackers apart."""
@@ -168,11 +172,13 @@ class _Hunter:
             promising = [n for n in chosen if self.promising(n, count)]
             yield from self.play([Try(n, count, seed) for n in promising])
         keys = [key_of(n, count) for n in chosen]
-        points = self.points
+        points, broken = self.points, False
         for key in sorted(keys, key=lambda k: -points[k].severity):
             if points[key].suspected and (yield from self.held(points[key])):
-                return True
-        return False
+                broken = True
+                if not self.plan.exhaust:
+                    break
+        return broken
 
     def promising(self, numbers: Numbers, count: int) -> bool:
         points = self.points
@@ -210,7 +216,7 @@ class _Hunter:
 
 
 def hunt(space: Space, plan: Plan) -> Hunt:
-    """The search, with whoever drives it to play tries. The lines that it is sent decide what it asks for next, and nothing else."""
+    """The search, with whoever drives it to play tries. Nothing but the lines that it is sent decides what it asks for next."""
     return _Hunter(space, plan).hunt()
 
 

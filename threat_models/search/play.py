@@ -4,10 +4,10 @@ import time
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from .fields import Numbers
 from .space import Space, chosen_which
 from .who import clients_of, members
 
-ABSENT = "absent"
+Goal = Literal["any", "accuracy", "backdoor"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,17 +159,22 @@ def _success(simulation: Simulation, models: dict[int, Any], absent: Clean) -> d
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
     """When a defence is broken: loyal clients lose more than `loss` of accuracy against the run without the attackers' data, or
-    a backdoor succeeds with them more often by `success`. share: of the last evaluations, over which accuracy is averaged.
+    a backdoor succeeds with them more often by `success`. share: of the last evaluations, over which accuracy is averaged. goal:
+    whether either counts, or one of the two alone.
     """
 
     loss: float = 0.1
     success: float = 0.2
     share: float = 0.25
+    goal: Goal = "any"
 
     def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
+        for name in ("loss", "success", "share"):
+            value = getattr(self, name)
             if not 0 < value <= 1:
                 raise ValueError(f"{name} is above 0 and at most 1, not {value}")
+        if self.goal not in get_args(Goal):
+            raise ValueError(f"the goal is {', '.join(get_args(Goal))}, not {self.goal!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +202,8 @@ def harm(row: Row, absent: Row, bounds: Bounds) -> Harm:
     client = max(float(absent["of"][i]) - float(a) for i, a in row["of"].items())
     success = row["success"]
     more = 0.0 if success is None else success["mean"] - success["absent"]
-    severity = max(loss / bounds.loss, more / bounds.success)
+    of = {"accuracy": loss / bounds.loss, "backdoor": more / bounds.success}
+    severity = max(of.values()) if bounds.goal == "any" else of[bounds.goal]
     if not isfinite(severity):
         return NOTHING
     return Harm(severity, loss, client, *((None, None) if success is None else (success["mean"], success["absent"])))

@@ -14,6 +14,7 @@ a published defence knows them. An insider is told the defence's rule.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
+from functools import cache
 from types import MappingProxyType
 from typing import Any, get_type_hints
 
@@ -26,17 +27,19 @@ from ..adversary import Adversary
 from ..attack import CollusiveAttack, DataAttack, LoneAttack
 from ..backdoors import Backdoor
 from ..knowledge import Colluding, Level, Own, Situation
+from ..label_attacks import LabelFlip
 from ..liars import KernelPoison
 from ..line_search import WithExtra, last_aggregate
-from ..membership import ALWAYS, Members, Schedule
+from ..membership import ALWAYS, Members, Pool, Schedule
 from ..offers import Offered
 from ..partial import InLayer, LoneInLayer
+from ..semantic import SpuriousPatch
 from ..simple_attacks import Honest, Scaled
 from ..triggers import Parts, Patch, Sinusoid, Trigger, dba_bars
 from ..variants import Jittered, SignBalanced
 from .catalogue import AT_REQUEST, ATTACKS
-from .choosing import Usual
-from .fields import Choose, Makers, NotSearched, made
+from .choosing import Partly, Usual
+from .fields import Choose, Makers, NotSearched, Numbers, hints_of, made
 
 UPLOADED, TOGETHER, POISONED, TRAINED, VOTED = "upload", "upload together", "data", "local", "choice"
 PLAIN, NONE, HONEST = "as it is", "none", "Honest"
@@ -44,6 +47,7 @@ AROUND: tuple[type, ...] = (Jittered, SignBalanced, KernelPoison)
 """Attacks about another one."""
 
 
+@cache
 def slot_of(kind: type) -> str:
     """What of a member's work an attack replaces, by the types of its call."""
     hints = get_type_hints(kind.__call__)
@@ -58,13 +62,15 @@ class Space:
     """What can be tried against a scenario, which has the defence and no adversary.
 
     knows: the most that the adversary knows. only: names of attacks; empty for all but the slow ones. distinct: whether clients
-    differ so much that it may matter which of them attack. left_out: attacks that are not searched, with the reason.
+    differ so much that it may matter which of them attack. fixed: numbers that are not searched, by name. left_out: attacks that
+    are not searched, with the reason.
     """
 
     scenario: Scenario
     knows: Level = Level.INSIDER
     only: tuple[str, ...] = ()
     distinct: bool = False
+    fixed: Numbers = field(default_factory=dict, hash=False)
     kinds: dict[str, tuple[str, type]] = field(init=False)
     left_out: dict[str, str] = field(init=False)
 
@@ -74,21 +80,32 @@ class Space:
             raise ValueError(f"there is no attack {unknown[0]!r}; there are: {', '.join(sorted(known))}")
         kinds: dict[str, tuple[str, type]] = {}
         left_out: dict[str, str] = {}
-        for kind in ATTACKS:
+        for kind in (k for k in ATTACKS if not self.only or k.__name__ in self.only):
             try:
                 kinds[kind.__name__] = self._slot(kind)
             except NotSearched as error:
                 left_out[kind.__name__] = str(error)
         object.__setattr__(self, "kinds", kinds)
         object.__setattr__(self, "left_out", left_out)
+        self._check_fixed()
         if not any(slot != VOTED or name in self.votes for name, (slot, _) in kinds.items()):
             raise ValueError(f"none of {', '.join(self.only)} can be searched here: {'; '.join(left_out.values())}")
+
+    def _check_fixed(self) -> None:
+        """Raise ValueError for a number that is fixed and that the space does not have, or that cannot be this."""
+        known: set[str] = set()
+        for name in self.attacks if self.fixed else ():
+            for schedule in ("always", "from", "pulses"):
+                choose = Usual({"attack": name, "schedule": self.fixed.get("schedule", schedule)})
+                self.adversary(choose, Pool(1))
+                known |= choose.chosen.keys() - {"attack"}
+        known |= {"which"} if self.distinct else set()
+        if unknown := sorted(self.fixed.keys() - known):
+            raise ValueError(f"the space has no number {unknown[0]!r}; it has: {', '.join(sorted(known))}")
 
     def _slot(self, kind: type) -> tuple[str, type]:
         """Raises NotSearched."""
         name = kind.__name__
-        if self.only and name not in self.only:
-            raise NotSearched("it was not asked for")
         if name in AT_REQUEST and name not in self.only:
             raise NotSearched(f"{AT_REQUEST[name]}; ask for it by name")
         slot = slot_of(kind)
@@ -110,8 +127,15 @@ class Space:
 
     @property
     def makers(self) -> Makers:
-        """What stands for a poison or a trigger inside another attack."""
-        return MappingProxyType({DataAttack: self.poisons, Trigger: (Patch, Sinusoid), Parts: (dba_bars,)})
+        """What stands for a poison or a trigger inside another attack. Triggers are as they are by default: they are what the
+        backdoor is about, and no number of the attack.
+        """
+        return MappingProxyType({DataAttack: self.poisons, Trigger: (corner_patch, sinusoid), Parts: (dba_bars,)})
+
+    @property
+    def pretences(self) -> Makers:
+        """What stands for the data that a vote is cast by: poisons of labels or inputs that draw no random numbers."""
+        return MappingProxyType({DataAttack: (LabelFlip, SpuriousPatch)})
 
     def of(self, *slots: str) -> list[str]:
         return [name for name, (slot, _) in self.kinds.items() if slot in slots]
@@ -135,6 +159,7 @@ class Space:
 
     def adversary(self, choose: Choose, members: Members) -> Adversary:
         """The adversary at a point. Raises ValueError where numbers do not go together."""
+        choose = Partly(choose, self.fixed)
         name = choose.one_of("attack", self.attacks)
         slot, kind = self.kinds.get(name, (UPLOADED, Honest))
         made_of: dict[str, Any] = {"members": members, "when": self._schedule(choose)}
@@ -144,7 +169,7 @@ class Space:
         elif name != HONEST:
             made_of["upload"] = self._upload(slot, attack, choose)
         if self.votes and (vote := choose.one_of("votes", [HONEST, *self.votes])) != HONEST:
-            made_of["choice"] = made(self.kinds[vote][1], choose, self.makers, self.scenario.rounds)
+            made_of["choice"] = made(self.kinds[vote][1], choose, self.pretences, self.scenario.rounds)
         if getattr(self.scenario.algorithm, "by_samples", False) and choose.one_of("samples", ["true", "more"]) == "more":
             made_of["samples"] = choose.number("samples.factor", 1.0, 100.0, True, 10.0)
         return Adversary(**made_of, **self._known(made_of))
@@ -160,7 +185,7 @@ class Space:
 
     def _within(self, attack: Any, kind: Any, choose: Choose) -> Any:
         """The attack, or one that changes it."""
-        around = {k.__name__: k for k in AROUND if get_type_hints(k)["attack"] is kind}
+        around = {k.__name__: k for k in AROUND if hints_of(k)["attack"] is kind}
         chosen = choose.one_of("variant", [PLAIN, *around])
         return attack if chosen == PLAIN else made(around[chosen], choose, self.makers, 1, attack=attack)
 
@@ -200,7 +225,15 @@ class Space:
 
 def chosen_which(space: Space, choose: Choose) -> str:
     """Which clients attack."""
-    return choose.one_of("which", ["any", "most", "fewest", "oddest"]) if space.distinct else "any"
+    return Partly(choose, space.fixed).one_of("which", ["any", "most", "fewest", "oddest"]) if space.distinct else "any"
+
+
+def corner_patch() -> Patch:
+    return Patch()
+
+
+def sinusoid() -> Sinusoid:
+    return Sinusoid()
 
 
 def rule_of(algorithm: object) -> Any:
