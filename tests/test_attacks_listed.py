@@ -46,6 +46,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "ArbitraryTarget": (back_to_zero,),
     "Jittered": (ALIE(), 0.1),
     "SignBalanced": (ALIE(),),
+    "Magnified": (MinusGradient(),),
     "LoneInLayer": (MinusGradient(),),
     "InLayer": (ALIE(),),
 }

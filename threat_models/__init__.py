@@ -22,6 +22,7 @@ knowledge (`knowledge.py`); data and training are a member's own and need K0 whe
 | upload | K0: Tilted, CloakedCollusion; K1: Hider; K2: Bridge, VictimCapture | cluster_attacks |
 | upload | K0: LoneFaker; K1: Faker: a similarity that stays, an update that does not | similarity_attacks |
 | upload | Jittered, SignBalanced: about another attack, at its level | variants |
+| upload | K0: Magnified: another attack's upload, at any length | magnified |
 | upload | K0: LoneInLayer; InLayer: another attack in one layer, at its level | partial |
 | upload, shown | K0: KernelPoison; shown alone: a member with two faces | liars |
 | choice | K0: WorstModel, Pretended; K2: SameAs | forged_choices |

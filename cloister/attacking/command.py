@@ -26,8 +26,10 @@ def attack(
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Not searched, e.g. samples=true, schedule=always. Repeatable.")
     ] = None,
     knows: Annotated[str, typer.Option(metavar="LEVEL", help="At most: own, colluding, omniscient or insider.")] = "insider",
-    budget: Annotated[int, typer.Option(help="Runs, of all kinds.", min=1)] = 200,
-    minutes: Annotated[float | None, typer.Option(help="CPU minutes of runs, beside the budget of runs.")] = None,
+    budget: Annotated[
+        int | None, typer.Option(help="Runs, of all kinds. Default: 200, if no --minutes are given.", min=1)
+    ] = None,
+    minutes: Annotated[float | None, typer.Option(help="CPU minutes of runs, alone or beside --budget.")] = None,
     exhaust: Annotated[
         bool, typer.Option("--exhaust", help="Spend the whole budget, on what else breaks the defence and how badly.")
     ] = False,

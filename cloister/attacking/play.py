@@ -31,6 +31,7 @@ from .source import scenario_source
 from .tables import curve_table, point_json, search_json, verdict
 from .workers import KIND, Origin, crew
 
+RUNS = 200
 BREAK, WORST = "break.py", "worst.py"
 
 
@@ -48,7 +49,7 @@ class Asked:
     loss: float
     success: float
     share: float
-    runs: int
+    runs: int | None
     minutes: float | None
     exhaust: bool
     out: Path | None
@@ -59,6 +60,11 @@ class Asked:
     held_out: str | None
     data: Path | None
     settings: Sequence[str]
+
+    @property
+    def budget(self) -> float:
+        """In runs: 200 where neither runs nor minutes are given."""
+        return float(self.runs or (inf if self.minutes is not None else RUNS))
 
     @property
     def origin(self) -> Origin:
@@ -130,7 +136,7 @@ def plan_of(asked: Asked, space: Space, clients: int) -> Plan:
         seeds=seeds,
         held_out=held_out,
         bounds=bounds,
-        runs=asked.runs,
+        runs=asked.budget,
         seconds=seconds,
         exhaust=asked.exhaust,
     )
@@ -157,7 +163,7 @@ def description(asked: Asked, space: Space, plan: Plan, clients: int, named: Nam
         "seeds": list(plan.seeds),
         "held_out": list(plan.held_out),
         "bounds": asdict(plan.bounds),
-        "runs": asked.runs,
+        "runs": None if plan.runs == inf else int(plan.runs),
         "minutes": asked.minutes,
         "knows": space.knows.name,
         "distinct": space.distinct,
@@ -180,7 +186,7 @@ def _command(asked: Asked) -> str:
     words += ["--goal", asked.goal] if asked.goal != "any" else []
     for name, value, usual in (("loss", asked.loss, 0.1), ("success", asked.success, 0.2), ("last", asked.share, 0.25)):
         words += [f"--{name}", f"{value:g}"] if value != usual else []
-    words += ["--budget", str(asked.runs)]
+    words += ["--budget", str(asked.runs)] if asked.runs else []
     words += ["--minutes", f"{asked.minutes:g}"] if asked.minutes is not None else []
     words += ["--exhaust"] if asked.exhaust else []
     words += ["--seeds", asked.seeds] if asked.seeds else []

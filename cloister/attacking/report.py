@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ..fl.runs.results_folder import Row
 from ..grids.panels import Tile
 from ..reporting import figures
 from ..reporting.figures import NARROW, WIDE, Chart, Line
@@ -57,9 +58,15 @@ def tiles(search: Search) -> list[Tile]:
         Tile(
             "points tried", f"{len(search.points)}", f"{len(search.failed)} kinds of failure" if search.failed else "none failed"
         ),
-        Tile("runs", f"{len(search.rows)}", f"budget {about['runs']}"),
+        Tile("runs", f"{len(search.rows)}", _budget(about)),
         Tile("time", time_words(search.seconds), "of one core"),
     ]
+
+
+def _budget(about: Row) -> str:
+    limits = [f"{about['runs']} runs"] if about["runs"] else []
+    limits += [f"{about['minutes']:g} CPU minutes"] if about["minutes"] else []
+    return f"of {' and '.join(limits)} at most"
 
 
 def charts(search: Search) -> list[dict[str, Any]]:

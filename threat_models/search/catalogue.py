@@ -79,6 +79,7 @@ AT_REQUEST = {
 PARTS = {
     "Jittered": "variant",
     "SignBalanced": "variant",
+    "Magnified": "variant",
     "KernelPoison": "variant",
     "LoneInLayer": "layers",
     "InLayer": "layers",

@@ -1,8 +1,9 @@
 """What a search plays next: a pure function of what it was answered so far, so that it can be killed and go on.
 
-1. At the most attackers: every attack as it is by default, then what varies it, one thing at a time, then points that a
-   tree-structured Parzen estimator proposes. A point that breaks the defence on the seeds that are searched is played on seeds
-   that were held out; it is a break only if it holds on every one of them, and ends the search at this number of attackers.
+1. At the most attackers: every attack as it is by default, then ten times weaker and stronger, then with its other choices, one
+   at a time; from `ALONE` points on in turns with points that a tree-structured Parzen estimator proposes. A point that breaks
+   the defence on the seeds that are searched is played on seeds that were held out; it is a break only if it holds on every one
+   of them, and ends the search at this number of attackers.
 2. The number of attackers is bisected (`breakdown.search`), each number being searched from the worst that is known.
 3. The strength of the cheapest break is bisected on a logarithmic scale, by quarters of a decade, with the same search.
 4. What is left of the budget goes to one attacker fewer than the cheapest break has, or, where nothing broke, to the most.
@@ -20,14 +21,16 @@ from typing import Any
 from ...fl.runs.results_folder import Row
 from ..breakdown import Steps, search
 from ..membership import Pool
-from .fields import WEAKEST, Number, Numbers
+from .fields import STRONGEST, WEAKEST, Number, Numbers
 from .found import Key, Point, cheapest, key_of, points_of, strength_of
 from .play import Bounds, Try
-from .space import HONEST, Space, chosen_which, usual
+from .space import HONEST, TOGETHER, TRAINED, UPLOADED, Space, chosen_which, usual
 from .tpe import proposed, seed_for
 
 BATCH = 4
 """Points that are chosen together, whatever the number of workers, so that what is found does not depend on it."""
+ALONE = 32
+"""So many points are tried before an estimator that has seen so few is asked."""
 CARRIED = 6
 """Of the worst points at other numbers of attackers, so many are tried first."""
 FIRST, LEVELS, ALL = 0.5, 0.85, 1.0
@@ -141,7 +144,8 @@ class _Hunter:
         while self.progress < until and not (broken and not self.plan.exhaust):
             points = self.points
             known = [(p.numbers, p.severity) for p in points.values() if p.attackers == count]
-            chosen = list(islice(queue, BATCH))
+            usual_turn = len(known) < ALONE or len(known) // BATCH % 2 == 0
+            chosen = list(islice(queue, BATCH)) if usual_turn else []
             if not chosen:
                 chosen = proposed(self.ask, known, BATCH, seed_for(count, len(known), self.plan.seeds))
             if not chosen:
@@ -222,23 +226,29 @@ def hunt(space: Space, plan: Plan) -> Hunt:
 
 def usual_forms(space: Space) -> list[Numbers]:
     """Every attack as it is by default; the first one with each other schedule, layers, votes, samples and members; votes with
-    honest work; then each attack with each other value of its own choices, where that goes together.
+    honest work; then each upload ten times weaker and stronger, what trains in its own way, and the other choices of each attack.
     """
     attacks, poisons = [name for name in space.attacks if name != HONEST], {k.__name__ for k in space.poisons}
-    plain, of_first, own = [], [], []
+    plain, of_first, own, strengths = [], [], [], []
     for name in attacks:
         numbers, options = usual(space, {"attack": name}, Pool(1))
         plain.append(numbers)
+        strength = strength_of(space, numbers) if name in space.of(UPLOADED, TOGETHER) else None
+        if strength is not None and strength.startswith(f"{name}.") and strength not in space.fixed:
+            around = (float(numbers[strength]) * factor for factor in (0.1, 10.0))
+            strengths += [form for v in around if WEAKEST <= v <= STRONGEST if (form := _form(space, name, strength, v))]
         others = [(o, v) for o, of in options.items() if o != "attack" for v in of[1:] if v == "Backdoor" or v not in poisons]
         if name == attacks[0]:
             of_first = [form for o, v in others if "." not in o if (form := _form(space, name, o, v))]
         own += [form for o, v in others if "." in o or v == "Backdoor" if (form := _form(space, name, o, v))]
     votes = [form for v in space.votes if (form := _form(space, HONEST, "votes", v))]
-    unique = {repr(sorted(n.items())): n for n in [*plain[:1], *of_first, *votes, *plain[1:], *own]}
+    trained = set(space.of(TRAINED))  # by their own loop, which is slow
+    quick, slow = ([n for n in plain if (n["attack"] in trained) == is_slow] for is_slow in (False, True))
+    unique = {repr(sorted(n.items())): n for n in [*quick[:1], *of_first, *votes, *quick[1:], *strengths, *slow, *own]}
     return list(unique.values())
 
 
-def _form(space: Space, attack: str, name: str, value: str) -> Numbers | None:
+def _form(space: Space, attack: str, name: str, value: Number) -> Numbers | None:
     """The attack as it is by default but for one choice; None where that does not go together."""
     try:
         return usual(space, {"attack": attack, name: value}, Pool(1))[0]

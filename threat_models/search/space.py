@@ -2,7 +2,7 @@
 
 A point is named numbers (`fields.Numbers`). "attack" names a class; its fields follow under its name, such as "IPM.eps". Beside:
 
-- variant: a collusive attack as it is, or inside one that changes it (`variants`); boost: poisoned work scaled, or not;
+- variant: an upload as it is, or inside an attack that changes it (`variants`, `magnified`); boost: poisoned work scaled, or not;
 - layers: all, or one (`partial`); votes: honest, or an attack on choices, where the defence asks for them;
 - schedule: always, from a round on, or pulses of some rounds in every period, which alternate where the period is 2;
 - samples: the true number of examples, or a multiple, where the defence weighs by it;
@@ -30,6 +30,7 @@ from ..knowledge import Colluding, Level, Own, Situation
 from ..label_attacks import LabelFlip
 from ..liars import KernelPoison
 from ..line_search import WithExtra, last_aggregate
+from ..magnified import Magnified
 from ..membership import ALWAYS, Members, Pool, Schedule
 from ..offers import Offered
 from ..partial import InLayer, LoneInLayer
@@ -43,7 +44,7 @@ from .fields import Choose, Makers, NotSearched, Numbers, hints_of, made
 
 UPLOADED, TOGETHER, POISONED, TRAINED, VOTED = "upload", "upload together", "data", "local", "choice"
 PLAIN, NONE, HONEST = "as it is", "none", "Honest"
-AROUND: tuple[type, ...] = (Jittered, SignBalanced, KernelPoison)
+AROUND: tuple[type, ...] = (Jittered, SignBalanced, Magnified, KernelPoison)
 """Attacks about another one."""
 
 
@@ -175,10 +176,7 @@ class Space:
         return Adversary(**made_of, **self._known(made_of))
 
     def _upload(self, slot: str, attack: Any, choose: Choose) -> Any:
-        if slot == TOGETHER:
-            attack = self._within(attack, CollusiveAttack, choose)
-        elif not isinstance(self.scenario.protection, Plain):  # who sketches nothing has no sketch to pass
-            attack = self._within(attack, LoneAttack, choose)
+        attack = self._within(attack, CollusiveAttack if slot == TOGETHER else LoneAttack, choose)
         if choose.one_of("layers", ["all", "one"]) == "one":
             attack = made(InLayer if slot == TOGETHER else LoneInLayer, choose, self.makers, 1, attack=attack)
         return attack
@@ -186,6 +184,8 @@ class Space:
     def _within(self, attack: Any, kind: Any, choose: Choose) -> Any:
         """The attack, or one that changes it."""
         around = {k.__name__: k for k in AROUND if hints_of(k)["attack"] is kind}
+        if isinstance(self.scenario.protection, Plain):
+            around.pop("KernelPoison", None)  # who sketches nothing has no sketch to pass
         chosen = choose.one_of("variant", [PLAIN, *around])
         return attack if chosen == PLAIN else made(around[chosen], choose, self.makers, 1, attack=attack)
 
