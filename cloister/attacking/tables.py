@@ -12,9 +12,8 @@ DASH = "-"
 
 def verdict(search: Search) -> str:
     """What was found, in a few sentences."""
-    about, bounds = search.about, search.bounds
+    about = search.about
     spent = f"{len(search.rows)} runs, {search.seconds:.0f} CPU seconds"
-    judged = f"the last {100 * bounds.share:g} % of the evaluations"
     cheapest = search.found.get("cheapest")
     if cheapest is None:
         most = worst(search.points.values())
@@ -24,8 +23,7 @@ def verdict(search: Search) -> str:
         return (
             f"No break found in {spent}, by {about['least']} to {about['most']} of {about['clients']} clients, at"
             f" {len(search.points)} points; this does not say that there is none.{held} The worst: {_did(most)} by"
-            f" {most.attackers}, {said(most.numbers)}. A break costs loyal clients over {bounds.loss:g} of accuracy against the"
-            f" run without the attackers' data, mean of {judged}, or lets a backdoor succeed more often by {bounds.success:g}."
+            f" {most.attackers}, {said(most.numbers)}. A break {_break_words(search)}."
         )
     seeds = ", ".join(map(str, about["held_out"]))
     fewer = f" With fewer, none was found in {cheapest['fewer_tried']} points." if cheapest["fewer_tried"] else ""
@@ -34,6 +32,17 @@ def verdict(search: Search) -> str:
         f" every seed that was held out ({seeds}). Found in {spent}, the first break after {cheapest['after_runs']} runs and"
         f" {cheapest['after_seconds']:.0f} CPU seconds.{fewer}"
     )
+
+
+def _break_words(search: Search) -> str:
+    """What would have been one."""
+    bounds = search.bounds
+    last = f"mean of the last {100 * bounds.share:g} % of the evaluations"
+    words = {
+        "accuracy": f"costs loyal clients over {bounds.loss:g} of accuracy against the run without the attackers' data, {last}",
+        "backdoor": f"lets a backdoor succeed more often by {bounds.success:g} than without the attackers' data",
+    }
+    return ", or ".join(text for goal, text in words.items() if bounds.goal in ("any", goal))
 
 
 def _did(point: Point) -> str:
