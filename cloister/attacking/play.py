@@ -232,7 +232,10 @@ def _source(point: Point, space: Space, plan: Plan, asked: Asked) -> str:
     seed = plan.seeds[0]
     scenario = scenario_of(space, Try(point.numbers, point.attackers, seed), asked.data)
     told = point_json(point)
-    about = f"{point.attackers} attackers: {told['said']}\n\n{told['did']}, mean over seeds. Found by\n\n{_command(asked)}\n"
+    only = "" if point.numbers.get("which", "any") == "any" else f" Who attacks was chosen by the data of seed {seed}."
+    about = (
+        f"{point.attackers} attackers: {told['said']}\n\n{told['did']}, mean over seeds.{only} Found by\n\n{_command(asked)}\n"
+    )
     return scenario_source(scenario, about, (str(_absolute(asked.file)), asked.against, tuple(asked.settings)))
 
 
