@@ -195,11 +195,21 @@ def test_harm_is_in_units_of_the_bound_that_is_nearest() -> None:
     assert harm(line(one, lambda *_: 0.05, success=0.8), absent, replace(bounds, goal="accuracy")).severity == pytest.approx(0.5)
     assert harm(line(one, lambda *_: 0.5), absent, replace(bounds, goal="backdoor")).severity == 0
     failed = {**line(one, lambda *_: 0.5), "status": "failed"}
-    assert harm(failed, absent, bounds).severity == 0
+    assert harm(failed, absent, bounds).severity < 0
     with pytest.raises(ValueError, match="loss is above 0"):
         Bounds(loss=0)
     with pytest.raises(ValueError, match="the goal is any, accuracy, backdoor, not 'all'"):
         Bounds(goal="all")  # type: ignore[arg-type]
+
+
+def test_what_could_not_be_played_is_not_the_worst() -> None:
+    rows = [line(Try({"which": "any"}, 3, 0), weak_ipm), line(Try({"attack": "ALIE"}, 3, 0), lambda *_: -0.3)]
+    rows.append({**line(Try({"attack": "IPM"}, 3, 0), lambda *_: 0.0), "status": "failed", "reason": "it would not"})
+    points = points_of(rows, (0,), (1,), Bounds())
+    found = worst(points.values())
+    assert found is not None
+    assert found.numbers["attack"] == "ALIE"
+    assert [p.failed for p in points.values()] == ["", "it would not"]
 
 
 def test_cost_is_attackers_then_strength() -> None:

@@ -65,7 +65,8 @@ def attack(
     --out FOLDER --resume; so does one with a larger budget. Needs the extra: pip install 'cloister\\[search]'
     """
     from ..errors_in_one_line import one_line_errors
-    from .play import Asked, play_attack
+    from .asked import Asked
+    from .play import play_attack
 
     with one_line_errors():
         if knows not in ("own", "colluding", "omniscient", "insider"):

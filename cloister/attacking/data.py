@@ -102,13 +102,13 @@ def curve(search: Search) -> list[dict[str, Any]]:
     """By number of attackers: points tried, the worst found, and whether something broke the defence."""
     rows = []
     for count in search.counts:
-        points = search.at(count)
+        points = [p for p in search.at(count) if not p.failed]
         most, deadly = worst(points), [p for p in points if p.breaks(search.about["held_out"])]
         backdoors = [h.success for p in points for h in p.searched.values() if h.success is not None]
         rows.append(
             {
                 "attackers": count,
-                "tried": len(points),
+                "tried": len(search.at(count)),
                 "broken": bool(deadly),
                 "absent": search.absent(count),
                 "severity": 0.0 if most is None else most.severity,

@@ -18,7 +18,7 @@ def verdict(search: Search) -> str:
     if cheapest is None:
         most = worst(search.points.values())
         if most is None:
-            return f"Nothing was tried yet ({spent})."
+            return f"Nothing was {'tried yet' if not search.points else 'tried that could be played'} ({spent})."
         held = f" {search.refuted} did on the seeds searched, and did not hold on others." if search.refuted else ""
         return (
             f"No break found in {spent}, by {about['least']} to {about['most']} of {about['clients']} clients, at"

@@ -190,7 +190,7 @@ class Harm:
     absent: float | None
 
 
-NOTHING = Harm(0.0, 0.0, 0.0, None, None)
+NOTHING = Harm(-1.0, 0.0, 0.0, None, None)
 """Of a try that could not be played."""
 
 
