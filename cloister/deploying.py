@@ -75,7 +75,7 @@ def serve(
         int | None, typer.Option(help="Clients that must be there for the run to begin. Default: all.", min=1)
     ] = None,
     patience: Annotated[float, typer.Option(help="Seconds in which a client may move nothing before it is absent.")] = 60.0,
-    slots: Annotated[int, typer.Option(help="Long messages that are taken at once.", min=1)] = 8,
+    slots: Annotated[int, typer.Option(help="Long messages that are taken at once.", min=1)] = 4,
     ask_scores: Annotated[
         bool, typer.Option("--ask-scores", help="Ask clients how well they predict, also where the scenario's data would tell.")
     ] = False,

@@ -34,9 +34,14 @@ from cloister.fl.runs.scenario import Scenario
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.masked.noise import Noise
-from cloister.threat_models.audit.experiment import QUICK
+from cloister.threat_models.audit.experiment import QUICK, Experiment
+from cloister.threat_models.audit.images import GradientInversion
+from cloister.threat_models.audit.labels import LabelInference
 from cloister.threat_models.audit.membership import MembershipInference
 from cloister.threat_models.audit.observer import SERVER_ALONE, server_and
+from cloister.threat_models.audit.permuted import KnownModels
+from cloister.threat_models.audit.properties import PropertyInference
+from cloister.threat_models.audit.recovery import UpdateRecovery
 
 CLIENTS, ROUNDS = 12, 10
 OBSERVERS = (SERVER_ALONE, server_and(0))
@@ -117,6 +122,11 @@ def learned_by_heart(method: str, protection: str) -> Scenario:
 
 
 KINDS = {"wide": wide, "few": few, "by heart": learned_by_heart}
+SOUGHT: dict[str, tuple[Experiment, ...]] = {
+    "wide": (UpdateRecovery(), KnownModels(), LabelInference(), PropertyInference()),
+    "few": (GradientInversion(),),
+    "by heart": (MembershipInference(),),
+}
 
 
 def cells(small: bool) -> Iterator[tuple[str, str, str]]:
@@ -134,8 +144,8 @@ def cells(small: bool) -> Iterator[tuple[str, str, str]]:
 def played(kind: str, method: str, protection: str, seeds: tuple[int, ...]) -> dict[str, Any]:
     """One cell: rows of its audit, or the reason why there is none."""
     try:
-        sought = (MembershipInference(),) if kind == "by heart" else ()
-        found = audited(KINDS[kind](method, protection), QUICK, seeds, None, quiet=True, against=OBSERVERS, experiments=sought)
+        scenario = KINDS[kind](method, protection)
+        found = audited(scenario, QUICK, seeds, None, quiet=True, against=OBSERVERS, experiments=SOUGHT[kind])
         return {"rows": found["rows"]}
     except (Refused, ValueError) as error:
         return {"reason": str(error)}

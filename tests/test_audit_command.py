@@ -70,6 +70,10 @@ def test_an_audit_writes_its_folder_and_shows_it_again(file, tmp_path):
     again = invoke(out, "--json")
     assert again.exit_code == 0
     assert json.loads(again.stdout)["rows"] == found["rows"]
+    for options in (["--seeds", "4"], ["--set", "rounds=1"], ["--budget", "full"], ["--attack", file]):
+        vain = invoke(out, *options)
+        assert vain.exit_code != 0
+        assert options[0] in str(vain.exception)
     taken = invoke(file, "--out", out)
     assert taken.exit_code != 0
     assert "already holds an audit" in str(taken.exception)

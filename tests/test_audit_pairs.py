@@ -25,6 +25,7 @@ from cloister.threat_models.audit.ckks import CkksKeyRecovery
 from cloister.threat_models.audit.clouds import clouds, reported
 from cloister.threat_models.audit.embedding_models import Networks, true_weights
 from cloister.threat_models.audit.embeddings import ERROR, EmbeddingInference
+from cloister.threat_models.audit.estimates import estimates
 from cloister.threat_models.audit.experiment import QUICK
 from cloister.threat_models.audit.observer import SERVER_ALONE, Observer, server_and
 from cloister.threat_models.audit.record_labels import named
@@ -103,6 +104,23 @@ def test_where_clients_measure_the_other_client_has_the_embeddings_and_the_serve
     own = true_weights(networks, truth, 0)
     for cloud in shown:
         np.testing.assert_allclose(cloud.rows, networks(truth.compared[cloud.client].x, own), atol=1e-4)
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize("choice", [ORTHONORMAL, DISTANCES], ids=["per pair", "distances"])
+def test_a_model_that_is_shown_to_be_embedded_by_is_the_update_but_for_its_head(choice):
+    recorder = played(compared(choice, Masked()))
+    embeds = 64 * WIDE + WIDE
+    for observer in (server_and(0), CLIENT_ALONE):
+        shown = {i: e for (t, _, i), e in estimates(recorder.seen_by(observer)).items() if e.how == "shown" and t == 0}
+        assert sorted(shown) == [1, 2, 3, 4, 5]
+        for i, estimate in shown.items():
+            update = recorder.updates[0, "update", i]
+            np.testing.assert_allclose(estimate.vector[:embeds], update[:embeds], atol=1e-6)
+            assert len(estimate.vector) == len(update)
+    assert not [e for e in estimates(recorder.seen_by(SERVER_ALONE)).values() if e.how == "shown"]
+    public = played(compared(replace(choice, embedding="public"), Masked()))
+    assert not [e for e in estimates(public.seen_by(server_and(0))).values() if e.how == "shown"]
 
 
 # --- labels of records --------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from cloister.fl.clients.record_privacy import RecordPrivacy, multiplier_for
 from cloister.protocol.pairs.noise import one_release, opened
 from cloister.protocol.pairs.noise import release as pair_release
 from cloister.protocol.privacy.ledger import Ledger
-from cloister.threat_models.privacy import head_release, local_training, noisy_sum, pair_releases, self_test
+from cloister.threat_models.privacy import distance_releases, head_release, local_training, noisy_sum, pair_releases, self_test
 
 DELTA = 1e-5
 Steps = list[tuple[float, float, int]]
@@ -53,6 +53,7 @@ CASES: dict[str, Steps] = {
     noisy_sum.NAME: [],
     pair_releases.MEAN: [(0.5, 1.0, 1)],
     pair_releases.CLOUDS: [(3.6, 1.0, 1), (50.0, 1.0, 1)],
+    distance_releases.NAME: [(0.8, 1.0, 3)],
     head_release.NAME: [(8.0, 1.0, 1)],
     local_training.STACKED: [(2.25 / 2, 1.0, 8)],  # replacing a record moves a sum by 2 C
     local_training.LOOP: [(16.0 / 2, 1.0, 4)],

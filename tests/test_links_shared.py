@@ -2,13 +2,15 @@
 
 import threading
 import time
+import tracemalloc
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cloister.protocol.core.halt import Halt, Halted
-from cloister.protocol.links import background
+from cloister.protocol.links import background, flow
+from cloister.protocol.links.dialled import Dialled
 from cloister.protocol.links.flow import PIECE_BYTES, cut
 from cloister.protocol.links.listener import Listener
 from cloister.protocol.links.terms import Limits, grpc_or_words
@@ -62,6 +64,32 @@ def test_a_model_for_many_clients_is_in_memory_once_while_they_owe_an_answer():
         held = {id(part): len(part) for of in owed.values() for part in of.parts}
         assert sum(held.values()) < 2 * len(model) + len(clients) * PIECE_BYTES
     finally:
+        listener.stop()
+
+
+def test_what_was_heard_is_in_memory_no_longer_than_it_is_used():
+    """A client that says nothing more keeps no room of its last long answer."""
+    clients, long = tuple(range(6)), 4 * PIECE_BYTES
+    listener = Listener("127.0.0.1:0", clients, lambda client: b"", None, Limits(), back=60.0)
+    port = listener.start()
+    there = [Dialled(f"127.0.0.1:{port}", None, client) for client in clients]
+    tracemalloc.start()
+    try:
+        for one in there:
+            one.start()
+        listener.wait_for(len(clients), 60)
+        for client, one in zip(clients, there, strict=True):
+            number = listener.post(client, bytes(long))
+            one.answer(next(one.words())[0], bytes(long))
+            heard = listener.heard()
+            assert (heard.client, heard.number, len(heard.data)) == (client, number, long)
+            listener.done_with(heard)
+        kept = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(True, flow.__file__)])
+        assert sum(trace.size for trace in kept.traces) < long
+    finally:
+        tracemalloc.stop()
+        for one in there:
+            one.stop()
         listener.stop()
 
 

@@ -29,6 +29,7 @@ from cloister.threat_models.audit.observer import SERVER_ALONE
 from cloister.threat_models.audit.recovery import UpdateRecovery
 from cloister.threat_models.audit.stage import Stage, stages
 from cloister.threat_models.audit.table import rows
+from cloister.threat_models.audit.view import CorruptView
 from cloister.threat_models.inference.record_membership import loss_scores
 
 from .example_files import load
@@ -104,6 +105,43 @@ def test_the_order_of_records_tells_nothing():
 
     found = row_of(Attack("mine", by_place, "records")).told[0].area
     assert found.low < 0.5 < found.high
+
+
+def test_an_attack_that_writes_into_what_it_is_given_spoils_nothing_for_those_after_it():
+    def careless(evidence, client, records, rng):
+        evidence.view.public.auxiliary.x.mul_(0)
+        next(evidence.view.public.module.parameters()).data.zero_()
+        evidence.known.population.clients[0].train.y.numpy()[:] = 3
+        evidence.lessons.clear()
+        return np.ones(10)
+
+    before = row_of(UpdateRecovery()), row_of(LabelInference())
+    row_of(Attack("careless", careless, "labels"))
+    after = row_of(UpdateRecovery()), row_of(LabelInference())
+    assert [r.leakage for r in after] == [r.leakage for r in before]
+    x = played().evidence(SERVER_ALONE).view.public.auxiliary.x
+    assert x.abs().sum() > 0
+
+    def rude(evidence, client, records, rng):
+        evidence.prior[:] = 0
+
+    with pytest.raises(ValueError, match="read-only"):
+        Attack("rude", rude, "labels")(played().evidence(SERVER_ALONE), played().audited.truth, SPEND, np.random.default_rng(0))
+
+
+def test_a_round_that_an_attack_plays_again_is_seen_as_its_observer_sees_it():
+    seen = []
+
+    def plays_again(evidence, client, records, rng):
+        seen.append(None if evidence.replay is None else evidence.replay(lambda frame: (frame,)))
+        return np.ones(10)
+
+    evidence = played().evidence(SERVER_ALONE)
+    Attack("again", plays_again, "labels")(evidence, played().audited.truth, SPEND, np.random.default_rng(0))
+    assert all(isinstance(view, CorruptView) and view.observer == SERVER_ALONE for view in seen)
+    assert seen
+    assert not any(view.held for view in seen)
+    assert all(view.sums for view in seen)
 
 
 def test_labels_and_images_that_say_nothing_are_worth_what_everybody_knows():

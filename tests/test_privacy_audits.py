@@ -20,7 +20,7 @@ from cloister.protocol.pairs import compute
 from cloister.protocol.pairs.computer import OwnComputer
 from cloister.protocol.parts.members import Members
 from cloister.protocol.privacy.gaussian import gaussian_epsilon
-from cloister.threat_models.privacy import head_release, local_training, noisy_sum, pair_releases, self_test
+from cloister.threat_models.privacy import distance_releases, head_release, local_training, noisy_sum, pair_releases, self_test
 from cloister.threat_models.privacy.discriminant import Discriminant
 from cloister.threat_models.privacy.fault import Fault
 from cloister.threat_models.privacy.faults import FAULTS
@@ -57,6 +57,8 @@ def test_the_claims_are_those_of_the_closed_forms(shipped: dict[str, Any]) -> No
     assert shipped[pair_releases.MEAN].epsilon == pytest.approx(gaussian_epsilon(1 / 0.5, 1e-5), rel=1e-2)
     both = (1 / 3.6**2 + 1 / 50**2) ** 0.5
     assert shipped[pair_releases.CLOUDS].epsilon == pytest.approx(gaussian_epsilon(both, 1e-5), rel=1e-2)
+    three = gaussian_epsilon(3**0.5 / 0.8, 1e-5)
+    assert shipped[distance_releases.NAME].epsilon == pytest.approx(three, rel=1e-2), "two distances and a reference"
     assert 9.99 < shipped[noisy_sum.NAME].epsilon <= 10.0
     assert {name: mechanism.delta for name, mechanism in shipped.items() if mechanism.delta != 1e-5} == {
         local_training.RARE: 0.02
@@ -208,11 +210,12 @@ def test_a_fault_is_there_as_long_as_it_is_injected(fault: Fault) -> None:
 def test_every_shipped_path_has_faults_and_every_fault_a_path(shipped: dict[str, Any]) -> None:
     assert {fault.mechanism for fault in FAULTS} == set(shipped)
     assert len({(fault.mechanism, fault.name) for fault in FAULTS}) == len(FAULTS)
-    everywhere = {"no clip", "noise / n", "all-zero noise key"}
-    parts = {"a block of coordinates without noise", "a layer without noise"}
+    everywhere = {"noise / n", "all-zero noise key"}
+    parts = {"a block of coordinates without noise", "a layer without noise", "a reference distance without noise"}
     for name in shipped.keys() - {local_training.RARE}:  # there for faults in sampling, which no other shows
         names = {fault.name for fault in FAULTS if fault.mechanism == name}
         assert everywhere <= names
+        assert "no clip" in names or name == distance_releases.NAME, "which are bounded by their cost"
         assert parts & names
 
 
@@ -235,6 +238,8 @@ FEW = {
     ("clip after noise", pair_releases.CLOUDS),
     ("all-zero noise key", pair_releases.CLOUDS),
     ("variance for deviation", pair_releases.MEAN),
+    ("a reference distance without noise", distance_releases.NAME),
+    ("the same noise for distance and reference", distance_releases.NAME),
     ("the same noise key in all rounds", noisy_sum.NAME),
 }
 

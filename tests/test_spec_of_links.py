@@ -28,7 +28,7 @@ def test_pieces_are_of_the_kinds_and_sizes_that_are_sent():
     kinds = (flow._PIECE, flow._OFFER, flow._GRANT, flow._WORKING, flow._OVER)
     assert tuple(map(int, rows("Pieces"))) == kinds
     assert flow.HEAD.format == ">BQIIQ"
-    assert (flow.HEAD.size, flow.PIECE_BYTES, flow.SMALL_BYTES, flow.WINDOW) == (25, MIB, 64 << 10, 4)
+    assert (flow.HEAD.size, flow.PIECE_BYTES, flow.SMALL_BYTES, flow.WINDOW) == (25, MIB // 4, 64 << 10, 8)
     assert (flow.Rate().at_once, flow.Rate().a_second) == (4000, 2000.0)
 
 

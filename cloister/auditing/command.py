@@ -30,7 +30,9 @@ SelfTest = Annotated[
 Attacks = Annotated[
     list[str] | None,
     typer.Option(
-        "--attack", metavar="FILE[:NAME]", help="A Python file with an Attack of yours, played beside ours; repeatable."
+        "--attack",
+        metavar="FILE[:NAME]",
+        help="A Python file with an Attack of yours, a row beside ours; it refutes no claim by itself. Repeatable.",
     ),
 ]
 

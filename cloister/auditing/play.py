@@ -55,7 +55,10 @@ def play(
         if file is None:
             raise ValueError("name a scenario to audit, for example examples/quickstart.py, or give --self-test")
         folder = Path(file)
-        if not (folder / "audit.json").is_file():
+        if (folder / "audit.json").is_file():
+            asked = {"--out": out, "--seeds": seeds, "--data": data, "--set": settings, "--attack": attacks}
+            _only_shown(folder, [name for name, value in asked.items() if value] + ["--budget full"] * (budget == "full"))
+        else:
             scenario, recorded = _to_audit(file, settings)
             folder = out or folder_for(scenario.name, "audit", False)
             if (folder / "audit.json").exists():
@@ -81,6 +84,12 @@ def play(
     if bad:
         say(f"{len(bad)} of Cloister's claims are refuted, first {first}")
         raise typer.Exit(REFUTED)
+
+
+def _only_shown(folder: Path, options: Sequence[str]) -> None:
+    """Raises ValueError where an audit that is over is asked to be another one."""
+    if options:
+        raise ValueError(f"{folder} holds an audit, shown as it is; {options[0]} needs a scenario's file, to play another")
 
 
 def _to_audit(where: str, settings: Sequence[str]) -> tuple[Scenario, Mapping[int, Recorded]]:

@@ -2,6 +2,7 @@
 
 from copy import deepcopy
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -61,14 +62,17 @@ class OwnEmbedding:
         """Of a model, float32 (d,), the part that embeds."""
         return np.concatenate([model[part] for part in self._kept])
 
+    def put(self, weights: NDArray[Any], model: NDArray[Any], /) -> NDArray[Any]:
+        """The model, (d,), with these in its part that embeds: a copy."""
+        found, at = model.copy(), 0
+        for part in self._kept:
+            found[part] = weights[at : at + part.stop - part.start]
+            at += part.stop - part.start
+        return found
+
     def __call__(self, weights: Rows, inputs: Tensor, /) -> Rows:
         """Embeddings of inputs by these weights, see `embed`."""
-        vector = to_vector(self.module)
-        at = 0
-        for part in self._kept:
-            vector[part] = weights[at : at + part.stop - part.start]
-            at += part.stop - part.start
-        load_vector(self.module, vector)
+        load_vector(self.module, self.put(weights, to_vector(self.module)))
         return embed(self.module, self._embedding, inputs)
 
 

@@ -262,6 +262,7 @@ class Dialled:
         async for arrived in flow.messages():
             await self._take(bytes(arrived.data))
             arrived.free()
+            del arrived  # its memory is another's, while the coordinator says nothing
 
     async def _beat(self, flow: Flow) -> None:
         """While a word is worked on, say so. Raises Untrusted when the coordinator's certificate is revoked."""

@@ -1,4 +1,4 @@
-"""One stream between two processes: whole messages in pieces of at most 1 MiB, long ones only after they were admitted.
+"""One stream between two processes: whole messages in pieces of at most 256 KiB, long ones only after they were admitted.
 
 A piece has a head of its own: (kind, number, index, of, total), `>BQIIQ`. A message of at most 64 KiB is one piece. A longer one
 is offered first, with its size; the other side grants so many pieces at a time, and reserves memory for it when it does. So a
@@ -12,10 +12,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from dataclasses import dataclass, field
 
 HEAD = struct.Struct(">BQIIQ")
-PIECE_BYTES = 1 << 20
+PIECE_BYTES = 1 << 18
 SMALL_BYTES = 1 << 16
 """Messages of at most so many bytes are sent unasked."""
-WINDOW = 4
+WINDOW = 8
 """Pieces that are granted ahead."""
 MOST_PIECE = HEAD.size + PIECE_BYTES
 _PIECE, _OFFER, _GRANT, _WORKING, _OVER = range(2, 7)
@@ -125,8 +125,11 @@ class Flow:
                 if (tokens := tokens - 1) < 0:
                     await asyncio.sleep(-tokens / self._rate.a_second)
                 self._moved()
-                if (found := self._taken(piece)) is not None:
+                found = self._taken(piece)
+                del piece  # neither is kept while the next one is waited for
+                if found is not None:
                     yield found
+                del found
                 if self.over:
                     return
         finally:

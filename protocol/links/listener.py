@@ -380,6 +380,7 @@ class Listener:
         """Take answers. Raises Misplaced."""
         async for arrived in flow.messages():
             self._answered(peer, arrived)
+            del arrived  # its memory is another's, while this client says nothing
 
     def _answered(self, peer: Peer, arrived: Arrived) -> None:
         if len(arrived.data) < ANSWER.size:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import grpc
 
 SERVICE, METHOD = "cloister.Link", "Stream"
-LINK_VERSION = 3
+LINK_VERSION = 4
 ID_HEADER = "cloister-client"
 """Of a stream without certificates: who the client says it is."""
 BOOT_BYTES = 16
@@ -35,7 +35,7 @@ class Limits:
     """
 
     most: int = MOST_BYTES
-    slots: int = 8
+    slots: int = 4
     greeting: float = 10.0
     patience: float = 60.0
     at_most: float = 1800.0

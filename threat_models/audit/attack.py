@@ -12,6 +12,7 @@ from ..inference.label_regression import total_variation
 from .estimates import Estimate
 from .experiment import Anchor, Budget, Evidence, Finding, Values, victims_of
 from .images import towards, with_mean
+from .lending import lent
 from .membership import compared
 from .reading import Instance
 from .recovery import recovered
@@ -42,8 +43,9 @@ class Attack:
     images: any number of images, (k, channels, height, width) within [0, 1]
     records: a score of each record, (n,), larger for one that the client has
 
-    It is called with the anchors' evidence too: what everybody's frames tell, and what the published sums tell. Raises ValueError
-    where what it returns is of another shape, or not finite.
+    It is called with the anchors' evidence too: what everybody's frames tell, and what the published sums tell. The evidence is
+    lent: arrays of it are read-only, tensors are copies, and `evidence.replay(tap)` returns the observer's view of a first round
+    played again. Raises ValueError where what it returns is of another shape, or not finite.
     """
 
     name: str
@@ -70,6 +72,7 @@ class Attack:
         return "targets are tokens" if self.sought in ("labels", "records") and public.y.ndim == 2 else ""
 
     def __call__(self, evidence: Evidence, truth: Truth, budget: Budget, rng: np.random.Generator, /) -> Finding:
+        evidence = lent(evidence)
         if self.sought == "updates":
             return self._updates(evidence, truth, rng)
         victims = victims_of(evidence.view, budget.victims, rng)

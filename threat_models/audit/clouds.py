@@ -73,6 +73,13 @@ def clouds(view: CorruptView) -> Iterator[Cloud]:
             yield Cloud(client, of, shown.reshape(of.rows, of.d), np.eye(of.d), None, of.peer(client))
 
 
+def models_shown(view: CorruptView) -> dict[tuple[int, int], Vector]:
+    """Embedding models that corrupt clients were shown, float32, by round and client whose they are."""
+    terms = terms_of(view)
+    found = _opened(view, SealedEmbedding, MODEL, terms, secrets_of(view, terms))
+    return {(terms[digest].session.round, client): weights for (digest, client), weights in found.items()}
+
+
 def reported(view: CorruptView) -> dict[tuple[int, int], tuple[float, float]]:
     """What the server was told where clients measure: the distance and tau, by (client, other)."""
     terms, found = terms_of(view), dict[tuple[int, int], tuple[float, float]]()

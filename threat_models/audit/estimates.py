@@ -1,8 +1,9 @@
 """What an observer makes of each client's update: the estimate that all attacks on single updates begin with.
 
-From the best that the view has: the update itself; its transform, with the seed that undoes it; linear measurements of it, with
-the seed that draws them; sketches under a key of which sums are known beside their sketches; and where there is nothing of the
-client's own, the mean of the smallest sum that it is in, without what corrupt clients put in.
+From the best that the view has: the update itself; its transform, with the seed that undoes it; but for its head the model that a
+corrupt client was shown; linear measurements of it, with the seed that draws them; sketches under a key of which sums are known
+beside their sketches; and where there is nothing of the client's own, the mean of the smallest sum that it is in, without what
+corrupt clients put in.
 """
 
 from collections import defaultdict
@@ -20,6 +21,7 @@ from ..liars import forward
 from .coalitions import decrypted, joined_shares
 from .hidden_counts import counts_of
 from .reading import Instance, sketch_sets, uploads
+from .shown_models import updates_shown
 from .sketch_reading import key_of, opened_sketches, seed_of, terms_of
 from .view import CorruptView, PublishedSum
 
@@ -36,7 +38,7 @@ RIDGE = 1e-3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimate:
-    """vector: float64 (d,). how: "update", "opened", "transform", "measurements", "span" or "mean"."""
+    """vector: float64 (d,). how: "update", "opened", "transform", "measurements", "span", "shown" or "mean"."""
 
     vector: Matrix = field(repr=False)
     how: str
@@ -51,6 +53,7 @@ def estimates(view: CorruptView, prior: Matrix | None = None) -> dict[Instance, 
     found = {instance: Estimate(mean, "mean") for instance, mean in means(view).items()}
     found |= dict(_spanned(view, {i: e.vector for i, e in found.items()}))
     found |= dict(_measured(view, {i: e.vector for i, e in found.items()}, prior))
+    found |= {i: Estimate(v, "shown") for i, v in updates_shown(view, {i: e.vector for i, e in found.items()})}
     found |= dict(_uploaded(view))
     return {instance: e for instance, e in found.items() if instance[2] not in view.observer.clients}
 

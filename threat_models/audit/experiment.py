@@ -13,7 +13,6 @@ from ..inference.label_regression import Features
 from .estimates import Estimate, estimates
 from .made_up import MadeUp, made_up
 from .reading import Instance
-from .recorder import Recorder
 from .truth import Truth
 from .view import CorruptView
 
@@ -49,8 +48,9 @@ class Evidence:
     knows: `known`. sums: nothing but the audited run's published sums, against which recovery is measured. prior: float64
     (m, d), how updates differ from their mean in the attacker's run; None where they are not vectors of one kind. released: the
     model that each client ended up with, float32 (d,), as side information. replay: for who may do more than look on, plays the
-    audited scenario's first round once more with a network of its own. pooled: what the server and all clients of the audited run
-    have together, of the anchor of everything alone. lessons: what `taught` made, for all evidence of one run.
+    audited scenario's first round once more with a network of its own, and returns its `Recorder`. pooled: what the server and
+    all clients of the audited run have together, of the anchor of everything alone. lessons: what `taught` made, for all evidence
+    of one run.
     """
 
     view: CorruptView
@@ -59,7 +59,7 @@ class Evidence:
     sums: CorruptView = field(repr=False)
     prior: Features | None = field(default=None, repr=False)
     released: Mapping[int, Vector] = field(default_factory=dict, repr=False)
-    replay: Callable[[Tap], Recorder] | None = field(default=None, repr=False)
+    replay: Callable[[Tap], Any] | None = field(default=None, repr=False)
     pooled: CorruptView | None = field(default=None, repr=False)
     lessons: dict[int, MadeUp] = field(default_factory=dict, repr=False)
     _made: dict[int, dict[Instance, Estimate]] = field(default_factory=dict, init=False, repr=False)

@@ -19,7 +19,7 @@ from ...protocol.pairs import compute
 from ...protocol.pairs.compute import Asked
 from ...protocol.pairs.computer import OwnComputer
 from ...protocol.pairs.noise import Noise, noised
-from . import head_release, noisy_sum, pair_releases
+from . import distance_releases, head_release, noisy_sum, pair_releases
 from .fault import Fault, Swap
 from .mechanism import Auditor
 from .training_faults import TRAINING_FAULTS
@@ -145,6 +145,21 @@ def _same_for_all_clients() -> tuple[Swap, ...]:
     return ((OwnComputer, "_asked", reused),)
 
 
+def _without_label() -> tuple[Swap, ...]:
+    """The distance and the reference distance have the same noise."""
+    shipped = Asked.deviate
+    return ((Asked, "deviate", lambda self, label: shipped(self, "distance")),)
+
+
+def _exact_reference() -> tuple[Swap, ...]:
+    shipped = compute._scalar
+
+    def said(asked: Any, noise: Any, exact: float, label: str) -> float:
+        return exact if label == "reference" else shipped(asked, noise, exact, label)
+
+    return ((compute, "_scalar", said),)
+
+
 def _by_label() -> tuple[Swap, ...]:
     return ((Size, "by_position", lambda self, noisy: False),)
 
@@ -158,6 +173,18 @@ def _of_pairs(mechanism: str, rows: int, auditor: Auditor) -> tuple[Fault, ...]:
         Fault("no clip", mechanism, auditor, lambda: (_unclipped(),)),
         Fault("a block of coordinates without noise", mechanism, auditor, _pair_noise(_columns_without)),
         Fault("the same noise key for all clients", mechanism, auditor, _same_for_all_clients),
+    )
+
+
+def _of_distances(mechanism: str, auditor: Auditor) -> tuple[Fault, ...]:
+    rows = distance_releases.ROWS
+    return (
+        Fault("noise / n", mechanism, auditor, _pair_noise(lambda values, s, key: noised(values, s / rows, key))),
+        Fault("half of the noise", mechanism, auditor, _pair_noise(lambda values, s, key: noised(values, s / 2, key))),
+        Fault("variance for deviation", mechanism, auditor, _pair_noise(lambda values, s, key: noised(values, s * s, key))),
+        Fault("a reference distance without noise", mechanism, auditor, _exact_reference),
+        Fault("the same noise for distance and reference", mechanism, auditor, _without_label),
+        Fault("all-zero noise key", mechanism, auditor, _pair_zero),
     )
 
 
@@ -181,6 +208,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("all-zero noise key", pair_releases.CLOUDS, "one run", _pair_zero),
     *_of_pairs(head_release.NAME, head_release.RECORDS, "one run"),
     Fault("all-zero noise key", head_release.NAME, "one run", _pair_zero),
+    *_of_distances(distance_releases.NAME, "GDP"),
     *TRAINING_FAULTS,
 )
 """Of all mechanisms of the self-test; faults of a further one are added here."""

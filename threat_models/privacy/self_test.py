@@ -11,6 +11,7 @@ records are sampled, and a fifth of it in one run (of head gradients, a twentiet
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from .distance_releases import distances
 from .fault import Fault
 from .faults import FAULTS
 from .head_release import head_gradients
@@ -29,6 +30,7 @@ SHIPPED: tuple[Callable[[], Audited], ...] = (
     noisy_sum,
     mean_sketch,
     clouds,
+    distances,
     head_gradients,
     stacked,
     sampled,
