@@ -356,3 +356,15 @@ def test_breakdown_does_not_narrow_the_report_of_a_finished_grid(cloister: Comma
     assert "<summary>tried" in page
     (one,) = json.loads(Path("here/breakdown.json").read_text())["results"]
     assert [seed["seed"] for seed in one["seeds"]] == [0]
+
+
+def test_a_search_does_not_share_the_folder_of_a_grid(cloister: Command, tmp_path: Path) -> None:
+    pytest.importorskip("optuna")
+    (tmp_path / "here").mkdir()
+    for name, text in (("results.jsonl", ""), ("evaluation.json", "{}")):
+        (tmp_path / "here" / name).write_text(text)
+    for options in ([], ["--resume"]):
+        result = cloister(*ATTACK, "--out", "here", *options)
+        assert result.code == 1
+        assert "choose another --out" in result.err
+    assert (tmp_path / "here" / "evaluation.json").read_text() == "{}"
