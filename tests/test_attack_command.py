@@ -190,6 +190,25 @@ def test_a_page_escapes_what_comes_from_the_search(searched: Path) -> None:
     assert "<script>alert(1)" not in render(nasty)
 
 
+def test_what_the_budget_left_open_is_said(searched: Path, tmp_path: Path) -> None:
+    """Of a break whose last run on a seed that was held out is taken away: no break, and not one that did not hold either."""
+    search = read_search(searched)
+    point = search.breaks[0]
+    last = max(point.held_out)
+    for name in ("search.json", "results.jsonl"):
+        (tmp_path / name).write_bytes((searched / name).read_bytes())
+    cut = [
+        line
+        for line in (tmp_path / "results.jsonl").read_text().splitlines(keepends=True)
+        if (row := json.loads(line))["seed"] != last or row["numbers"] != point.numbers or row["attackers"] != point.attackers
+    ]
+    (tmp_path / "results.jsonl").write_text("".join(cut))
+    after = read_search(tmp_path)
+    assert after.open == search.open + 1
+    if not after.breaks:
+        assert "could not be tried on all others" in verdict(after)
+
+
 def test_a_search_that_has_played_nothing_has_a_page(searched: Path, tmp_path: Path) -> None:
     (tmp_path / "search.json").write_bytes((searched / "search.json").read_bytes())
     (tmp_path / "results.jsonl").touch()

@@ -15,6 +15,7 @@ from ..threat_models.search.plan import Plan
 from ..threat_models.search.play import Bounds
 from ..threat_models.search.space import Space
 from .run import Named
+from .source import Unwritable, expression
 from .workers import Origin
 
 RUNS = 200
@@ -104,7 +105,7 @@ def description(asked: Asked, space: Space, plan: Plan, clients: int, named: Nam
     """The search as plain JSON values: what its folder records before anything is played."""
     return {
         "name": space.scenario.name,
-        "defence": asked.against or repr(space.scenario.algorithm),
+        "defence": asked.against or _said(space.scenario.algorithm),
         "about": named.id,
         "scenario": described(space.scenario),
         "clients": clients,
@@ -124,6 +125,14 @@ def description(asked: Asked, space: Space, plan: Plan, clients: int, named: Nam
         "versions": versions(),
         "machine": machine(),
     }
+
+
+def _said(algorithm: object) -> str:
+    """The algorithm with what is not as usual."""
+    try:
+        return expression(algorithm, set())
+    except Unwritable:
+        return type(algorithm).__name__
 
 
 def command_of(asked: Asked) -> str:

@@ -62,6 +62,12 @@ class Search:
         """Points that broke it where they were searched and did not hold."""
         return sum(p.refuted() for p in self.points.values())
 
+    @property
+    def open(self) -> int:
+        """Points that broke it where they were searched, and that the budget left untried on some seed that was held out."""
+        held_out = self.about["held_out"]
+        return sum(p.suspected and not p.refuted() and not p.breaks(held_out) for p in self.points.values())
+
     def absent(self, count: int) -> float | None:
         """Accuracy of the loyal clients without the attackers' data: mean over the runs with so many attackers."""
         seen = [row["accuracy"] for row in self.rows if row["attackers"] == count and _is_absent(row)]

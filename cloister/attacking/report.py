@@ -12,7 +12,7 @@ from ..reporting.figures import NARROW, WIDE, Chart, Line
 from ..reporting.page import environment, write_page
 from ..reporting.run_data import flat, time_words
 from .data import Search, curve, read_search, said
-from .tables import point_json, verdict
+from .tables import break_words, point_json, verdict
 
 WORST_SHOWN = 30
 
@@ -34,6 +34,7 @@ def render(search: Search) -> str:
         search=search,
         about=about,
         bounds=search.bounds,
+        broken=break_words(search),
         curve=curve(search),
         charts=charts(search),
         worst=[point_json(p) for p in sorted(search.points.values(), key=lambda p: -p.severity)[:WORST_SHOWN]],
@@ -66,7 +67,7 @@ def tiles(search: Search) -> list[Tile]:
 def _budget(about: Row) -> str:
     limits = [f"{about['runs']} runs"] if about["runs"] else []
     limits += [f"{about['minutes']:g} CPU minutes"] if about["minutes"] else []
-    return f"of {' and '.join(limits)} at most"
+    return f"budget {' and '.join(limits)}"
 
 
 def charts(search: Search) -> list[dict[str, Any]]:

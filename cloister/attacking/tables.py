@@ -20,10 +20,13 @@ def verdict(search: Search) -> str:
         if most is None:
             return f"Nothing was {'tried yet' if not search.points else 'tried that could be played'} ({spent})."
         held = f" {search.refuted} did on the seeds searched, and did not hold on others." if search.refuted else ""
+        held += (
+            f" {search.open} did there and could not be tried on all others: a larger budget says more." if search.open else ""
+        )
         return (
             f"No break found in {spent}, by {about['least']} to {about['most']} of {about['clients']} clients, at"
             f" {len(search.points)} points; this does not say that there is none.{held} The worst: {_did(most)} by"
-            f" {most.attackers}, {said(most.numbers)}. A break {_break_words(search)}."
+            f" {most.attackers}, {said(most.numbers)}. A break {break_words(search)}."
         )
     seeds = ", ".join(map(str, about["held_out"]))
     fewer = f" With fewer, none was found in {cheapest['fewer_tried']} points." if cheapest["fewer_tried"] else ""
@@ -34,7 +37,7 @@ def verdict(search: Search) -> str:
     )
 
 
-def _break_words(search: Search) -> str:
+def break_words(search: Search) -> str:
     """What would have been one."""
     bounds = search.bounds
     last = f"mean of the last {100 * bounds.share:g} % of the evaluations"
