@@ -88,7 +88,7 @@ def serve(
 ) -> None:
     """Run a scenario as the coordinator of clients in processes of their own.
 
-    Try:  cloister serve examples/quickstart.py --listen 127.0.0.1:7000 --insecure-loopback --rounds 5
+    Try:  cloister serve cloister:quickstart --listen 127.0.0.1:7000 --insecure-loopback --rounds 5
 
     The run folder is that of `cloister run`, with link.json beside it. On a terminal there is a view of the run beside the log.
     Stopped by SIGTERM, or killed, it goes on with the same command, and so do the clients, which wait. Ctrl-C tells clients that
@@ -158,7 +158,7 @@ def join(
 ) -> None:
     """Take part in a run as one client, with its own data.
 
-    Try:  cloister join 127.0.0.1:7000 --scenario examples/quickstart.py --client 0 --folder client0 --insecure-loopback
+    Try:  cloister join 127.0.0.1:7000 --scenario cloister:quickstart --client 0 --folder client0 --insecure-loopback
 
     The folder has the journal, from which it goes on after a crash with the same command; join.jsonl, the record of what it
     revealed, to whom, what it spent and refused, which `cloister report FOLDER` shows; and at the end model.safetensors.

@@ -54,7 +54,7 @@ from cloister.fl.runs.comparison_cells import (
 )
 from cloister.fl.runs.results_folder import ResultsFolder, Row
 from cloister.fl.runs.simulation import Simulation
-from cloister.grids.watching import progress_bar
+from cloister.progress import shown as progress
 from cloister.protocol import Plain
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.view.answers import Model
@@ -348,12 +348,10 @@ def test_names_are_shown_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixtu
     play(replace(named, methods={"A [/b] x": Method(algorithm=FedAvg())}), tmp_path)
     found = read_comparison(tmp_path)
     Console(width=200).print(terminal(found, "[/d]", "Plain"))
-    bar, _ = progress_bar(named.name, 1, 0)
-    bar.get_renderable()
-    with bar:
-        pass
+    with progress(sys.stdout, always=True) as tell:
+        tell(named.name, 0, 1, "[/n]")
     shown = capsys.readouterr().out
-    assert all(word in shown for word in ("t [/b]", "[/d]", "A [/b] x", "[/m]"))
+    assert all(word in shown for word in ("t [/b]", "[/n]", "[/d]", "A [/b] x", "[/m]"))
 
 
 @pytest.mark.trains
@@ -842,5 +840,5 @@ def test_the_example_gives_every_method_the_same_search_and_none_of_its_seeds() 
 def test_the_help_teaches(cloister: Any) -> None:
     code, out, _ = cloister("compare", "--help")
     assert code == 0
-    for word in ("cloister compare examples/compare_digits.py", "--resume", "validation", "table.csv", "same local work"):
+    for word in ("cloister compare cloister:compare_digits", "--resume", "validation", "table.csv", "same local work"):
         assert word in " ".join(out.split())

@@ -106,7 +106,7 @@ def test_headline_of_the_usual_run(tmp_path: Path) -> None:
     for key in ("accuracy_mean", "accuracy_worst", "accuracy_before_clustering"):
         assert f"{100 * summary[key]:.1f} %" in page.text
     assert "12 clients ended in 3 clusters after 2 splits. They are exactly the planted groups." in page.text
-    assert "3 of 3 ARI 1.00, purity 1.00" in page.text
+    assert "groups isolated 3 of 3 3 clusters; ARI 1.00, purity as FLIC defines it 1.00" in page.text
     assert page.text.count("splits in round") == 2
     assert "the inner products of all pairs of updates, after a secret projection 12 936 7.49 kB 12" in page.text
     assert "protection.sketch.rows 256" in page.text

@@ -3,6 +3,7 @@
 import io
 import logging
 import socket
+import sys
 import urllib.error
 import urllib.request
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from cloister.deploying import _operated
 from cloister.deployment.live import live, shown
 from cloister.deployment.metrics import COUNTERS, GAUGES, Metrics
 from cloister.fl.runs.vitals import Control, Vitals
-from cloister.grids.watching import progress_bar
+from cloister.progress import shown as shown_on
 
 busy = Vitals(
     round=3,
@@ -145,9 +146,8 @@ def test_colours_that_are_forced_make_no_terminal_of_a_log(monkeypatch, capsys):
     monkeypatch.setenv("FORCE_COLOR", "1")
     with _operated(Control(), None, 0, logging.getLogger("t")):
         pass
-    bar, _ = progress_bar("cells", 2, 0)
-    with bar:
-        pass
+    with shown_on(sys.stderr, always=True) as tell:
+        tell("cells", 0, 2, "")
     assert capsys.readouterr().err.count("\x1b[2K") == 0
 
 

@@ -50,7 +50,7 @@ def audit(
 ) -> None:
     """Attack what each party of a run really saw, and say which claims of its threat model stand.
 
-    Try:  cloister audit examples/quickstart.py --budget quick
+    Try:  cloister audit cloister:quickstart --budget quick
 
     The scenario is played, and so is the same in clear, and runs of the attacker's own. Every attack is given what a corrupt
     party sent, received and holds, and nothing else; what it finds stands between what the published sums alone tell (0) and
