@@ -103,7 +103,7 @@ def run(
     ] = False,
     engine: Engine = EngineName.LOCAL,
     workers: Annotated[
-        int | None, typer.Option(help="Of the engine ray: processes that train. Default: the cluster's CPUs.", min=1, max=1024)
+        int | None, typer.Option(help="With --engine ray: processes that train. Default: the cluster's CPUs.", min=1, max=1024)
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary alone to stdout, as JSON.")] = False,
 ) -> None:
@@ -153,8 +153,10 @@ def run(
 @app.command()
 def cost(
     file: Annotated[str, typer.Argument(metavar="FILE[:NAME]", help="A Python file with a Scenario; NAME picks one of several.")],
-    clients: Annotated[int | None, typer.Option(help="n. Default: the scenario's.", min=1)] = None,
-    parameters: Annotated[int | None, typer.Option(help="d. Default: those of the scenario's model.", min=1)] = None,
+    clients: Annotated[int | None, typer.Option(help="Number of clients, n. Default: the scenario's.", min=1)] = None,
+    parameters: Annotated[
+        int | None, typer.Option(help="Parameters of the model, d. Default: those of the scenario's model.", min=1)
+    ] = None,
     clusters: Annotated[int, typer.Option(help="Disjoint clusters, each with its own sum.", min=1)] = 1,
     drop: Annotated[
         float, typer.Option(help="Share of clients that fall silent in a round, from 0 to below 1, each at a random message.")
@@ -265,22 +267,31 @@ app.command()(dealer)
 
 @app.command()
 def report(
-    folder: Annotated[
-        Path, typer.Argument(help="A run folder, or that of an evaluation, a comparison or a client, finished or not.")
+    folders: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FOLDER...", help="A run folder, or that of an evaluation, a comparison or a client, finished or not."
+        ),
     ],
+    out: Annotated[Path | None, typer.Option(help="Of several evaluations' folders: the one to put them together in.")] = None,
 ) -> None:
     """Rebuild report.html of a run folder, or of that of an evaluation, a comparison or a client, finished or interrupted.
 
     A client's says what it revealed, to whom, what it spent of its privacy, and what it refused, from its own record alone.
+    Folders of evaluations of one scenario, with other seeds, attacks or defences, become one table: cloister report A B --out C
 
     Try:  cloister report runs/quickstart-seed0
     """
     from .comparing.report import write_comparison_report
+    from .evaluating.merging import merge
     from .evaluating.report import write_evaluation_report
     from .reporting.own_record import is_record, write_client_report
     from .reporting.report import write_report
 
     with one_line_errors():
+        if (len(folders) > 1) != (out is not None):
+            raise ValueError("several folders are put together in one: cloister report A B --out C")
+        folder = folders[0] if out is None else merge(folders, out)
         if is_record(folder):
             path = write_client_report(folder)
         elif (folder / "comparison.json").is_file():

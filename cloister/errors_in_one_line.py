@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from .fl.functions import Unfit
 from .protocol.core.errors import ProtocolError
 from .user_errors import file_of, in_words
 
@@ -22,7 +23,7 @@ def one_line_errors() -> Iterator[None]:
     except Exception as error:
         if (file := file_of(error)) is not None:
             raise Failure(" ".join(in_words(error, file).split())) from error
-        if not isinstance(error, ValueError | OSError | ProtocolError):
+        if not isinstance(error, ValueError | OSError | ProtocolError | Unfit):
             raise
         message = str(error) or type(error).__name__
         raise Failure(" ".join(message.split())) from error

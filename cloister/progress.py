@@ -36,7 +36,7 @@ def shown(out: TextIO, *, always: bool = False, quiet: bool = False) -> Iterator
         yield _line(display)
     elif always or out.isatty():
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[note]}"))
-        with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=Console(file=out)) as bar:
+        with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=_console(out)) as bar:
             tasks: dict[str, Any] = {}
 
             def tell(what: str, done: int, total: int, note: str) -> None:
@@ -47,6 +47,11 @@ def shown(out: TextIO, *, always: bool = False, quiet: bool = False) -> Iterator
             yield tell
     else:
         yield _silent
+
+
+def _console(out: TextIO) -> Console:
+    """It moves its cursor on terminals alone: FORCE_COLOR, which notebooks set, is about colours."""
+    return Console(file=out, force_terminal=out.isatty())
 
 
 def _silent(what: str, done: int, total: int, note: str) -> None:
@@ -79,7 +84,7 @@ def watched(rounds: Iterator[Round], name: str, total: int, out: TextIO, *, alwa
 
 
 def _in_a_terminal(rounds: Iterator[Round], name: str, total: int, out: TextIO) -> Iterator[Round]:
-    with Progress(*COLUMNS, console=Console(file=out), transient=False) as bar:
+    with Progress(*COLUMNS, console=_console(out), transient=False) as bar:
         task = bar.add_task(name, total=total, clusters=1, score="accuracy -")
         known: dict[str, Any] = {}
         for done in rounds:

@@ -5,6 +5,7 @@ import importlib.util
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from importlib.abc import InspectLoader, Loader
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -16,6 +17,7 @@ from .fl.runs.scenario import NoField, Scenario, changed, replaced
 from .parts_from_text import made, names, tree_of
 from .shipped import SHIPPED, example_file
 from .threat_models.evaluation import Evaluation
+from .threat_models.suites.usual import usual_evaluation
 from .user_errors import PREFIX, in_words
 
 if TYPE_CHECKING:
@@ -30,9 +32,19 @@ def load(where: str) -> Scenario:
     return _named(where, Scenario, "scenario", "a scenario, for example cloister:quickstart")
 
 
-def load_evaluation(where: str) -> Evaluation:
-    """The evaluation that FILE[:name] holds; the default name is `evaluation`. Raises ValueError of one line."""
-    return _named(where, Evaluation, "evaluation", "an evaluation, for example cloister:evaluate_digits")
+def load_evaluation(where: str, settings: Sequence[str] = (), data: Path | None = None) -> Evaluation:
+    """The evaluation that FILE[:name] holds; the default name is `evaluation`. Of a file with scenarios alone the usual one of
+    the scenario of this name, or `scenario`. settings: of the scenario, each PATH=VALUE. data: the folder of the data sets.
+    Raises ValueError of one line.
+    """
+    module, file, name = _module_of(where, Evaluation, "evaluation", "an evaluation, for example cloister:evaluate_digits")
+    scenario = vars(module).get(name or "scenario")
+    if isinstance(scenario, Scenario) and (name or not any(isinstance(value, Evaluation) for value in vars(module).values())):
+        return usual_evaluation(with_settings(scenario, settings), data)
+    found = _chosen(module, file, name, Evaluation, "evaluation")
+    if found.partitions and any(setting.startswith("partition.") for setting in settings):
+        raise ValueError(f"--set cannot change the partition: the evaluation names its own: {', '.join(found.partitions)}")
+    return replace(found, scenario=with_settings(found.scenario, settings))
 
 
 def load_comparison(where: str) -> Comparison:
@@ -80,13 +92,19 @@ class _Source(InspectLoader):
 
 
 def _named(where: str, kind: type[Value], default: str, wanted: str) -> Value:
+    module, file, name = _module_of(where, kind, default, wanted)
+    return _chosen(module, file, name, kind, default)
+
+
+def _module_of(where: str, kind: type[Any], default: str, wanted: str) -> tuple[ModuleType, str, str]:
+    """The module of FILE[:name], what the file is called, and the name."""
     path, file, name = file_and_name(where)
     if not path.is_file():
         raise ValueError(f"there is no file {file} in {Path.cwd()}; give the path of {wanted}")
     spec = importlib.util.spec_from_file_location(f"{PREFIX}{path.stem}", path)
     if spec is None or spec.loader is None:
         raise ValueError(f"{file} is not a Python file; give a .py file with `{default} = {kind.__name__}(...)`")
-    return _chosen(_executed(spec, spec.loader, file), file, name, kind, default)
+    return _executed(spec, spec.loader, file), file, name
 
 
 def _executed(spec: ModuleSpec, loader: Loader, file: str) -> ModuleType:

@@ -102,7 +102,8 @@ def _course(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "its theorem", conditions_in_words(conditions)
     if below := summary["below_floor"]:
         names = ", ".join(sorted({row["cluster"].split("@")[0] for row in below}))
-        yield "below the floor", f"clusters {names}: too few clients to sum, kept their model ({len(below)} times)"
+        why = "too few clients for a sum that hides them, so their training stopped"
+        yield "below the floor", f"clusters {names}: {why} ({len(below)} times)"
     yield "traffic", f"{byte_words(summary['bytes_up'])} up, {byte_words(summary['bytes_down'])} down"
     yield "time", f"{summary['seconds']:.1f} s for {summary['rounds']} rounds"
 

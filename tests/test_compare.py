@@ -503,14 +503,14 @@ def test_one_seed_decides_nothing(tmp_path: Path) -> None:
     assert of["b"].words == "undecided, one seed"
     assert (of["a"].wins, of["a"].undecided) == (0, 1)
     assert headline(found) == (
-        "One seed tells nothing of chance, so no method is called better. Highest mean accuracy: on turned a, 99.0 %."
+        "One seed tells nothing of chance, so no method is called better. Highest mean accuracy on turned: a, 99.0 %."
     )
 
 
 def test_equal_means_are_all_the_highest(tmp_path: Path) -> None:
     found = made(tmp_path, {"a": (0.9,), "b": (0.9,), "c": (0.8,), "d": (0.9,)}, seeds=(0,))
     assert {name for name, of in standings(found, "turned", "Plain").items() if of.best} == {"a", "b", "d"}
-    assert headline(found).endswith("Highest mean accuracy: on turned a, b and d, 90.0 %.")
+    assert headline(found).endswith("Highest mean accuracy on turned: a, b and d, 90.0 %.")
 
 
 def test_a_mean_that_is_higher_by_chance_wins_nothing(tmp_path: Path) -> None:
@@ -590,8 +590,8 @@ def test_the_headline_names_who_is_behind_who_ties_and_who_is_open(tmp_path: Pat
         "none": "it may not",
     }
     words = headline(made(tmp_path, results))
-    assert words.startswith("Highest mean accuracy on turned same, 91.0 %; behind it: worse; tied with it: best;")
-    assert words.endswith("not told from it by 4 seeds: open.")
+    assert words.startswith("Highest mean accuracy on turned: same, 91.0 %; behind it: worse; tied with it: best;")
+    assert words.endswith("4 seeds cannot tell it from: open.")
 
 
 def test_nobody_is_the_best_before_every_seed_is_there(tmp_path: Path) -> None:
@@ -620,7 +620,8 @@ def test_methods_are_held_against_local_where_their_card_says_they_fit(tmp_path:
     found = made(tmp_path, {"LOCAL": (0.8,) * 4, "fitting": (0.72, 0.8, 0.8, 0.8), "a-b": (0.1,) * 4})
     (fit,) = fits(found)
     assert (fit.method, fit.data, fit.protection, round(fit.pair.gap, 4)) == ("fitting", "turned", "Plain", -0.02)
-    words = "At least LOCAL where their cards say they fit: 0 of 1; below it: fitting on turned under Plain"
+    words = "As good as LOCAL or better on data of the kind that a method is made for: 0 of 1"
+    words += "; below it: fitting on turned under Plain"
     assert fits_words(found, fits(found)) == f"{words} (\u22122.0, undecided)."
     clear = made(tmp_path / "clear", {"LOCAL": (0.8,) * 4, "fitting": (0.7, 0.71, 0.7, 0.71)})
     assert fits_words(clear, fits(clear)).endswith("(\u22129.5, by more than chance).")

@@ -388,6 +388,18 @@ def test_nothing_is_wider_than_a_phone(tmp_path: Path, name: str) -> None:
     assert needed == given
 
 
+def test_tables_of_words_are_lines_on_a_phone_and_others_show_that_there_is_more(tmp_path: Path) -> None:
+    script = """(() => {
+      const page = f.contentDocument, style = (element, what) => f.contentWindow.getComputedStyle(element, what);
+      const rows = [...page.querySelectorAll(".stacks tbody tr")].map(row => style(row).display);
+      const label = style(page.querySelector("[data-of='numbers']"), "::before").content;
+      const shadows = [...page.querySelectorAll(".scroll")].map(scroll => style(scroll).backgroundImage.split("gradient").length);
+      return [...new Set(rows), label, ...new Set(shadows)].join("; ");
+    })()"""
+    said = in_phone(tmp_path, USUAL, script).replace("&quot;", '"').replace('" "', "")
+    assert said == 'block; "numbers: "; 5'
+
+
 def test_pointing_at_a_matrix_tells_the_value_and_the_legend_picks_a_group(tmp_path: Path) -> None:
     script = """(() => {
       const page = f.contentDocument, cells = page.querySelector(".cells"), box = cells.getBoundingClientRect();

@@ -81,11 +81,9 @@ def test_a_mistake_is_one_line_that_points(mistake, tmp_path, monkeypatch, capsy
     assert re.search(words, line), line
 
 
-def test_an_evaluation_in_the_place_of_a_scenario_names_its_command(tmp_path, monkeypatch, capsys):
+def test_a_scenario_in_the_place_of_a_comparison_names_its_command(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(HEAD + BODY)
-    line = complaint(monkeypatch, capsys, "evaluate", "mine.py", "--out", "r")
-    assert line == "cloister: mine.py holds a scenario, not an evaluation; play it with: cloister run mine.py"
     line = complaint(monkeypatch, capsys, "compare", "mine.py", "--out", "r")
     assert line == "cloister: mine.py holds a scenario, not a comparison; play it with: cloister run mine.py"
 

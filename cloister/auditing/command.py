@@ -56,11 +56,11 @@ def audit(
     party sent, received and holds, and nothing else; what it finds stands between what the published sums alone tell (0) and
     what the updates tell (1).
 
-    A claim is refuted, not refuted, or inconclusive: because the attack fails in clear too, or for want of victims. What no
+    A claim is refuted, not refuted, or inconclusive, because the attack fails in clear too or has too few victims. What no
     experiment could try is not covered. The folder holds audit.json and report.html.
 
-    In the folder of `cloister run FILE --record` the recorded run is audited as it is, and only the others are played. They are
-    of the scenario whose source the folder holds, which is run like the file it was: audit folders that you trust.
+    In the folder of `cloister run FILE --record` the recorded run is audited as it is, and only the others are played. The folder
+    holds the scenario's source, which is executed: audit only folders that you trust.
 
     Exit codes: 0 if no claim of Cloister's is refuted, 4 if one is. Claims of papers that are refuted are shown, and expected.
     """

@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import product
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,11 @@ from ..progress import shown
 from ..threat_models.breakdown import Steps, median_interval
 from ..threat_models.evaluation import Evaluation, all_cells, description, search_key
 from ..threat_models.evaluation_folder import EvaluationFolder
-from .data import read_grid
+from .data import place_words, read_grid
 from .report import write_evaluation_report
 from .run import Ledger, Searched, play_grid, play_searches
 from .tables import breakdown_table, grid_json, grid_table, reasons
+from .verdict import verdict
 from .workers import Origin, crew
 
 
@@ -56,6 +58,7 @@ def play_evaluation(
             console.print(grid_table(grid, protection))
             for line in reasons(grid, protection):
                 console.print(line, highlight=False, markup=False, soft_wrap=True)
+        console.print(verdict(grid), highlight=False, markup=False)
         if grid.earlier:
             console.print(f"left aside  {grid.earlier} cells that were played with other attacks, defences or settings")
         console.print(f"folder      {folder}\nreport      {report}", highlight=False, soft_wrap=True)
@@ -88,7 +91,7 @@ def play_breakdown(
             _chosen("protection", names["protection"], evaluation.named_protections),
         ]
         folder, ledger = opened(evaluation, origin.data, out, resume, origin.about)
-        total = len(evaluation.seeds) * len(chosen[0]) * len(chosen[1]) * len(chosen[2])
+        total = len(evaluation.seeds) * max(1, len(evaluation.partitions)) * len(chosen[0]) * len(chosen[1]) * len(chosen[2])
         with crew(origin, evaluation, ledger.folder, workers, engine) as hands, stoppable(folder):
             searched = _watch_searches(play_searches(ledger, hands, steps, *chosen), total)
         found = breakdown_json(evaluation, steps, searched)
@@ -114,17 +117,16 @@ def breakdown_json(evaluation: Evaluation, steps: Steps, searched: Sequence[Sear
 
     of: its search key, by which a report knows that it is about what the folder's evaluation is about.
     """
-    by: dict[tuple[str, str, str], list[Searched]] = {}
+    by: dict[tuple[str, str, str, str], list[Searched]] = {}
     order = {seed: k for k, seed in enumerate(evaluation.seeds)}
     for one in sorted(searched, key=lambda one: order[one.seed]):
-        by.setdefault((one.attack, one.defence, one.protection), []).append(one)
+        by.setdefault((one.attack, one.defence, one.protection, one.partition), []).append(one)
     results = []
-    for protection in evaluation.named_protections:
-        for defence in evaluation.defences:
-            for attack in evaluation.attacks:
-                if (attack, defence, protection) in by:
-                    of = search_key(evaluation, attack, defence, protection)
-                    results.append({"of": of, **_over_seeds(by[attack, defence, protection])})
+    places = [(p, of) for of in evaluation.partitions or ("",) for p in evaluation.named_protections]
+    for (protection, partition), defence, attack in product(places, evaluation.defences, evaluation.attacks):
+        if (attack, defence, protection, partition) in by:
+            of = search_key(evaluation, attack, defence, protection, partition)
+            results.append({"of": of, **_over_seeds(by[attack, defence, protection, partition])})
     return {
         "name": evaluation.name,
         "strength": evaluation.strength,
@@ -142,7 +144,7 @@ def _over_seeds(searches: Sequence[Searched]) -> dict[str, Any]:
     return {
         "attack": searches[0].attack,
         "defence": searches[0].defence,
-        "protection": searches[0].protection,
+        "protection": place_words(searches[0].protection, searches[0].partition),
         "median": None if interval is None else {k: _or_none(v) for k, v in interval.items()},
         "single": all(found.single for found in done),
         "seeds": [

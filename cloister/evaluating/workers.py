@@ -8,7 +8,7 @@ from typing import Any
 
 from ..fl.runs.results_folder import Row
 from ..grids.workers import Crew, crew_of
-from ..scenario_file import load_evaluation, with_settings
+from ..scenario_file import load_evaluation
 from ..threat_models.cell import play_cell
 from ..threat_models.evaluation import Cell, Evaluation
 from ..threat_models.evaluation_folder import EvaluationFolder
@@ -33,8 +33,7 @@ class Origin:
 
     def load(self) -> Evaluation:
         """The evaluation. Raises ValueError of one line."""
-        evaluation = load_evaluation(self.where)
-        evaluation = replace(evaluation, scenario=with_settings(evaluation.scenario, self.settings))
+        evaluation = load_evaluation(self.where, self.settings, self.data)
         return replace(evaluation, seeds=self.seeds) if self.seeds else evaluation
 
 

@@ -27,6 +27,7 @@ from ..algorithms.algorithm import Algorithm
 from ..clients.corruption import Adversary
 from ..clients.fast import Fast
 from ..clients.training import Executor, Training
+from ..data.function import as_data
 from ..data.natural import Natural
 from ..data.partition import Partition
 from ..data.source import Loader
@@ -85,6 +86,7 @@ class Scenario(Generic[V]):
 
     def __post_init__(self) -> None:
         check_parts(self)
+        object.__setattr__(self, "data", as_data(self.data))
         if self.rounds < 1 or self.evaluate_every < 1:
             raise ValueError(f"rounds and evaluate_every are at least 1, not {self.rounds} and {self.evaluate_every}")
         if not 0 <= self.validation < 1:
