@@ -1,4 +1,4 @@
-"""The command line: run, evaluate, breakdown, compare, audit, cost, report, keys. Errors are one line and an exit code.
+"""The command line: run, evaluate, breakdown, attack, compare, audit, cost, report, keys. Errors are one line and an exit code.
 
 What a command works with is imported by it: `--help` answers at once.
 
@@ -20,6 +20,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from .attacking.command import attack
 from .auditing.command import audit
 from .comparing.command import compare
 from .deploying import join, serve
@@ -256,6 +257,7 @@ def _measure(scenario: Scenario, load: Workload, chosen: Sequence[Protection]) -
 
 app.command()(evaluate)
 app.command()(breakdown)
+app.command()(attack)
 app.command()(compare)
 app.command()(audit)
 app.add_typer(keys)
@@ -269,19 +271,18 @@ app.command()(dealer)
 def report(
     folders: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="FOLDER...", help="A run folder, or that of an evaluation, a comparison or a client, finished or not."
-        ),
+        typer.Argument(metavar="FOLDER...", help="A run folder, or that of an evaluation, a search, a comparison or a client."),
     ],
     out: Annotated[Path | None, typer.Option(help="Of several evaluations' folders: the one to put them together in.")] = None,
 ) -> None:
-    """Rebuild report.html of a run folder, or of that of an evaluation, a comparison or a client, finished or interrupted.
+    """Rebuild report.html of a run folder, or of that of an evaluation, a search, a comparison or a client, finished or not.
 
     A client's says what it revealed, to whom, what it spent of its privacy, and what it refused, from its own record alone.
     Folders of evaluations of one scenario, with other seeds, attacks or defences, become one table: cloister report A B --out C
 
     Try:  cloister report runs/quickstart-seed0
     """
+    from .attacking.report import write_search_report
     from .comparing.report import write_comparison_report
     from .evaluating.merging import merge
     from .evaluating.report import write_evaluation_report
@@ -296,6 +297,8 @@ def report(
             path = write_client_report(folder)
         elif (folder / "comparison.json").is_file():
             path = write_comparison_report(folder)
+        elif (folder / "search.json").is_file():
+            path = write_search_report(folder)
         else:
             path = write_evaluation_report(folder) if (folder / "results.jsonl").is_file() else write_report(folder)
     Console().print(f"report      {path}", highlight=False, soft_wrap=True)

@@ -23,6 +23,7 @@ from markupsafe import Markup
 from scipy import stats
 
 from cloister import cli
+from cloister.attacking.defence import defended
 from cloister.evaluating.cells import MORE, details, lasting
 from cloister.evaluating.data import Grid, read_grid
 from cloister.evaluating.judging import finding
@@ -54,7 +55,7 @@ from cloister.protocol.view.answers import Model
 from cloister.reporting import figures
 from cloister.reporting.figures import Chart
 from cloister.reporting.run_data import DASH
-from cloister.scenario_file import load, load_evaluation, with_settings
+from cloister.scenario_file import load, load_comparison, load_evaluation, with_settings
 from cloister.starting import Kind
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.alternating import AlternatingMinimisation
@@ -989,7 +990,8 @@ def test_help_teaches_by_example_and_says_what_bisection_finds(cloister: Command
 
 def taught() -> list[list[str]]:
     """Command lines in the docstrings of all commands."""
-    places = [*(FILE.parent.parent / "cloister").glob("*.py")]
+    face = FILE.parent.parent / "cloister"
+    places = [*sorted(face.glob("*.py")), *sorted(face.glob("*/command.py"))]
     lines = [line.strip() for place in places for line in place.read_text().splitlines()]
     return [shlex.split(line.split(":", 1)[1])[1:] for line in lines if line.startswith(("Try:", "Begin with:"))]
 
@@ -1004,7 +1006,14 @@ def test_every_example_of_the_help_names_what_is_there(line: list[str]) -> None:
         assert Kind(where)
         return
     file = where if where.startswith("cloister:") else str(FILE.parent.parent / where)
-    if command in ("run", "cost", "serve"):
+    if command == "attack":
+        against = dict(pairwise(options)).get("--against")
+        assert defended(file, against).adversary is None
+        return
+    if command == "compare":
+        assert load_comparison(file).data
+        return
+    if command in ("run", "cost", "serve", "audit"):
         with_settings(load(file), [value for name, value in pairwise(options) if name == "--set"])
         return
     evaluation = load_evaluation(file)

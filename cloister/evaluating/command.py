@@ -77,7 +77,9 @@ def breakdown(
     fit no single crossing, the result says so. Over seeds: the median with a distribution-free interval.
 
     It is a command of its own because it plays other strengths than the grid. Both may use one folder (--out, --resume), and
-    cells in it are never played twice.
+    cells in it are never played twice; a grid that is in the folder stays as it is described, and its report about all of it.
+
+    It tries the evaluation's attacks, as they are. `cloister attack` searches all that there are, by the same bisection.
     """
     from .play import play_breakdown
 

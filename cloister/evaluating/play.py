@@ -90,7 +90,7 @@ def play_breakdown(
             _chosen("defence", names["defence"], evaluation.defences),
             _chosen("protection", names["protection"], evaluation.named_protections),
         ]
-        folder, ledger = opened(evaluation, origin.data, out, resume, origin.about)
+        folder, ledger = opened(evaluation, origin.data, out, resume, origin.about, beside=True)
         total = len(evaluation.seeds) * max(1, len(evaluation.partitions)) * len(chosen[0]) * len(chosen[1]) * len(chosen[2])
         with crew(origin, evaluation, ledger.folder, workers, engine) as hands, stoppable(folder):
             searched = _watch_searches(play_searches(ledger, hands, steps, *chosen), total)
@@ -167,17 +167,18 @@ def _or_none(value: float) -> float | None:
 
 
 def opened(
-    evaluation: Evaluation, data: Path | None, out: Path | None, resume: bool, origin: Mapping[str, Any]
+    evaluation: Evaluation, data: Path | None, out: Path | None, resume: bool, origin: Mapping[str, Any], beside: bool = False
 ) -> tuple[Path, Ledger]:
     """The folder and what it holds. The data are loaded first: bad input leaves nothing behind, and workers fetch nothing.
 
-    origin: where the evaluation comes from, for the record.
+    origin: where the evaluation comes from, for the record. beside: searches leave the description of a grid that is in the
+    folder as it is, so that its report stays about all of it.
     """
     evaluation.scenario.data(data)
     folder = out or folder_for(evaluation.name, "evaluation", resume)
     files = EvaluationFolder(folder)
     about = description(evaluation) | {"origin": origin, "versions": versions(), "machine": machine()}
-    return folder, Ledger(evaluation, files, files.open(about, resume))
+    return folder, Ledger(evaluation, files, files.open(about, resume, beside))
 
 
 def watched_grid(ledger: Ledger, rows: Iterator[Row], *, always: bool = False, quiet: bool = False) -> Iterator[Row]:
