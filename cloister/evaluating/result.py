@@ -36,7 +36,7 @@ class Evaluated:
     @property
     def cells(self) -> list[dict[str, Any]]:
         """A row for each cell: attack and strength (None without attack), defence, protection, seed, status, reason, and its
-        numbers, accuracy.mean_last_10 and impact.mean_last_10 first of all.
+        numbers, accuracy.late and impact.late first of all.
         """
         return tidy(row for rows in self._grid.cells.values() for row in rows)
 
