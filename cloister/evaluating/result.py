@@ -29,9 +29,9 @@ class Evaluated:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """name, verdict, and worst: for each defence and protection, accuracy without attack and under the worst one."""
+        """name, verdict, and found: what is found of every defence at every strength and under every protection."""
         found = grid_json(self._grid)
-        return {"name": found["name"], "verdict": self.verdict, "worst": found["worst"]}
+        return {"name": found["name"], "verdict": self.verdict, "found": found["found"]}
 
     @property
     def cells(self) -> list[dict[str, Any]]:
