@@ -29,14 +29,14 @@ class Evaluated:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """name, verdict, and worst: for each defence and protection, accuracy without attack and under the worst one."""
+        """name, verdict, and found: what is found of every defence at every strength and under every protection."""
         found = grid_json(self._grid)
-        return {"name": found["name"], "verdict": self.verdict, "worst": found["worst"]}
+        return {"name": found["name"], "verdict": self.verdict, "found": found["found"]}
 
     @property
     def cells(self) -> list[dict[str, Any]]:
         """A row for each cell: attack and strength (None without attack), defence, protection, seed, status, reason, and its
-        numbers, accuracy.mean_last_10 and impact.mean_last_10 first of all.
+        numbers, accuracy.late and impact.late first of all.
         """
         return tidy(row for rows in self._grid.cells.values() for row in rows)
 
