@@ -1,5 +1,9 @@
-"""Who is corrupt and what they do: what a `Scenario`'s `adversary` is made of, and an `Evaluation` of many such runs."""
+"""Who is corrupt and what they do: what a `Scenario`'s `adversary` is made of, and an `Evaluation` of many such runs.
 
+Functions return whole suites of attacks, by name, as an `Evaluation` takes them.
+"""
+
+from .fl.data.population import Examples
 from .threat_models.a3fl import A3FL
 from .threat_models.adversary import Adversary
 from .threat_models.alternating import AlternatingMinimisation
@@ -9,13 +13,15 @@ from .threat_models.cluster_attacks import Bridge, CloakedCollusion, Hider, Vict
 from .threat_models.cluster_timing import Fragmentation
 from .threat_models.collusion import ALIE, IPM, FangKrum, FangTrim, MinMax, MinSum
 from .threat_models.critical_layers import CriticalLayers
-from .threat_models.evaluation import Evaluation
+from .threat_models.evaluation import Bounds, Evaluation, Informed
 from .threat_models.forged_choices import Pretended, SameAs, WorstModel
 from .threat_models.forged_embeddings import ForgedEmbeddings
-from .threat_models.knowledge import Level
+from .threat_models.functions import OfHonest
+from .threat_models.knowledge import Colluding, Insider, Level, Omniscient, Own, Situation
 from .threat_models.label_attacks import DynamicLabelFlip, LabelFlip, LabelShuffle, PairNoise, SymmetricNoise
 from .threat_models.liars import KernelPoison
 from .threat_models.membership import Fixed, PerRound, Pool, Schedule, Share
+from .threat_models.offers import Offered
 from .threat_models.semantic import CornerPatches, GreenDigits, SpuriousGreen, SpuriousPatch
 from .threat_models.similarity_attacks import Faker, LoneFaker
 from .threat_models.simple_attacks import (
@@ -28,6 +34,7 @@ from .threat_models.simple_attacks import (
     SignFlip,
     Stale,
 )
+from .threat_models.suites import backdoors, choices, embeddings, insiders, schedules, strongest, untargeted, usual_evaluation
 from .threat_models.tailored import Tailored
 from .threat_models.targeted_uploads import ArbitraryTarget, Mimic
 from .threat_models.training_attacks import ConstrainAndScale, GradientAscent, Neurotoxin, ProjectedDescent
@@ -43,9 +50,11 @@ __all__ = [
     "ArbitraryTarget",
     "Backdoor",
     "Blend",
+    "Bounds",
     "Bridge",
     "Chameleon",
     "CloakedCollusion",
+    "Colluding",
     "ConstrainAndScale",
     "CornerPatches",
     "CriticalLayers",
@@ -53,6 +62,7 @@ __all__ = [
     "DynamicLabelFlip",
     "EdgeCase",
     "Evaluation",
+    "Examples",
     "Faker",
     "FangKrum",
     "FangTrim",
@@ -63,6 +73,8 @@ __all__ = [
     "GradientAscent",
     "GreenDigits",
     "Hider",
+    "Informed",
+    "Insider",
     "Jittered",
     "KernelPoison",
     "LabelFlip",
@@ -76,6 +88,10 @@ __all__ = [
     "Neurotoxin",
     "NormBounded",
     "Null",
+    "OfHonest",
+    "Offered",
+    "Omniscient",
+    "Own",
     "PairNoise",
     "Parts",
     "Patch",
@@ -92,6 +108,7 @@ __all__ = [
     "SignBalanced",
     "SignFlip",
     "Sinusoid",
+    "Situation",
     "SpuriousGreen",
     "SpuriousPatch",
     "Stale",
@@ -99,4 +116,12 @@ __all__ = [
     "Tailored",
     "VictimCapture",
     "WorstModel",
+    "backdoors",
+    "choices",
+    "embeddings",
+    "insiders",
+    "schedules",
+    "strongest",
+    "untargeted",
+    "usual_evaluation",
 ]

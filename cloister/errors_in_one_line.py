@@ -1,9 +1,12 @@
 """How commands fail: one line on stderr and a non-zero exit."""
 
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
+from .fl.functions import Unfit
 from .protocol.core.errors import ProtocolError
 from .user_errors import file_of, in_words
 
@@ -20,10 +23,29 @@ def one_line_errors() -> Iterator[None]:
     except Exception as error:
         if (file := file_of(error)) is not None:
             raise Failure(" ".join(in_words(error, file).split())) from error
-        if not isinstance(error, ValueError | OSError | ProtocolError):
+        if not isinstance(error, ValueError | OSError | ProtocolError | Unfit):
             raise
         message = str(error) or type(error).__name__
         raise Failure(" ".join(message.split())) from error
+
+
+@contextmanager
+def said_in_a_line() -> Iterator[None]:
+    """What is doubtful in a scenario is a line on stderr, once."""
+    from .fl.runs.feasibility import Doubt
+
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
+            if issubclass(category, Doubt):
+                say(f"note: {message}")
+            else:
+                usual(message, category, *rest)
+
+        warnings.simplefilter("always", Doubt)
+        warnings.showwarning = show  # type: ignore[assignment]
+        yield
 
 
 def say(message: str) -> None:

@@ -1,4 +1,7 @@
-"""Robust rules that a server may aggregate by: what `algorithms.RobustFedAvg` and `algorithms.HardenedFLIC` take."""
+"""Robust rules that a server may aggregate by: what `algorithms.RobustFedAvg` and `algorithms.HardenedFLIC` take.
+
+`RobustFedAvg` takes a function of all updates, too, and so another library's aggregator.
+"""
 
 from .fl.robust.aggregate import aggregate
 from .fl.robust.averages import Mean, NormBound
@@ -13,6 +16,7 @@ from .fl.robust.coordinates import (
     TrimmedMean,
 )
 from .fl.robust.diameter import MDA, SMEA
+from .fl.robust.frequency import FreqFed
 from .fl.robust.krum import Krum, MultiKrum
 from .fl.robust.mixing import ARC, NNM, Bucketing, Clip, Mixed
 from .fl.robust.signs import SignGuard
@@ -39,6 +43,7 @@ __all__ = [
     "DnC",
     "FLTrust",
     "FoolsGold",
+    "FreqFed",
     "GeometricMedian",
     "Krum",
     "Meamed",

@@ -1,10 +1,12 @@
-"""Ten attacks on ten defences, on handwritten digits: 20 clients, of which 3, 6 or 9 are corrupt, drawn from the run's seed.
+"""The strongest attack of each family on ten defences, on handwritten digits: 20 clients, of which 6 or 9 are corrupt.
 
-Run it:  cloister evaluate examples/evaluate_digits.py        the grid, 930 runs
-         cloister breakdown examples/evaluate_digits.py        the fewest attackers that break each defence
+Run it:  cloister evaluate examples/evaluate_digits.py            the grid, 1050 runs
+         cloister evaluate examples/evaluate_digits.py:skewed     6 attackers, labels dealt by Dirichlet(0.5) and (0.1), 1080 runs
+         cloister evaluate examples/evaluate_digits.py:families   every attack on accuracy, at every strength of the suites
+         cloister breakdown examples/evaluate_digits.py           the fewest attackers that break each defence
 
-All rules are built for 6 attackers, whatever the attack is: nobody knows it beforehand. `private` asks what is left of some of
-them under secure aggregation, where order statistics are refused.
+All rules are built for 6 attackers, whatever the attack is: nobody knows it beforehand; 9 are beyond. Members are drawn from the
+run's seed. `private` asks what is left of some of them under secure aggregation, where order statistics are refused.
 """
 
 from dataclasses import replace
@@ -12,7 +14,7 @@ from dataclasses import replace
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
 from cloister.fl.clients.training import Training
-from cloister.fl.data.partition import Iid
+from cloister.fl.data.partition import Dirichlet, Iid
 from cloister.fl.data.source import Digits
 from cloister.fl.models.papers import Mlp
 from cloister.fl.robust.clustering import ClippedClustering
@@ -24,34 +26,16 @@ from cloister.fl.robust.spectral import CAF
 from cloister.fl.robust.weiszfeld import CenteredClipping, GeometricMedian
 from cloister.fl.runs.scenario import Scenario
 from cloister.protocol import Masked, Plain
-from cloister.threat_models.adversary import Adversary
-from cloister.threat_models.attack import UploadAttack
-from cloister.threat_models.backdoors import Backdoor
 from cloister.threat_models.breakdown import Steps
-from cloister.threat_models.cluster_attacks import CloakedCollusion
-from cloister.threat_models.collusion import ALIE, IPM, FangTrim, MinMax
-from cloister.threat_models.evaluation import Attack, Evaluation
-from cloister.threat_models.knowledge import Level
-from cloister.threat_models.label_attacks import LabelFlip
-from cloister.threat_models.membership import Pool
-from cloister.threat_models.simple_attacks import MinusGradient, Overwritten, Scaled
-from cloister.threat_models.targeted_uploads import Mimic
-from cloister.threat_models.triggers import Patch
+from cloister.threat_models.evaluation import Evaluation
+from cloister.threat_models.suites import insiders, strongest, untargeted
 
 F = 6
 """Attackers that the rules are built for."""
 
 
-def uploading(attack: UploadAttack) -> Attack:
-    """The attack by as many members as the strength says, who know the honest updates of the round if it needs them."""
-    knows = Level.OWN if attack.needs == Level.OWN else Level.OMNISCIENT
-    return lambda count: Adversary(members=Pool(int(count)), upload=attack, knows=knows)
-
-
-backdoor = Backdoor(Patch(row=0, column=0, height=2, width=2), target=0)
-
 evaluation = Evaluation(
-    name="ten attacks on ten defences",
+    name="the strongest attacks on ten defences",
     scenario=Scenario(
         name="digits",
         data=Digits(),
@@ -62,18 +46,7 @@ evaluation = Evaluation(
         protection=Plain(),
         rounds=30,
     ),
-    attacks={
-        "minus gradient": uploading(MinusGradient()),
-        "NaN": uploading(Overwritten()),
-        "label flip": lambda count: Adversary(members=Pool(int(count)), data=LabelFlip()),
-        "ALIE": uploading(ALIE()),
-        "IPM 0.5": uploading(IPM(0.5)),
-        "Min-Max": uploading(MinMax()),
-        "Fang trim": uploading(FangTrim()),
-        "mimic": uploading(Mimic()),
-        "cloaked": uploading(CloakedCollusion(k=0.8, a=0.2, rho=10)),
-        "backdoor": lambda count: Adversary(members=Pool(int(count)), data=backdoor, upload=Scaled(3)),
-    },
+    attacks=strongest(),
     defences={
         "FedAvg": FedAvg(),
         "median": RobustFedAvg(rule=Median()),
@@ -86,15 +59,31 @@ evaluation = Evaluation(
         "clipped clustering": RobustFedAvg(rule=ClippedClustering()),
         "ARC, NNM, trimmed": RobustFedAvg(rule=Mixed((ARC(F), NNM(F)), TrimmedMean(F))),
     },
-    strengths=(3, 6, 9),
+    strengths=(6, 9),
     seeds=(0, 1, 2),
     breakdown=Steps(least=1, most=14, drop=0.1),
+)
+
+skewed = replace(
+    evaluation,
+    name="the strongest attacks on ten defences, labels skewed",
+    partitions={f"Dirichlet {alpha:g}": Dirichlet(clients=20, alpha=alpha, shared_test=True) for alpha in (0.5, 0.1)},
+    strengths=(F,),
+)
+
+families = replace(
+    evaluation,
+    name="families of attacks on ten defences",
+    attacks=untargeted() | insiders(),
+    strengths=(F,),
+    partitions={"IID": evaluation.scenario.partition, **skewed.partitions},
+    seeds=(0,),
 )
 
 private = replace(
     evaluation,
     name="robust rules under secure aggregation",
-    attacks={name: evaluation.attacks[name] for name in ("minus gradient", "ALIE", "cloaked")},
+    attacks={name: evaluation.attacks[name] for name in ("minus gradient", "ALIE z=1.5", "optimal IPM")},
     defences={name: evaluation.defences[name] for name in ("FedAvg", "median", "Multi-Krum", "geometric median")},
     protections={"Plain": Plain(), "Masked": Masked()},
     strengths=(6,),
@@ -104,7 +93,7 @@ small = replace(
     evaluation,
     name="small",
     scenario=replace(evaluation.scenario, rounds=25),
-    attacks={name: evaluation.attacks[name] for name in ("minus gradient", "backdoor")},
+    attacks={name: evaluation.attacks[name] for name in ("minus gradient", "BadNets x3")},
     defences={name: evaluation.defences[name] for name in ("FedAvg", "median", "Multi-Krum")},
     strengths=(6, 9),
     seeds=(0, 1),

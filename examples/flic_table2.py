@@ -2,7 +2,8 @@
 
 Attackers upload the opposite of their update. They are the same clients in all rounds; 10 of the 100 are sampled a round, so the
 number of attackers in a round varies. Rows: federated averaging, the coordinate-wise median, FLIC as printed, FLIC with the self
-loops that its authors' code has in the graph, our hardened FLIC. Column 0 is federated averaging without an attack.
+loops that its authors' code has in the graph, our hardened FLIC; and federated averaging without the attackers' data, who never
+answer: no defence that leaves them out can do better. Column 0 is federated averaging without an attack.
 
     cloister run examples/flic_table2.py:quick                                          # FLIC on digits, seconds, no file
     python examples/flic_table2.py --quick --seeds 0 1 --out runs/table2                # the table on digits, two minutes
@@ -43,7 +44,7 @@ from cloister.fl.runs.scenario import Scenario
 from cloister.fl.runs.simulation import NothingLearned, Simulation
 from cloister.protocol.uploaded.plain import Plain
 from cloister.threat_models.adversary import Adversary
-from cloister.threat_models.membership import Pool
+from cloister.threat_models.membership import ALWAYS, Pool
 from cloister.threat_models.simple_attacks import MinusGradient
 
 INK = "#1f2933"
@@ -56,8 +57,16 @@ ROWS = {
     "flic": "FLIC",
     "loops": "FLIC, self loops",
     "hardened": "hardened FLIC",
+    "absent": "FedAvg, attackers absent",
 }
-COLOURS = {"fedavg": "#8a94a0", "median": "#d9822b", "flic": "#2f6fad", "loops": "#7a4fa3", "hardened": "#2a8c6b"}
+COLOURS = {
+    "fedavg": "#8a94a0",
+    "median": "#d9822b",
+    "flic": "#2f6fad",
+    "loops": "#7a4fa3",
+    "hardened": "#2a8c6b",
+    "absent": "#b9c0c8",
+}
 PAPER = {
     "fedavg": (0.99, 0.94, 0.91, 0.14, 0.10),
     "median": (None, 0.98, 0.57, 0.10, 0.10),
@@ -102,8 +111,11 @@ def cell(scale: str, row: str, attackers: int, seed: int) -> Scenario:
         "flic": printed,
         "loops": replace(printed, detector=Louvain(self_loop=2)),
         "hardened": HardenedFLIC(rounds_before=10, every=REGROUP[scale], participation=0.1),
+        "absent": FedAvg(participation=0.1, sampling="random"),
     }[row]
-    adversary = Adversary(members=Pool(attackers), upload=MinusGradient()) if attackers else None
+    attacked = Adversary(members=Pool(attackers), upload=MinusGradient())
+    away = Adversary(members=Pool(attackers), silent=ALWAYS)
+    adversary = (away if row == "absent" else attacked) if attackers else None
     name = f"FLIC table II, {scale}, {ROWS[row]}, {attackers} attackers"
     return replace(base, name=name, algorithm=algorithm, adversary=adversary, seed=seed)
 

@@ -140,14 +140,14 @@ def rows(lines: list[dict[str, Any]]) -> Iterator[str]:
     attacked = [line for line in lines if line["attack"] is not None and line["status"] == "done"]
     strengths = sorted({line["strength"] for line in attacked})
     for defence in dict.fromkeys(line["defence"] for line in attacked):
-        clean = [line["accuracy"]["mean_last_10"] for line in lines if line["defence"] == defence and line["attack"] is None]
+        clean = [line["accuracy"]["late"] for line in lines if line["defence"] == defence and line["attack"] is None]
         yield f"{defence}; without an attack {np.mean(clean):.3f} ({len(clean)} seeds)"
         yield ""
         yield "| attack | " + " | ".join(f"{s:g} attackers" for s in strengths) + " | purity | attackers apart |"
         yield "| --- |" + " --- |" * (len(strengths) + 2)
         for attack in dict.fromkeys(line["attack"] for line in attacked):
             of = [line for line in attacked if (line["attack"], line["defence"]) == (attack, defence)]
-            lost = [[line["impact"]["mean_last_10"] for line in of if line["strength"] == s] for s in strengths]
+            lost = [[line["impact"]["late"] for line in of if line["strength"] == s] for s in strengths]
             cells = [f"{np.mean(x):+.3f} ({max(x):+.3f})" if x else "" for x in lost]
             rates = [line["detection"]["tpr"] for line in of if line["detection"]]
             apart = [float(rate) for rate in rates if rate is not None and np.isfinite(float(rate))]

@@ -42,6 +42,7 @@ evaluation = Evaluation(
     defences={"fedavg": FedAvg(), "multikrum": RobustFedAvg(rule=MultiKrum(2))},
     strengths=(1, 3),
     seeds=(0, 1),
+    absent=False,
 )
 
 with_refusals = Evaluation(
@@ -52,4 +53,5 @@ with_refusals = Evaluation(
     strengths=(2,),
     protections={"Plain": Plain(), "Masked": Masked(floor=3)},
     seeds=(0,),
+    absent=False,
 )

@@ -24,7 +24,9 @@ from cloister.threat_models.triggers import Patch, dba_bars
 MODULES: dict[str, ModuleType] = {
     info.name: importlib.import_module(f"cloister.threat_models.{info.name}") for info in pkgutil.iter_modules(package.__path__)
 }
-NO_ATTACKS = {"Copied", "Disguised", "Undisguised", "Posed", "GreenDigits", "CornerPatches", "Watched", "Nobody"}
+NO_ATTACKS = {"Copied", "Disguised", "Undisguised", "Posed", "GreenDigits", "CornerPatches", "Watched", "Nobody"} | {
+    "Applied", "UploadFunction", "DataFunction", "TrainingFunction", "ChoiceFunction",
+}  # fmt: skip
 """Callable values that are parts of attacks, partitions with planted features, or what watches a run."""
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "IPM": (0.1,),
@@ -46,6 +48,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "ArbitraryTarget": (back_to_zero,),
     "Jittered": (ALIE(), 0.1),
     "SignBalanced": (ALIE(),),
+    "OfHonest": (len,),
     "Magnified": (MinusGradient(),),
     "LoneInLayer": (MinusGradient(),),
     "InLayer": (ALIE(),),

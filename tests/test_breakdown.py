@@ -143,7 +143,7 @@ def crew_of(played: list[tuple[Any, ...]], count: int) -> Crew:
         else:
             played.append((cell.attack, cell.defence, cell.seed, cell.strength))
             threshold = THRESHOLDS[cell.attack, cell.defence] + cell.seed
-            row["impact"] = {"mean_last_10": 0.4 if cell.strength >= threshold else 0.05}
+            row["impact"] = {"late": 0.4 if cell.strength >= threshold else 0.05}
             if cell.defence == "multikrum" and cell.seed == 2:
                 row |= {"status": "failed", "reason": "no such thing"}
         future: Future[Row] = Future()

@@ -26,6 +26,7 @@ from cloister import cli
 from cloister.attacking.defence import defended
 from cloister.evaluating.cells import MORE, details, lasting
 from cloister.evaluating.data import Grid, read_grid
+from cloister.evaluating.judging import finding
 from cloister.evaluating.panels import curves, from_zero
 from cloister.evaluating.report import render
 from cloister.evaluating.run import Ledger, play_grid
@@ -244,7 +245,7 @@ def test_impact_is_the_difference_to_the_attack_free_run_on_the_same_loyal_clien
     metrics = attacked_metrics(played(replace(scenario, adversary=adversary), None, None), clean.clean(), None)
     assert metrics["members"] == [1, 2]
     assert metrics["accuracy"]["final"] == pytest.approx(means["attacked"][-1])
-    assert metrics["accuracy"]["mean_last_10"] == pytest.approx(np.mean(means["attacked"]))
+    assert metrics["accuracy"]["late"] == pytest.approx(means["attacked"][-1])  # a quarter of four evaluations is one
     assert metrics["accuracy"]["best_of_last_50"] == pytest.approx(np.max(means["attacked"]))
     assert metrics["clean"]["final"] == pytest.approx(means["clean"][-1])
     assert metrics["impact"]["final"] == pytest.approx(means["clean"][-1] - means["attacked"][-1])
@@ -340,11 +341,14 @@ def test_durability_is_measured_after_the_last_poisoned_round() -> None:
     adversary = replace(sample.backdoor(3), when=Schedule(start=0, stop=2))
     scenario = replace(sample.scenario, rounds=6, adversary=adversary)
     trial = played(scenario, adversary.data, None)
-    assert sorted(trial.success) == [1, 2, 3, 4, 5]
+    assert sorted(trial.success) == [0, 1, 2, 3, 4, 5]
     clean = played(replace(scenario, adversary=None), None, None).clean()
     found = attacked_metrics(trial, clean, adversary.data)["success"]
     fallen = [t for t in (2, 3, 4, 5) if trial.success[t] < trial.success[1] / 2]
     assert found["durability"] == (fallen[0] - 1 if fallen else None)
+    assert (found["last_poisoned"], found["last_poisoned_round"]) == (trial.success[1], 1)
+    assert found["peak"] == max(trial.success.values()) == trial.success[found["peak_round"]]
+    assert found["mean"] == trial.success[5]
     assert found["measured_after"] == [1, 2, 3, 4, 5]
 
 
@@ -579,7 +583,7 @@ def test_refusals_and_failures_are_recorded_with_their_reason(tmp_path: Path) ->
         assert below["status"] == "refused"
         assert "below the floor of 3" in below["reason"]
     failed = lines["broken", "fedavg", "Plain"]
-    assert (failed["status"], failed["reason"]) == ("failed", "RuntimeError: no such adversary")
+    assert (failed["status"], failed["reason"]) == ("failed", "RuntimeError: no such adversary (evaluation_sample.py, line 27)")
     assert lines["too many", "fedavg", "Plain"]["status"] == "failed"
     assert "100 members" in lines["too many", "fedavg", "Plain"]["reason"]
     assert lines["minus", "median", "Plain"]["status"] == lines["minus", "fedavg", "Masked"]["status"] == "done"
@@ -647,10 +651,9 @@ def test_the_worst_attack_is_the_one_with_the_least_mean_accuracy(whole: Path) -
             for strength in (1.0, 3.0):
                 spot = (attack, defence, strength)
                 found = [line for line in lines if (line["attack"], line["defence"], line["strength"]) == spot]
-                of = [line["accuracy"]["mean_last_10"] for line in found]
+                of = [line["accuracy"]["late"] for line in found]
                 assert len(of) == 2
                 means[attack, strength] = np.mean(of)
-        assert grid.worst_of_all(defence, "Plain") == min(means, key=lambda k: means[k])
         assert grid.worst_attack(defence, 3.0, "Plain") == min(("minus", "backdoor"), key=lambda a: means[a, 3.0])
 
 
@@ -667,7 +670,7 @@ def test_cells_of_an_attack_that_has_changed_since_are_left_aside_and_counted(tm
     assert spot is not None
     assert (spot.count, grid.earlier, grid.foreign) == (2, 2, 0)
     keys = {key_of(stronger, cell) for cell in all_cells(stronger)}
-    means = [line["accuracy"]["mean_last_10"] for line in timeless(tmp_path) if line["attack"] and line["key"] in keys]
+    means = [line["accuracy"]["late"] for line in timeless(tmp_path) if line["attack"] and line["key"] in keys]
     assert spot.mean == pytest.approx(np.mean(means))
     page = render(grid)
     assert "4 of 4" in page
@@ -683,10 +686,12 @@ def test_the_report_needs_nothing_from_anywhere_and_names_the_worst_attacks(whol
     assert "http" not in page.replace("http-equiv", "")
     assert "<script" not in page
     for defence in grid.defences:
-        worst = grid.worst_of_all(defence, "Plain")
-        assert worst is not None
-        row = page[page.index(f'<tr><th scope="row">{defence}</th>') :].split("</tr>")[0]
-        assert f"<td>{worst[0]}," in row
+        rows = page.split(f'<tr><th scope="row">{defence}</th>')[1:3]
+        worst = [finding(grid, defence, strength, "Plain").harm for strength in (1.0, 3.0)]
+        assert all(
+            harm is not None and f'data-of="worst attack">{harm.attack}</td>' in row
+            for harm, row in zip(worst, rows, strict=True)
+        )
     assert page.count('class="heat"') == 2 + 2  # accuracy and success at two strengths
     assert page.count("<svg") >= 2
     assert "20 of 20" in page
@@ -757,7 +762,8 @@ def folder_of(path: Path, accuracy: Mapping[tuple[str, str], list[float]], seeds
         values = [0.9] * seeds if cell.attack is None else accuracy[cell.defence, cell.attack]
         if cell.seed >= len(values):
             continue
-        of = {"accuracy": {"mean_last_10": values[cell.seed]}, "learned": {}, "cost": {"seconds": 1.0}, "rounds": [3]}
+        of = {"accuracy": {"late": values[cell.seed]}, "clean": {"late": 0.9}, "attackers": 3, "built_for": 3}
+        of |= {"learned": {}, "cost": {"seconds": 1.0}, "rounds": [3]}
         row = {"key": key_of(evaluation, cell), "status": "done", "reason": ""}
         folder.append(row | {name: getattr(cell, name) for name in cell.__slots__} | of)
     return path
@@ -768,21 +774,10 @@ def test_there_is_no_verdict_before_every_defence_has_met_every_attack(tmp_path:
     folder = folder_of(tmp_path, {("a", "minus"): [0.5] * 3, ("a", "noise"): [], ("b", "minus"): [], ("b", "noise"): []})
     page = render(read_grid(folder))
     assert "No verdict: 9 of 18 cells are not played yet" in page
-    assert "keeps the most" not in page
-    assert '<td colspan="7" class="note">not played yet</td>' in page
+    assert " hold" not in page.split('class="lead"')[1].split("</p>")[0]
+    assert '<td class="note">not played yet</td>' in page
     assert "so far: 3 cells not played yet" in page
     assert "see below" not in page
-
-
-@pytest.mark.parametrize(
-    ("other", "seeds", "words"),
-    [([0.5, 0.55, 0.6], 3, "A tie with b (55.0 %)"), ([0.1, 0.15, 0.2], 3, ""), ([0.1], 1, "One seed gives no interval")],
-)
-def test_a_tie_is_called_one(tmp_path: Path, other: list[float], seeds: int, words: str) -> None:
-    page = render(read_grid(folder_of(tmp_path, {("a", "minus"): [0.7, 0.5, 0.55][:seeds], ("b", "minus"): other}, seeds)))
-    assert "a keeps the most accuracy" in page
-    assert words in page
-    assert ("tie" in page.split('class="lead"')[1].split("</p>")[0]) == words.startswith("A tie")
 
 
 @pytest.mark.trains
@@ -795,7 +790,7 @@ def test_a_defence_that_never_works_is_said_to_without_attack_too(tmp_path: Path
     assert grid.idle("fedavg", "Plain") == ""
     page = render(grid)
     assert "(never moved)" in page.split('<tr><th scope="row">stuck</th>')[1].split("</tr>")[0]
-    assert "Left out, as without a result against every attack: stuck under Plain" in page
+    assert "Left out, as without a result: stuck under Plain" in page
 
 
 # --- the command ------------------------------------------------------------------------------------------------------
@@ -851,7 +846,7 @@ def test_two_workers_killed_and_resumed_write_the_folder_that_one_process_writes
 def test_the_command_obeys_and_shows(cloister: Command) -> None:
     result = cloister("evaluate", FILE, "--workers", 1, "--seeds", "5,7", "--set", "rounds=2", "--set", "training.lr=0.2")
     assert result.code == 0
-    assert "worst attack" in result.out
+    assert "under it" in result.out
     folder = Path("runs/tiny-evaluation")
     assert (folder / "report.html").exists()
     lines = timeless(folder)
@@ -862,7 +857,7 @@ def test_the_command_obeys_and_shows(cloister: Command) -> None:
     repeat = f"cloister evaluate {FILE} --set rounds=2 --set training.lr=0.2 --seeds 5,7"
     page = html.unescape((folder / "report.html").read_text())
     assert repeat in page
-    assert "only 2 evaluations" in page
+    assert "the last 1 of 2 here" in page
     (folder / "report.html").unlink()
     assert cloister("report", folder).code == 0
     assert (folder / "report.html").exists()
@@ -895,7 +890,7 @@ def test_breakdown_searches_and_shares_the_folder(cloister: Command) -> None:
         line["strength"]: line for line in timeless(Path("here")) if (line["attack"], line["defence"]) == ("minus", "fedavg")
     }
     for strength, broke in tried.items():
-        assert broke == (lines[strength]["impact"]["mean_last_10"] > 0.01)
+        assert broke == (lines[strength]["impact"]["late"] > 0.01)
     assert len(timeless(Path("here"))) == before + len({2.0} & set(tried))
     assert "<summary>tried" in Path("here/report.html").read_text()
 
@@ -925,10 +920,10 @@ def test_a_search_about_another_attack_of_the_same_name_is_left_aside(cloister: 
     [
         (
             ["evaluate", "nowhere.py"],
-            "give the path of an evaluation, for example examples/evaluate_digits.py",
+            "give the path of an evaluation, for example cloister:evaluate_digits",
         ),
         (["evaluate", FILE, "--seeds", "a"], "--seeds takes"),
-        (["evaluate", f"{FILE}:scenario"], "no evaluation named 'scenario'"),
+        (["evaluate", f"{FILE}:nobody"], "no evaluation named 'nobody'"),
         (["evaluate", FILE, "--set", "no.such=1"], "no field 'no'"),
         (["evaluate", FILE, "--out", "here", "--resume"], "no evaluation to resume"),
         (["evaluate", FILE, "--resume"], "name it with --out"),
@@ -965,12 +960,12 @@ def test_the_description_holds_every_adversary() -> None:
     assert json.dumps(about)
 
 
-def test_the_example_is_ten_attacks_on_ten_defences_and_every_cell_is_one_of_its_own() -> None:
+def test_the_example_is_the_suite_on_ten_defences_and_every_cell_is_one_of_its_own() -> None:
     where = FILE.parent.parent / "examples" / "evaluate_digits.py"
     evaluation = load_evaluation(str(where))
-    assert (len(evaluation.attacks), len(evaluation.defences), len(evaluation.seeds)) == (10, 10, 3)
+    assert (len(evaluation.attacks), len(evaluation.defences), len(evaluation.seeds)) == (16, 10, 3)
     cells = all_cells(evaluation)
-    assert len({key_of(evaluation, cell) for cell in cells}) == len(cells) == 3 * 10 * (1 + 10 * 3)
+    assert len({key_of(evaluation, cell) for cell in cells}) == len(cells) == 3 * 10 * (1 + 17 * 2)
     for cell in cells:
         assert resolved(evaluation, cell).seed == cell.seed
     private = load_evaluation(f"{where}:private")
@@ -981,8 +976,8 @@ def test_the_example_is_ten_attacks_on_ten_defences_and_every_cell_is_one_of_its
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ("evaluate", ("--resume", "--workers", "--seeds", "FILE[:NAME]", "cloister evaluate examples/evaluate_digits.py")),
-        ("breakdown", ("--drop", "crossing", "neighbours", "cloister breakdown examples/evaluate_digits.py")),
+        ("evaluate", ("--resume", "--workers", "--seeds", "FILE[:NAME]", "cloister evaluate cloister:evaluate_digits")),
+        ("breakdown", ("--drop", "crossing", "neighbours", "cloister breakdown cloister:evaluate_digits")),
     ],
 )
 def test_help_teaches_by_example_and_says_what_bisection_finds(cloister: Command, command: str, words: tuple[str, ...]) -> None:
@@ -1005,12 +1000,12 @@ def taught() -> list[list[str]]:
 def test_every_example_of_the_help_names_what_is_there(line: list[str]) -> None:
     """The file loads as what the command takes, and the names that follow are in it."""
     command, where, *options = line
-    if command in ("report", "keys", "join", "second", "dealer"):
+    if command in ("report", "rerun", "keys", "join", "second", "dealer"):
         return  # of a folder, an address or a party that another command makes
     if command == "new":
         assert Kind(where)
         return
-    file = str(FILE.parent.parent / where)
+    file = where if where.startswith("cloister:") else str(FILE.parent.parent / where)
     if command == "attack":
         against = dict(pairwise(options)).get("--against")
         assert defended(file, against).adversary is None
@@ -1030,7 +1025,7 @@ def test_the_examples_that_messages_name_hold_what_they_are_named_for() -> None:
     for find in (load, load_evaluation):
         with pytest.raises(ValueError, match="for example") as caught:
             find("nowhere.py")
-        assert find(str(FILE.parent.parent / str(caught.value).rsplit(" ", 1)[1])) is not None
+        assert find(str(caught.value).rsplit(" ", 1)[1]) is not None
 
 
 def clusters_of(*members: tuple[int, ...]) -> dict[str, Cluster]:
@@ -1067,3 +1062,14 @@ def test_where_the_state_tells_who_contributes_contributors_are_judged_and_not_w
     assert metrics["clusters"]["purity"] == 1
     assert metrics["clusters"]["loyal"] == 1
     assert (metrics["detection"]["tpr"], metrics["detection"]["fpr"], metrics["detection"]["auc"]) == (1, 0, 1)
+
+
+@pytest.mark.trains
+def test_a_majority_that_is_apart_is_detected() -> None:
+    """Five of eight are corrupt, purity 1: the rate of true positives was 0, by the largest cluster, which is theirs."""
+    members = (3, 4, 5, 6, 7)
+    trial = played(replace(sample.scenario, adversary=Adversary(members=Fixed(members), upload=MinusGradient())), None, None)
+    trial.simulation.state = SimpleNamespace(round=4, clusters=clusters_of((0, 1, 2), members))
+    found = attacked_metrics(trial, played(sample.scenario, None, None).clean(), None)
+    assert (found["detection"]["tpr"], found["detection"]["fpr"], found["detection"]["auc"]) == (1, 0, 1)
+    assert (found["attackers"], found["built_for"]) == (5, 0)

@@ -173,7 +173,7 @@ def test_success_is_that_of_the_trigger_that_members_have_now_on_attacked_and_on
     by_hand = attack_success(trial.simulation.module, loyal, tests, now, 10, {i: clean.models[i] for i in loyal})
     found = success_of(trial, QUICK, clean)
     assert found == by_hand
-    assert sorted(trial.success) == [1, 2]  # from the last poisoned round on
+    assert sorted(trial.success) == [0, 1, 2]
     assert trial.success[2] == found.mean
     grey = success_of(trial, QUICK.given({}), clean)
     assert (grey.of, grey.clean) != (found.of, found.clean)  # else the test could not tell the triggers apart
@@ -215,8 +215,8 @@ def test_the_example_names_five_backdoors_and_every_cell_resolves() -> None:
     module = load("evaluate_backdoors")
     for evaluation, attacks in ((module.evaluation, 5), (module.centre, 2)):
         cells = [cell for cell in all_cells(evaluation) if cell.attack is not None]
-        assert len({key_of(evaluation, cell) for cell in cells}) == len(cells) == attacks * len(evaluation.defences) * 2
+        assert len({key_of(evaluation, cell) for cell in cells}) == len(cells) == (attacks + 1) * len(evaluation.defences) * 2
         for cell in cells:
             scenario = resolved(evaluation, cell)
-            assert target_of(evaluation, cell, scenario) is not None
+            assert (target_of(evaluation, cell, scenario) is None) == (cell.attack == "absent")
             assert (scenario.rounds, 19 in scenario.adversary.when, 20 in scenario.adversary.when) == (30, True, False)

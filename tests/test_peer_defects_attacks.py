@@ -213,7 +213,7 @@ def test_peak_accuracy_is_all_that_is_reported() -> None:
     """ByzFL's heat maps take the maximum over steps: a run that collapses looks well."""
     collapsed = [0.2, 0.95, 0.4, *[0.1] * 20]
     assert course(collapsed).final == pytest.approx(0.1)
-    assert course(collapsed).mean_last_10 == pytest.approx(0.1)
+    assert course(collapsed).late == pytest.approx(0.1)
     assert course(collapsed).best_of_last_50 == 0.95
 
 

@@ -14,6 +14,7 @@ from cloister.fl.robust import rows as rows_module
 from cloister.fl.robust.aggregate import aggregate
 from cloister.fl.robust.averages import Mean
 from cloister.fl.robust.coordinates import Bulyan, Meamed, MeanAroundMedian, Median, Phocas, RobustLearningRate, TrimmedMean
+from cloister.fl.robust.frequency import FreqFed
 from cloister.fl.robust.mixing import NNM, Bucketing, Mixed
 from cloister.fl.robust.rule import Rule, Sight
 from cloister.fl.robust.signs import SignGuard
@@ -186,6 +187,34 @@ def test_signguard_drops_turned_and_far_too_long_updates_and_clips_the_rest() ->
     length = np.linalg.norm(x, axis=1)
     np.testing.assert_allclose(found.weights[5:], np.minimum(1, np.median(length) / length[5:]) / 7, rtol=1e-5)
     assert SignGuard().sees == Sight.UPDATES
+
+
+def slow(rows: int, d: int, seed: int) -> NDArray[np.float32]:
+    """Updates that agree in their lowest frequencies, with noise in all."""
+    draw = np.random.default_rng(seed)
+    wave = np.cos(np.pi * (np.arange(d) + 0.5) * 3 / d)
+    return (wave + 0.2 * draw.standard_normal((rows, d))).astype(np.float32)
+
+
+def test_freqfed_leaves_a_minority_out_by_its_low_frequencies_alone() -> None:
+    """Turned in the low frequencies: out. Turned in the high ones, which are all noise here: in, although cosines tell them
+    apart.
+    """
+    x = slow(12, 400, 0)
+    turned = x.copy()
+    turned[:4] *= -1
+    assert np.flatnonzero(aggregate(FreqFed(), turned, rng()).weights == 0).tolist() == [0, 1, 2, 3]
+    high = np.cos(np.pi * (np.arange(400) + 0.5) * 350 / 400).astype(np.float32)
+    shaken = x.copy()
+    shaken[:4] += 3 * high
+    kept = aggregate(FreqFed(), shaken, rng()).weights
+    assert kept is not None
+    assert (kept[:4] > 0).any()
+    everything = aggregate(FreqFed(share=1.0), shaken, rng()).weights
+    assert everything is not None
+    assert (everything[:4] == 0).all()
+    with pytest.raises(ValueError, match="share is above 0"):
+        FreqFed(share=0)
 
 
 def test_steps_come_before_rules_that_weigh_rows_too() -> None:

@@ -18,6 +18,7 @@ from cloister.fl.robust.averages import Mean, NormBound
 from cloister.fl.robust.clustering import FLAME, CFLDefence, ClippedClustering
 from cloister.fl.robust.coordinates import Bulyan, Meamed, MeanAroundMedian, Median, Phocas, RobustLearningRate, TrimmedMean
 from cloister.fl.robust.diameter import MDA, SMEA
+from cloister.fl.robust.frequency import FreqFed
 from cloister.fl.robust.krum import Krum, KrumPicks, MultiKrum
 from cloister.fl.robust.mixing import ARC, NNM, Bucketing, Clip, Mixed
 from cloister.fl.robust.rejection import after_rejecting
@@ -52,6 +53,7 @@ EVERY: Sequence[Rule] = (
     CFLDefence(eps1=100.0, eps2=0.0),
     DnC(2, b=50),
     SignGuard(part=0.5),
+    FreqFed(),
     Median(),
     TrimmedMean(2),
     Meamed(2),

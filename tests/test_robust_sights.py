@@ -10,6 +10,7 @@ from cloister.fl.robust.averages import Mean, NormBound
 from cloister.fl.robust.clustering import FLAME, CFLDefence, ClippedClustering
 from cloister.fl.robust.coordinates import Bulyan, Meamed, Median, Phocas, RobustLearningRate, TrimmedMean
 from cloister.fl.robust.diameter import MDA, SMEA
+from cloister.fl.robust.frequency import FreqFed
 from cloister.fl.robust.krum import Krum, MultiKrum
 from cloister.fl.robust.mixing import ARC, NNM, Bucketing, Clip, Mixed
 from cloister.fl.robust.rule import Sight
@@ -41,7 +42,7 @@ RULES: dict[Sight, list[Any]] = {
         Mixed((Bucketing(2),), Krum(1)),
     ],
     Sight.COORDINATES: [Median(), TrimmedMean(F), Meamed(F), Phocas(F), Bulyan(F), RobustLearningRate(5), DnC(F, b=6)],
-    Sight.UPDATES: [SignGuard(part=1.0)],
+    Sight.UPDATES: [SignGuard(part=1.0), FreqFed()],
 }
 ALL = [(sight, rule) for sight, rules in RULES.items() for rule in rules]
 

@@ -25,9 +25,15 @@ knowledge (`knowledge.py`); data and training are a member's own and need K0 whe
 | upload | K0: Magnified: another attack's upload, at any length | magnified |
 | upload | K0: LoneInLayer; InLayer: another attack in one layer, at its level | partial |
 | upload, shown | K0: KernelPoison; shown alone: a member with two faces | liars |
+| upload | K2: OfHonest: a function of the honest updates, such as another library's | functions |
 | choice | K0: WorstModel, Pretended; K2: SameAs | forged_choices |
 | when, silent | mimic_then_flip, last_impression, late_assignment | cluster_timing |
 | samples | a factor on the reported number of examples | adversary |
+
+`suites` has families of them, at several strengths each. Plain functions are attacks, too (`functions.py`).
+
+Not here: 3DFed (Li et al. 2023) and CerP (Lyu et al. 2023), backdoors that tune their training to a defence: training attacks that look
+back could be either.
 
 Beside `Adversary`: ForgedEmbeddings, clients that pose as others in EMD-CFL (forged_embeddings). `cloister evaluate` plays grids of
 these against the rules of `cloister.fl.robust` and the algorithms; `cloister attack` searches among them (`search`).

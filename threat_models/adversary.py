@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from math import isfinite
 
 from ..fl.clients.corruption import Computers
+from ..fl.functions import brief, name_of
 from .attack import ChoiceAttack, DataAttack, LearnedPoison, LoneAttack, TrainingAttack, UploadAttack
 from .coalition import Coalition
+from .functions import as_choice, as_poison, as_training, as_upload
 from .knowledge import Level, Randomness
 from .membership import ALWAYS, NEVER, Members, Schedule
 
@@ -26,6 +28,7 @@ class Adversary:
     knows: the level, at least what the attacks on uploads and choices need, and Level.COLLUDING where the poison is learned.
     rule: what an insider knows of the server.
     samples: factor on the reported number of examples, 1 for the truth. randomness: of each member, or shared by all.
+    Attacks may be plain functions (`functions.py`), which know what `knows` allows.
     """
 
     members: Members
@@ -42,9 +45,20 @@ class Adversary:
     randomness: Randomness = "member"
 
     def __post_init__(self) -> None:
+        if isinstance(self.members, str | int | float) or not hasattr(self.members, "everyone"):
+            raise ValueError(f"members are {brief(self.members)}; say who they are, for example members=Pool(6)")
+        plain = {
+            "upload": as_upload(self.upload, self.knows),
+            "shown": as_upload(self.shown, Level.OWN),
+            "choice": as_choice(self.choice, self.knows),
+            "data": as_poison(self.data),
+            "local": as_training(self.local),
+        }
+        for name, attack in plain.items():
+            object.__setattr__(self, name, attack)
         for attack in (self.upload, self.choice):
             if attack is not None and attack.needs > self.knows:
-                name = type(attack).__name__
+                name = name_of(getattr(attack, "function", attack))
                 raise ValueError(f"{name} needs level {attack.needs.name}; this adversary knows {self.knows.name}")
         if hasattr(self.data, "learn") and self.knows < Level.COLLUDING:
             name = type(self.data).__name__

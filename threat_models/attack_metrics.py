@@ -114,10 +114,13 @@ def loyal_clusters(clusters: Sequence[Sequence[int]], members: Collection[int], 
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """Accuracy over rounds, the three ways that papers report it side by side: the best hides a collapse."""
+    """Accuracy over rounds, the three ways that papers report it side by side: the best hides a collapse.
+
+    late: the mean of the last evaluations, `late_count` of them.
+    """
 
     final: float
-    mean_last_10: float
+    late: float
     best_of_last_50: float
 
 
@@ -125,7 +128,16 @@ def course(accuracy: Sequence[float]) -> Course:
     """Of the accuracy of every round, in order."""
     if not accuracy:
         raise ValueError("no round was evaluated")
-    return Course(accuracy[-1], float(np.mean(accuracy[-10:])), max(accuracy[-50:]))
+    return Course(accuracy[-1], float(np.mean(accuracy[-late_count(len(accuracy)) :])), max(accuracy[-50:]))
+
+
+def late_count(evaluations: int) -> int:
+    """How many of a run's evaluations, the last ones, it is judged by: a quarter, rounded up, and ten at most.
+
+    Papers take the last ten of some hundred rounds. In a run of ten rounds these are all, those before anything was learned
+    included.
+    """
+    return min(10, -(-evaluations // 4))
 
 
 def impact(clean: Mapping[int, float], attacked: Mapping[int, float]) -> dict[int, float]:

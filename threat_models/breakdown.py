@@ -20,7 +20,7 @@ from scipy.stats import binom
 class Steps:
     """The strengths least, least + step, ... up to most, and when one of them has broken a defence.
 
-    drop: accuracy of the loyal clients lost against the attack-free run of the same seed, mean of the last 10 evaluations.
+    drop: accuracy of the loyal clients lost against the attack-free run of the same seed, late in the run.
     neighbours: strengths looked at on either side of a crossing. probes: strengths between, where the strongest does not break.
     """
 

@@ -12,6 +12,7 @@ from ..protocol.view.disclosure import party_of, totals
 from .attack_metrics import course, durability, loyal_clusters
 from .backdoors import LearnedTarget, Target
 from .cell_detection import detected
+from .design_limit import built_for
 from .kappa_theory import kappa_bound, least_kappa
 from .trial import Clean, Trial, mean_over, success_of
 
@@ -28,12 +29,15 @@ def attacked_metrics(trial: Trial, clean: Clean, target: Target | LearnedTarget 
     """Of a run under attack. Accuracies are those of the loyal clients, in the attack-free run too: of the same ones.
 
     loyal: how many are corrupt in no round; where none is, accuracies are those of all. everybody_corrupt: in one round.
+    attackers: the most that were at work in one round; built_for: how many the defence is built for, None where it states none.
     """
     with_attack, without = _accuracy(trial, trial.accuracy), _accuracy(trial, clean.accuracy)["accuracy"]
     of = with_attack["accuracy"]
-    impact = {name: without[name] - of[name] for name in ("final", "mean_last_10", "best_of_last_50")}
+    impact = {name: without[name] - of[name] for name in ("final", "late", "best_of_last_50")}
     return {
         "members": sorted(trial.members),
+        "attackers": max((len(one.members) for one in trial.judged), default=0),
+        "built_for": built_for(trial.simulation.scenario.algorithm, min((len(one.clients) for one in trial.judged), default=0)),
         "loyal": len(trial.loyal),
         "everybody_corrupt": any(one.clients and one.clients == one.members for one in trial.judged),
         **with_attack,
@@ -60,19 +64,27 @@ def _accuracy(trial: Trial, accuracy: Any) -> dict[str, Any]:
 
 
 def _success(trial: Trial, target: Target | LearnedTarget, clean: Clean) -> dict[str, Any]:
-    """The backdoor's rate without the target class, with the attack-free model's beside it."""
+    """The backdoor's rate without the target class at the end, in its last poisoned round and at its highest, with the
+    attack-free model's beside it. The highest is of half of the attack on: a model that has learned little may take everything
+    for the target.
+    """
     found = success_of(trial, target, clean)
     worst = max(found.of, key=lambda i: found.of[i])
-    lasting = durability(trial.success, min(trial.success)) if trial.success else None
+    last, after = trial.last_poisoned, [t for t in sorted(trial.success) if t >= trial.last_poisoned]
+    peak = max(trial.success, key=lambda t: trial.success[t], default=None)
     return {
         "mean": found.mean,
+        "last_poisoned": trial.success.get(last, found.mean),
+        "last_poisoned_round": last,
+        "peak": found.mean if peak is None else trial.success[peak],
+        "peak_round": peak,
         "worst": found.worst,
         "worst_client": worst,
         "of": {str(i): rate for i, rate in found.of.items()},
         "clean_mean": found.clean_mean,
         "clean_worst": None if found.clean is None else max(found.clean.values()),
-        "measured_after": sorted(trial.success),
-        "durability": lasting,
+        "measured_after": after if len(after) > 1 else [],
+        "durability": durability(trial.success, last) if len(after) > 1 else None,
     }
 
 

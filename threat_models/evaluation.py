@@ -7,36 +7,47 @@ written for any.
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import product
 from math import isfinite
 from types import MappingProxyType
 from typing import Any
 
 from ..fl.algorithms.algorithm import Algorithm
-from ..fl.clients.corruption import Adversary
+from ..fl.clients.losses import OF_NUMBERS
+from ..fl.data.partition import Partition
+from ..fl.functions import brief
 from ..fl.runs.scenario import Scenario, described
 from ..protocol.uploaded.plain import Plain
 from ..protocol.view.protection import Protection
 from .backdoors import LearnedTarget, Target
 from .breakdown import Steps
+from .evaluation_attack import ABSENT, Attack, Informed, absent_adversary, adversary_of
 
-FORMAT = 2
+__all__ = [
+    "ABSENT",
+    "Attack",
+    "Bounds",
+    "Cell",
+    "Defence",
+    "Evaluation",
+    "Informed",
+    "all_cells",
+    "attacked_cells",
+    "backdoor_of",
+    "clean_cells",
+    "description",
+    "key_of",
+    "names_of",
+    "resolved",
+    "search_key",
+    "target_of",
+]
+
+FORMAT = 3
 """Of a cell's record; cells of another format are run anew."""
 
-
-@dataclass(frozen=True, slots=True)
-class Informed:
-    """An attack that is made for the run it enters: told its defence, as an insider is, or its number of clients.
-
-    make: from the strength and the cell's scenario, which has no adversary yet.
-    """
-
-    make: Callable[[float, Scenario], Adversary]
-
-
-Attack = Callable[[float], Adversary] | Informed
-"""An adversary of a given strength: a number or share of attackers, or whatever the evaluation's strengths are."""
 
 Defence = Algorithm | Callable[[Scenario], Scenario]
 """An algorithm to be run in the place of the scenario's, or a function that changes the scenario."""
@@ -44,28 +55,51 @@ Defence = Algorithm | Callable[[Scenario], Scenario]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One run, by the names that the evaluation gives. attack, strength: None for the attack-free run."""
+    """One run, by the names that the evaluation gives. attack, strength: None for the attack-free run.
+
+    partition: empty where the evaluation names none, and the scenario's own is meant.
+    """
 
     attack: str | None
     defence: str
     strength: float | None
     protection: str
     seed: int
+    partition: str = ""
 
     @property
     def clean(self) -> "Cell":
         """The attack-free run that it is compared with."""
-        return Cell(None, self.defence, None, self.protection, self.seed)
+        return replace(self, attack=None, strength=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """When a defence is called broken.
+
+    loss: accuracy that loyal clients lose against the run without the attackers' data. success: of a backdoor in its last
+    poisoned round, above what the models of the attack-free run have of it.
+    """
+
+    loss: float = 0.05
+    success: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not (0 < self.loss <= 1 and 0 < self.success <= 1):
+            raise ValueError(f"bounds are shares above 0 and at most 1, not {self}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """attacks x defences x strengths x protections x seeds, all by name.
+    """attacks x defences x strengths x protections x partitions x seeds, all by name.
 
     scenario: what cells have in common; it has no adversary. strength: what strengths are, in words, for the report.
-    protections: by name; empty for the scenario's own. targets: what a backdoor is after, by the attack's name; where none is
-    named, the adversary's data or the poison of its training say it, if they are a backdoor's. breakdown: the strengths that
-    `cloister breakdown` searches.
+    protections, partitions: by name; empty for the scenario's own. absent: play beside the attacks, at every strength, the run
+    without the attackers' data, which harm is held against; not where attacks differ in who their members are, nor where one of
+    the attacks has the name "absent" already. limits: the attackers in a round that a defence is built for, by its name, where
+    it does not say so itself (`design_limit.py`). bounds: when a defence is called broken. targets: what a backdoor is after,
+    by the attack's name; where none is named, the adversary's data or the poison of its training say it, if they are a
+    backdoor's. breakdown: the strengths that `cloister breakdown` searches.
     """
 
     name: str
@@ -75,11 +109,17 @@ class Evaluation:
     strengths: tuple[float, ...]
     strength: str = "attackers"
     protections: Mapping[str, Protection] = field(default_factory=lambda: MappingProxyType({}))
+    partitions: Mapping[str, Partition] = field(default_factory=lambda: MappingProxyType({}))
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    absent: bool = True
+    limits: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    bounds: Bounds = Bounds()
     targets: Mapping[str, Target | LearnedTarget] = field(default_factory=lambda: MappingProxyType({}))
     breakdown: Steps | None = None
 
     def __post_init__(self) -> None:
+        if self.scenario.training.loss in OF_NUMBERS:
+            raise ValueError("an evaluation is by accuracy, and the scenario's targets are numbers (its training.loss)")
         if self.scenario.adversary is not None:
             raise ValueError("the scenario of an evaluation has no adversary; name it among the attacks")
         for name in ("attacks", "defences", "strengths", "seeds"):
@@ -90,8 +130,13 @@ class Evaluation:
                 raise ValueError(f"{name} names one value twice: {getattr(self, name)}")
         if not all(isfinite(s) for s in self.strengths):
             raise ValueError(f"strengths are finite numbers, not {self.strengths}")
+        for name in ("attacks", "defences"):
+            if not isinstance(getattr(self, name), Mapping):
+                raise ValueError(f"{name} are a dict by name, not {brief(getattr(self, name))}")
         if unknown := sorted(self.targets.keys() - self.attacks.keys()):
             raise ValueError(f"targets names attacks that are not there: {', '.join(unknown)}")
+        if unknown := sorted(self.limits.keys() - self.defences.keys()):
+            raise ValueError(f"limits names defences that are not there: {', '.join(unknown)}")
 
     @property
     def named_protections(self) -> Mapping[str, Protection]:
@@ -101,13 +146,22 @@ class Evaluation:
 
 def clean_cells(evaluation: Evaluation) -> list[Cell]:
     """The attack-free runs, seed by seed."""
-    named = [(d, p) for d in evaluation.defences for p in evaluation.named_protections]
-    return [Cell(None, d, None, p, seed) for seed in evaluation.seeds for d, p in named]
+    places = [*product(evaluation.partitions or ("",), evaluation.defences, evaluation.named_protections)]
+    return [Cell(None, d, None, p, seed, of) for seed in evaluation.seeds for of, d, p in places]
 
 
 def attacked_cells(evaluation: Evaluation, clean: Cell) -> list[Cell]:
     """The cells that are compared with this attack-free run."""
-    return [replace(clean, attack=a, strength=float(s)) for s in evaluation.strengths for a in evaluation.attacks]
+    strengths = [(float(s), names_of(evaluation, float(s))) for s in evaluation.strengths]
+    return [replace(clean, attack=name, strength=s) for s, names in strengths for name in names]
+
+
+def names_of(evaluation: Evaluation, strength: float) -> Sequence[str]:
+    """The attacks of a strength, the run without the attackers' data among them, as the first, where there is one."""
+    own = [*evaluation.attacks]
+    plays = evaluation.absent and ABSENT not in own
+    known = absent_adversary(evaluation.attacks, strength, evaluation.scenario) if plays else None
+    return own if known is None else [ABSENT, *own]
 
 
 def all_cells(evaluation: Evaluation) -> list[Cell]:
@@ -120,19 +174,21 @@ def resolved(evaluation: Evaluation, cell: Cell) -> Scenario:
     """The scenario of a cell. Raises Refused, with the reason, where the protection cannot give what the defence needs."""
     defence = evaluation.defences[cell.defence]
     protection = evaluation.named_protections[cell.protection]
+    partition = evaluation.partitions[cell.partition] if cell.partition else evaluation.scenario.partition
+    base = replace(evaluation.scenario, partition=partition)
     if hasattr(defence, "needs"):
         algorithm: Any = defence
-        scenario = replace(evaluation.scenario, algorithm=algorithm, protection=protection, seed=cell.seed)
+        scenario = replace(base, algorithm=algorithm, protection=protection, seed=cell.seed)
     else:
         change: Any = defence
         # under Plain, which answers everything, so that the cell's protection judges the defence and not the scenario it changes
-        defended: Scenario = change(replace(evaluation.scenario, protection=Plain()))
+        defended: Scenario = change(replace(base, protection=Plain()))
         scenario = replace(defended, protection=protection, seed=cell.seed)
     if cell.attack is None or cell.strength is None:
         return scenario
-    attack = evaluation.attacks[cell.attack]
-    adversary = attack.make(cell.strength, scenario) if isinstance(attack, Informed) else attack(cell.strength)
-    return replace(scenario, adversary=adversary)
+    if cell.attack == ABSENT and ABSENT not in evaluation.attacks:
+        return replace(scenario, adversary=absent_adversary(evaluation.attacks, cell.strength, scenario))
+    return replace(scenario, adversary=adversary_of(cell.attack, evaluation.attacks[cell.attack], cell.strength, scenario))
 
 
 def target_of(evaluation: Evaluation, cell: Cell, scenario: Scenario) -> Target | LearnedTarget | None:
@@ -165,9 +221,9 @@ def key_of(evaluation: Evaluation, cell: Cell) -> str:
     return hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()[:24]
 
 
-def search_key(evaluation: Evaluation, attack: str, defence: str, protection: str) -> str:
+def search_key(evaluation: Evaluation, attack: str, defence: str, protection: str, partition: str = "") -> str:
     """A name for what breakdown searches of this attack are about, whatever the strengths and seeds of the grid."""
-    return key_of(evaluation, Cell(attack, defence, 1.0, protection, 0))
+    return key_of(evaluation, Cell(attack, defence, 1.0, protection, 0, partition))
 
 
 def description(evaluation: Evaluation) -> dict[str, Any]:
@@ -179,27 +235,37 @@ def description(evaluation: Evaluation) -> dict[str, Any]:
     return {
         "name": evaluation.name,
         "scenario": described(evaluation.scenario),
-        "attacks": {name: _adversaries(evaluation, attack) for name, attack in evaluation.attacks.items()},
+        "attacks": {name: _adversaries(evaluation, name, attack) for name, attack in evaluation.attacks.items()},
         "defences": {name: described(defence) for name, defence in evaluation.defences.items()},
         "strengths": list(evaluation.strengths),
         "strength": evaluation.strength,
         "protections": {name: repr(protection) for name, protection in evaluation.named_protections.items()},
+        "partitions": {name: described(partition) for name, partition in evaluation.partitions.items()},
+        "absent": {f"{s:g}": ABSENT in names_of(evaluation, float(s)) for s in evaluation.strengths},
+        "limits": dict(evaluation.limits),
+        "bounds": asdict(evaluation.bounds),
         "seeds": list(evaluation.seeds),
         "targets": {name: described(target) for name, target in evaluation.targets.items()},
         "breakdown": described(evaluation.breakdown),
         "keys": [key_of(evaluation, cell) for cell in all_cells(evaluation)],
-        "searches": [search_key(evaluation, a, d, p) for a in evaluation.attacks for d in evaluation.defences for p in named],
+        "searches": [
+            search_key(evaluation, a, d, p, of)
+            for a in evaluation.attacks
+            for d in evaluation.defences
+            for p in named
+            for of in evaluation.partitions or ("",)
+        ],
     }
 
 
-def _adversaries(evaluation: Evaluation, attack: Attack) -> Any:
+def _adversaries(evaluation: Evaluation, name: str, attack: Attack) -> Any:
     """The attack's adversary at each strength; those that know the run are described in their cells."""
     if isinstance(attack, Informed):
         return described(attack)
     found = {}
     for strength in evaluation.strengths:
         try:
-            found[f"{strength:g}"] = described(attack(float(strength)))
+            found[f"{strength:g}"] = described(adversary_of(name, attack, float(strength), evaluation.scenario))
         except Exception as error:  # whatever an attack of the user's raises: the cells' lines will say it
             found[f"{strength:g}"] = f"{type(error).__name__}: {error}"
     return found

@@ -52,10 +52,11 @@ class Trial:
     members: clients that are corrupt in some round. rounds: those after which clients were scored. accuracy: as in Clean.
     judged: per round in which the adversary is active. kappas: of those where one model was moved for all; sizes: in these
     rounds, how many vectors could be used and how many of them were members'. rejected: a client for every vector that could
-    not be used, and whether it was corrupt in that round. success: mean rate of the backdoor from its last poisoned round on,
-    by round. unmoved: rounds in which the rule had no result, and the first reason. lost: other rounds in which nothing could
-    be learned, and the first reason; models stay as they are in both. seconds, server: of CPU. peak: MB that the process held
-    at most, None where unknown.
+    not be used, and whether it was corrupt in that round. success: mean rate of the backdoor by round: in every one from its
+    last poisoned one on, and from half of the attack on in those after which clients were scored. unmoved: rounds in which the
+    rule had no result, and the first reason. lost: other rounds in which nothing could be learned, and the first reason; models
+    stay as they are in both. seconds, server: of CPU. peak: MB that the process held at most, None where unknown.
+    last_poisoned: the last round in which the adversary acts.
     """
 
     simulation: Simulation
@@ -73,6 +74,7 @@ class Trial:
     seconds: float = 0.0
     server: float = 0.0
     peak: float | None = None
+    last_poisoned: int = 0
 
     @property
     def loyal(self) -> tuple[int, ...]:
@@ -107,7 +109,8 @@ def _played(scenario: Scenario, target: Target | LearnedTarget | None, data: Pat
     members = frozenset() if simulation.corrupted is None else simulation.corrupted.members
     trial = Trial(simulation, clients, members)
     due = [t for t in range(scenario.rounds) if t + 1 == scenario.rounds or (t + 1) % scenario.evaluate_every == 0]
-    last_poisoned = max(filter(lambda t: _active(scenario, t), range(scenario.rounds)), default=0)
+    acting = [t for t in range(scenario.rounds) if _active(scenario, t)]
+    half, trial.last_poisoned = ((acting[0] + acting[-1]) // 2, acting[-1]) if acting else (scenario.rounds, 0)
     rows: list[list[float]] = []
     while simulation.state.round < scenario.rounds:
         t = simulation.state.round
@@ -118,7 +121,7 @@ def _played(scenario: Scenario, target: Target | LearnedTarget | None, data: Pat
             found = simulation.evaluate()
             rows.append([found[i].accuracy if i in found else float("nan") for i in clients])
             trial.rounds.append(t)
-        if target is not None and last_poisoned <= t and last_poisoned < scenario.rounds - 1:
+        if target is not None and t >= half and (t in due or t >= trial.last_poisoned):
             trial.success[t] = success_of(trial, target, None).mean
     trial.accuracy, trial.peak = np.array(rows), peak_mb() if fresh else None
     return trial

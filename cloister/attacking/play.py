@@ -12,7 +12,8 @@ from rich.console import Console
 from ..errors_in_one_line import one_line_errors
 from ..fl.runs.results_folder import Row, write
 from ..grids.ledger import Ledger
-from ..grids.watching import folder_for, progress_bar, stoppable
+from ..grids.watching import folder_for, stoppable
+from ..progress import shown
 from ..threat_models.evaluation_folder import EvaluationFolder
 from ..threat_models.search.found import Point, cheapest, key_of, strength_of, try_of, worst
 from ..threat_models.search.plan import Plan, hunt, settled
@@ -125,11 +126,10 @@ def _watch(space: Space, plan: Plan, rows: Iterator[Row]) -> None:
     """A bar of runs, or of CPU seconds where they are the budget, with the worst severity so far."""
     by_seconds = plan.runs == inf
     total = plan.seconds if by_seconds else plan.runs
-    bar, task = progress_bar(space.scenario.name, int(total), 0)
     runs, seconds = 0, 0.0
-    with bar:
+    with shown(sys.stderr, always=True) as tell:
         for row in rows:
             runs += 1
             seconds += float(row["cost"]["seconds"])
             note = f"{runs} runs  {row['attackers']} attackers"
-            bar.update(task, completed=seconds if by_seconds else runs, note=note)
+            tell(space.scenario.name, int(seconds) if by_seconds else runs, int(total), note)

@@ -7,15 +7,18 @@ from ..fl.runs.results_folder import Row
 from ..grids.spread import metric, spread
 from ..reporting.figures import byte_words
 from ..reporting.run_data import DASH
+from ..threat_models.evaluation import ABSENT
 from .data import Grid
 
 METRICS: tuple[tuple[str, tuple[str, ...], bool], ...] = (
     ("final", ("accuracy", "final"), True),
-    ("last 10", ("accuracy", "mean_last_10"), True),
+    ("late", ("accuracy", "late"), True),
     ("best of 50", ("accuracy", "best_of_last_50"), True),
     ("worst client", ("accuracy", "worst"), True),
-    ("lost", ("impact", "mean_last_10"), True),
-    ("ASR", ("success", "mean"), True),
+    ("lost", ("impact", "late"), True),
+    ("ASR, last poisoned round", ("success", "last_poisoned"), True),
+    ("ASR, peak", ("success", "peak"), True),
+    ("ASR, end", ("success", "mean"), True),
     ("ASR, worst client", ("success", "worst"), True),
     ("ASR, clean", ("success", "clean_mean"), True),
     ("TPR", ("detection", "tpr"), True),
@@ -50,7 +53,7 @@ def details(grid: Grid) -> list[dict[str, Any]]:
     for protection in grid.protections:
         for defence in grid.defences:
             for strength in grid.strengths:
-                for attack in grid.attacks:
+                for attack in (ABSENT, *grid.attacks):
                     cells = grid.rows(attack, defence, strength, protection)
                     if not cells:
                         continue

@@ -7,7 +7,10 @@ import typer
 
 from ..grids.options import Data, Engine, EngineName, Json, Out, Resume, Seeds, Set, Workers
 
-File = Annotated[str, typer.Argument(metavar="FILE[:NAME]", help="A Python file with an Evaluation; NAME picks one of several.")]
+File = Annotated[
+    str,
+    typer.Argument(metavar="FILE[:NAME]", help="A Python file with an Evaluation, or a Scenario; NAME picks one of several."),
+]
 
 
 def evaluate(
@@ -23,7 +26,10 @@ def evaluate(
 ) -> None:
     """Play a grid of attacks and defences: every strength, protection and seed, each beside its run without attack.
 
-    Try:  cloister evaluate examples/evaluate_digits.py
+    Try:  cloister evaluate cloister:evaluate_digits:small
+
+    Of a file with a Scenario it plays the usual grid: its algorithm and usual rules, all built for three tenths of the clients,
+    against the strongest attack of each family by as many; if data are dealt IID or by Dirichlet, on data alike and skewed.
 
     The folder holds results.jsonl, one line a cell with all its metrics, evaluation.json and report.html. What a protection
     refuses and what fails is there too, with the reason. An evaluation that was stopped, even by a kill, goes on with the same
@@ -36,9 +42,15 @@ def evaluate(
 
 def breakdown(
     file: File,
-    attack: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Repeatable. Default: all.")] = None,
-    defence: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Repeatable. Default: all.")] = None,
-    protection: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Repeatable. Default: all.")] = None,
+    attack: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="An attack of the file. Repeatable. Default: all.")
+    ] = None,
+    defence: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A defence of the file. Repeatable. Default: all.")
+    ] = None,
+    protection: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A protection of the file. Repeatable. Default: all.")
+    ] = None,
     least: Annotated[float | None, typer.Option(help="The smallest strength to try. Default: the evaluation's, else 1.")] = None,
     most: Annotated[float | None, typer.Option(help="The greatest strength to try. Default: the evaluation's.")] = None,
     step: Annotated[float | None, typer.Option(help="Between two strengths. Default: the evaluation's, else 1.")] = None,
@@ -57,10 +69,10 @@ def breakdown(
 ) -> None:
     """Search the smallest strength of each attack that breaks each defence, by bisection, for every seed.
 
-    Try:  cloister breakdown examples/evaluate_digits.py --defence median --attack "minus gradient"
+    Try:  cloister breakdown cloister:evaluate_digits:small --defence median --attack "minus gradient"
 
     A defence is broken when its loyal clients lose more than --drop of accuracy against the run of the same seed without attack,
-    mean of the last ten evaluations. Harm need not grow with strength, so bisection finds a crossing: a strength that breaks next
+    late in the run. Harm need not grow with strength, so bisection finds a crossing: a strength that breaks next
     to one that does not. Its neighbours are tried too, and the search goes on below whatever breaks; where the strengths tried
     fit no single crossing, the result says so. Over seeds: the median with a distribution-free interval.
 

@@ -3,16 +3,18 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 
 from ..fl.runs.results_folder import Row, read_results
 from ..grids.spread import Spread, metric, spread
 from ..threat_models.cell import idle
+from ..threat_models.evaluation import ABSENT
 
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Where a cell stands, whatever its seed. attack, strength: None without attack."""
+    """Where a cell stands, whatever its seed. attack, strength: None without attack. protection: as in `Grid`."""
 
     attack: str | None
     defence: str
@@ -28,6 +30,8 @@ class Grid:
     larger grid. earlier: how many stand in the grid, but were played with another attack, defence or scenario of that name.
     breakdown: what searches found, or empty; its `left_aside` counts those about other attacks, defences or scenarios of these
     names.
+
+    A protection here is one on a partition, where the evaluation names partitions: "Plain on Dirichlet 0.5".
     """
 
     folder: str
@@ -39,7 +43,8 @@ class Grid:
 
     @property
     def attacks(self) -> list[str]:
-        return list(self.about["attacks"])
+        """Without the run without the attackers' data, which is none."""
+        return [name for name in self.about["attacks"] if name != ABSENT]
 
     @property
     def defences(self) -> list[str]:
@@ -47,7 +52,7 @@ class Grid:
 
     @property
     def protections(self) -> list[str]:
-        return list(self.about["protections"])
+        return [place_words(p, of) for of in self.about["partitions"] or [""] for p in self.about["protections"]]
 
     @property
     def strengths(self) -> list[float]:
@@ -56,8 +61,7 @@ class Grid:
     @property
     def expected(self) -> int:
         """Cells of the whole grid."""
-        each = len(self.defences) * len(self.protections) * len(self.about["seeds"])
-        return each * (1 + len(self.attacks) * len(self.strengths))
+        return len(self.about["keys"])
 
     def rows(self, attack: str | None, defence: str, strength: float | None, protection: str) -> list[Row]:
         """The lines of a spot that are done."""
@@ -68,8 +72,24 @@ class Grid:
         return spread(metric(row, *path) for row in rows)
 
     def clean(self, defence: str, protection: str) -> Spread | None:
-        """Accuracy without attack, mean of the last ten evaluations, over seeds: of all clients, who are all loyal there."""
-        return self.over_seeds(self.rows(None, defence, None, protection), "accuracy", "mean_last_10")
+        """Accuracy without attack, late in the run, over seeds: of all clients, who are all loyal there."""
+        return spread(self.clean_by_seed(defence, protection).values())
+
+    def clean_by_seed(self, defence: str, protection: str) -> dict[int, float]:
+        """The same by seed."""
+        return _by_seed(self.rows(None, defence, None, protection))
+
+    def absent(self, defence: str, strength: float, protection: str) -> dict[int, float]:
+        """Accuracy of the loyal clients without the attackers' data, by seed. Empty where a round of these runs came to nothing,
+        since a protection or a rule had too few without them: that is no measure of what their data are worth.
+        """
+        rows = self.rows(ABSENT, defence, strength, protection)
+        return {} if any(row.get("lost") or row.get("unmoved") for row in rows) else _by_seed(rows)
+
+    def built_for(self, defence: str, rows: Sequence[Row]) -> int | None:
+        """Attackers in a round that the defence is built for: what the evaluation says, else what it says itself."""
+        said = [self.about["limits"][defence]] if defence in self.about["limits"] else []
+        return min((n for n in said or [row.get("built_for") for row in rows] if n is not None), default=None)
 
     def idle(self, defence: str, protection: str) -> str:
         """Why a defence never moved a model without attack, with some seed; empty where it works."""
@@ -80,15 +100,9 @@ class Grid:
         of = [Spot(a, defence, s, protection) for s in self.strengths for a in self.attacks]
         return len(of) * len(self.about["seeds"]) - sum(len(self.cells.get(spot, ())) for spot in of)
 
-    def complete(self, defence: str, protection: str) -> bool:
-        """Whether every cell under attack is done."""
-        of = [Spot(a, defence, s, protection) for s in self.strengths for a in self.attacks]
-        lines = [row for spot in of for row in self.cells.get(spot, ())]
-        return not self.missing(defence, protection) and all(row["status"] == "done" for row in lines)
-
     def attacked(self, attack: str, defence: str, strength: float, protection: str) -> Spread | None:
         """The same under attack, of the loyal clients."""
-        return self.over_seeds(self.rows(attack, defence, strength, protection), "accuracy", "mean_last_10")
+        return self.over_seeds(self.rows(attack, defence, strength, protection), "accuracy", "late")
 
     def worst_attack(self, defence: str, strength: float, protection: str) -> str | None:
         """The attack that leaves the least accuracy, mean over the seeds that are done."""
@@ -96,39 +110,62 @@ class Grid:
         seen = {a: s.mean for a, s in found.items() if s is not None}
         return min(seen, key=lambda a: seen[a]) if seen else None
 
-    def worst_of_all(self, defence: str, protection: str) -> tuple[str, float] | None:
-        """The worst attack and its strength, over all strengths."""
-        found = [(a, s, self.attacked(a, defence, s, protection)) for s in self.strengths for a in self.attacks]
-        seen = [(a, s, spot.mean) for a, s, spot in found if spot is not None]
-        return min(seen, key=lambda item: item[2])[:2] if seen else None
+
+def place_words(protection: str, partition: str) -> str:
+    """A protection on a partition, in words."""
+    return f"{protection} on {partition}" if partition else protection
+
+
+def _by_seed(rows: Sequence[Row]) -> dict[int, float]:
+    found = {row["seed"]: metric(row, "accuracy", "late") for row in rows}
+    return {seed: value for seed, value in found.items() if isfinite(value)}
+
+
+def described_in(folder: Path) -> Row:
+    """What an evaluation's folder says that it holds. Raises ValueError where it does not, or an earlier version wrote it."""
+    about = _json_in(folder, "evaluation.json")
+    if not about:
+        raise ValueError(f"{folder} does not say what was evaluated; run the evaluation again with --resume")
+    if "bounds" not in about:
+        raise ValueError(f"{folder} was written by an earlier version, which judged otherwise; run it again with --resume")
+    return about
+
+
+def _json_in(folder: Path, name: str) -> Row:
+    """A JSON file of the folder; empty where it is not there. Raises ValueError where it is damaged."""
+    if not (folder / name).is_file():
+        return {}
+    try:
+        found: Row = json.loads((folder / name).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{folder / name} cannot be read ({error}); run the evaluation again with --resume") from None
+    return found
 
 
 def read_grid(folder: Path) -> Grid:
     """Reads an evaluation's folder, finished or not. Raises ValueError where there is none to read."""
     rows = read_results(folder, "evaluation", "evaluate")
-    try:
-        about = json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))
-        breakdown = json.loads((folder / "breakdown.json").read_text()) if (folder / "breakdown.json").exists() else {}
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{folder} does not say what was evaluated ({error}); run the evaluation again with --resume") from None
+    about, breakdown = described_in(folder), _json_in(folder, "breakdown.json")
     places = {
-        "attack": {None, *about["attacks"]},
+        "attack": {None, ABSENT, *about["attacks"]},
         "defence": set(about["defences"]),
         "protection": set(about["protections"]),
+        "partition": set(about["partitions"]) or {""},
         "strength": {None, *map(float, about["strengths"])},
         "seed": set(about["seeds"]),
     }
     cells: dict[Spot, list[Row]] = {}
-    present = set(about.get("keys", rows))  # a folder of an earlier version names none
+    present = set(about["keys"])
     foreign = earlier = 0
     for row in rows.values():
-        if any(row[name] not in allowed for name, allowed in places.items()):
+        if any(row.get(name, "") not in allowed for name, allowed in places.items()):
             foreign += 1
             continue
         if row["key"] not in present:
             earlier += 1
             continue
-        cells.setdefault(Spot(row["attack"], row["defence"], row["strength"], row["protection"]), []).append(row)
+        place = place_words(row["protection"], row["partition"])
+        cells.setdefault(Spot(row["attack"], row["defence"], row["strength"], place), []).append(row)
     order = {seed: k for k, seed in enumerate(about["seeds"])}
     ordered = {spot: sorted(found, key=lambda r: order[r["seed"]]) for spot, found in cells.items()}
     results = breakdown.get("results", [])

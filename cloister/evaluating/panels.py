@@ -11,13 +11,16 @@ from markupsafe import Markup
 
 from ..fl.runs.results_folder import Row
 from ..grids.panels import Tile
-from ..grids.spread import Spread, metric, percent
+from ..grids.spread import Spread, metric, percent, spread
 from ..grids.words import learned_words
 from ..reporting import figures
 from ..reporting.figures import NARROW, WIDE, Band, Chart, Line
 from ..reporting.run_data import DASH, time_words
-from .cells import METRICS
-from .data import Grid
+from ..threat_models.attack_metrics import late_count
+from ..threat_models.evaluation import ABSENT
+from .cells import METRICS, lasting
+from .data import Grid, Spot
+from .judging import Finding, findings, seeds_words
 from .tables import breakdown_words, clean_words, without_result
 
 WORDS = {"unmoved": "the rule had no result", "lost": "nothing was learned"}
@@ -55,10 +58,8 @@ def tiles(grid: Grid) -> list[Tile]:
     others = {"refused": counts["refused"], "failed": counts["failed"], "not played yet": grid.expected - sum(counts.values())}
     return [
         Tile("attacks", f"{len(grid.attacks)}", f"at {len(grid.strengths)} strength{'s' * (len(grid.strengths) != 1)}"),
-        Tile(
-            "defences", f"{len(grid.defences)}", f"under {len(grid.protections)} protection{'s' * (len(grid.protections) != 1)}"
-        ),
-        Tile("seeds", f"{seeds}", "each paired with its run without attack"),
+        Tile("defences", f"{len(grid.defences)}", f"under {_grounds(grid)}"),
+        Tile("seeds", f"{seeds}", "each paired with its runs without attack and without the attackers' data"),
         Tile(
             "cells",
             f"{counts['done']} of {grid.expected}",
@@ -69,51 +70,62 @@ def tiles(grid: Grid) -> list[Tile]:
 
 
 def defences(grid: Grid, protection: str) -> list[dict[str, Any]]:
-    """Each defence: its accuracy without attack, and the attack that is worst for it, named, with what it does."""
-    rows = []
+    """Each defence at each strength: what is found of it, accuracy and backdoors together, beside the run without the attackers'
+    data and the run without attack.
+    """
+    judged = {(one.defence, one.strength): one for one in findings(grid, protection)}
+    rows: list[dict[str, Any]] = []
     for defence in grid.defences:
-        worst = grid.worst_of_all(defence, protection)
-        missing, known = grid.missing(defence, protection), without_result(grid, defence, protection)[0]
-        row: dict[str, Any] = {
-            "defence": defence,
-            "clean": clean_words(grid, defence, protection),
-            "attack": None,
-            "instead": known + ("" if known == "not played yet" else "; see below"),
-            "missing": f"so far: {missing} cells not played yet" if missing else "",
-        }
-        if worst is not None:
-            attack, strength = worst
-            cells = grid.rows(attack, defence, strength, protection)
-            of = {name: grid.over_seeds(cells, *path) for name, path, _ in METRICS}
-            backdoor = _worst_backdoor(grid, defence, protection)
-            row |= {
-                "attack": attack,
-                "strength": f"{strength:g}",
-                "under": percent(of["last 10"]),
-                "worst_seed": _worst_seed(of["last 10"]),
-                "final": percent(of["final"]),
-                "best": percent(of["best of 50"]),
-                "lost": percent(of["lost"]),
-                "backdoor": backdoor,
-            }
-        rows.append(row)
+        clean, known = clean_words(grid, defence, protection), without_result(grid, defence, protection)[0]
+        missing = grid.missing(defence, protection)
+        found = [judged[defence, s] for s in sorted(grid.strengths) if (defence, s) in judged]
+        if not found:
+            instead = known + ("" if known == "not played yet" else "; see below")
+            rows.append({"defence": defence, "clean": clean, "found": None, "instead": instead})
+        for one in found:
+            rows.append({"defence": defence, "clean": clean, "found": _judged(grid, one), "missing": missing})
     return rows
+
+
+def _judged(grid: Grid, one: Finding) -> dict[str, Any]:
+    """A finding as its row of the table."""
+    attack = one.harm.attack if one.harm else ""
+    cells = grid.rows(attack, one.defence, one.strength, one.protection)
+    of = {name: grid.over_seeds(cells, *path) for name, path, _ in METRICS}
+    through = grid.rows(one.backdoor.attack, one.defence, one.strength, one.protection) if one.backdoor else []
+    rates = [percent(grid.over_seeds(through, "success", name)) for name in ("last_poisoned", "mean", "clean_mean")]
+    return {
+        "attackers": str(one.attackers) + ("" if one.built_for is None else f" (built for {one.built_for})"),
+        "strength": f"{one.strength:g}",
+        "absent": percent(spread(grid.absent(one.defence, one.strength, one.protection).values())),
+        "attack": attack,
+        "under": percent(of["late"]),
+        "worst_seed": _worst_seed(of["late"]),
+        "lost": percent(one.harm.lost) if one.harm else DASH,
+        "backdoor": f"{rates[0]} / {rates[1]} / {rates[2]}, {one.backdoor.attack}" if one.backdoor else DASH,
+        "word": one.word,
+        "beyond": one.within is False,
+        "state": one.state.name.lower(),
+        "why": why(one),
+    }
+
+
+def _grounds(grid: Grid) -> str:
+    """Protections and partitions, in numbers."""
+    counts = {"protection": len(grid.about["protections"]), "partition": len(grid.about["partitions"])}
+    return ", on ".join(f"{n} {word}{'s' * (n != 1)}" for word, n in counts.items() if n)
+
+
+def why(one: Finding) -> str:
+    """What a finding rests on, where it is not plain from its numbers."""
+    parts = [f"with {of.broke} of {of.lost.count} seeds" for of in (one.harm, one.backdoor) if of and of.broke]
+    parts += [seeds_words(one.needs)] if one.needs is not None else []
+    parts += [f"no result against {', '.join(one.without)}"] if one.without else []
+    return "; ".join(parts)
 
 
 def _worst_seed(spot: Spread | None) -> str:
     return DASH if spot is None else f"{100 * spot.least:.1f}"
-
-
-def _worst_backdoor(grid: Grid, defence: str, protection: str) -> str:
-    found = []
-    for strength in grid.strengths:
-        for attack in grid.attacks:
-            cells = grid.rows(attack, defence, strength, protection)
-            rate, clean = grid.over_seeds(cells, "success", "mean"), grid.over_seeds(cells, "success", "clean_mean")
-            if rate is not None:
-                before = f" (clean model {100 * clean.mean:.1f})" if clean else ""
-                found.append((rate.mean, f"{100 * rate.mean:.1f}{before}, {attack}"))
-    return max(found)[1] if found else DASH
 
 
 def heat_maps(grid: Grid) -> list[HeatMap]:
@@ -124,6 +136,9 @@ def heat_maps(grid: Grid) -> list[HeatMap]:
         for strength in grid.strengths:
             worst = {d: grid.worst_attack(d, strength, protection) for d in grid.defences}
             rows: list[tuple[str, Sequence[HeatCell]]] = [("no attack", clean)]
+            without = {d: spread(grid.absent(d, strength, protection).values()) for d in grid.defences}
+            if any(without.values()):
+                rows.append((ABSENT, [_heat(spot, f"{d} without the attackers' data") for d, spot in without.items()]))
             for attack in grid.attacks:
                 spots = {d: grid.attacked(attack, d, strength, protection) for d in grid.defences}
                 rows.append((attack, [_heat(s, f"{attack} on {d}", worst[d] == attack) for d, s in spots.items()]))
@@ -132,14 +147,16 @@ def heat_maps(grid: Grid) -> list[HeatMap]:
 
 
 def backdoors(grid: Grid) -> list[HeatMap]:
-    """Success of backdoors without the target class, worst seed and mean, each beside the clean models'."""
+    """Success of backdoors in their last poisoned round, without the target class, worst seed and mean, beside the clean
+    models'.
+    """
     maps = []
     for protection in grid.protections:
         for strength in grid.strengths:
             rows: list[tuple[str, Sequence[HeatCell]]] = []
             for attack in grid.attacks:
                 cells = {d: grid.rows(attack, d, strength, protection) for d in grid.defences}
-                rates = {d: grid.over_seeds(found, "success", "mean") for d, found in cells.items()}
+                rates = {d: grid.over_seeds(found, "success", "last_poisoned") for d, found in cells.items()}
                 if not any(rates.values()):
                     continue
                 before = {d: grid.over_seeds(found, "success", "clean_mean") for d, found in cells.items()}
@@ -281,15 +298,41 @@ def refusals(grid: Grid) -> list[dict[str, Any]]:
     return sorted(rows_, key=lambda row: (row["what"], row["defence"], row["protection"]))
 
 
-def few_evaluations(grid: Grid) -> int:
-    """Evaluations of a run where they are fewer than the ten that are averaged, else 0."""
-    counts = [len(r["rounds"]) for rows in grid.cells.values() for r in rows if r["status"] == "done" and r.get("rounds")]
-    return min(counts) if counts and min(counts) < 10 else 0
+def backdoor_courses(grid: Grid) -> list[dict[str, str]]:
+    """How every backdoor fares: in its last poisoned round, at its highest, at the end, and how it decays between."""
+    rows = []
+    for spot in (Spot(a, d, s, p) for p in grid.protections for d in grid.defences for s in grid.strengths for a in grid.attacks):
+        cells = grid.rows(str(spot.attack), spot.defence, spot.strength or 0.0, spot.protection)
+        of = {name: grid.over_seeds(cells, "success", name) for name in ("last_poisoned", "peak", "mean", "clean_mean", "worst")}
+        last, end = of["last_poisoned"], of["mean"]
+        if last is None or end is None:
+            continue
+        said = {
+            "protection": spot.protection,
+            "defence": spot.defence,
+            "attack": str(spot.attack),
+            "strength": f"{spot.strength:g}",
+        }
+        rounds = grid.over_seeds(cells, "success", "last_poisoned_round")
+        said |= {name: percent(value) for name, value in of.items()} | {
+            "round": DASH if rounds is None else f"{rounds.mean + 1:g}"
+        }
+        rows.append(said | {"decay": f"{100 * (last.mean - end.mean):.1f}", "half": lasting(cells)})
+    return rows
+
+
+def late_words(grid: Grid) -> str:
+    """How many evaluations a run is judged by."""
+    counts = {len(r["rounds"]) for rows in grid.cells.values() for r in rows if r["status"] == "done" and r.get("rounds")}
+    words = sorted({f"{late_count(n)} of {n}" for n in counts}, key=lambda text: int(text.split()[-1]))
+    return f": the last {' or '.join(words)} here" if words else ""
 
 
 def command(grid: Grid) -> str:
-    """The command line that plays the evaluation again."""
+    """The command line, or the call of an evaluation that Python made, that plays it again."""
     origin = grid.about.get("origin") or {"file": "FILE.py", "settings": []}
+    if origin["file"] is None:
+        return f"cloister.evaluate(evaluation, seeds={tuple(grid.about['seeds'])})"
     settings = [word for setting in origin["settings"] for word in ("--set", setting)]
     seeds = ",".join(map(str, grid.about["seeds"]))
     return shlex.join(["cloister", "evaluate", origin["file"], *settings, "--seeds", seeds])

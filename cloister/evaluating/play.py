@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import product
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -12,15 +13,18 @@ import typer
 from rich.console import Console
 
 from ..errors_in_one_line import one_line_errors, say
+from ..fl.runs.results_folder import Row
 from ..fl.runs.run_folder import machine, versions
-from ..grids.watching import FAILED, folder_for, progress_bar, seeds_of, stoppable
+from ..grids.watching import FAILED, counted, folder_for, seeds_of, stoppable
+from ..progress import shown
 from ..threat_models.breakdown import Steps, median_interval
 from ..threat_models.evaluation import Evaluation, all_cells, description, search_key
 from ..threat_models.evaluation_folder import EvaluationFolder
-from .data import read_grid
+from .data import place_words, read_grid
 from .report import write_evaluation_report
 from .run import Ledger, Searched, play_grid, play_searches
 from .tables import breakdown_table, grid_json, grid_table, reasons
+from .verdict import verdict
 from .workers import Origin, crew
 
 
@@ -39,9 +43,10 @@ def play_evaluation(
     with one_line_errors():
         origin = Origin(file, tuple(settings), seeds_of(seeds), data)
         evaluation = origin.load()
-        folder, ledger = _open(origin, evaluation, out, resume)
+        folder, ledger = opened(evaluation, origin.data, out, resume, origin.about)
         with crew(origin, evaluation, ledger.folder, workers, engine) as hands, stoppable(folder):
-            _watch_grid(ledger, play_grid(ledger, hands))
+            for _ in watched_grid(ledger, play_grid(ledger, hands), always=True):
+                pass
         report = write_evaluation_report(folder)
         grid = read_grid(folder)
     failed = [row for rows in grid.cells.values() for row in rows if row["status"] == "failed"]
@@ -53,6 +58,7 @@ def play_evaluation(
             console.print(grid_table(grid, protection))
             for line in reasons(grid, protection):
                 console.print(line, highlight=False, markup=False, soft_wrap=True)
+        console.print(verdict(grid), highlight=False, markup=False)
         if grid.earlier:
             console.print(f"left aside  {grid.earlier} cells that were played with other attacks, defences or settings")
         console.print(f"folder      {folder}\nreport      {report}", highlight=False, soft_wrap=True)
@@ -84,8 +90,8 @@ def play_breakdown(
             _chosen("defence", names["defence"], evaluation.defences),
             _chosen("protection", names["protection"], evaluation.named_protections),
         ]
-        folder, ledger = _open(origin, evaluation, out, resume, beside=True)
-        total = len(evaluation.seeds) * len(chosen[0]) * len(chosen[1]) * len(chosen[2])
+        folder, ledger = opened(evaluation, origin.data, out, resume, origin.about, beside=True)
+        total = len(evaluation.seeds) * max(1, len(evaluation.partitions)) * len(chosen[0]) * len(chosen[1]) * len(chosen[2])
         with crew(origin, evaluation, ledger.folder, workers, engine) as hands, stoppable(folder):
             searched = _watch_searches(play_searches(ledger, hands, steps, *chosen), total)
         found = breakdown_json(evaluation, steps, searched)
@@ -111,17 +117,16 @@ def breakdown_json(evaluation: Evaluation, steps: Steps, searched: Sequence[Sear
 
     of: its search key, by which a report knows that it is about what the folder's evaluation is about.
     """
-    by: dict[tuple[str, str, str], list[Searched]] = {}
+    by: dict[tuple[str, str, str, str], list[Searched]] = {}
     order = {seed: k for k, seed in enumerate(evaluation.seeds)}
     for one in sorted(searched, key=lambda one: order[one.seed]):
-        by.setdefault((one.attack, one.defence, one.protection), []).append(one)
+        by.setdefault((one.attack, one.defence, one.protection, one.partition), []).append(one)
     results = []
-    for protection in evaluation.named_protections:
-        for defence in evaluation.defences:
-            for attack in evaluation.attacks:
-                if (attack, defence, protection) in by:
-                    of = search_key(evaluation, attack, defence, protection)
-                    results.append({"of": of, **_over_seeds(by[attack, defence, protection])})
+    places = [(p, of) for of in evaluation.partitions or ("",) for p in evaluation.named_protections]
+    for (protection, partition), defence, attack in product(places, evaluation.defences, evaluation.attacks):
+        if (attack, defence, protection, partition) in by:
+            of = search_key(evaluation, attack, defence, protection, partition)
+            results.append({"of": of, **_over_seeds(by[attack, defence, protection, partition])})
     return {
         "name": evaluation.name,
         "strength": evaluation.strength,
@@ -139,7 +144,7 @@ def _over_seeds(searches: Sequence[Searched]) -> dict[str, Any]:
     return {
         "attack": searches[0].attack,
         "defence": searches[0].defence,
-        "protection": searches[0].protection,
+        "protection": place_words(searches[0].protection, searches[0].partition),
         "median": None if interval is None else {k: _or_none(v) for k, v in interval.items()},
         "single": all(found.single for found in done),
         "seeds": [
@@ -161,39 +166,35 @@ def _or_none(value: float) -> float | None:
     return None if value == inf else value
 
 
-def _open(origin: Origin, evaluation: Evaluation, out: Path | None, resume: bool, beside: bool = False) -> tuple[Path, Ledger]:
+def opened(
+    evaluation: Evaluation, data: Path | None, out: Path | None, resume: bool, origin: Mapping[str, Any], beside: bool = False
+) -> tuple[Path, Ledger]:
     """The folder and what it holds. The data are loaded first: bad input leaves nothing behind, and workers fetch nothing.
 
-    beside: searches leave the description of a grid that is in the folder as it is, so that its report stays about all of it.
+    origin: where the evaluation comes from, for the record. beside: searches leave the description of a grid that is in the
+    folder as it is, so that its report stays about all of it.
     """
-    evaluation.scenario.data(origin.data)
+    evaluation.scenario.data(data)
     folder = out or folder_for(evaluation.name, "evaluation", resume)
     files = EvaluationFolder(folder)
-    where = {"file": origin.where, "settings": list(origin.settings)}
-    about = description(evaluation) | {"origin": where, "versions": versions(), "machine": machine()}
+    about = description(evaluation) | {"origin": origin, "versions": versions(), "machine": machine()}
     return folder, Ledger(evaluation, files, files.open(about, resume, beside))
 
 
-def _watch_grid(ledger: Ledger, rows: Iterator[Any]) -> None:
+def watched_grid(ledger: Ledger, rows: Iterator[Row], *, always: bool = False, quiet: bool = False) -> Iterator[Row]:
+    """The same lines, and how far the grid is."""
     cells = all_cells(ledger.evaluation)
     known = sum(ledger.known(cell) is not None for cell in cells)
-    bar, task = progress_bar(ledger.evaluation.name, len(cells), known)
-    counts = {"refused": 0, "failed": 0}
-    with bar:
-        for row in rows:
-            if row["status"] in counts:
-                counts[row["status"]] += 1
-            note = "  ".join(f"{count} {status}" for status, count in counts.items() if count)
-            bar.update(task, advance=1, note=note)
+    return counted(rows, ledger.evaluation.name, known, len(cells), always=always, quiet=quiet)
 
 
 def _watch_searches(searches: Iterator[Searched], total: int) -> list[Searched]:
-    bar, task = progress_bar("searches", total, 0)
-    found = []
-    with bar:
+    found: list[Searched] = []
+    with shown(sys.stderr, always=True) as tell:
+        tell("searches", 0, total, "")
         for one in searches:
             found.append(one)
-            bar.update(task, advance=1)
+            tell("searches", len(found), total, "")
     return found
 
 

@@ -7,13 +7,14 @@ from ..reporting.run_data import flat
 from .cells import METRICS, MORE, details
 from .data import Grid, read_grid
 from .panels import (
+    backdoor_courses,
     backdoors,
     breakdowns,
     command,
     curves,
     defences,
-    few_evaluations,
     heat_maps,
+    late_words,
     learned,
     nobody_loyal,
     refusals,
@@ -43,7 +44,9 @@ def render(grid: Grid) -> str:
         backdoors=backdoors(grid),
         curves=curves(grid),
         breakdowns=breakdowns(grid),
-        few=few_evaluations(grid),
+        late=late_words(grid),
+        courses=backdoor_courses(grid),
+        bounds=grid.about["bounds"],
         command=command(grid),
         nobody_loyal=nobody_loyal(grid),
         refusals=refusals(grid),

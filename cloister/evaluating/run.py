@@ -75,6 +75,7 @@ class Searched:
     seed: int
     found: Found | None
     reason: str = ""
+    partition: str = ""
 
 
 def play_searches(
@@ -92,7 +93,7 @@ def play_searches(
         reason = f"it does not work without attack either: {never}" if never else row["reason"]
         for attack in attacks:
             if row["status"] != "done" or never:
-                ended.append(Searched(attack, clean.defence, clean.protection, clean.seed, None, reason))
+                ended.append(Searched(attack, clean.defence, clean.protection, clean.seed, None, reason, clean.partition))
                 continue
             of = replace(clean, attack=attack)
             running[of] = search(steps)
@@ -104,7 +105,7 @@ def play_searches(
             try:
                 strength = next(running[of]) if answer is None else running[of].send(is_broken(answer, steps))
             except StopIteration as end:
-                ended.append(Searched(str(of.attack), of.defence, of.protection, of.seed, end.value))
+                ended.append(Searched(str(of.attack), of.defence, of.protection, of.seed, end.value, "", of.partition))
                 return
             asked = replace(of, strength=strength)
             answer = ledger.known(asked)
@@ -117,7 +118,7 @@ def play_searches(
 
     def stop(of: Cell, answer: Row) -> None:
         reason = f"at strength {answer['strength']:g}: {answer['reason']}"
-        ended.append(Searched(str(of.attack), of.defence, of.protection, of.seed, None, reason))
+        ended.append(Searched(str(of.attack), of.defence, of.protection, of.seed, None, reason, of.partition))
 
     def after(cell: Cell, row: Row) -> Iterable[Task]:
         if cell.attack is None:
@@ -141,5 +142,5 @@ def play_searches(
 
 
 def is_broken(row: Row, steps: Steps) -> bool:
-    """Whether loyal clients lost more than the stated drop, mean of the last ten evaluations, in this cell."""
-    return bool(row["impact"]["mean_last_10"] > steps.drop)
+    """Whether loyal clients lost more than the stated drop, judged late in the run, in this cell."""
+    return bool(row["impact"]["late"] > steps.drop)

@@ -6,25 +6,45 @@ from typing import Any
 from rich.table import Table
 
 from ..fl.runs.results_folder import strict
-from ..grids.spread import Spread, metric, percent
+from ..grids.spread import Spread, metric, percent, spread
 from .data import Grid
+from .judging import Finding, Harm, findings
 
 
 def grid_table(grid: Grid, protection: str) -> Table:
-    """Each defence under one protection: accuracy without attack, and under the worst attack, which is named."""
+    """Each defence at each strength under one protection: what is found, and accuracy without the attackers' data and under the
+    worst attack, which is named.
+    """
     table = Table(title=f"{grid.about['name']}, under {protection}: accuracy in %, mean over seeds ±95 %", title_justify="left")
     table.add_column("defence", no_wrap=True)
-    for column in ("without attack", "worst attack", "under it", "worst seed"):
-        table.add_column(column, justify="left" if column == "worst attack" else "right")
+    for column in (str(grid.about["strength"]), "clean / absent", "worst attack", "under it", "backdoor", "finding"):
+        table.add_column(column, justify="left" if column in ("worst attack", "finding") else "right")
+    judged = findings(grid, protection)
     for defence in grid.defences:
-        clean, worst = clean_words(grid, defence, protection), grid.worst_of_all(defence, protection)
-        if worst is None:
-            table.add_row(defence, clean, without_result(grid, defence, protection)[0], "", "")
-            continue
-        spot = grid.attacked(worst[0], defence, worst[1], protection)
-        low = f"{100 * spot.least:.1f}" if spot else "-"
-        table.add_row(defence, clean, f"{worst[0]}, {grid.about['strength']} {worst[1]:g}", percent(spot), low)
+        clean, found = clean_words(grid, defence, protection), [one for one in judged if one.defence == defence]
+        if not found:
+            table.add_row(defence, "", clean, without_result(grid, defence, protection)[0], "", "", "")
+        for one in found:
+            attack = one.harm.attack if one.harm else ""
+            absent = _mean(spread(grid.absent(defence, one.strength, protection).values()))
+            under = percent(grid.attacked(attack, defence, one.strength, protection))
+            word = one.word + (" (beyond)" if one.within is False and one.word != "holds" else "")
+            beside = f"{_mean(grid.clean(defence, protection))} / {absent}"
+            table.add_row(defence, f"{one.strength:g}", beside, attack, under, backdoor_words(grid, one), word)
     return table
+
+
+def backdoor_words(grid: Grid, one: Finding) -> str:
+    """The success of the backdoor that succeeds most, in its last poisoned round, and that on clean models."""
+    if one.backdoor is None:
+        return "-"
+    rows = grid.rows(one.backdoor.attack, one.defence, one.strength, one.protection)
+    rate, clean = (grid.over_seeds(rows, "success", name) for name in ("last_poisoned", "clean_mean"))
+    return f"{_mean(rate)} ({_mean(clean)})"
+
+
+def _mean(spot: Spread | None) -> str:
+    return "-" if spot is None else f"{100 * spot.mean:.1f}"
 
 
 def clean_words(grid: Grid, defence: str, protection: str) -> str:
@@ -43,7 +63,8 @@ def without_result(grid: Grid, defence: str, protection: str) -> tuple[str, str]
 
 def reasons(grid: Grid, protection: str) -> list[str]:
     """A line for each defence that has no result under a protection, or none that means anything."""
-    silent = [d for d in grid.defences if grid.worst_of_all(d, protection) is None]
+    judged = {one.defence for one in findings(grid, protection)}
+    silent = [d for d in grid.defences if d not in judged and not grid.idle(d, protection)]
     found = {d: without_result(grid, d, protection) for d in silent}
     lines = [f"{d} under {protection}: {status}: {reason}" for d, (status, reason) in found.items() if reason]
     never = {d: grid.idle(d, protection) for d in grid.defences}
@@ -51,24 +72,34 @@ def reasons(grid: Grid, protection: str) -> list[str]:
 
 
 def grid_json(grid: Grid) -> dict[str, Any]:
-    """Per defence and protection the worst attack, and every cell's line."""
-    worst = []
-    for protection in grid.protections:
-        for defence in grid.defences:
-            found = grid.worst_of_all(defence, protection)
-            spot = None if found is None else grid.attacked(found[0], defence, found[1], protection)
-            worst.append(
-                {
-                    "defence": defence,
-                    "protection": protection,
-                    "clean": _plain(grid.clean(defence, protection)),
-                    "attack": None if found is None else found[0],
-                    "strength": None if found is None else found[1],
-                    "attacked": _plain(spot),
-                }
-            )
+    """What is found of every defence at every strength and under every protection, and every cell's line."""
+    found = [_found_json(grid, one) for protection in grid.protections for one in findings(grid, protection)]
     cells = [strict(row) for rows in grid.cells.values() for row in rows]
-    return {"name": grid.about["name"], "worst": worst, "cells": cells}
+    return {"name": grid.about["name"], "bounds": grid.about["bounds"], "found": found, "cells": cells}
+
+
+def _found_json(grid: Grid, one: Finding) -> dict[str, Any]:
+    attacked = grid.attacked(one.harm.attack, one.defence, one.strength, one.protection) if one.harm else None
+    return {
+        "defence": one.defence,
+        "protection": one.protection,
+        "strength": one.strength,
+        "attackers": one.attackers,
+        "built_for": one.built_for,
+        "finding": one.word,
+        "within": one.within,
+        "seeds_needed": strict(one.needs),
+        "without_result": list(one.without),
+        "clean": _plain(grid.clean(one.defence, one.protection)),
+        "absent": _plain(spread(grid.absent(one.defence, one.strength, one.protection).values())),
+        "attacked": _plain(attacked),
+        "harm": _harm_json(one.harm) | {"against": one.reference},
+        "backdoor": _harm_json(one.backdoor),
+    }
+
+
+def _harm_json(harm: Harm | None) -> dict[str, Any]:
+    return {} if harm is None else {"attack": harm.attack, "lost": _plain(harm.lost), "bound": harm.bound, "broke": harm.broke}
 
 
 def _plain(spot: Spread | None) -> dict[str, Any] | None:
@@ -87,8 +118,8 @@ def breakdown_table(found: Mapping[str, Any]) -> Table:
     table.add_column("attack")
     table.add_column("defence")
     table.add_column("protection")
-    table.add_column("median", justify="right")
-    table.add_column("interval", justify="right")
+    table.add_column("median over seeds", justify="right")
+    table.add_column("interval of the median", justify="right")
     table.add_column("remarks")
     for one in found["results"]:
         table.add_row(one["attack"], one["defence"], one["protection"], *breakdown_words(one, found["steps"]["most"]))
@@ -104,4 +135,6 @@ def breakdown_words(one: Mapping[str, Any], most: float) -> tuple[str, str, str]
     words = [f"over {most:g}" if of[k] is None else f"{of[k]:g}" for k in ("median", "low", "high")]
     if not one["single"]:
         remarks.insert(0, "not monotone")
-    return words[0], f"{words[1]} to {words[2]} ({100 * metric(of, 'coverage'):.1f} %)", "; ".join(remarks)
+    coverage = 100 * metric(of, "coverage")
+    interval = f"{words[1]} to {words[2]} (covers it with {coverage:.1f} %)" if coverage >= 0.05 else "none: one seed"
+    return words[0], interval, "; ".join(remarks)

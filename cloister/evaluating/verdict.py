@@ -1,72 +1,162 @@
-"""The headline of an evaluation: which defence keeps most, said only of a grid that is there, and whether seeds can tell."""
+"""The headline of an evaluation: what holds within what it is built for, what breaks there, and what beyond; never of a part of
+a grid.
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from math import isfinite
+It says "holds against every attack played", and never that a defence is safe.
+"""
 
-from ..grids.spread import metric, spread
+from collections.abc import Iterable, Sequence
+
+from ..grids.spread import spread
 from .data import Grid
+from .judging import Finding, Harm, State, findings, lost_by_seed, seeds_needed, seeds_words
 
-
-@dataclass(frozen=True, slots=True)
-class Worst:
-    """A defence against its worst attack. accuracy: by seed."""
-
-    defence: str
-    protection: str
-    attack: str
-    strength: float
-    accuracy: dict[int, float]
-
-    @property
-    def mean(self) -> float:
-        return sum(self.accuracy.values()) / len(self.accuracy)
+OPENINGS = {
+    True: "within what they are built for",
+    None: "defences that state no number of attackers",
+    False: "beyond what they are built for",
+}
 
 
 def verdict(grid: Grid) -> str:
     """The evaluation in a few sentences; no verdict before every cell is there."""
-    places = [(defence, protection) for protection in grid.protections for defence in grid.defences]
     known = sum(len(rows) for rows in grid.cells.values())
     if known < grid.expected:
         return f"No verdict: {grid.expected - known} of {grid.expected} cells are not played yet."
-    found = [_worst(grid, *place) for place in places if grid.complete(*place) and not grid.idle(*place)]
-    if not found:
-        return "No verdict: no defence has a result against every attack."
-    best, *others = sorted(found, key=lambda one: -one.mean)
-    words = (
-        f"{_name(grid, best)} keeps the most accuracy against its worst attack: {100 * best.mean:.1f} % against {best.attack}"
-        f" ({grid.about['strength']} {best.strength:g})."
+    found = {protection: findings(grid, protection) for protection in grid.protections}
+    if not any(found.values()):
+        return "No verdict: no defence has a result under attack."
+    sentences = []
+    for protection, of in found.items():
+        first, *others = (_best(grid, of), *_listed(grid, of))
+        under = f"Under {protection}: " if len(grid.protections) > 1 else ""
+        sentences += [_first(under + first), *map(_first, others)]
+    return " ".join([*sentences, *_left_out(grid, found)])
+
+
+def _best(grid: Grid, found: Sequence[Finding]) -> str:
+    """Which defences hold against all that was played wherever they are built to, and which of them loses least."""
+    inside = [one for one in found if one.within and one.attackers]
+    if not inside:
+        return "no number of attackers was played that a defence says it is built for."
+    by = {d: [one for one in inside if one.defence == d] for d in dict.fromkeys(one.defence for one in inside)}
+    holding = [d for d, of in by.items() if all(one.state == State.HOLDS for one in of)]
+    if not holding:
+        return "no defence holds against every attack played with as many attackers as it is built for."
+    common = set.intersection(*({one.strength for one in by[d]} for d in holding))
+    if len(holding) == 1 or not common:
+        who = f"{_names(holding)} {_s(holding, 'hold')}"
+        return f"with as many attackers as {_they(holding)} built for, {who} against every attack played."
+    strength = max(common)
+    least, *others = sorted(
+        (one for d in holding for one in by[d] if one.strength == strength),
+        key=lambda one: one.harm.lost.mean if one.harm else 0.0,
     )
-    return " ".join(filter(None, [words, _tie(grid, best, others), _left_out(grid, places)]))
+    words = (
+        f"with as many attackers as they are built for, {_names(holding)} hold against every attack played."
+        f" With {at(grid, strength)} {least.defence} loses least: {_points(least.harm)}{_rate(least)}."
+    )
+    return " ".join(filter(None, [words, _alike(grid, least, others)]))
 
 
-def _worst(grid: Grid, defence: str, protection: str) -> Worst:
-    worst = grid.worst_of_all(defence, protection)
-    if worst is None:
-        raise ValueError(f"{defence} under {protection} has no result")
-    rows = grid.rows(worst[0], defence, worst[1], protection)
-    values = {row["seed"]: metric(row, "accuracy", "mean_last_10") for row in rows}
-    return Worst(defence, protection, *worst, {seed: v for seed, v in values.items() if isfinite(v)})
-
-
-def _tie(grid: Grid, best: Worst, others: Sequence[Worst]) -> str:
-    """Whom the difference, paired by seed, does not tell from the best."""
-    if not others:
-        return ""
-    alike = []
+def _alike(grid: Grid, least: Finding, others: Sequence[Finding]) -> str:
+    """Whom the difference, paired by seed, does not tell from the one that loses least, and about how many seeds would."""
+    open_, needed = [], 0.0
+    mine = _lost(grid, least)
     for other in others:
-        gap = spread(v - other.accuracy[seed] for seed, v in best.accuracy.items() if seed in other.accuracy)
-        if gap is None or gap.count < 2:
-            return "One seed gives no interval, so whether the others are worse is open."
-        if gap.mean <= gap.half:
-            alike.append(f"{_name(grid, other)} ({100 * other.mean:.1f} %)")
-    return f"A tie with {', '.join(alike)}: the difference is within its 95 % interval over seeds." if alike else ""
+        theirs = _lost(grid, other)
+        gap = spread(theirs[seed] - mine[seed] for seed in mine.keys() & theirs.keys())
+        if gap is None or gap.count < 2 or gap.mean <= gap.half:
+            open_.append(other.defence)
+            needed = max(needed, 2 if gap is None else seeds_needed(gap.mean, gap))
+    return f"Whether {_names(open_)} {_s(open_, 'lose')} more is undecided, {seeds_words(needed)}." if open_ else ""
 
 
-def _left_out(grid: Grid, places: Sequence[tuple[str, str]]) -> str:
-    out = [f"{d} under {p}" for d, p in places if not grid.complete(d, p) or grid.idle(d, p)]
-    return f"Left out, as without a result against every attack: {', '.join(out)}." if out else ""
+def _lost(grid: Grid, one: Finding) -> dict[int, float]:
+    """By seed, what the worst attack costs."""
+    rows = grid.rows(one.harm.attack if one.harm else "", one.defence, one.strength, one.protection)
+    return lost_by_seed(rows, grid.absent(one.defence, one.strength, one.protection))
 
 
-def _name(grid: Grid, one: Worst) -> str:
-    return f"{one.defence} under {one.protection}" if len(grid.protections) > 1 else one.defence
+def _listed(grid: Grid, found: Sequence[Finding]) -> Iterable[str]:
+    """A sentence for every strength and for what is within, beyond, or without a limit: who holds, and what becomes of the
+    others.
+    """
+    for strength in sorted({one.strength for one in found}):
+        for within, opening in OPENINGS.items():
+            of = [one for one in found if one.strength == strength and one.within is within and one.attackers]
+            words = [
+                _grouped(word, [one for one in of if one.word == word])
+                for word in dict.fromkeys(one.word for one in _ordered(of))
+            ]
+            if words:
+                yield f"{at(grid, strength)}, {opening}: {'; '.join(words)}."
+
+
+def _ordered(found: Sequence[Finding]) -> list[Finding]:
+    return sorted(found, key=lambda one: (one.state, one.word))
+
+
+def _grouped(word: str, found: Sequence[Finding]) -> str:
+    """ "Multi-Krum and median break (at most 81.3 points, optimal IPM)"."""
+    names = [one.defence for one in found]
+    first, _, rest = word.partition(" ")
+    if word == "undecided":
+        without = [one.defence for one in found if one.without]
+        seeds = [one.needs for one in found if one.needs is not None]
+        why = [seeds_words(max(seeds))] if seeds else []
+        why += [f"no result against some attacks with {_names(without)}"] if without else []
+        return f"{_names(names)} {'is' if len(names) == 1 else 'are'} undecided ({'; '.join(why)})"
+    verb = {"holds": "hold", "breaks": "break", "lets": "let"}[first]
+    if word.endswith("backdoor through"):
+        rest = rest.replace("lets", _s(names, "let")) if first == "breaks" else rest
+    said = f"{_names(names)} {_s(names, verb)}{' ' + rest if rest else ''}"
+    told = [_points(max((o.harm for o in found if o.harm), key=lambda h: h.lost.mean))] if first == "breaks" else []
+    through = [o for o in found if o.backdoor and o.backdoor.state == State.BREAKS]
+    told += [_success(max((o.backdoor for o in through if o.backdoor), key=lambda h: h.lost.mean))] if through else []
+    return f"{said} ({'at most ' if len(found) > 1 else ''}{'; '.join(told)})" if told else said
+
+
+def _points(harm: Harm | None) -> str:
+    if harm is None:
+        return "nothing"
+    seeds = f" in {harm.broke} of {harm.lost.count} seeds" if harm.broke and harm.broke < harm.lost.count else ""
+    mean = "" if harm.lost.count == 1 else " in the mean"
+    return f"{100 * harm.lost.mean:.1f} points{mean if seeds else ''} to {harm.attack}" + (
+        f", above the bound{seeds}" if seeds else ""
+    )
+
+
+def _success(harm: Harm) -> str:
+    return f"{harm.attack} succeeds {100 * harm.lost.mean:.1f} points more often than without it"
+
+
+def _rate(one: Finding) -> str:
+    return f", and backdoors gain at most {100 * max(0.0, one.backdoor.lost.mean):.1f} points of success" if one.backdoor else ""
+
+
+def _left_out(grid: Grid, found: dict[str, list[Finding]]) -> list[str]:
+    judged = {(one.defence, p) for p, of in found.items() for one in of}
+    out = [f"{d} under {p}" for p in grid.protections for d in grid.defences if (d, p) not in judged]
+    return [f"Left out, as without a result: {', '.join(out)}."] if out else []
+
+
+def at(grid: Grid, strength: float) -> str:
+    """A strength in words: "6 attackers", "share of attackers 0.3"."""
+    word = str(grid.about["strength"])
+    return f"{strength:g} {word if strength != 1 else 'attacker'}" if word == "attackers" else f"{word} {strength:g}"
+
+
+def _names(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _s(names: Sequence[str], verb: str) -> str:
+    return verb + "s" if len(names) == 1 else verb
+
+
+def _they(names: Sequence[str]) -> str:
+    return "it is" if len(names) == 1 else "they are"
+
+
+def _first(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]

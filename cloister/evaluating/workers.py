@@ -4,10 +4,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from ..fl.runs.results_folder import Row
 from ..grids.workers import Crew, crew_of
-from ..scenario_file import load_evaluation, with_settings
+from ..scenario_file import load_evaluation
 from ..threat_models.cell import play_cell
 from ..threat_models.evaluation import Cell, Evaluation
 from ..threat_models.evaluation_folder import EvaluationFolder
@@ -25,10 +26,14 @@ class Origin:
     seeds: tuple[int, ...] = ()
     data: Path | None = None
 
+    @property
+    def about(self) -> dict[str, Any]:
+        """For the record."""
+        return {"file": self.where, "settings": list(self.settings)}
+
     def load(self) -> Evaluation:
         """The evaluation. Raises ValueError of one line."""
-        evaluation = load_evaluation(self.where)
-        evaluation = replace(evaluation, scenario=with_settings(evaluation.scenario, self.settings))
+        evaluation = load_evaluation(self.where, self.settings, self.data)
         return replace(evaluation, seeds=self.seeds) if self.seeds else evaluation
 
 

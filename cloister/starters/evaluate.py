@@ -1,4 +1,4 @@
-"""How defences stand up to attacks: every pair of them is played, beside the same defence without attackers.
+"""How defences stand up to attacks: every pair is played, beside the same defence without attackers, and without their data.
 
 cloister evaluate evaluate.py
 """
@@ -19,20 +19,21 @@ base = Scenario(
 )
 
 
-def uploading(attack: Any) -> Any:
-    """The attack by so many clients, who know each other's updates and those of all others."""
-    return lambda count: attacks.Adversary(members=attacks.Pool(int(count)), upload=attack, knows=attacks.Level.OMNISCIENT)
+def weaker(own: attacks.Own) -> Any:
+    """An attack of your own, on uploads: the first parameter's type says what it knows, here what one member does."""
+    return -0.3 * own.update
 
 
 evaluation = attacks.Evaluation(
-    name="two attacks on three defences",
+    name="the strongest attacks on three defences",
     scenario=base,
-    attacks={"minus gradient": uploading(attacks.MinusGradient()), "ALIE": uploading(attacks.ALIE())},
-    strengths=(4, 8),  # attackers of the 20 clients; each attack is made for each
+    attacks=attacks.strongest() | {"weaker": weaker},  # suites: untargeted, insiders, backdoors, schedules, choices
+    strengths=(6,),  # attackers of the 20 clients
     defences={
-        "none": algorithms.FedAvg(),
+        "FedAvg": algorithms.FedAvg(),
         "median": algorithms.RobustFedAvg(rule=rules.Median()),
-        "geometric median": algorithms.RobustFedAvg(rule=rules.GeometricMedian()),
+        "Multi-Krum": algorithms.RobustFedAvg(rule=rules.MultiKrum(f=6)),
     },
+    partitions={"IID": base.partition, "skewed": partitions.Dirichlet(clients=20, alpha=0.5, shared_test=True)},
     seeds=(0, 1, 2),
 )

@@ -14,6 +14,7 @@ from ...protocol.view.functionality import Functionality
 from ..clients.training import Training
 from ..clustering.separation import cosine_similarity, norm_of_combination, norms
 from ..robust.clustering import ClippedClustering
+from ..robust.function import as_rule
 from ..robust.rule import Rule, Sight
 from ..robust.smoothing import CRFL
 from ..robust.weiszfeld import CenteredClipping
@@ -54,12 +55,12 @@ class State(Flat):
 class RobustFedAvg:
     """One model for all, moved by the rule's result in every round; where there is none it stays, and `outcome` says why.
 
-    rule: any rule of cloister.fl.robust. participation: share sampled a round. root: the client whose update FLTrust trusts.
-    memory: FoolsGold judges clients by their mean cosines over the rounds so far, and centred clipping starts from the last
-    result, which takes a protection that compares updates of different rounds; without memory they look at the round alone.
-    smoothing: CRFL clips the model after every round and blurs it; its T is the number of
-    rounds. Clients are scored on the model itself; `CRFL.vote` gives the votes of blurred copies and `CRFL.certified_radius`
-    what they certify.
+    rule: any rule of cloister.fl.robust, or a function of all updates, float32 (n, d), to one vector (d,). participation: share
+    sampled a round. root: the client whose update FLTrust trusts. memory: FoolsGold judges clients by their mean cosines over
+    the rounds so far, and centred clipping starts from the last result, which takes a protection that compares updates of
+    different rounds; without memory they look at the round alone. smoothing: CRFL clips the model after every round and blurs
+    it; its T is the number of rounds. Clients are scored on the model itself; `CRFL.vote` gives the votes of blurred copies and
+    `CRFL.certified_radius` what they certify.
     """
 
     rule: Rule
@@ -70,6 +71,7 @@ class RobustFedAvg:
     smoothing: CRFL | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "rule", as_rule(self.rule))
         check_participation(self.participation)
         check_sampling(self.sampling)
         check_answerable(self.rule, self.root)

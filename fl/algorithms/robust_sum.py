@@ -24,6 +24,7 @@ from ...protocol.view.answers import BelowFloor, Gram, Model, Sum, Updates, Vect
 from ...protocol.view.asks import Coordinates, Histories, MovesModels, Revises, Similarities, Sums, Trains, View
 from ...protocol.view.functionality import Functionality
 from ..robust.aggregate import aggregate
+from ..robust.function import FunctionRule, checked_weights
 from ..robust.mixing import Mixed, of_gram
 from ..robust.rejection import after_rejecting
 from ..robust.rows import one_thread
@@ -218,7 +219,7 @@ def _weights(rule: Rule, gram: Matrix, clients: tuple[int, ...], rng: np.random.
     if root is None:
         if not isinstance(rule, GramRule):
             raise ValueError(f"{rule} needs a root update")
-        return rule.weights(gram, rng)
+        return checked_weights(rule, rule.weights(gram, rng), len(gram))
     if root not in clients or not isinstance(rule, ExtraRowRule):
         raise ValueError(f"client {root}, who holds the root data, did not answer")
     at = clients.index(root)
@@ -230,7 +231,8 @@ def _weights(rule: Rule, gram: Matrix, clients: tuple[int, ...], rng: np.random.
 
 def _by_coordinates(view: RobustView, updates: Updates, rule: Rule, rng: np.random.Generator, faults: int) -> RobustSum:
     if rule.sees == Sight.UPDATES and view.owner != "server":
-        raise Refused(f"{type(rule).__name__} reads the signs of coordinates, which this protection changes; use Plain()")
+        what = "whole updates" if isinstance(innermost(rule), FunctionRule) else "the signs of coordinates"
+        raise Refused(f"{type(rule).__name__} reads {what}, which this protection changes; use Plain()")
     lowered = after_rejecting(rule, _rejected(view, faults, updates, updates.clients), len(updates.clients))
 
     of: dict[int, float] = {}

@@ -5,10 +5,12 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from ..functions import as_vector
+from .function import FunctionRule, as_rule, checked_weights
 from .mixing import Prepared, Step, mixing_of, of_gram
 from .rejection import after_rejecting
 from .rows import Rows, Updates, Vector, combination, coordinatewise, gram_of, one_thread, squared_norms
-from .rule import CoordinateRule, ExtraRowRule, GramRule, Matrix, Noisy, Rule, Sight
+from .rule import Block, CoordinateRule, ExtraRowRule, GramRule, Matrix, Noisy, Rule, Sight
 
 
 @runtime_checkable
@@ -39,7 +41,8 @@ class Aggregate:
 def aggregate(
     rule: Rule, updates: Updates, rng: np.random.Generator, *, extra: Vector | None = None, judged: Updates | None = None
 ) -> Aggregate:
-    """The rule's result for these updates: float32 (n, d), or n vectors float32 (d,). They are not changed.
+    """The rule's result for these updates: float32 (n, d), or n vectors float32 (d,). They are not changed. A plain function of
+    all updates is a rule, too.
 
     extra: float32 (d,), for FLTrust the root update, for centred clipping the result of the round before. judged: one vector
     per update that the Gram matrix is taken of instead (FoolsGold: the sum of the client's updates so far).
@@ -49,7 +52,7 @@ def aggregate(
     """
     _check(updates, extra, judged)
     with one_thread():
-        return _aggregated(rule, updates, rng, extra, judged)
+        return _aggregated(as_rule(rule), updates, rng, extra, judged)
 
 
 def _aggregated(
@@ -81,9 +84,16 @@ def _aggregated(
         mixing = mixing_of(steps, gram_of(rows, all(step.shift_invariant for step in steps)), rng)
         rows = Rows(updates, kept, mixing)
     if isinstance(last, CoordinateRule):
-        return Aggregate(coordinatewise(rows, last.combine), None, rejected)
+        named: CoordinateRule = last
+
+        def combined(block: Block) -> Block:
+            return as_vector(named.combine(block), block.shape[1:], named)
+
+        return Aggregate(coordinatewise(rows, combined), None, rejected)
+    if isinstance(last, FunctionRule):
+        return Aggregate(last.combine_all(rows.block(0, rows.length)), None, rejected)
     if isinstance(last, UpdateRule):
-        weights = last.weigh(rows, rng)
+        weights = checked_weights(last, last.weigh(rows, rng), len(rows))
         weights = weights if rows.mixing is None else rows.mixing.T @ weights
         return Aggregate(combination(Rows(updates, kept), weights), _spread(weights, finite), rejected)
     raise ValueError(f"{type(last).__name__} is no rule: it has none of weights, weights_with, combine and weigh")
@@ -109,7 +119,7 @@ def _used_by(rule: Rule, rows: Rows, rng: np.random.Generator, extra: Vector | N
         gram = gram[:n, :n]
     elif isinstance(rule, GramRule):
         gram = np.zeros((n, n)) if rule.sees == Sight.SUM else gram_of(rows, centre=rule.shift_invariant)
-        weights = rule.weights(gram, rng)
+        weights = checked_weights(rule, rule.weights(gram, rng), n)
     else:
         raise ValueError(f"{rule} needs an extra vector; give the root update as extra")
     last = _flattened(rule)[1]

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..clustering.separation import norms
 from .averages import clip_factors
+from .function import as_rule
 from .rule import (
     CoordinateRule,
     ExtraRowRule,
@@ -142,6 +143,9 @@ class Mixed:
 
     steps: tuple[Step, ...]
     rule: Rule
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rule", as_rule(self.rule))
 
     @property
     def sees(self) -> Sight:

@@ -27,11 +27,13 @@ from ..algorithms.algorithm import Algorithm
 from ..clients.corruption import Adversary
 from ..clients.fast import Fast
 from ..clients.training import Executor, Training
+from ..data.function import as_data
 from ..data.natural import Natural
 from ..data.partition import Partition
 from ..data.source import Loader
 from ..models.papers import ModelFactory
 from .noise_check import check_noise, check_training
+from .objective_check import check_objective
 from .parts_check import check_parts
 
 PROTECTIONS: tuple[Protection, ...] = (
@@ -84,6 +86,7 @@ class Scenario(Generic[V]):
 
     def __post_init__(self) -> None:
         check_parts(self)
+        object.__setattr__(self, "data", as_data(self.data))
         if self.rounds < 1 or self.evaluate_every < 1:
             raise ValueError(f"rounds and evaluate_every are at least 1, not {self.rounds} and {self.evaluate_every}")
         if not 0 <= self.validation < 1:
@@ -111,6 +114,7 @@ class Scenario(Generic[V]):
         check_composition(type(self.algorithm).__name__, self.algorithm.needs, self.protection, PROTECTIONS)
         check_noise(self.algorithm, self.protection, self.training.privacy is not None)
         check_training(self.algorithm, self.training, self.execution, self.validation)
+        check_objective(self.algorithm, self.training, self.adversary)
 
 
 class NoField(ValueError):
@@ -162,13 +166,17 @@ def _read(kind: Any, old: Any, text: str, where: str) -> Any:
         except (ValueError, SyntaxError):
             continue
     if is_dataclass(old):
-        raise ValueError(f"{where} is a {type(old).__name__}; set one of its fields: {', '.join(f.name for f in fields(old))}")
+        inside = ", ".join(f.name for f in fields(old)) or "none"
+        kind = type(old).__name__
+        raise ValueError(f"{where} is a {kind}; set one of its fields: {inside}; or give another, {kind}(...)")
     raise ValueError(f"{where} cannot be set to {text!r}; it is {old!r}")
 
 
 def _tuple(kind: Any, value: Any) -> Any:
     """A literal as the declared tuple type. Raises ValueError where it does not fit."""
     inner = get_args(kind)
+    if get_origin(kind) in (Union, types.UnionType):
+        kind = next((k for k in inner if type(value) is k), kind)
     if get_origin(kind) is not tuple:
         if kind is float and type(value) is int:
             return float(value)

@@ -1,0 +1,170 @@
+"""Whether a defence holds, in an evaluation: by accuracy and backdoors together, seed by seed, and never by a mean that hides a
+break.
+
+A defence breaks under an attack where its loyal clients lose more than a stated bound in some seed: of accuracy, against the
+run without the attackers' data; or to a backdoor, whose success in its last poisoned round is held against that on the models
+of the attack-free run. It holds where no seed breaks and the interval of the mean over seeds ends below the bound. Else it is
+undecided, and the seeds that would decide it, if they are like those played, are counted.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from math import inf, isfinite, nan, sqrt
+
+from scipy.stats import t as student
+
+from ..fl.runs.results_folder import Row
+from ..grids.spread import LEVEL, Spread, metric, spread
+from .data import Grid
+
+MANY = 1000
+"""Seeds beyond which none are counted."""
+
+
+class State(IntEnum):
+    """What is found of a defence, the worst last."""
+
+    HOLDS = 0
+    UNDECIDED = 1
+    BREAKS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Harm:
+    """What an attack does to a defence, seed by seed, against a bound.
+
+    lost: over seeds: accuracy, or a backdoor's success above that on clean models. broke: in how many seeds it is above the
+    bound. needs: about how many seeds would decide it; inf for more than are counted, None where it is decided.
+    """
+
+    attack: str
+    lost: Spread
+    bound: float
+    broke: int
+    needs: float | None
+
+    @property
+    def state(self) -> State:
+        if self.broke:
+            return State.BREAKS
+        return State.HOLDS if self.needs is None else State.UNDECIDED
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A defence at one strength, against every attack that was played.
+
+    attackers: the most at work in one round, with any attack. built_for: how many the defence is built for, None where it states
+    none. harm: by the attack that costs most accuracy; backdoor: by that with the most success; None where there is none.
+    without: attacks without a result. reference: what harm is held against, in words.
+    """
+
+    defence: str
+    protection: str
+    strength: float
+    attackers: int
+    built_for: int | None
+    harm: Harm | None
+    backdoor: Harm | None
+    without: tuple[str, ...]
+    reference: str
+
+    @property
+    def within(self) -> bool | None:
+        """Whether there are no more attackers than the defence is built for; None where it states no number."""
+        return None if self.built_for is None else self.attackers <= self.built_for
+
+    @property
+    def state(self) -> State:
+        found = [of.state for of in (self.harm, self.backdoor) if of is not None]
+        state = max(found, default=State.UNDECIDED)
+        return State.UNDECIDED if self.without and state == State.HOLDS else state
+
+    @property
+    def word(self) -> str:
+        """What is found, in a word or two."""
+        if self.state == State.BREAKS:
+            broken = self.harm is not None and self.harm.state == State.BREAKS
+            through = self.backdoor is not None and self.backdoor.state == State.BREAKS
+            return "breaks" + (" and lets a backdoor through" if through else "") if broken else "lets a backdoor through"
+        return "holds" if self.state == State.HOLDS else "undecided"
+
+    @property
+    def needs(self) -> float | None:
+        """About how many seeds would decide what is undecided; None where seeds are not what is lacking."""
+        needed = [of.needs for of in (self.harm, self.backdoor) if of is not None and of.needs is not None]
+        return max(needed) if needed and self.state == State.UNDECIDED else None
+
+
+def finding(grid: Grid, defence: str, strength: float, protection: str) -> Finding:
+    """The defence judged at this strength, by what is done."""
+    rows = {attack: grid.rows(attack, defence, strength, protection) for attack in grid.attacks}
+    absent = grid.absent(defence, strength, protection)
+    losses, rates = {}, {}
+    for attack, of in rows.items():
+        losses[attack] = [*lost_by_seed(of, absent).values()]
+        rates[attack] = [metric(row, "success", "last_poisoned") - metric(row, "success", "clean_mean") for row in of]
+    bounds, every = grid.about["bounds"], [row for of in rows.values() for row in of]
+    return Finding(
+        defence,
+        protection,
+        strength,
+        max((int(row.get("attackers") or 0) for row in every), default=0),
+        grid.built_for(defence, every),
+        _worst(losses, bounds["loss"]),
+        _worst(rates, bounds["success"]),
+        tuple(attack for attack, of in rows.items() if len(of) < len(grid.about["seeds"])),
+        "the run without the attackers' data" if absent else "the run without attack",
+    )
+
+
+def lost_by_seed(rows: Sequence[Row], absent: Mapping[int, float]) -> dict[int, float]:
+    """Accuracy of the loyal clients late in the run that an attack cost them, by seed.
+
+    absent: what they have without the attackers' data, by seed; empty for what the same clients have without attack.
+    """
+    found = {row["seed"]: absent.get(row["seed"], nan) if absent else metric(row, "clean", "late") for row in rows}
+    return {row["seed"]: found[row["seed"]] - metric(row, "accuracy", "late") for row in rows}
+
+
+def findings(grid: Grid, protection: str) -> list[Finding]:
+    """Of every defence at every strength, the weakest first, where anything was played and the defence works without attack."""
+    there = [d for d in grid.defences if not grid.idle(d, protection)]
+    found = [finding(grid, d, s, protection) for d in there for s in sorted(grid.strengths)]
+    return [one for one in found if one.harm is not None]
+
+
+def harm_of(attack: str, values: Iterable[float], bound: float) -> Harm | None:
+    """Of one attack, from a value a seed; None where there is none."""
+    seen = [v for v in values if isfinite(v)]
+    lost = spread(seen)
+    if lost is None:
+        return None
+    broke = sum(v > bound for v in seen)
+    decided = broke or (lost.count > 1 and lost.high <= bound)
+    return Harm(attack, lost, bound, broke, None if decided else seeds_needed(bound - lost.mean, lost))
+
+
+def seeds_needed(gap: float, of: Spread) -> float:
+    """The least number of seeds, above those played, with which the interval of the mean is shorter than the gap to what it is
+    held against, if mean and deviation stay as they are; inf where that takes more than MANY. One seed alone has no deviation:
+    2.
+    """
+    if of.count < 2:
+        return 2
+    for n in range(of.count + 1, MANY + 1):
+        if float(student.ppf((1 + LEVEL) / 2, n - 1)) * of.deviation / sqrt(n) < abs(gap):
+            return n
+    return inf
+
+
+def seeds_words(needed: float) -> str:
+    """So many seeds, in words."""
+    return f"more than {MANY} seeds needed" if needed == inf else f"about {needed:g} seeds needed"
+
+
+def _worst(values: Mapping[str, Sequence[float]], bound: float) -> Harm | None:
+    """By the attack that does most: one that breaks before one that is undecided, then by the mean over seeds."""
+    found = [harm for attack, of in values.items() if (harm := harm_of(attack, of, bound)) is not None]
+    return max(found, key=lambda harm: (harm.state, harm.lost.mean), default=None)

@@ -1,0 +1,56 @@
+"""A plain function as a data set: it is handed the data folder, and returns a `Source`, or inputs and labels."""
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..functions import Unfit, brief, name_of
+from .images import stratified
+from .population import Examples, Source
+
+TEST_SHARE = 0.2
+"""Of every label, held out to score models by, where a function returns inputs and labels alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataFunction:
+    """A loader that is a function of the folder (None for where data are by default). It returns a `Source`; or inputs
+    (n, ...) of numbers with labels (n,) from 0, of which a share is held out.
+    """
+
+    function: Callable[[Path | None], Any]
+
+    def __call__(self, folder: Path | None, /) -> Source:
+        found = self.function(folder)
+        if isinstance(found, Source):
+            return found
+        if not isinstance(found, tuple | list) or len(found) != 2:
+            raise Unfit(f"{name_of(self.function)} returned {brief(found)}; a data set is a Source, or inputs and labels: x, y")
+        return _source(name_of(self.function), found)
+
+
+def as_data(data: Any) -> Any:
+    """The loader, a plain function with what it returns checked."""
+    return DataFunction(data) if inspect.isroutine(data) else data
+
+
+def _source(name: str, found: Sequence[Any]) -> Source:
+    try:
+        x, y = np.asarray(found[0], np.float32), np.asarray(found[1])
+    except (TypeError, ValueError):
+        raise Unfit(f"{name} returned inputs that are no numbers") from None
+    if x.ndim < 2 or y.shape != x.shape[:1]:
+        raise Unfit(f"{name} returned inputs of shape {x.shape} and labels of shape {y.shape}; they are (n, ...) and (n,)")
+    if not np.issubdtype(y.dtype, np.integer) or not len(y) or y.min() < 0:
+        raise Unfit(f"{name} returned labels of type {y.dtype}; they are whole numbers from 0")
+    if not np.isfinite(x).all():
+        raise Unfit(f"{name} returned inputs that are not finite")
+    labels = y.astype(np.int64)
+    train, test = (torch.from_numpy(part) for part in stratified(labels, TEST_SHARE))
+    every = Examples(torch.from_numpy(np.ascontiguousarray(x)), torch.from_numpy(labels))
+    return Source(name, every.take(train), every.take(test), int(labels.max()) + 1)

@@ -1,0 +1,74 @@
+"""A plain function of all updates as a rule; so is an aggregator of another library, such as ByzFL's."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..functions import Unfit, as_vector, brief, name_of, parameters_of
+from .rule import Block, Matrix, Rule, Sight
+
+METHODS = {
+    Sight.SUM: "weights(gram, rng)",
+    Sight.NORMS: "weights(gram, rng)",
+    Sight.GRAM: "weights(gram, rng)",
+    Sight.COORDINATES: "combine(block)",
+    Sight.UPDATES: "weigh(rows, rng)",
+}
+"""What a rule of our kinds does its work by."""
+KNOWN = ("weights", "weights_with", "combine", "weigh", "steps")
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionRule:
+    """A rule that is a function of all updates: float32 (n, d) to one vector (d,), numbers of numpy or torch.
+
+    It sees the updates themselves, so it runs where the server does. told: the function's parameters, by which a run's record
+    knows it from the same with others. Where updates were rejected it is given those that are left, and is not told.
+    """
+
+    function: Callable[[Block], Any]
+    told: str = field(default="")
+    sees: ClassVar[Sight] = Sight.UPDATES
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "told", self.told or parameters_of(self.function))
+
+    def combine_all(self, updates: Block, /) -> Block:
+        """The result, float32 (d,). Raises Unfit where it is none."""
+        return as_vector(self.function(updates), updates.shape[1:], self.function)
+
+
+def as_rule(rule: Any) -> Rule:
+    """The rule, a plain function as one. Raises ValueError for what is none, and says what it lacks."""
+    if isinstance(rule, type):
+        raise ValueError(f"rule is the class {rule.__name__} itself; make one of it: {rule.__name__}(...)")
+    has = [name for name in KNOWN if callable(getattr(rule, name, None)) or (name == "steps" and hasattr(rule, name))]
+    if isinstance(rule, FunctionRule) or (hasattr(rule, "sees") and has):
+        if "weights" in has and not hasattr(rule, "shift_invariant"):
+            raise ValueError(
+                f"{name_of(rule)} has no shift_invariant: say whether its weights sum to 1 and look at differences alone"
+            )
+        found: Rule = rule
+        return found
+    if hasattr(rule, "sees"):
+        wanted = METHODS.get(rule.sees, "weights(gram, rng)")
+        raise ValueError(f"{name_of(rule)} says that it sees {_kind(rule.sees)}, and has no {wanted}")
+    if has:
+        raise ValueError(f"{name_of(rule)} has no sees: name the least that it must see, for example sees = Sight.GRAM")
+    if callable(rule):
+        return FunctionRule(rule)
+    raise ValueError(f"rule is {brief(rule)}, which is none; give one, for example rules.Median(), or a function of all updates")
+
+
+def checked_weights(rule: object, weights: Any, n: int) -> Matrix:
+    """The weights, float64 (n,). Raises Unfit for another shape."""
+    found = np.asarray(weights, dtype=np.float64)
+    if found.shape != (n,):
+        raise Unfit(f"{name_of(rule)} gave weights of shape {found.shape}, for {n} updates")
+    return found
+
+
+def _kind(sight: Any) -> str:
+    return sight.name if isinstance(sight, Sight) else repr(sight)

@@ -1,0 +1,97 @@
+"""Folders of evaluations put together: the table is that of one evaluation, and what does not fit is refused in words."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from cloister.cli import app
+from cloister.evaluating.data import read_grid
+from cloister.evaluating.merging import merge
+from cloister.evaluating.report import render
+from cloister.evaluating.verdict import verdict
+from cloister.fl.algorithms.fedavg import FedAvg
+from cloister.threat_models.evaluation import Bounds
+
+from . import evaluation_sample as sample
+from .test_evaluate import play, timeless
+from .test_verdicts import made_up
+
+SMALL = replace(sample.evaluation, attacks={"minus": sample.minus}, strengths=(3,), absent=True)
+
+
+@pytest.mark.trains
+def test_folders_of_other_seeds_and_attacks_are_the_folder_of_one_evaluation(tmp_path: Path) -> None:
+    whole = replace(SMALL, attacks={"minus": sample.minus, "backdoor": sample.backdoor})
+    play(whole, tmp_path / "whole")
+    play(replace(whole, seeds=(0,)), tmp_path / "a")
+    play(replace(whole, seeds=(1,), attacks=SMALL.attacks), tmp_path / "b")
+    play(replace(whole, seeds=(1,), attacks={"backdoor": sample.backdoor}, defences={"fedavg": FedAvg()}), tmp_path / "c")
+    merge([tmp_path / "a", tmp_path / "b", tmp_path / "c"], tmp_path / "ab")
+    one, other = read_grid(tmp_path / "whole"), read_grid(tmp_path / "ab")
+    assert other.expected == one.expected - 1  # of one defence, a backdoor with one seed was played by nobody
+    for attack, defence in (("minus", "fedavg"), ("backdoor", "fedavg"), ("minus", "multikrum")):
+        assert other.attacked(attack, defence, 3.0, "Plain") == one.attacked(attack, defence, 3.0, "Plain")
+    assert [row for row in timeless(tmp_path / "ab") if row["attack"] is None] == timeless(tmp_path / "whole")[:4]
+    merge([tmp_path / "ab", tmp_path / "whole"], tmp_path / "again")
+    assert play(whole, tmp_path / "again", resume=True) == []  # with the attack-free runs, nothing is left to play
+    assert timeless(tmp_path / "again") == timeless(tmp_path / "whole")
+    assert verdict(read_grid(tmp_path / "again")) == verdict(one)
+
+
+def changed(path: Path, change: Callable[[dict[str, Any]], None], line: bool = False) -> None:
+    """A folder with something else in it."""
+    file = path / ("results.jsonl" if line else "evaluation.json")
+    parts = [json.loads(text) for text in (file.read_text().splitlines() if line else [file.read_text()])]
+    change(parts[-1])
+    file.write_text("".join(json.dumps(part) + "\n" for part in parts))
+
+
+TABLE: Mapping[tuple[str, str], list[float]] = {("a", "IPM"): [0.9, 0.8]}
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "words"),
+    [
+        (lambda about: about["scenario"].update(rounds=9), False, "has another scenario than .*: rounds is 9, not 4"),
+        (lambda about: about["bounds"].update(loss=0.5), False, "has another bounds than .*: loss is 0.5, not 0.05"),
+        (lambda about: about["defences"].update(a={"type": "B"}), False, "means something else by 'a', one of defences"),
+        (lambda about: about["attacks"].update(IPM={"3": {"type": "B"}}), False, "means something else by 'IPM', one of attacks"),
+        (lambda row: row["accuracy"].update(late=0.1), True, r"has another result for one cell \(IPM, a, seed 1\)"),
+    ],
+    ids=["scenario", "bounds", "defence", "attack", "result"],
+)
+def test_what_does_not_fit_is_refused_in_words(tmp_path: Path, change: Any, line: bool, words: str) -> None:
+    made_up(tmp_path / "a", TABLE)
+    made_up(tmp_path / "b", TABLE)
+    changed(tmp_path / "b", change, line)
+    with pytest.raises(ValueError, match=words):
+        merge([tmp_path / "a", tmp_path / "b"], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_same_twice_is_the_same_once_and_other_costs_are_no_other_result(tmp_path: Path) -> None:
+    made_up(tmp_path / "a", TABLE)
+    made_up(tmp_path / "b", TABLE)
+    changed(tmp_path / "b", lambda row: row["cost"].update(seconds=99.0), line=True)
+    merge([tmp_path / "a", tmp_path / "b"], tmp_path / "out")
+    assert render(read_grid(tmp_path / "out")).count("2 of 2") == render(read_grid(tmp_path / "a")).count("2 of 2")
+    assert verdict(read_grid(tmp_path / "out")) == verdict(read_grid(tmp_path / "a"))
+
+
+def test_the_command_puts_folders_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    made_up(Path("a"), TABLE)
+    made_up(Path("b"), TABLE, changes={"seeds": (5, 6), "bounds": Bounds()}, seeds_from=5)
+    done = CliRunner().invoke(app, ["report", "a", "b", "--out", "c"])
+    assert done.exit_code == 0, done.output
+    assert read_grid(Path("c")).about["seeds"] == [0, 1, 5, 6]
+    assert Path("c/report.html").is_file()
+    for words in (["report", "a", "b"], ["report", "a", "--out", "d"]):
+        refused = CliRunner().invoke(app, words)
+        assert "several folders are put together in one" in str(refused.exception)
+    assert CliRunner().invoke(app, ["report", "a"]).exit_code == 0

@@ -1,0 +1,44 @@
+"""How many attackers a defence says that it stands: what it is judged at, and beyond which its failing is no surprise."""
+
+from typing import Any
+
+from ..fl.algorithms.fedavg import FedAvg
+from ..fl.algorithms.hardened_flic import HardenedFLIC
+from ..fl.robust.averages import Mean
+from ..fl.robust.coordinates import Median, TrimmedMean
+from ..fl.robust.weiszfeld import GeometricMedian
+
+
+def built_for(algorithm: object, n: int) -> int | None:
+    """Attackers among n updates of a round that an algorithm is built for; None where it states no number.
+
+    0 for a mean. A rule with an f (a trimmed mean's b) is built for that many, whatever n is; behind steps, for the least of
+    theirs. The median and the geometric median for fewer than half (their breakdown point), and so is the hardened FLIC, which
+    has no bound from there on. Norm bounds, clustering and reputation rules state none, nor do other algorithms.
+    """
+    rule = getattr(algorithm, "rule", None)
+    if rule is not None:
+        return _of_rule(rule, n)
+    if isinstance(algorithm, HardenedFLIC):
+        return (n - 1) // 2
+    return 0 if isinstance(algorithm, FedAvg) else None
+
+
+def _of_rule(rule: Any, n: int) -> int | None:
+    steps = [f for step in getattr(rule, "steps", ()) if (f := _number(step)) is not None]
+    if hasattr(rule, "steps"):
+        last = _of_rule(rule.rule, n)
+        return min(steps, default=None) if last is None else min([*steps, last])
+    if isinstance(rule, Mean):
+        return 0
+    if isinstance(rule, TrimmedMean):
+        return rule.b
+    if isinstance(rule, Median | GeometricMedian):
+        return (n - 1) // 2
+    return _number(rule)
+
+
+def _number(part: Any) -> int | None:
+    """The f of a rule, a step or the function that a rule is made of."""
+    f = getattr(part, "f", getattr(getattr(part, "function", None), "f", None))
+    return f if type(f) is int else None

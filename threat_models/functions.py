@@ -1,0 +1,181 @@
+"""Plain functions and dataclasses as attacks: what they are taken for, and what is said of one that does not fit.
+
+An attack of this package is a dataclass that says what it needs. A function says less: it is taken for an attack on uploads, on
+data, on training or on choices by the field of `Adversary` that it is given as, or by the type of its first parameter. What it
+returns is checked in every round, and what is wrong is said by its name.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..fl.data.population import Examples
+from ..fl.functions import Unfit, as_vector, brief, name_of, parameters_of
+from ..protocol.view.answers import Vector
+from .knowledge import Colluding, Level, Own, forged
+
+LEVELS = {"Own": Level.OWN, "Colluding": Level.COLLUDING, "Omniscient": Level.OMNISCIENT, "Insider": Level.INSIDER}
+"""Of an attack on uploads, by the type that it is handed."""
+
+
+@dataclass(frozen=True, slots=True)
+class UploadFunction:
+    """A function as an attack on uploads. It is handed what its level allows, and returns float numbers of the update's shape
+    (d,): one vector for all members, or, above Level.OWN, a mapping with one for each.
+    """
+
+    function: Callable[[Any], Any]
+    needs: Level
+    identical: ClassVar[bool] = False
+
+    def __call__(self, known: Any, /) -> Any:
+        found = self.function(known)
+        if isinstance(known, Own):
+            return as_vector(found, known.update.shape, self.function)
+        members = sorted(known.own)
+        shape = known.own[members[0]].update.shape
+        if not isinstance(found, Mapping):
+            vector = as_vector(found, shape, self.function)
+            return {i: vector.copy() for i in members}
+        if sorted(found) != members:
+            raise Unfit(f"{name_of(self.function)} returned vectors for {sorted(found)}; the members at work are {members}")
+        return {i: as_vector(found[i], shape, self.function) for i in members}
+
+
+@dataclass(frozen=True, slots=True)
+class DataFunction:
+    """A function as a poison of a member's examples: it is handed a `Situation` and returns `Examples`."""
+
+    function: Callable[[Any], Any]
+
+    def __call__(self, situation: Any, /) -> Examples:
+        found = self.function(situation)
+        if not isinstance(found, Examples):
+            raise Unfit(f"{name_of(self.function)} returned {brief(found)}; a poison returns Examples(x, y)")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingFunction:
+    """A function in the place of a member's training: it is handed a `Situation` and returns an update, (d,)."""
+
+    function: Callable[[Any], Any]
+
+    def __call__(self, situation: Any, /) -> Vector:
+        return as_vector(self.function(situation), situation.start.shape, self.function)
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceFunction:
+    """A function as what a member says serves it best: it is handed an `Offered` and returns a position in its models."""
+
+    function: Callable[[Any], Any]
+    needs: Level
+
+    def __call__(self, offered: Any, /) -> int:
+        found, count = self.function(offered), len(offered.models)
+        if isinstance(found, bool) or not isinstance(found, int | np.integer) or not 0 <= found < count:
+            raise Unfit(f"{name_of(self.function)} returned {brief(found)}; a choice is a whole number from 0 to {count - 1}")
+        return int(found)
+
+
+@dataclass(frozen=True, slots=True)
+class OfHonest:
+    """An attack that is a function of the honest updates alone, as other libraries' are (ByzFL's `attack(honest_vectors)`).
+
+    function: from float32 (honest, d) to one vector (d,), which all members send; numbers of numpy or torch. told: its
+    parameters, by which an evaluation knows its cells from those of the same function with others.
+    """
+
+    function: Callable[[NDArray[np.float32]], Any]
+    told: str = ""
+    needs: ClassVar[Level] = Level.OMNISCIENT
+    identical: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise Unfit(f"{brief(self.function)} is no function of the honest updates")
+        object.__setattr__(self, "told", self.told or parameters_of(self.function))
+
+    def __call__(self, coalition: Colluding, /) -> Mapping[int, Vector]:
+        honest = np.stack(coalition.seen)
+        vector = as_vector(self.function(honest), honest[0].shape, self.function)
+        return forged(coalition, [vector.copy() for _ in coalition.own])
+
+
+def as_upload(attack: Any, knows: Level) -> Any:
+    """The attack on uploads, a function that does not say what it needs at the level of its parameter, else at `knows`."""
+    if attack is None or (hasattr(attack, "needs") and not isinstance(attack, type)):
+        return attack
+    return OfHonest(attack) if _byzfl(attack) else UploadFunction(_function(attack), _level(attack, knows))
+
+
+def as_choice(attack: Any, knows: Level) -> Any:
+    """The same for an attack on choices."""
+    if attack is None or (hasattr(attack, "needs") and not isinstance(attack, type)):
+        return attack
+    return ChoiceFunction(_function(attack), knows)
+
+
+def as_poison(attack: Any) -> Any:
+    """The attack on data, a plain function with what it returns checked."""
+    return DataFunction(attack) if inspect.isroutine(attack) else attack
+
+
+def as_training(attack: Any) -> Any:
+    """The attack on training, a plain function with what it returns checked."""
+    return TrainingFunction(attack) if inspect.isroutine(attack) else attack
+
+
+def place_of(attack: Any) -> str | None:
+    """The field of `Adversary` that an attack belongs in, by what it says it needs, or by the type of its first parameter and
+    of what it returns; None where it says neither, as a function of a strength does not.
+    """
+    asked, returned = _types(attack)
+    if _byzfl(attack) or asked in LEVELS or (hasattr(attack, "needs") and asked not in ("Offered", "OfferedTogether")):
+        return "upload"
+    if asked in ("Offered", "OfferedTogether"):
+        return "choice"
+    if asked == "Situation":
+        return "data" if returned == "Examples" else "local"
+    return None
+
+
+def _function(attack: Any) -> Callable[[Any], Any]:
+    if isinstance(attack, type):
+        raise Unfit(f"{attack.__name__} is a class; make one of it: {attack.__name__}(...)")
+    if not callable(attack):
+        raise Unfit(f"{brief(attack)} is no attack: it has neither `needs` nor can it be called")
+    found: Callable[[Any], Any] = attack
+    return found
+
+
+def _byzfl(attack: object) -> bool:
+    """Whether it is one of ByzFL's attacks, which are functions of the honest updates."""
+    return type(attack).__module__.partition(".")[0] == "byzfl"
+
+
+def _level(attack: Any, knows: Level) -> Level:
+    return LEVELS.get(_types(attack)[0], knows)
+
+
+def _types(attack: Any) -> tuple[str, str]:
+    """The names of the type of the first parameter and of what is returned; empty where nothing is said."""
+    if not callable(attack) or isinstance(attack, type):
+        return "", ""
+    call = attack if inspect.isroutine(attack) else type(attack).__call__
+    try:
+        said = inspect.signature(call)
+    except (TypeError, ValueError):
+        return "", ""
+    parameters: Sequence[inspect.Parameter] = [p for p in said.parameters.values() if p.name != "self"]
+    return _named(parameters[0].annotation if parameters else None), _named(said.return_annotation)
+
+
+def _named(annotation: Any) -> str:
+    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+    return "" if text == "_empty" else str(text).rpartition(".")[2]
