@@ -29,7 +29,8 @@ not seen at once, nor lengths in those of fewer than eight, but by the evidence,
 updates are noise, and attackers may come back into the sums, to the harm that noise does. Nor does it stand against clients
 that lie about the Gram matrix, or show one update and sum another (the protection says who can); nor, with `by_samples`, about
 how many examples they have: 6 of 20 that report eighteen times as many and triple their updates lose .5 to .7 of accuracy then,
-and nothing by default. A backdoor in four parts succeeds with loyal clients in .5 to .7 of the tests by 3 of 20, in .86 and more by 5.
+and nothing by default. A backdoor in four parts succeeds with loyal clients in .5 to .7 of the tests by 3 of 20, in .86 and
+more by 5.
 What other searches found (`examples/hardened_flic_search.py`): attackers that differ from each other about a common shift
 (loose ALIE, Min-Max), .03 below half and up to .1 at 12 of 20; from half of the clients on, updates that push honest ones apart,
 scaled, .1 to .2.
