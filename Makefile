@@ -6,7 +6,7 @@ THREADS ?= 2
 PROCESSORS ?= default avx2
 SEEDS ?= 1000
 
-.PHONY: help setup demo deploy-demo test check lint types layers pytest test-fast test-processors test-slow torture bench clean
+.PHONY: help setup demo docs deploy-demo test check lint types layers pytest test-fast test-processors test-slow torture bench clean
 
 help:
 	@echo "make demo             set up .venv and train clustered FL on handwritten digits (about a minute)"
@@ -16,6 +16,7 @@ help:
 	@echo "make test-processors  the tests that train, with the kernels of two other processors: what they assert holds on each"
 	@echo "make test-slow        the checks that take longer: ten seeds of the quickstart, large memory runs"
 	@echo "make torture          SEEDS=1000 schedules of failures of whole deployments on simulated time (40 to 80 a second on two cores)"
+	@echo "make docs             the documentation in build/site: tutorials are played, pages made, links tried (five minutes on one core)"
 	@echo "make bench            the benchmarks in tests/benchmarks, as JSON"
 
 setup: .venv/ready
@@ -65,6 +66,17 @@ torture: setup
 # A small authority, a coordinator and 14 clients, one of which is killed and one late.
 deploy-demo: setup
 	$(BIN)/python examples/deploy_demo.py
+
+.venv/docs: pyproject.toml constraints.txt .venv/ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c .venv/constraints.txt -e ".[docs]"
+	touch $@
+
+# Tutorials that were played with the same sources are not played again.
+docs: .venv/docs
+	$(BIN)/python docs/making/tutorials.py
+	$(BIN)/python docs/making/gallery.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(BIN)/python docs/making/tried.py build/site
 
 bench: setup
 	for f in tests/benchmarks/*.py; do $(BIN)/python $$f --json || exit 1; done

@@ -7,20 +7,27 @@
     result.clusters, result.accuracy, result.privacy, result.plot("similarity")
 
 What a scenario is made of is in `algorithms`, `attacks`, `data`, `models`, `partitions`, `protections` and `rules`. `iterate`
-plays round by round, `load` reads a run folder. The command `cloister --help` evaluates attacks, audits privacy and deploys.
+plays round by round; `callbacks` has what watches a run. `evaluate` plays attacks against defences (an `Evaluation`), `compare`
+methods beside each other (a `Comparison`), `audit` attacks what each party of a scenario sees. `load` reads any of their folders.
+The command `cloister --help` does the same, and deploys. Everything else that is installed here is not for use from outside.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import algorithms, attacks, data, models, partitions, protections, rules
+    from . import algorithms, attacks, callbacks, data, models, partitions, protections, rules
     from .fl.clients.training import Training
+    from .fl.runs.comparison import Comparison
     from .fl.runs.scenario import Scenario
+    from .grids_from_python import audit, compare, evaluate
     from .running import Result, Round, iterate, load, run
+    from .threat_models.evaluation import Evaluation
 
 __version__ = "0.1.0"
 __all__ = [
+    "Comparison",
+    "Evaluation",
     "Result",
     "Round",
     "Scenario",
@@ -28,7 +35,11 @@ __all__ = [
     "__version__",
     "algorithms",
     "attacks",
+    "audit",
+    "callbacks",
+    "compare",
     "data",
+    "evaluate",
     "iterate",
     "load",
     "models",
@@ -38,13 +49,16 @@ __all__ = [
     "run",
 ]
 _WHERE = {
+    "Comparison": ".fl.runs.comparison",
+    "Evaluation": ".threat_models.evaluation",
     "Result": ".result",
     "Round": ".fl.runs.experiment",
     "Scenario": ".fl.runs.scenario",
     "Training": ".fl.clients.training",
     **dict.fromkeys(("iterate", "load", "run"), ".running"),
+    **dict.fromkeys(("audit", "compare", "evaluate"), ".grids_from_python"),
 }
-_MODULES = frozenset({"algorithms", "attacks", "data", "models", "partitions", "protections", "rules"})
+_MODULES = frozenset({"algorithms", "attacks", "callbacks", "data", "models", "partitions", "protections", "rules"})
 """Imported when they are first asked for: a client that does not train needs neither torch nor what else they bring."""
 
 

@@ -1,4 +1,4 @@
-"""The command line: run, evaluate, breakdown, compare, audit, cost, report, keys. Errors are one line and an exit code.
+"""The command line: run, evaluate, breakdown, attack, compare, audit, cost, report, keys. Errors are one line and an exit code.
 
 What a command works with is imported by it: `--help` answers at once.
 
@@ -12,7 +12,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,24 +20,26 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from .attacking.command import attack
 from .auditing.command import audit
 from .comparing.command import compare
 from .deploying import join, serve
-from .errors_in_one_line import Failure, one_line_errors, say
+from .errors_in_one_line import Failure, one_line_errors, said_in_a_line, say
 from .evaluating.command import breakdown, evaluate
 from .grids.options import Engine, EngineName
 from .keys_command import keys
 from .protocol.core.errors import ProtocolError, Refused
+from .repeating import rerun
 from .server_commands import dealer, second
 from .starting import new
 
 if TYPE_CHECKING:
-    from .auditing.recorded_runs import Origin
     from .cost_table import LeftOut
     from .fl.cost.measure import Measured, Workload
     from .fl.runs.experiment import Engine as Engine_
     from .fl.runs.scenario import Scenario
     from .protocol.view.protection import Protection
+    from .scenario_origin import Origin
 
 REJECTED = 3
 
@@ -83,30 +85,41 @@ def run(
         Path | None, typer.Option(help="Folder of the data sets. Default: CLOISTER_DATA, else a cache folder.")
     ] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Set any field, e.g. training.lr=0.05. Repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="PATH=VALUE",
+            help="Set any field, e.g. training.lr=0.05 or protection='Masked(floor=5)'. Repeatable.",
+        ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run from its newest checkpoint.")] = False,
     record: Annotated[
         bool, typer.Option("--record", help="Keep all that every party saw in FOLDER/recording, for `cloister audit FOLDER`.")
     ] = False,
+    yardsticks: Annotated[
+        bool,
+        typer.Option(
+            "--yardsticks", help="Then play one model for all, every client alone, and other seeds: what are the groups worth?"
+        ),
+    ] = False,
     engine: Engine = EngineName.LOCAL,
     workers: Annotated[
-        int | None, typer.Option(help="Of the engine ray: processes that train. Default: the cluster's CPUs.", min=1, max=1024)
+        int | None, typer.Option(help="With --engine ray: processes that train. Default: the cluster's CPUs.", min=1, max=1024)
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary alone to stdout, as JSON.")] = False,
 ) -> None:
     """Train a scenario and write a run folder with its report.
 
-    Try:  cloister run examples/quickstart.py --seed 1 --set training.lr=0.05
+    Try:  cloister run cloister:quickstart --seed 1 --set training.lr=0.05
 
     The run folder holds summary.json, metrics.jsonl, the models, checkpoints, the disclosure log and report.html.
     A run that was stopped, even by a kill, goes on with the same command plus --out FOLDER --resume.
     A recording, with clients' data and the scenario's source, is written when the run ends; what was stopped is not recorded.
     """
-    from .auditing.recorded_runs import Origin
     from .reporting.report import write_report
     from .running import free_folder
     from .scenario_file import load, with_settings
+    from .scenario_origin import Origin
     from .summary import summary_table
 
     with one_line_errors():
@@ -118,11 +131,13 @@ def run(
         settings = [f"{name}={value}" for name, value in given.items() if value is not None]
         settings = [*(set_ or []), *settings]
         scenario = with_settings(load(file), settings)
-        origin = Origin.of(file, settings) if record else None
+        origin = Origin.of(file, settings)
         _check_device(scenario.device)
         folder = out or free_folder(scenario, resume)
         with _engine(engine, workers) as made:
-            _watch(scenario, folder, data, resume, origin, made)
+            _watch(scenario, folder, data, resume, file, origin, record, made)
+        if yardsticks:
+            _measure_groups(scenario, folder, data)
         report = write_report(folder)
         summary = json.loads((folder / "summary.json").read_text())
     if as_json:
@@ -139,8 +154,10 @@ def run(
 @app.command()
 def cost(
     file: Annotated[str, typer.Argument(metavar="FILE[:NAME]", help="A Python file with a Scenario; NAME picks one of several.")],
-    clients: Annotated[int | None, typer.Option(help="n. Default: the scenario's.", min=1)] = None,
-    parameters: Annotated[int | None, typer.Option(help="d. Default: those of the scenario's model.", min=1)] = None,
+    clients: Annotated[int | None, typer.Option(help="Number of clients, n. Default: the scenario's.", min=1)] = None,
+    parameters: Annotated[
+        int | None, typer.Option(help="Parameters of the model, d. Default: those of the scenario's model.", min=1)
+    ] = None,
     clusters: Annotated[int, typer.Option(help="Disjoint clusters, each with its own sum.", min=1)] = 1,
     drop: Annotated[
         float, typer.Option(help="Share of clients that fall silent in a round, from 0 to below 1, each at a random message.")
@@ -160,9 +177,9 @@ def cost(
 ) -> None:
     """Measure what a protection costs: messages, bytes and CPU seconds of each party, without training.
 
-    Try:  cloister cost examples/quickstart.py --drop 0.1
+    Try:  cloister cost cloister:quickstart --drop 0.1
 
-    Compare:  cloister cost examples/quickstart.py --protection all --clients 100 --parameters 1000000 --rounds 2
+    Compare:  cloister cost cloister:quickstart --protection all --clients 100 --parameters 1000000 --rounds 2
 
     The protocol itself is played, on random vectors: per round what the scenario's algorithm asks of the server. CPU seconds
     are of this machine and this implementation, all threads counted, and without drawing the vectors.
@@ -240,6 +257,7 @@ def _measure(scenario: Scenario, load: Workload, chosen: Sequence[Protection]) -
 
 app.command()(evaluate)
 app.command()(breakdown)
+app.command()(attack)
 app.command()(compare)
 app.command()(audit)
 app.add_typer(keys)
@@ -253,19 +271,18 @@ app.command()(dealer)
 def report(
     folders: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="FOLDER...", help="A run folder, or that of an evaluation, a comparison or a client, finished or not."
-        ),
+        typer.Argument(metavar="FOLDER...", help="A run folder, or that of an evaluation, a search, a comparison or a client."),
     ],
     out: Annotated[Path | None, typer.Option(help="Of several evaluations' folders: the one to put them together in.")] = None,
 ) -> None:
-    """Rebuild report.html of a run folder, or of that of an evaluation, a comparison or a client, finished or interrupted.
+    """Rebuild report.html of a run folder, or of that of an evaluation, a search, a comparison or a client, finished or not.
 
     A client's says what it revealed, to whom, what it spent of its privacy, and what it refused, from its own record alone.
     Folders of evaluations of one scenario, with other seeds, attacks or defences, become one table: cloister report A B --out C
 
     Try:  cloister report runs/quickstart-seed0
     """
+    from .attacking.report import write_search_report
     from .comparing.report import write_comparison_report
     from .evaluating.merging import merge
     from .evaluating.report import write_evaluation_report
@@ -280,9 +297,14 @@ def report(
             path = write_client_report(folder)
         elif (folder / "comparison.json").is_file():
             path = write_comparison_report(folder)
+        elif (folder / "search.json").is_file():
+            path = write_search_report(folder)
         else:
             path = write_evaluation_report(folder) if (folder / "results.jsonl").is_file() else write_report(folder)
     Console().print(f"report      {path}", highlight=False, soft_wrap=True)
+
+
+app.command()(rerun)
 
 
 @contextmanager
@@ -298,21 +320,41 @@ def _engine(name: EngineName, workers: int | None) -> Iterator[Engine_ | None]:
 
 
 def _watch(
-    scenario: Scenario, folder: Path, data: Path | None, resume: bool, origin: Origin | None, engine: Engine_ | None
+    scenario: Scenario,
+    folder: Path,
+    data: Path | None,
+    resume: bool,
+    file: str,
+    origin: Origin,
+    record: bool,
+    engine: Engine_ | None,
 ) -> None:
-    """Run with a progress bar on stderr, recorded if it has an origin; on Ctrl-C say how to go on."""
+    """Run with a progress bar on stderr; on Ctrl-C say how to go on."""
     from .auditing.recorded_runs import recorded
     from .fl.runs.experiment import run as play
     from .progress import watched
 
-    rounds = recorded(scenario, folder, data, origin, engine) if origin else play(scenario, folder, data, resume, engine=engine)
+    if record:
+        rounds = recorded(scenario, folder, data, origin, engine, file)
+    else:
+        rounds = play(scenario, folder, data, resume, engine=engine, given={"file": file, **asdict(origin)})
     try:
-        for _ in watched(rounds, scenario.name, scenario.rounds, sys.stderr, always=True):
-            pass
+        with said_in_a_line():
+            for _ in watched(rounds, scenario.name, scenario.rounds, sys.stderr, always=True):
+                pass
     except KeyboardInterrupt:
-        how = "--resume in the place of --record goes on, unrecorded" if origin else "--resume goes on"
+        how = "--resume in the place of --record goes on, unrecorded" if record else "--resume goes on"
         say(f"stopped; the same command with --out {folder} {how}")
         raise typer.Exit(130) from None
+
+
+def _measure_groups(scenario: Scenario, folder: Path, data: Path | None) -> None:
+    """Play the runs beside it."""
+    from .fl.runs.yardsticks import add_yardsticks
+    from .progress import shown
+
+    with shown(sys.stderr, always=True) as tell:
+        add_yardsticks(scenario, folder, data, lambda what, done, of: tell(what, done, of, ""))
 
 
 def _check_device(device: str) -> None:

@@ -1,11 +1,13 @@
 """Data sets and your own data: what a `Scenario`'s `data` may be.
 
-`from_csv`, `from_dataframe`, `from_datasets` and `from_folders` make a loader of clients that are there already, and need no
-partition.
+`from_csv`, `from_dataframe`, `from_datasets`, `from_folders`, `from_hugging_face` and `from_leaf` make a loader of clients that
+are there already, and need no partition.
 """
 
 from .fl.data.given import from_csv, from_dataframe, from_datasets, from_folders
+from .fl.data.hugging_face import from_hugging_face
 from .fl.data.images import Cifar10, Digits, FashionMnist, Mnist, Pacs
+from .fl.data.leaf import from_leaf
 from .fl.data.population import Client, Examples, Population, Source
 from .fl.data.synthetic import SoftmaxGroups
 from .fl.data.text import AgNews
@@ -26,4 +28,6 @@ __all__ = [
     "from_dataframe",
     "from_datasets",
     "from_folders",
+    "from_hugging_face",
+    "from_leaf",
 ]

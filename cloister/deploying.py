@@ -70,12 +70,12 @@ def serve(
     out: Annotated[Path | None, typer.Option(help="Run folder to write. Default: runs/NAME-served.")] = None,
     data: Annotated[Path | None, typer.Option(help="Folder of the data sets that models are scored on.")] = None,
     set_: Set = None,
-    wait: Annotated[float, typer.Option(help="Seconds until enough clients are there, or the run does not begin.")] = 120.0,
+    wait: Annotated[float, typer.Option(help="Seconds to wait for enough clients; then the run does not begin.")] = 120.0,
     least: Annotated[
         int | None, typer.Option(help="Clients that must be there for the run to begin. Default: all.", min=1)
     ] = None,
-    patience: Annotated[float, typer.Option(help="Seconds in which a client may move nothing before it is absent.")] = 60.0,
-    slots: Annotated[int, typer.Option(help="Long messages that are taken at once.", min=1)] = 4,
+    patience: Annotated[float, typer.Option(help="Seconds without progress after which a client counts as absent.")] = 60.0,
+    slots: Annotated[int, typer.Option(help="Uploads that are received at the same time.", min=1)] = 4,
     ask_scores: Annotated[
         bool, typer.Option("--ask-scores", help="Ask clients how well they predict, also where the scenario's data would tell.")
     ] = False,
@@ -88,7 +88,7 @@ def serve(
 ) -> None:
     """Run a scenario as the coordinator of clients in processes of their own.
 
-    Try:  cloister serve examples/quickstart.py --listen 127.0.0.1:7000 --insecure-loopback --rounds 5
+    Try:  cloister serve cloister:quickstart --listen 127.0.0.1:7000 --insecure-loopback --rounds 5
 
     The run folder is that of `cloister run`, with link.json beside it. On a terminal there is a view of the run beside the log.
     Stopped by SIGTERM, or killed, it goes on with the same command, and so do the clients, which wait. Ctrl-C tells clients that
@@ -148,7 +148,7 @@ def join(
     seed: Annotated[int | None, typer.Option(help="The run's seed, as the coordinator has it.")] = None,
     datasets: Annotated[Path | None, typer.Option(help="Folder of the data sets, for its share of one.")] = None,
     set_: Set = None,
-    patience: Annotated[float, typer.Option(help="Seconds without the coordinator, tried again, until it gives up.")] = 600.0,
+    patience: Annotated[float, typer.Option(help="Seconds to go on trying to reach the coordinator.")] = 600.0,
     no_scores: Annotated[
         bool, typer.Option("--no-scores", help="Tell nobody how well its models do on its own test records.")
     ] = False,
@@ -158,7 +158,7 @@ def join(
 ) -> None:
     """Take part in a run as one client, with its own data.
 
-    Try:  cloister join 127.0.0.1:7000 --scenario examples/quickstart.py --client 0 --folder client0 --insecure-loopback
+    Try:  cloister join 127.0.0.1:7000 --scenario cloister:quickstart --client 0 --folder client0 --insecure-loopback
 
     The folder has the journal, from which it goes on after a crash with the same command; join.jsonl, the record of what it
     revealed, to whom, what it spent and refused, which `cloister report FOLDER` shows; and at the end model.safetensors.
@@ -238,7 +238,7 @@ def _operated(control: "Control", metrics: str | None, least: int, log: logging.
                 raise Failure(str(error)) from None
             log.info("metrics", extra={"at": f"{served.start()}/metrics"})
             stack.callback(served.stop)
-        stack.enter_context(live(now, Console(stderr=True)))
+        stack.enter_context(live(now, Console(stderr=True, force_terminal=sys.stderr.isatty())))  # FORCE_COLOR is no terminal
         yield
 
 

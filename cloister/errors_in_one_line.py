@@ -1,8 +1,10 @@
 """How commands fail: one line on stderr and a non-zero exit."""
 
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from .fl.functions import Unfit
 from .protocol.core.errors import ProtocolError
@@ -25,6 +27,25 @@ def one_line_errors() -> Iterator[None]:
             raise
         message = str(error) or type(error).__name__
         raise Failure(" ".join(message.split())) from error
+
+
+@contextmanager
+def said_in_a_line() -> Iterator[None]:
+    """What is doubtful in a scenario is a line on stderr, once."""
+    from .fl.runs.feasibility import Doubt
+
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
+            if issubclass(category, Doubt):
+                say(f"note: {message}")
+            else:
+                usual(message, category, *rest)
+
+        warnings.simplefilter("always", Doubt)
+        warnings.showwarning = show  # type: ignore[assignment]
+        yield
 
 
 def say(message: str) -> None:

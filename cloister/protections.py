@@ -6,10 +6,12 @@ from .protocol.encrypted.protection import Encrypted
 from .protocol.masked.noise import Noise
 from .protocol.masked.protection import Masked
 from .protocol.two_servers.protection import TwoServer
+from .protocol.uploaded.central import CentralNoise
 from .protocol.uploaded.permuted import Permuted
 from .protocol.uploaded.plain import Plain
 
 __all__ = [
+    "CentralNoise",
     "Encrypted",
     "HadamardRotation",
     "Masked",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .reporting.headline import smallest_sum
 from .reporting.run_data import Run, read_run
 from .summary import summary_rows
+from .tables_out import frame_of, write_rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,8 +27,11 @@ class Result:
 
     @property
     def accuracy(self) -> float:
-        """At the end: mean over clients, of their models on their own test data. Perplexity is in `summary`."""
-        return float(self._over["accuracy_mean"])
+        """At the end: mean over clients, of their models on their own test data; NaN where targets are numbers. Other metrics and
+        perplexity are in `summary`.
+        """
+        found = self._over["accuracy_mean"]
+        return float("nan") if found is None else float(found)
 
     @property
     def clusters(self) -> list[list[int]]:
@@ -37,17 +41,18 @@ class Result:
 
     @property
     def metrics(self) -> list[dict[str, Any]]:
-        """A row for each client and evaluated round: round, client, cluster, group (None where nobody planted any), accuracy,
-        loss.
+        """A row for each client and evaluated round: round, client, cluster, group (None where nobody planted any), accuracy
+        (None of numbers), loss, and further metrics by their name.
         """
         run = self._run
         rows = []
         for line in run.rounds:
             of = {str(i): name for name, members in line.get("clusters", {}).items() for i in members}
-            for client, accuracy in (line.get("accuracy") or {}).items():
-                group = run.groups.get(client)
-                row = {"round": line["round"], "client": int(client), "cluster": of.get(client), "group": group}
-                rows.append(row | {"accuracy": accuracy, "loss": line["loss"][client]})
+            accuracy, further = line.get("accuracy") or {}, line.get("metrics") or {}
+            for client, loss in (line.get("loss") or {}).items():
+                row = {"round": line["round"], "client": int(client), "cluster": of.get(client), "group": run.groups.get(client)}
+                row |= {"accuracy": accuracy.get(client), "loss": loss}
+                rows.append(row | {name: values.get(client) for name, values in further.items()})
         return rows
 
     @property
@@ -79,13 +84,14 @@ class Result:
 
     def frame(self, rows: str = "metrics") -> Any:
         """`metrics`, `rounds` or `disclosures` as a data frame. Raises ImportError where pandas is not installed."""
-        if rows not in ("metrics", "rounds", "disclosures"):
-            raise ValueError(f"there are metrics, rounds and disclosures, and no {rows!r}")
-        try:
-            import pandas
-        except ImportError:
-            raise ImportError("data frames need pandas: pip install pandas") from None
-        return pandas.DataFrame(getattr(self, rows))
+        return frame_of(self._chosen(rows))
+
+    def write(self, path: str | Path, rows: str = "metrics") -> Path:
+        """`metrics`, `rounds` or `disclosures` as a file: .parquet, .arrow or .feather (extra `arrow`), or .csv.
+
+        Raises ValueError for another, ImportError where pyarrow is needed and not installed.
+        """
+        return write_rows(self._chosen(rows), path)
 
     def models(self) -> dict[str, Any]:
         """Parameters by cluster: tensors by name."""
@@ -101,6 +107,12 @@ class Result:
         from .plots import picture
 
         return picture(self._run, what)
+
+    def _chosen(self, rows: str) -> list[dict[str, Any]]:
+        if rows not in ("metrics", "rounds", "disclosures"):
+            raise ValueError(f"there are metrics, rounds and disclosures, and no {rows!r}")
+        found: list[dict[str, Any]] = getattr(self, rows)
+        return found
 
     @property
     def _run(self) -> Run:

@@ -1,15 +1,26 @@
 """A scenario played from Python or a notebook: `run` at once, `iterate` round by round; `load` reads what was played."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .fl.runs.experiment import Engine, Round
 from .fl.runs.experiment import run as play
 from .fl.runs.scenario import Scenario
-from .progress import watched
+from .fl.runs.yardsticks import add_yardsticks
+from .progress import shown, watched
 from .reporting.report import write_report
-from .result import Result, load
+from .result import Result
+from .result import load as load_run
+from .scenario_file import check_not_reading
+
+if TYPE_CHECKING:
+    from .auditing.result import Audited
+    from .comparing.result import Compared
+    from .evaluating.result import Evaluated
 
 __all__ = ["Result", "Round", "free_folder", "iterate", "load", "run"]
 
@@ -21,31 +32,40 @@ def run(
     *,
     resume: bool = False,
     quiet: bool = False,
-    each: Callable[[Round], object] | Iterable[Callable[[Round], object]] = (),
+    yardsticks: bool = False,
+    callbacks: Callable[[Round], object] | Iterable[Callable[[Round], object]] = (),
     engine: Engine | None = None,
 ) -> Result:
     """Play the scenario to its end; what came out.
 
     out: the run folder to write; by default a new one under runs/. data: folder of data sets; by default CLOISTER_DATA, or a
     cache folder. resume: go on with an interrupted run of this scenario. quiet: no progress, which else is shown where a person
-    looks: in a terminal, or a notebook. each: called after each round. engine: where clients train; by default here.
+    looks: in a terminal, or a notebook. yardsticks: play one model
+    for all, every client alone, and other seeds beside it, which say what the groups are worth. callbacks: called after each
+    round (`cloister.callbacks`). engine: where clients train; by default here.
 
     Raises ValueError of one line for input that does not fit, Refused for what a protection does not allow.
     """
+    check_not_reading("run")
     folder = Path(out) if out is not None else free_folder(scenario, resume)
-    told = (each,) if callable(each) else tuple(each)
+    told = (callbacks,) if callable(callbacks) else tuple(callbacks)
     rounds = play(scenario, folder, None if data is None else Path(data), resume, engine=engine)
     for done in rounds if quiet else watched(rounds, scenario.name, scenario.rounds, sys.stderr):
         for tell in told:
             tell(done)
+    if yardsticks:
+        with shown(sys.stderr, quiet=quiet) as show:
+            where = None if data is None else Path(data)
+            add_yardsticks(scenario, folder, where, lambda what, done, of: show(what, done, of, ""))
     write_report(folder)
-    return load(folder)
+    return load_run(folder)
 
 
 def iterate(
     scenario: Scenario, out: str | Path | None = None, data: str | Path | None = None, *, resume: bool = False
 ) -> Iterator[Round]:
     """Play the scenario round by round: an iterator, which plays a round when it is asked for the next one. See `run`."""
+    check_not_reading("iterate")
     folder = Path(out) if out is not None else free_folder(scenario, resume)
     return play(scenario, folder, None if data is None else Path(data), resume)
 
@@ -60,3 +80,24 @@ def free_folder(scenario: Scenario, resume: bool = False) -> Path:
             raise ValueError(f"there is no run folder {stem} to resume; name it")
         return existing[-1]
     return next(path for path in taken if not path.exists())
+
+
+def load(folder: str | Path) -> Result | Evaluated | Compared | Audited:
+    """What came out of the run, evaluation, comparison or audit that this folder holds, whether it is over or not.
+
+    Raises ValueError where it holds none.
+    """
+    path = Path(folder)
+    if (path / "audit.json").is_file():
+        from .auditing.result import Audited
+
+        return Audited(path)
+    if (path / "comparison.json").is_file():
+        from .comparing.result import Compared
+
+        return Compared(path)
+    if (path / "evaluation.json").is_file():
+        from .evaluating.result import Evaluated
+
+        return Evaluated(path)
+    return load_run(path)

@@ -1,5 +1,6 @@
 """Finding a scenario, an evaluation or a comparison in a Python file, FILE or FILE:name, with fields set from outside."""
 
+import ast
 import importlib.util
 import sys
 from collections.abc import Sequence
@@ -12,7 +13,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .fl.runs.comparison import Comparison
-from .fl.runs.scenario import NoField, Scenario, changed
+from .fl.runs.scenario import NoField, Scenario, changed, replaced
+from .parts_from_text import made, names, tree_of
+from .shipped import SHIPPED, example_file
 from .threat_models.evaluation import Evaluation
 from .threat_models.suites.usual import usual_evaluation
 from .user_errors import PREFIX, in_words
@@ -21,11 +24,12 @@ if TYPE_CHECKING:
     from .threat_models.audit.attack import Attack
 
 Value = TypeVar("Value")
+_reading: list[str] = []  # files that are being read
 
 
 def load(where: str) -> Scenario:
     """The scenario that FILE[:name] holds; the default name is `scenario`. Raises ValueError of one line."""
-    return _named(where, Scenario, "scenario", "a scenario, for example examples/quickstart.py")
+    return _named(where, Scenario, "scenario", "a scenario, for example cloister:quickstart")
 
 
 def load_evaluation(where: str, settings: Sequence[str] = (), data: Path | None = None) -> Evaluation:
@@ -33,7 +37,7 @@ def load_evaluation(where: str, settings: Sequence[str] = (), data: Path | None 
     the scenario of this name, or `scenario`. settings: of the scenario, each PATH=VALUE. data: the folder of the data sets.
     Raises ValueError of one line.
     """
-    module, file, name = _module_of(where, Evaluation, "evaluation", "an evaluation, for example examples/evaluate_digits.py")
+    module, file, name = _module_of(where, Evaluation, "evaluation", "an evaluation, for example cloister:evaluate_digits")
     scenario = vars(module).get(name or "scenario")
     if isinstance(scenario, Scenario) and (name or not any(isinstance(value, Evaluation) for value in vars(module).values())):
         return usual_evaluation(with_settings(scenario, settings), data)
@@ -45,14 +49,25 @@ def load_evaluation(where: str, settings: Sequence[str] = (), data: Path | None 
 
 def load_comparison(where: str) -> Comparison:
     """The comparison that FILE[:name] holds; the default name is `comparison`. Raises ValueError of one line."""
-    return _named(where, Comparison, "comparison", "a comparison, for example examples/compare_digits.py")
+    return _named(where, Comparison, "comparison", "a comparison, for example cloister:compare_digits")
 
 
 def load_attack(where: str) -> "Attack":
     """The attack on privacy that FILE[:name] holds; the default name is `attack`. Raises ValueError of one line."""
     from .threat_models.audit.attack import Attack
 
-    return _named(where, Attack, "attack", "an attack, for example examples/audit_with_art.py")
+    return _named(where, Attack, "attack", "an attack, for example cloister:audit_with_art")
+
+
+def file_and_name(where: str) -> tuple[Path, str, str]:
+    """Of FILE[:NAME], the file, what it is called, and the name in it, or empty. cloister:EXAMPLE is a file that came with
+    Cloister. Raises ValueError for an example that there is not.
+    """
+    file, _, name = where.partition(":")
+    if file != SHIPPED or Path(file).is_file():
+        return Path(file), file, name
+    example, _, name = name.partition(":")
+    return example_file(example), f"{SHIPPED}:{example}", name
 
 
 def load_source(source: str, name: str, where: str) -> Scenario:
@@ -82,14 +97,10 @@ def _named(where: str, kind: type[Value], default: str, wanted: str) -> Value:
 
 
 def _module_of(where: str, kind: type[Any], default: str, wanted: str) -> tuple[ModuleType, str, str]:
-    """The module of FILE[:name], the file and the name."""
-    file, _, name = where.partition(":")
-    path = Path(file)
+    """The module of FILE[:name], what the file is called, and the name."""
+    path, file, name = file_and_name(where)
     if not path.is_file():
-        where_to = (
-            "; it is in the project's folder, so run the command there" if file in wanted else f"; give the path of {wanted}"
-        )
-        raise ValueError(f"there is no file {file} in {Path.cwd()}{where_to}")
+        raise ValueError(f"there is no file {file} in {Path.cwd()}; give the path of {wanted}")
     spec = importlib.util.spec_from_file_location(f"{PREFIX}{path.stem}", path)
     if spec is None or spec.loader is None:
         raise ValueError(f"{file} is not a Python file; give a .py file with `{default} = {kind.__name__}(...)`")
@@ -100,11 +111,22 @@ def _executed(spec: ModuleSpec, loader: Loader, file: str) -> ModuleType:
     """The module. Raises ValueError of one line, whatever its code raises."""
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
+    _reading.append(file)
     try:
         loader.exec_module(module)
     except Exception as error:
         raise ValueError(in_words(error, file)) from error
+    finally:
+        _reading.pop()
     return module
+
+
+def check_not_reading(name: str) -> None:
+    """Raises ValueError while a file is read for what it holds: it would play, or read itself, without end."""
+    if _reading:
+        raise ValueError(
+            f'cloister.{name} is called while the file is read for what it holds; put it under: if __name__ == "__main__"'
+        )
 
 
 def _chosen(module: ModuleType, file: str, name: str, kind: type[Value], default: str) -> Value:
@@ -123,13 +145,31 @@ def _a(kind: type[Any]) -> str:
 
 
 def with_settings(scenario: Scenario, settings: Sequence[str]) -> Scenario:
-    """The scenario with every PATH=VALUE applied in order. Raises ValueError of one line."""
+    """The scenario with every PATH=VALUE applied in order; a value may be a call of a part, Masked(floor=5).
+
+    Raises ValueError of one line.
+    """
     for setting in settings:
         path, equals, value = setting.partition("=")
         if not equals:
             raise ValueError(f"--set takes PATH=VALUE, for example training.lr=0.05, not {setting!r}")
-        scenario = changed(scenario, path.strip(), value.strip())
+        scenario = _set(scenario, path.strip(), value.strip())
     return scenario
+
+
+def _set(scenario: Scenario, path: str, text: str) -> Any:
+    """A part where the text makes or names one and the field holds no text; else as the field's type reads it."""
+    tree = None if isinstance(_at(scenario, path), str) else tree_of(text)
+    if tree is None or (isinstance(tree, ast.Name) and tree.id not in names()):
+        return changed(scenario, path, text)
+    return replaced(scenario, path, made(tree, path))
+
+
+def _at(value: Any, path: str) -> Any:
+    """What is there by now; None where the path leads nowhere."""
+    for name in path.split("."):
+        value = getattr(value, name, None)
+    return value
 
 
 def with_fitting_settings(scenario: Scenario, settings: Sequence[str]) -> Scenario:

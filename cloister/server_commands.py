@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .protocol.two_servers.protection import TwoServer
 
 Coordinator = Annotated[str, typer.Option(metavar="HOST:PORT", help="Where the coordinator listens, who is the first server.")]
-Patience = Annotated[float, typer.Option(help="Seconds without the coordinator, tried again, until it gives up.")]
+Patience = Annotated[float, typer.Option(help="Seconds to go on trying to reach the coordinator.")]
 
 
 def second(
@@ -23,17 +23,17 @@ def second(
     coordinator: Coordinator,
     listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where clients and the dealer reach it; port 0 for any.")],
     keys: Keys,
-    folder: Annotated[Path, typer.Option(help="This party's own: the journal of rounds and numbers that are spent.")],
+    folder: Annotated[Path, typer.Option(help="This party's own: the journal of rounds and random numbers that are used up.")],
     set_: Set = None,
     patience: Patience = 600.0,
-    due: Annotated[float, typer.Option(help="Seconds in which a key must come that is said to be there.")] = 60.0,
+    due: Annotated[float, typer.Option(help="Seconds to wait for a client's key that the coordinator says was sent.")] = 60.0,
 ) -> None:
     """Be the second server of a run under TwoServer: hold clients' keys, and answer the coordinator what the floor allows.
 
     Try:  cloister second my_scenario.py --coordinator A:7000 --listen 0.0.0.0:7001 --keys second-server --folder second
 
-    It is worth something in other hands than the coordinator's. The file says which terms it holds the coordinator to. Killed, it
-    goes on with the same command: the round's updates are lost, and nothing is opened twice.
+    It protects only if somebody else than the coordinator runs it. The file says which terms it holds the coordinator to.
+    Killed, it goes on with the same command: the round's updates are lost, and nothing is opened twice.
     """
     with one_line_errors():
         from .protocol.core.session import SECOND_SERVER
@@ -55,7 +55,7 @@ def dealer(
     coordinator: Coordinator,
     second: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where the second server listens.")],
     keys: Keys,
-    folder: Annotated[Path, typer.Option(help="This party's own: the journal of numbers that are spent.")],
+    folder: Annotated[Path, typer.Option(help="This party's own: the journal of random numbers that are used up.")],
     set_: Set = None,
     patience: Patience = 600.0,
 ) -> None:

@@ -1,4 +1,4 @@
-"""`cloister new`: a scenario with comments, to begin from."""
+"""`cloister new`: a scenario with comments, or an example, to begin from."""
 
 from enum import StrEnum
 from importlib.resources import files
@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 
 from .errors_in_one_line import one_line_errors
+from .shipped import SHIPPED, example_file, examples
 
 
 class Kind(StrEnum):
-    """What there is to begin from."""
+    """What there is to begin from, beside examples."""
 
     QUICKSTART = "quickstart"
     MY_DATA = "my-data"
@@ -26,20 +27,52 @@ NEXT = {
     Kind.AUDIT: "cloister audit {file}",
 }
 """What to do with each."""
+ABOUT = {
+    Kind.QUICKSTART: "clustered federated learning on digits, under masked sums",
+    Kind.MY_DATA: "your own CSV files, a client each",
+    Kind.EVALUATE: "attacks against defences",
+    Kind.AUDIT: "a small scenario to audit",
+}
+
+
+def _listed(asked: bool) -> None:
+    if asked:
+        wide = max(map(len, [*Kind, *examples()]))
+        for kind in Kind:
+            typer.echo(f"{kind.value:{wide}}  {ABOUT[kind]}")
+        typer.echo(f"\nExamples, to be copied likewise, or played as they are: cloister run {SHIPPED}:NAME\n")
+        for name, about in examples().items():
+            typer.echo(f"{name:{wide}}  {about}")
+        raise typer.Exit
+
+
+def _known() -> list[str]:
+    return [*(kind.value for kind in Kind), *examples()]
 
 
 def new(
-    kind: Annotated[Kind, typer.Argument(help="What to begin from.")] = Kind.QUICKSTART,
+    kind: Annotated[
+        str, typer.Argument(help="quickstart, my-data, evaluate, audit, or an example's name.", autocompletion=_known)
+    ] = Kind.QUICKSTART.value,
     file: Annotated[Path | None, typer.Argument(help="The file to write. Default: KIND.py here.")] = None,
+    listed: Annotated[
+        bool, typer.Option("--list", callback=_listed, is_eager=True, help="Name all that there is, and end.")
+    ] = False,
 ) -> None:
-    """Write a scenario with comments, to change as you like.
+    """Write a scenario with comments, or copy an example, to change as you like.
 
     Try:  cloister new quickstart && cloister run quickstart.py
     """
     with one_line_errors():
-        name = kind.value.replace("-", "_") + ".py"
-        path = Path(name) if file is None else file
+        starter = Kind(kind) if kind in [*Kind] else None
+        text = example_file(kind).read_text() if starter is None else _starter(starter)
+        path = Path(kind.replace("-", "_") + ".py") if file is None else file
         if path.exists():
-            raise ValueError(f"{path} is there already; name another file: cloister new {kind.value} FILE")
-        path.write_text((files(__package__) / "starters" / name).read_text())
-    typer.echo(f"{path} is written. Next: {NEXT[kind].format(file=path)}")
+            raise ValueError(f"{path} is there already; name another file: cloister new {kind} FILE")
+        path.write_text(text)
+    after = f"its first lines say how it is played: {path}" if starter is None else NEXT[starter].format(file=path)
+    typer.echo(f"{path} is written. Next: {after}")
+
+
+def _starter(kind: Kind) -> str:
+    return (files(__package__) / "starters" / (kind.value.replace("-", "_") + ".py")).read_text()

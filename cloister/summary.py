@@ -7,6 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from .reporting.account_words import account_meters, account_notes
+from .reporting.agreement import agreement_in_words, worth_in_words
 from .reporting.figures import byte_words
 
 UNDECIDED = "not compared"
@@ -30,6 +31,9 @@ def summary_rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _scores(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if summary["accuracy_mean"] is None:
+        yield from _measured(summary)
+        return
     before, accuracy = summary["accuracy_before_clustering"], f"{summary['accuracy_mean']:.3f}"
     worst = f"worst client {summary['accuracy_worst']:.3f}"
     if before is not None and len(summary["clusters"]) > 1:
@@ -37,6 +41,21 @@ def _scores(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "accuracy after clustering", f"{accuracy}  ({worst})"
     else:
         yield "accuracy", f"{accuracy}  ({worst})"
+    yield from _measured(summary)
+
+
+def _measured(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Metrics beside accuracy."""
+    for name, of in summary.get("metrics", {}).items():
+        if of["mean"] is None:
+            yield name, "not defined for any client's test data"
+            continue
+        some = f", of the {of['clients']} clients for which it is defined" if of["clients"] < len(_placed(summary)) else ""
+        yield name, f"{of['mean']:.3g}  (worst client {of['worst']:.3g}{some})"
+
+
+def _placed(summary: Mapping[str, Any]) -> list[int]:
+    return [i for members in summary["clusters"] for i in members]
 
 
 def _groups(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -45,11 +64,12 @@ def _groups(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         planted.setdefault(group, []).append(int(client))
     if planted:
         yield "groups planted", "  ".join(spans(sorted(members)) for _, members in sorted(planted.items()))
-    yield "groups found", "  ".join(spans(sorted(members)) for members in sorted(summary["clusters"]))
+    yield "clusters found", "  ".join(spans(sorted(members)) for members in sorted(summary["clusters"]))
     if names := summary.get("names"):
         yield "by name", ";  ".join(", ".join(names[str(i)] for i in members) for members in sorted(summary["clusters"]))
     if planted:
-        yield "agreement", f"ARI {summary['ari']:.2f}, purity {summary['purity']:.2f}"
+        yield "agreement", ", ".join(agreement_in_words(summary))
+    yield from worth_in_words(summary)
     if unsure := undecided_in_words(summary):
         yield UNDECIDED, unsure
 
@@ -61,7 +81,7 @@ def _learned(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if not answers:
             yield f"the {party} learned", "nothing"
     if account := summary.get("account"):
-        for meter in account_meters(account):
+        for meter in account_meters(account, summary.get("names") or {}):
             of = f" ({meter.client})" if meter.client else ""
             yield f"pieced together: {meter.label}", f"{meter.largest} at most{of}, mean {meter.mean}: {meter.words}"
         yield "", " ".join(account_notes(account))
@@ -76,11 +96,14 @@ def _epsilons(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _course(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for doubt in summary.get("doubts", ()):
+        yield "note", doubt
     if conditions := summary.get("conditions"):
         yield "its theorem", conditions_in_words(conditions)
     if below := summary["below_floor"]:
         names = ", ".join(sorted({row["cluster"].split("@")[0] for row in below}))
-        yield "below the floor", f"clusters {names}: too few clients to sum, kept their model ({len(below)} times)"
+        why = "too few clients for a sum that hides them, so their training stopped"
+        yield "below the floor", f"clusters {names}: {why} ({len(below)} times)"
     yield "traffic", f"{byte_words(summary['bytes_up'])} up, {byte_words(summary['bytes_down'])} down"
     yield "time", f"{summary['seconds']:.1f} s for {summary['rounds']} rounds"
 

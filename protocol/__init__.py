@@ -8,11 +8,13 @@ if TYPE_CHECKING:
     from .masked.noise import Noise
     from .masked.protection import Masked
     from .two_servers.protection import TwoServer
+    from .uploaded.central import CentralNoise
     from .uploaded.permuted import Permuted
     from .uploaded.plain import Plain
 
-__all__ = ["Encrypted", "Masked", "Noise", "Permuted", "Plain", "TwoServer"]
+__all__ = ["CentralNoise", "Encrypted", "Masked", "Noise", "Permuted", "Plain", "TwoServer"]
 _WHERE = {
+    "CentralNoise": ".uploaded.central",
     "Encrypted": ".encrypted.protection",
     "Masked": ".masked.protection",
     "Noise": ".masked.noise",

@@ -49,6 +49,9 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "Jittered": (ALIE(), 0.1),
     "SignBalanced": (ALIE(),),
     "OfHonest": (len,),
+    "Magnified": (MinusGradient(),),
+    "LoneInLayer": (MinusGradient(),),
+    "InLayer": (ALIE(),),
 }
 ROWS = [row.strip("| ").split(" | ") for row in (package.__doc__ or "").splitlines() if row.startswith("| ")][2:]
 

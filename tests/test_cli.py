@@ -109,7 +109,7 @@ def test_a_run_writes_a_folder_and_shows_the_summary(cloister: Command) -> None:
     assert "runs/small-seed0" in result.out
     names = {p.name for p in Path("runs/small-seed0").iterdir()}
     expected = {"scenario.json", "summary.json", "metrics.jsonl", "splits.jsonl", "disclosure.jsonl", "faults.jsonl"}
-    expected |= {"similarities.jsonl", "pairs.jsonl", "account.jsonl"}
+    expected |= {"similarities.jsonl", "pairs.jsonl", "account.jsonl", "origin.json"}
     assert names == expected | {"tree.json", "models", "checkpoints", "report.html"}
     assert rounds_in("runs/small-seed0") == 4
     again = cloister("run", "scenario.py")
@@ -204,7 +204,7 @@ def test_reports_of_finished_and_of_interrupted_runs(cloister: Command) -> None:
     ("command", "words"),
     [
         (("--help",), ("run", "report", "cloister new quickstart")),
-        (("run", "--help"), ("--resume", "--set", "training.lr=0.05", "cloister run examples/quickstart.py", "FILE[:NAME]")),
+        (("run", "--help"), ("--resume", "--set", "training.lr=0.05", "cloister run cloister:quickstart", "FILE[:NAME]")),
         (("report", "--help"), ("run folder", "cloister report runs/")),
     ],
 )
@@ -222,7 +222,7 @@ def test_help_teaches_by_example(cloister: Command, command: tuple[str, ...], wo
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["nothing.py"], ["no file nothing.py", "examples/quickstart.py"]),
+        (["nothing.py"], ["no file nothing.py", "cloister:quickstart"]),
         (["scenario.py:other"], ["no scenario named 'other'", "scenario, fedavg, mnist"]),
         (["broken.py"], ["broken.py", "SyntaxError"]),
         (["notes.txt"], ["notes.txt", "not a Python file"]),

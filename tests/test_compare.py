@@ -54,7 +54,7 @@ from cloister.fl.runs.comparison_cells import (
 )
 from cloister.fl.runs.results_folder import ResultsFolder, Row
 from cloister.fl.runs.simulation import Simulation
-from cloister.grids.watching import progress_bar
+from cloister.progress import shown as progress
 from cloister.protocol import Plain
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.view.answers import Model
@@ -348,12 +348,10 @@ def test_names_are_shown_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixtu
     play(replace(named, methods={"A [/b] x": Method(algorithm=FedAvg())}), tmp_path)
     found = read_comparison(tmp_path)
     Console(width=200).print(terminal(found, "[/d]", "Plain"))
-    bar, _ = progress_bar(named.name, 1, 0)
-    bar.get_renderable()
-    with bar:
-        pass
+    with progress(sys.stdout, always=True) as tell:
+        tell(named.name, 0, 1, "[/n]")
     shown = capsys.readouterr().out
-    assert all(word in shown for word in ("t [/b]", "[/d]", "A [/b] x", "[/m]"))
+    assert all(word in shown for word in ("t [/b]", "[/n]", "[/d]", "A [/b] x", "[/m]"))
 
 
 @pytest.mark.trains
@@ -505,14 +503,14 @@ def test_one_seed_decides_nothing(tmp_path: Path) -> None:
     assert of["b"].words == "undecided, one seed"
     assert (of["a"].wins, of["a"].undecided) == (0, 1)
     assert headline(found) == (
-        "One seed tells nothing of chance, so no method is called better. Highest mean accuracy: on turned a, 99.0 %."
+        "One seed tells nothing of chance, so no method is called better. Highest mean accuracy on turned: a, 99.0 %."
     )
 
 
 def test_equal_means_are_all_the_highest(tmp_path: Path) -> None:
     found = made(tmp_path, {"a": (0.9,), "b": (0.9,), "c": (0.8,), "d": (0.9,)}, seeds=(0,))
     assert {name for name, of in standings(found, "turned", "Plain").items() if of.best} == {"a", "b", "d"}
-    assert headline(found).endswith("Highest mean accuracy: on turned a, b and d, 90.0 %.")
+    assert headline(found).endswith("Highest mean accuracy on turned: a, b and d, 90.0 %.")
 
 
 def test_a_mean_that_is_higher_by_chance_wins_nothing(tmp_path: Path) -> None:
@@ -592,8 +590,8 @@ def test_the_headline_names_who_is_behind_who_ties_and_who_is_open(tmp_path: Pat
         "none": "it may not",
     }
     words = headline(made(tmp_path, results))
-    assert words.startswith("Highest mean accuracy on turned same, 91.0 %; behind it: worse; tied with it: best;")
-    assert words.endswith("not told from it by 4 seeds: open.")
+    assert words.startswith("Highest mean accuracy on turned: same, 91.0 %; behind it: worse; tied with it: best;")
+    assert words.endswith("4 seeds cannot tell it from: open.")
 
 
 def test_nobody_is_the_best_before_every_seed_is_there(tmp_path: Path) -> None:
@@ -622,7 +620,8 @@ def test_methods_are_held_against_local_where_their_card_says_they_fit(tmp_path:
     found = made(tmp_path, {"LOCAL": (0.8,) * 4, "fitting": (0.72, 0.8, 0.8, 0.8), "a-b": (0.1,) * 4})
     (fit,) = fits(found)
     assert (fit.method, fit.data, fit.protection, round(fit.pair.gap, 4)) == ("fitting", "turned", "Plain", -0.02)
-    words = "At least LOCAL where their cards say they fit: 0 of 1; below it: fitting on turned under Plain"
+    words = "As good as LOCAL or better on data of the kind that a method is made for: 0 of 1"
+    words += "; below it: fitting on turned under Plain"
     assert fits_words(found, fits(found)) == f"{words} (\u22122.0, undecided)."
     clear = made(tmp_path / "clear", {"LOCAL": (0.8,) * 4, "fitting": (0.7, 0.71, 0.7, 0.71)})
     assert fits_words(clear, fits(clear)).endswith("(\u22129.5, by more than chance).")
@@ -841,5 +840,5 @@ def test_the_example_gives_every_method_the_same_search_and_none_of_its_seeds() 
 def test_the_help_teaches(cloister: Any) -> None:
     code, out, _ = cloister("compare", "--help")
     assert code == 0
-    for word in ("cloister compare examples/compare_digits.py", "--resume", "validation", "table.csv", "same local work"):
+    for word in ("cloister compare cloister:compare_digits", "--resume", "validation", "table.csv", "same local work"):
         assert word in " ".join(out.split())

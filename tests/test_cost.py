@@ -438,7 +438,7 @@ def test_help_teaches_by_example(command: Callable[..., Result]) -> None:
     result = command("--help")
     assert result.code == 0
     text = " ".join(re.sub(r"\x1b\[[0-9;]*m|[│╭╮╰╯─]", " ", result.out).split())
-    for word in ("cloister cost examples/quickstart.py", "--protection all", "--drop", "--json", "without training"):
+    for word in ("cloister cost cloister:quickstart", "--protection all", "--drop", "--json", "without training"):
         assert word in text
 
 

@@ -15,10 +15,11 @@ from cloister.fl.clients.dp_sgd import draws, one_by_one, per_sample, train_priv
 from cloister.fl.clients.dp_stacked import train_stacked_privately
 from cloister.fl.clients.fast import Fast
 from cloister.fl.clients.fit_module import check_module
+from cloister.fl.clients.losses import IGNORED
 from cloister.fl.clients.meta import MetaSteps
 from cloister.fl.clients.record_privacy import GRID, RecordPrivacy
 from cloister.fl.clients.stacked import linear_layers
-from cloister.fl.clients.training import IGNORED, Job, PlainLoop, Training, train_one
+from cloister.fl.clients.training import Job, PlainLoop, Training, train_one
 from cloister.fl.data.population import Examples
 from cloister.fl.models.papers import Lstm, Mlp, initial
 from cloister.fl.models.vector import dimension, to_vector

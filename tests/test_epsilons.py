@@ -11,7 +11,15 @@ from cloister.fl.clients.record_privacy import RecordPrivacy, multiplier_for
 from cloister.protocol.pairs.noise import one_release, opened
 from cloister.protocol.pairs.noise import release as pair_release
 from cloister.protocol.privacy.ledger import Ledger
-from cloister.threat_models.privacy import distance_releases, head_release, local_training, noisy_sum, pair_releases, self_test
+from cloister.threat_models.privacy import (
+    central_sum,
+    distance_releases,
+    head_release,
+    local_training,
+    noisy_sum,
+    pair_releases,
+    self_test,
+)
 
 DELTA = 1e-5
 Steps = list[tuple[float, float, int]]
@@ -49,8 +57,10 @@ def said(name: str) -> tuple[float, float]:
     return {found.name: (found.epsilon, found.delta) for found in (make() for make in self_test.SHIPPED)}[name]
 
 
+CENTRAL = central_sum.NOISE.solved(noisy_sum.D)[0] / central_sum.NOISE.l2
 CASES: dict[str, Steps] = {
     noisy_sum.NAME: [],
+    central_sum.NAME: [(CENTRAL, 1.0, 2)],
     pair_releases.MEAN: [(0.5, 1.0, 1)],
     pair_releases.CLOUDS: [(3.6, 1.0, 1), (50.0, 1.0, 1)],
     distance_releases.NAME: [(0.8, 1.0, 3)],

@@ -23,6 +23,7 @@ from markupsafe import Markup
 from scipy import stats
 
 from cloister import cli
+from cloister.attacking.defence import defended
 from cloister.evaluating.cells import MORE, details, lasting
 from cloister.evaluating.data import Grid, read_grid
 from cloister.evaluating.judging import finding
@@ -54,7 +55,7 @@ from cloister.protocol.view.answers import Model
 from cloister.reporting import figures
 from cloister.reporting.figures import Chart
 from cloister.reporting.run_data import DASH
-from cloister.scenario_file import load, load_evaluation, with_settings
+from cloister.scenario_file import load, load_comparison, load_evaluation, with_settings
 from cloister.starting import Kind
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.alternating import AlternatingMinimisation
@@ -582,7 +583,7 @@ def test_refusals_and_failures_are_recorded_with_their_reason(tmp_path: Path) ->
         assert below["status"] == "refused"
         assert "below the floor of 3" in below["reason"]
     failed = lines["broken", "fedavg", "Plain"]
-    assert (failed["status"], failed["reason"]) == ("failed", "RuntimeError: no such adversary")
+    assert (failed["status"], failed["reason"]) == ("failed", "RuntimeError: no such adversary (evaluation_sample.py, line 27)")
     assert lines["too many", "fedavg", "Plain"]["status"] == "failed"
     assert "100 members" in lines["too many", "fedavg", "Plain"]["reason"]
     assert lines["minus", "median", "Plain"]["status"] == lines["minus", "fedavg", "Masked"]["status"] == "done"
@@ -919,7 +920,7 @@ def test_a_search_about_another_attack_of_the_same_name_is_left_aside(cloister: 
     [
         (
             ["evaluate", "nowhere.py"],
-            "give the path of an evaluation, for example examples/evaluate_digits.py",
+            "give the path of an evaluation, for example cloister:evaluate_digits",
         ),
         (["evaluate", FILE, "--seeds", "a"], "--seeds takes"),
         (["evaluate", f"{FILE}:nobody"], "no evaluation named 'nobody'"),
@@ -975,8 +976,8 @@ def test_the_example_is_the_suite_on_ten_defences_and_every_cell_is_one_of_its_o
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ("evaluate", ("--resume", "--workers", "--seeds", "FILE[:NAME]", "cloister evaluate examples/evaluate_digits.py")),
-        ("breakdown", ("--drop", "crossing", "neighbours", "cloister breakdown examples/evaluate_digits.py")),
+        ("evaluate", ("--resume", "--workers", "--seeds", "FILE[:NAME]", "cloister evaluate cloister:evaluate_digits")),
+        ("breakdown", ("--drop", "crossing", "neighbours", "cloister breakdown cloister:evaluate_digits")),
     ],
 )
 def test_help_teaches_by_example_and_says_what_bisection_finds(cloister: Command, command: str, words: tuple[str, ...]) -> None:
@@ -989,7 +990,8 @@ def test_help_teaches_by_example_and_says_what_bisection_finds(cloister: Command
 
 def taught() -> list[list[str]]:
     """Command lines in the docstrings of all commands."""
-    places = [*(FILE.parent.parent / "cloister").glob("*.py")]
+    face = FILE.parent.parent / "cloister"
+    places = [*sorted(face.glob("*.py")), *sorted(face.glob("*/command.py"))]
     lines = [line.strip() for place in places for line in place.read_text().splitlines()]
     return [shlex.split(line.split(":", 1)[1])[1:] for line in lines if line.startswith(("Try:", "Begin with:"))]
 
@@ -998,13 +1000,20 @@ def taught() -> list[list[str]]:
 def test_every_example_of_the_help_names_what_is_there(line: list[str]) -> None:
     """The file loads as what the command takes, and the names that follow are in it."""
     command, where, *options = line
-    if command in ("report", "keys", "join", "second", "dealer"):
+    if command in ("report", "rerun", "keys", "join", "second", "dealer"):
         return  # of a folder, an address or a party that another command makes
     if command == "new":
         assert Kind(where)
         return
-    file = str(FILE.parent.parent / where)
-    if command in ("run", "cost", "serve"):
+    file = where if where.startswith("cloister:") else str(FILE.parent.parent / where)
+    if command == "attack":
+        against = dict(pairwise(options)).get("--against")
+        assert defended(file, against).adversary is None
+        return
+    if command == "compare":
+        assert load_comparison(file).data
+        return
+    if command in ("run", "cost", "serve", "audit"):
         with_settings(load(file), [value for name, value in pairwise(options) if name == "--set"])
         return
     evaluation = load_evaluation(file)
@@ -1016,7 +1025,7 @@ def test_the_examples_that_messages_name_hold_what_they_are_named_for() -> None:
     for find in (load, load_evaluation):
         with pytest.raises(ValueError, match="for example") as caught:
             find("nowhere.py")
-        assert find(str(FILE.parent.parent / str(caught.value).rsplit(" ", 1)[1])) is not None
+        assert find(str(caught.value).rsplit(" ", 1)[1]) is not None
 
 
 def clusters_of(*members: tuple[int, ...]) -> dict[str, Cluster]:

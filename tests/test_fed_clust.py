@@ -130,7 +130,7 @@ def test_where_updates_are_hidden_the_record_says_what_of_heads_was_told() -> No
     run = Run(FedClust(threshold=LAMBDA), Masked(floor=2), of=head)
     run.step()
     words = " ".join(e.words for e in run.view.record.log if e.recipient == "server")
-    assert "who takes part (head)" in words
+    assert "which clients took part (head)" in words
     assert {entry.kind for entry in run.view.record.sketched} == {"head"}
     assert not run.view.record.opened
 

@@ -1,6 +1,7 @@
 """Data of clients that are there already: tables, data sets, images; and models that are modules."""
 
 import csv
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -247,7 +248,7 @@ def test_hospitals_without_planted_groups_are_found_and_the_report_does_not_call
         assert "hospital 03" in str(result)
         assert "ARI" not in words.split("<main")[1].split("How to repeat")[0]
         assert "spread over several" not in words
-        assert " of 1" not in str(result)
+        assert not re.search(r" of 1\b", str(result))
     assert found["batch"].accuracy > found["layer"].accuracy - 0.03
 
 

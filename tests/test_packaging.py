@@ -30,7 +30,7 @@ def source_files() -> set[str]:
             linked = folder == "cloister" and len(relative.parts) > 1 and relative.parts[1] in FOLDERS
             if path.is_file() and not linked and (path.suffix in DATA | {".py"} or path.name == "py.typed"):
                 found.add(str(relative) if folder == "cloister" else f"cloister/{relative}")
-    return found
+    return found | {f"cloister/examples/{path.name}" for path in (ROOT / "examples").glob("*.py")}
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def test_the_sdist_holds_every_source(built: Path) -> None:
     with tarfile.open(sdist) as tar:
         inside = {name.split("/", 1)[1] for name in tar.getnames() if "/" in name}
     for name in source_files():
-        plain = name.removeprefix("cloister/") if name.split("/")[1] in FOLDERS else name
+        plain = name.removeprefix("cloister/") if name.split("/")[1] in (*FOLDERS, "examples") else name
         assert plain in inside or name in inside, name
 
 
@@ -81,10 +81,44 @@ def test_an_installed_wheel_runs_without_the_source_tree(built: Path, tmp_path: 
     assert str(tmp_path) in done.stdout
 
 
+@pytest.mark.slow
+@pytest.mark.trains
+def test_from_the_wheel_alone_in_an_empty_folder(built: Path, tmp_path: Path) -> None:
+    """New, run, evaluate, audit, report, rerun: nothing of the source tree is there."""
+    (wheel,) = built.glob("*.whl")
+    zipfile.ZipFile(wheel).extractall(tmp_path / "site")
+    (tmp_path / "empty").mkdir()
+
+    def cloister(*words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "cloister", *words],
+            cwd=tmp_path / "empty",
+            env={"PYTHONPATH": str(tmp_path / "site"), "OMP_NUM_THREADS": "1", "PATH": os.environ["PATH"]},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    assert "evaluate_digits" in cloister("new", "--list")
+    cloister("new")
+    cloister("new", "evaluate")
+    cloister("run", "quickstart.py", "--rounds", "2", "--out", "one")
+    cloister("run", "cloister:quickstart", "--rounds", "2", "--out", "two")
+    cloister("evaluate", "evaluate.py", "--seeds", "0", "--set", "rounds=2", "--out", "three", "--workers", "1")
+    for folder in ("one", "two", "three"):
+        (tmp_path / "empty" / folder / "report.html").unlink()
+        cloister("report", folder)
+        assert (tmp_path / "empty" / folder / "report.html").is_file()
+    assert "the same" in cloister("rerun", "one", "--out", "again")
+    assert "the same" in cloister("rerun", "two", "--out", "and again")
+
+
 def test_the_list_of_packages_is_complete() -> None:
     listed = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])
     own = [p.parent.name for p in (ROOT / "cloister").glob("*/__init__.py") if not p.parent.is_symlink()]
-    there = {"cloister", *(f"cloister.{name}" for name in own)}
+    there = {"cloister", "cloister.examples", *(f"cloister.{name}" for name in own)}
     for folder in FOLDERS[1:]:
         there |= {"cloister." + ".".join(p.parent.relative_to(ROOT).parts) for p in (ROOT / folder).rglob("__init__.py")}
     assert listed == there

@@ -20,7 +20,15 @@ from cloister.protocol.pairs import compute
 from cloister.protocol.pairs.computer import OwnComputer
 from cloister.protocol.parts.members import Members
 from cloister.protocol.privacy.gaussian import gaussian_epsilon
-from cloister.threat_models.privacy import distance_releases, head_release, local_training, noisy_sum, pair_releases, self_test
+from cloister.threat_models.privacy import (
+    central_sum,
+    distance_releases,
+    head_release,
+    local_training,
+    noisy_sum,
+    pair_releases,
+    self_test,
+)
 from cloister.threat_models.privacy.discriminant import Discriminant
 from cloister.threat_models.privacy.fault import Fault
 from cloister.threat_models.privacy.faults import FAULTS
@@ -59,6 +67,7 @@ def test_the_claims_are_those_of_the_closed_forms(shipped: dict[str, Any]) -> No
     assert shipped[pair_releases.CLOUDS].epsilon == pytest.approx(gaussian_epsilon(both, 1e-5), rel=1e-2)
     three = gaussian_epsilon(3**0.5 / 0.8, 1e-5)
     assert shipped[distance_releases.NAME].epsilon == pytest.approx(three, rel=1e-2), "two distances and a reference"
+    assert 9.9 < shipped[central_sum.NAME].epsilon <= 10.0
     assert 9.99 < shipped[noisy_sum.NAME].epsilon <= 10.0
     assert {name: mechanism.delta for name, mechanism in shipped.items() if mechanism.delta != 1e-5} == {
         local_training.RARE: 0.02
@@ -238,6 +247,7 @@ FEW = {
     ("clip after noise", pair_releases.CLOUDS),
     ("all-zero noise key", pair_releases.CLOUDS),
     ("variance for deviation", pair_releases.MEAN),
+    ("deviation for variance", central_sum.NAME),
     ("a reference distance without noise", distance_releases.NAME),
     ("the same noise for distance and reference", distance_releases.NAME),
     ("the same noise key in all rounds", noisy_sum.NAME),

@@ -15,7 +15,7 @@ from cloister import Scenario, Training, algorithms, data, models, partitions, p
 from cloister.reporting.headline import privacy_in_words, smallest_sum
 from cloister.reporting.run_data import Run, read_run
 
-NAMES = {"algorithms", "attacks", "data", "models", "partitions", "protections", "rules"}
+NAMES = {"algorithms", "attacks", "callbacks", "data", "models", "partitions", "protections", "rules"}
 small = Scenario(
     name="small",
     data=data.Digits(),
@@ -31,7 +31,7 @@ small = Scenario(
 @pytest.fixture(scope="module")
 def played(tmp_path_factory):
     seen = []
-    result = cloister.run(small, tmp_path_factory.mktemp("run") / "r", quiet=True, each=seen.append)
+    result = cloister.run(small, tmp_path_factory.mktemp("run") / "r", quiet=True, callbacks=seen.append)
     assert [done.round for done in seen] == [1, 2, 3, 4]
     return result
 
@@ -40,7 +40,8 @@ def played(tmp_path_factory):
 
 
 def test_what_a_user_may_use_is_listed_and_nothing_else():
-    public = {"Result", "Round", "Scenario", "Training", "__version__", "iterate", "load", "run"}
+    values = {"Comparison", "Evaluation", "Result", "Round", "Scenario", "Training", "__version__"}
+    public = values | {"audit", "compare", "evaluate", "iterate", "load", "run"}
     assert set(dir(cloister)) == set(cloister.__all__) == NAMES | public
     with pytest.raises(AttributeError, match="no attribute 'algorithm'"):
         cloister.algorithm  # noqa: B018
@@ -90,7 +91,7 @@ def test_what_was_played_is_loaded_and_shown(played):
     again = cloister.load(str(played.folder))
     assert again.summary == played.summary
     assert again.metrics == played.metrics
-    assert "groups found" in str(again)
+    assert "clusters found" in str(again)
     page = again._repr_html_()
     assert page.startswith("<table>")
     assert "<script" not in page

@@ -106,7 +106,7 @@ def test_headline_of_the_usual_run(tmp_path: Path) -> None:
     for key in ("accuracy_mean", "accuracy_worst", "accuracy_before_clustering"):
         assert f"{100 * summary[key]:.1f} %" in page.text
     assert "12 clients ended in 3 clusters after 2 splits. They are exactly the planted groups." in page.text
-    assert "3 of 3 ARI 1.00, purity 1.00" in page.text
+    assert "groups isolated 3 of 3 3 clusters; ARI 1.00, purity as FLIC defines it 1.00" in page.text
     assert page.text.count("splits in round") == 2
     assert "the inner products of all pairs of updates, after a secret projection 12 936 7.49 kB 12" in page.text
     assert "protection.sketch.rows 256" in page.text
@@ -386,6 +386,18 @@ def test_nothing_is_wider_than_a_phone(tmp_path: Path, name: str) -> None:
     needed, given = map(int, in_phone(tmp_path, SAMPLES[name], f"{root}.scrollWidth + ' ' + {root}.clientWidth").split())
     assert 320 < given <= 360
     assert needed == given
+
+
+def test_tables_of_words_are_lines_on_a_phone_and_others_show_that_there_is_more(tmp_path: Path) -> None:
+    script = """(() => {
+      const page = f.contentDocument, style = (element, what) => f.contentWindow.getComputedStyle(element, what);
+      const rows = [...page.querySelectorAll(".stacks tbody tr")].map(row => style(row).display);
+      const label = style(page.querySelector("[data-of='numbers']"), "::before").content;
+      const shadows = [...page.querySelectorAll(".scroll")].map(scroll => style(scroll).backgroundImage.split("gradient").length);
+      return [...new Set(rows), label, ...new Set(shadows)].join("; ");
+    })()"""
+    said = in_phone(tmp_path, USUAL, script).replace("&quot;", '"').replace('" "', "")
+    assert said == 'block; "numbers: "; 5'
 
 
 def test_pointing_at_a_matrix_tells_the_value_and_the_legend_picks_a_group(tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from cloister.threat_models.evaluation import Evaluation
 
 from .test_given_data import hospitals
 
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
 
 @pytest.fixture
 def cloister(tmp_path, monkeypatch, capsys):
@@ -46,6 +48,32 @@ def test_a_new_file_loads_and_is_not_written_over(cloister, kind, tmp_path):
     assert Path(name).read_text() == "mine"
     assert cloister("new", kind.value, "other.py")[0] == 0
     assert Path("other.py").is_file()
+
+
+def test_all_that_there_is_to_begin_from_is_listed_and_examples_are_copied(cloister, tmp_path):
+    code, said = cloister("new", "--list")
+    assert code == 0
+    there = {path.stem for path in EXAMPLES.glob("*.py")}
+    assert {line.split()[0] for line in said.splitlines()[6:] if line} == there
+    assert all(len(line.split()) > 2 for line in said.splitlines()[:4])
+    assert cloister("new", "minus_gradient")[0] == 0
+    assert Path("minus_gradient.py").read_text() == (EXAMPLES / "minus_gradient.py").read_text()
+    code, said = cloister("new", "quikstart")
+    assert code == 1
+    assert "there is no example 'quikstart'; did you mean 'quickstart'; cloister new --list names all of them" in said
+
+
+def test_an_example_is_named_in_the_place_of_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert described(load("cloister:quickstart")) == described(load(str(EXAMPLES / "quickstart.py")))
+    assert load_evaluation("cloister:evaluate_digits:small").name != load_evaluation("cloister:evaluate_digits").name
+    with pytest.raises(ValueError, match="no example 'evaluate_digit'; did you mean 'evaluate_digits'"):
+        load_evaluation("cloister:evaluate_digit:small")
+    with pytest.raises(ValueError, match="cloister:quickstart holds no scenario named 'x'; it has: scenario"):
+        load("cloister:quickstart:x")
+    Path("cloister").write_text("")
+    with pytest.raises(ValueError, match="cloister is not a Python file"):
+        load("cloister:quickstart")
 
 
 @pytest.mark.trains

@@ -20,6 +20,11 @@ scenario = Scenario(
     rounds=2,
 )
 """
+GRID = """
+from cloister import Evaluation
+evaluation = Evaluation(name="g", scenario=base, attacks={"a": lambda s: {}["x"]}, defences={"f": algorithms.FedAvg()},
+                        strengths=(1,), seeds=(0,))
+"""
 MISTAKES = {
     "a class": (
         "algorithms.FedAvg()",
@@ -39,6 +44,15 @@ MISTAKES = {
         "algorithms.RobustFedAvg(rule=rules.TrimmedMean(b=2))",
         "line 3: RobustFedAvg needs coordinates, which Masked .*TrimmedMean works coordinate by.* rules.Geom",
     ),
+    "a method's field": (
+        "algorithms.FedAvg()",
+        "algorithms.CFL(thresholds=algorithms.ScaleFree(0.4, 0.7), patiense=8)",
+        "line 9: TypeError: .*'patiense'; did you mean 'patience'; CFL takes thresholds",
+    ),
+    "a class that needs arguments": ("algorithms.FedAvg()", "algorithms.CFL", "make one of it: CFL\\(thresholds=...\\)"),
+    "no such loss": ("lr=0.1", "lr=0.1, loss='mse'", "line 8: there is no loss 'mse'"),
+    "in the model": ("models.Mlp(hidden=(8,))", "lambda shape, classes: {}['net']", "line 7: KeyError: there is no 'net'"),
+    "in the partition": ("partitions.Iid(clients=8)", "lambda source, rng: source.nothing", "line 6: AttributeError: .*nothing"),
     "in the loader": ("data.Digits()", "lambda folder: {}['train']", "line 5: KeyError: there is no 'train'"),
     "a wrong value in the loader": ("data.Digits()", "lambda folder: int('x')", "line 5: invalid literal for int"),
 }
@@ -74,6 +88,25 @@ def test_a_scenario_in_the_place_of_a_comparison_names_its_command(tmp_path, mon
     assert line == "cloister: mine.py holds a scenario, not a comparison; play it with: cloister run mine.py"
 
 
+def test_a_scenario_in_the_place_of_an_evaluation_names_its_command(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "grid.py").write_text(HEAD + BODY.replace("scenario =", "base =", 1) + GRID)
+    line = complaint(monkeypatch, capsys, "run", "grid.py:evaluation", "--out", "r")
+    assert "grid.py holds no scenario named 'evaluation'; it has: base" in line
+
+
+@pytest.mark.trains
+def test_a_mistake_in_an_attack_of_a_grid_has_its_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "grid.py").write_text(HEAD + BODY.replace("scenario =", "base =", 1) + GRID)
+    monkeypatch.setattr(sys, "argv", ["cloister", "evaluate", "grid.py", "--out", "r", "--workers", "1"])
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    assert caught.value.code == 3
+    said = capsys.readouterr().err
+    assert "1 cells failed, first (a at 1, f, Masked, seed 0): KeyError: 'x' (grid.py, line 15)" in said
+
+
 def test_errors_of_ours_keep_their_traceback(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(HEAD + BODY)
@@ -83,7 +116,7 @@ def test_errors_of_ours_keep_their_traceback(tmp_path, monkeypatch):
         raise KeyError("a bug")
 
     monkeypatch.setattr(experiment, "Simulation", broken)
-    monkeypatch.setattr(experiment.run, "__defaults__", (None, False, broken, None, None))
+    monkeypatch.setattr(experiment.run, "__defaults__", (None, False, broken, None, None, None))
     monkeypatch.setattr(sys, "argv", ["cloister", "run", "mine.py", "--out", "r"])
     with pytest.raises(KeyError, match="a bug"):
         cli.main()

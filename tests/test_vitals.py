@@ -1,7 +1,9 @@
 """What an operator sees of a run in progress: metrics and health over HTTP, and the terminal view."""
 
 import io
+import logging
 import socket
+import sys
 import urllib.error
 import urllib.request
 from contextlib import contextmanager
@@ -10,9 +12,11 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from cloister.deploying import _operated
 from cloister.deployment.live import live, shown
 from cloister.deployment.metrics import COUNTERS, GAUGES, Metrics
-from cloister.fl.runs.vitals import Vitals
+from cloister.fl.runs.vitals import Control, Vitals
+from cloister.progress import shown as shown_on
 
 busy = Vitals(
     round=3,
@@ -136,6 +140,15 @@ def test_a_console_that_is_no_terminal_gets_no_view():
     with live(lambda: busy, Console(file=out, force_terminal=False)):
         pass
     assert out.getvalue() == ""
+
+
+def test_colours_that_are_forced_make_no_terminal_of_a_log(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with _operated(Control(), None, 0, logging.getLogger("t")):
+        pass
+    with shown_on(sys.stderr, always=True) as tell:
+        tell("cells", 0, 2, "")
+    assert capsys.readouterr().err.count("\x1b[2K") == 0
 
 
 def test_a_terminal_gets_it():

@@ -22,6 +22,8 @@ knowledge (`knowledge.py`); data and training are a member's own and need K0 whe
 | upload | K0: Tilted, CloakedCollusion; K1: Hider; K2: Bridge, VictimCapture | cluster_attacks |
 | upload | K0: LoneFaker; K1: Faker: a similarity that stays, an update that does not | similarity_attacks |
 | upload | Jittered, SignBalanced: about another attack, at its level | variants |
+| upload | K0: Magnified: another attack's upload, at any length | magnified |
+| upload | K0: LoneInLayer; InLayer: another attack in one layer, at its level | partial |
 | upload, shown | K0: KernelPoison; shown alone: a member with two faces | liars |
 | upload | K2: OfHonest: a function of the honest updates, such as another library's | functions |
 | choice | K0: WorstModel, Pretended; K2: SameAs | forged_choices |
@@ -34,5 +36,5 @@ Not here: 3DFed (Li et al. 2023) and CerP (Lyu et al. 2023), backdoors that tune
 back could be either.
 
 Beside `Adversary`: ForgedEmbeddings, clients that pose as others in EMD-CFL (forged_embeddings). `cloister evaluate` plays grids of
-these against the rules of `cloister.fl.robust` and the algorithms.
+these against the rules of `cloister.fl.robust` and the algorithms; `cloister attack` searches among them (`search`).
 """  # noqa: E501

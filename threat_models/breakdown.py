@@ -4,6 +4,9 @@ Bisection finds a crossing: a strength that breaks the defence next to one that 
 grows with strength, and nothing promises that: an attack may be noticed when it is strong, and one seed is noise. So the search
 looks at the neighbours of the crossing, at a few strengths between where the strongest does not break, goes on below whatever
 breaks, and reports every strength that it tried and whether all of them fit a single crossing.
+
+What "breaks" means is the driver's: for `cloister breakdown` that one attack at this strength does; for `cloister attack`
+(`search.plan`) that any of all attacks that it tries does, by so many attackers, and then how weak the cheapest may be.
 """
 
 from collections.abc import Callable, Generator, Sequence

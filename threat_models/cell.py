@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
+from sysconfig import get_path
 from typing import Any
 
 from ..fl.runs.results_folder import Row
@@ -12,6 +13,13 @@ from .cell_metrics import attacked_metrics, clean_metrics
 from .evaluation import Cell, Evaluation, key_of, resolved, target_of
 from .evaluation_folder import EvaluationFolder
 from .trial import played
+
+OURS = ("cloister", "crypto", "fl", "protocol", "threat_models")
+"""Folders of Cloister's own modules, side by side in a source tree or inside of the package."""
+_HOME = Path(__file__).resolve().parents[1]
+INSTALLED = tuple(Path(get_path(name)).resolve() for name in ("stdlib", "purelib", "platlib")) + tuple(
+    _HOME / name for name in OURS
+)
 
 
 def play_cell(evaluation: Evaluation, cell: Cell, clean: Row | None, folder: EvaluationFolder, data: Path | None) -> Row:
@@ -29,7 +37,7 @@ def recorded(row: Row, metrics: Callable[[], Mapping[str, Any]]) -> Row:
     except NothingLearned as error:  # of an attack-free run: the protection would not sum, or the training diverged
         return {**row, "status": "refused" if "below the floor" in str(error) else "failed", "reason": _words(error)}
     except Exception as error:  # a cell must not end the grid; what went wrong is in its line
-        return {**row, "status": "failed", "reason": f"{type(error).__name__}: {_words(error)}"}
+        return {**row, "status": "failed", "reason": f"{type(error).__name__}: {_words(error)}{place_of(error)}"}
 
 
 def _metrics(
@@ -61,6 +69,17 @@ def idle(clean: Row) -> str:
     idle = [of for name in ("unmoved", "lost") if (of := clean.get(name))]
     rounds = clean.get("rounds") or [0]
     return str(idle[0]["reason"]) if idle and sum(of["rounds"] for of in idle) > rounds[-1] else ""
+
+
+def place_of(error: Exception) -> str:
+    """Where in a file of the user's own it was raised, as the end of a sentence; empty where something installed raised it."""
+    trace, frames = error.__traceback__, []
+    while trace is not None:
+        frames.append((Path(trace.tb_frame.f_code.co_filename), trace.tb_lineno))
+        trace = trace.tb_next
+    file, line = frames[-1] if frames else (Path(), 0)
+    ours = any(file.resolve().is_relative_to(root) for root in INSTALLED)
+    return f" ({file.name}, line {line})" if file.is_file() and not ours else ""
 
 
 def _words(error: Exception) -> str:

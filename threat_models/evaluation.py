@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ..fl.algorithms.algorithm import Algorithm
+from ..fl.clients.losses import OF_NUMBERS
 from ..fl.data.partition import Partition
 from ..fl.functions import brief
 from ..fl.runs.scenario import Scenario, described
@@ -117,6 +118,8 @@ class Evaluation:
     breakdown: Steps | None = None
 
     def __post_init__(self) -> None:
+        if self.scenario.training.loss in OF_NUMBERS:
+            raise ValueError("an evaluation is by accuracy, and the scenario's targets are numbers (its training.loss)")
         if self.scenario.adversary is not None:
             raise ValueError("the scenario of an evaluation has no adversary; name it among the attacks")
         for name in ("attacks", "defences", "strengths", "seeds"):

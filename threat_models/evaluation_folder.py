@@ -14,10 +14,10 @@ from .trial import Clean
 
 
 class EvaluationFolder(ResultsFolder):
-    """The files of one evaluation."""
+    """The files of one evaluation, or of another kind of grid whose runs are compared with such ones."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, "evaluation")
+    def __init__(self, path: Path, kind: str = "evaluation") -> None:
+        super().__init__(path, kind)
 
     def write_clean(self, key: str, clean: Clean) -> str:
         """Store an attack-free run; the hash of its file."""

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from ..fl.clients.training import EVALUATION_BATCH, IGNORED
+from ..fl.clients.losses import IGNORED
+from ..fl.clients.training import EVALUATION_BATCH
 from ..fl.data.population import Examples
 from ..fl.models.vector import load_vector
 from .knowledge import Situation

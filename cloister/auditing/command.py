@@ -50,17 +50,17 @@ def audit(
 ) -> None:
     """Attack what each party of a run really saw, and say which claims of its threat model stand.
 
-    Try:  cloister audit examples/quickstart.py --budget quick
+    Try:  cloister audit cloister:quickstart --budget quick
 
     The scenario is played, and so is the same in clear, and runs of the attacker's own. Every attack is given what a corrupt
     party sent, received and holds, and nothing else; what it finds stands between what the published sums alone tell (0) and
     what the updates tell (1).
 
-    A claim is refuted, not refuted, or inconclusive: because the attack fails in clear too, or for want of victims. What no
+    A claim is refuted, not refuted, or inconclusive, because the attack fails in clear too or has too few victims. What no
     experiment could try is not covered. The folder holds audit.json and report.html.
 
-    In the folder of `cloister run FILE --record` the recorded run is audited as it is, and only the others are played. They are
-    of the scenario whose source the folder holds, which is run like the file it was: audit folders that you trust.
+    In the folder of `cloister run FILE --record` the recorded run is audited as it is, and only the others are played. The folder
+    holds the scenario's source, which is executed: audit only folders that you trust.
 
     Exit codes: 0 if no claim of Cloister's is refuted, 4 if one is. Claims of papers that are refuted are shown, and expected.
     """

@@ -11,13 +11,14 @@ from typing import Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 from ..errors_in_one_line import one_line_errors, say
+from ..fl.clients.losses import CROSS_ENTROPY
 from ..fl.runs.results_folder import write
 from ..fl.runs.run_folder import machine, versions
 from ..fl.runs.scenario import Scenario, described
-from ..grids.watching import folder_for, progress_bar, seeds_of
+from ..grids.watching import folder_for, seeds_of
+from ..progress import shown
 from ..scenario_file import load, load_attack, with_settings
 from ..threat_models.audit.experiment import FULL, QUICK, Budget, Experiment
 from ..threat_models.audit.experiments import EXPERIMENTS, observers_of
@@ -30,6 +31,7 @@ from .recorded_runs import read_recorded
 from .report import whole, write_audit_report
 from .tables import claims_table, measured_table
 
+BUDGETS = {"quick": QUICK, "full": FULL}
 REFUTED = 4
 """The exit code where a claim of Cloister's is refuted."""
 
@@ -53,21 +55,17 @@ def play(
             play_self_test(budget, as_json)
             return
         if file is None:
-            raise ValueError("name a scenario to audit, for example examples/quickstart.py, or give --self-test")
+            raise ValueError("name a scenario to audit, for example cloister:quickstart, or give --self-test")
         folder = Path(file)
         if (folder / "audit.json").is_file():
             asked = {"--out": out, "--seeds": seeds, "--data": data, "--set": settings, "--attack": attacks}
             _only_shown(folder, [name for name, value in asked.items() if value] + ["--budget full"] * (budget == "full"))
         else:
             scenario, recorded = _to_audit(file, settings)
-            folder = out or folder_for(scenario.name, "audit", False)
-            if (folder / "audit.json").exists():
-                raise ValueError(f"{folder} already holds an audit; choose another --out")
-            spend = {"quick": QUICK, "full": FULL}[budget]
+            folder = free_folder(out, scenario.name)
             further = tuple(load_attack(attack) for attack in attacks)
-            found = audited(scenario, spend, seeds_of(seeds), data, as_json, recorded=recorded, further=further)
-            folder.mkdir(parents=True, exist_ok=True)
-            write(folder / "audit.json", (json.dumps(found, indent=1) + "\n").encode())
+            found = audited(scenario, BUDGETS[budget], seeds_of(seeds), data, as_json, recorded=recorded, further=further)
+            write_audit(folder, found)
         report = write_audit_report(folder)
         found = json.loads((folder / "audit.json").read_text())
         with whole(folder):
@@ -84,6 +82,20 @@ def play(
     if bad:
         say(f"{len(bad)} of Cloister's claims are refuted, first {first}")
         raise typer.Exit(REFUTED)
+
+
+def free_folder(out: Path | None, name: str) -> Path:
+    """The folder to write. Raises ValueError where it holds an audit."""
+    folder = out or folder_for(name, "audit", False)
+    if (folder / "audit.json").exists():
+        raise ValueError(f"{folder} already holds an audit; choose another --out")
+    return folder
+
+
+def write_audit(folder: Path, found: Mapping[str, Any]) -> None:
+    """The audit, for its report."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write(folder / "audit.json", (json.dumps(found, indent=1) + "\n").encode())
 
 
 def _only_shown(folder: Path, options: Sequence[str]) -> None:
@@ -112,13 +124,18 @@ def audited(
     recorded: Mapping[int, Recorded] = MappingProxyType({}),
     further: Sequence[Experiment] = (),
     experiments: Sequence[Experiment] = (),
+    always: bool = True,
 ) -> dict[str, Any]:
     """The whole audit, plain JSON values.
+
+    quiet: shows no progress; always: shows it where no terminal is, too.
 
     against: whose views are attacked; empty for all of `observers_of`. recorded: runs that are there already, by seed, which
     must be among the seeds. further: experiments beside ours, an `Attack` of one's own for instance, or `PropertyInference` of
     a property of one's own under another name. experiments: in the place of all of ours; empty for `EXPERIMENTS`.
     """
+    if scenario.training.loss != CROSS_ENTROPY:
+        raise ValueError(f"attacks of an audit are on labels that are learned by {CROSS_ENTROPY}, and training.loss is another")
     tried = (*(experiments or EXPERIMENTS), *further)
     if twice := [e.name for k, e in enumerate(tried) if e.name in {other.name for other in tried[:k]}]:
         raise ValueError(f"two experiments are called {twice[0]!r}; give yours another name")
@@ -126,23 +143,20 @@ def audited(
     seeds = seeds or tuple(range(scenario.seed, scenario.seed + budget.seeds))
     if missing := sorted(set(recorded) - set(seeds)):
         raise ValueError(f"the recorded run is of seed {missing[0]}; name it among --seeds, or leave them out")
-    bar, task = progress_bar("playing", 4 * len(seeds), 0)
-    bar.disable = quiet
     played: list[Stage] = []
     measured: list[Row] = []
-    with bar:
+    with shown(sys.stderr, always=always, quiet=quiet) as tell:
         for one in stages(scenario, seeds, data, recorded):
             if isinstance(one, Stage):
                 played.append(one)
             else:
-                bar.update(task, note=f"seed {one[0]}: {one[1]}", completed=4 * len(played))
+                tell("playing", len(played), len(seeds), f"seed {one[0]}: {one[1]}")
         first = played[0].audited
         observers = against or observers_of(scenario.protection, first.public.clients, first.sums_alone.sums)
-        attacks = bar.add_task("attacking", total=len(observers) * len(tried), note="")
-        bar.update(task, completed=4 * len(seeds), note="")
+        tell("playing", len(seeds), len(seeds), "")
         for row in rows(played, observers, tried, CLAIMS, budget):
             measured.append(row)
-            bar.update(attacks, advance=1, note=escape(f"{row.experiment}, {row.observer}"))
+            tell("attacking", len(measured), len(observers) * len(tried), f"{row.experiment}, {row.observer}")
     return {
         "name": scenario.name,
         "scenario": described(scenario),

@@ -5,8 +5,8 @@ scenario's file, its name there and the settings it was changed by. No path is s
 """
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 from ..fl.runs.codec import from_plain
@@ -14,7 +14,7 @@ from ..fl.runs.experiment import Engine, Round, run
 from ..fl.runs.run_folder import RunFolder
 from ..fl.runs.scenario import Scenario, described
 from ..fl.runs.simulation import Simulation
-from ..scenario_file import load_source, with_settings
+from ..scenario_origin import Origin
 from ..threat_models.audit.recorded import Recorded
 from ..threat_models.audit.recorder import Recorder
 from ..threat_models.audit.recording import SUMS, files_of, load, save
@@ -24,29 +24,18 @@ RECORDING = "recording"
 ORIGIN = "origin.json"
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Where a scenario comes from. source: text of its file. name: there; empty for `scenario`. settings: PATH=VALUE."""
-
-    source: str = field(repr=False)
-    name: str
-    settings: tuple[str, ...]
-
-    @classmethod
-    def of(cls, where: str, settings: Sequence[str]) -> "Origin":
-        """Of FILE[:NAME], with settings in the order in which they were applied."""
-        file, _, name = where.partition(":")
-        return cls(Path(file).read_text(encoding="utf-8"), name, tuple(settings))
-
-    def scenario(self, where: str) -> Scenario:
-        """Made anew, which runs the source. where: what errors call it. Raises ValueError of one line."""
-        return with_settings(load_source(self.source, self.name, where), self.settings)
-
-
-def recorded(scenario: Scenario, out: Path, data: Path | None, origin: Origin, engine: Engine | None = None) -> Iterator[Round]:
+def recorded(
+    scenario: Scenario,
+    out: Path,
+    data: Path | None,
+    origin: Origin,
+    engine: Engine | None = None,
+    file: str | None = None,
+) -> Iterator[Round]:
     """Play the scenario as `run` does, yielding after each round, and write the recording at the end.
 
-    All that parties send is in memory until then. Raises ValueError where there is a recording already.
+    file: what the scenario's file was called, for the run folder's own record. All that parties send is in memory until then.
+    Raises ValueError where there is a recording already.
     """
     if (out / RECORDING).exists():
         raise ValueError(f"{out} already holds a recording; choose another --out")
@@ -56,7 +45,7 @@ def recorded(scenario: Scenario, out: Path, data: Path | None, origin: Origin, e
         recorders.append(Recorder(scenario, data, readings=READINGS))
         return recorders[0].simulation
 
-    for done in run(scenario, out, data, make=listened_to, engine=engine):
+    for done in run(scenario, out, data, make=listened_to, engine=engine, given={"file": file, **asdict(origin)}):
         recorders[0].read_meters()
         yield done
     save(recorders[0].recorded, out / RECORDING, {ORIGIN: json.dumps(asdict(origin), indent=1).encode()})

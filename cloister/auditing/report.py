@@ -30,7 +30,7 @@ def write_audit_report(folder: Path) -> Path:
     try:
         found = json.loads((folder / "audit.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        raise ValueError(f"{folder} holds no audit; give a scenario's file, for example examples/quickstart.py") from None
+        raise ValueError(f"{folder} holds no audit; give a scenario's file, for example cloister:quickstart") from None
     with whole(folder):
         page = render(found)
     return write_page(folder, page)

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ..errors_in_one_line import say
-from ..grids.watching import progress_bar
+from ..progress import shown
 from ..threat_models.privacy.faults import FAULTS
 from ..threat_models.privacy.self_test import QUICK, TRIALS, Row, rows
 
@@ -22,13 +22,10 @@ WRONG = 4
 def play_self_test(budget: str, as_json: bool) -> None:
     """Plays it and says what was flagged. Raises typer.Exit with `WRONG` if correct code was, or a fault was not."""
     found: list[Row] = []
-    bar, task = progress_bar("auditing", 0, 0)
-    bar.update(task, total=None)
-    bar.disable = as_json
-    with bar:
+    with shown(sys.stderr, always=True, quiet=as_json) as tell:
         for row in rows(TRIALS, range(REPETITIONS[budget]), faults=PLAYED[budget], fault_seeds=FAULT_SEEDS[budget]):
             found.append(row)
-            bar.update(task, advance=1, note=f"{row.mechanism}, {row.fault or 'as shipped'}")
+            tell("auditing", len(found), 0, f"{row.mechanism}, {row.fault or 'as shipped'}")
     wrong = [row for row in found if not row.right]
     if as_json:
         plain = [asdict(row) | {"flagged": row.flagged, "right": row.right} for row in found]

@@ -22,7 +22,7 @@ def compare(
 ) -> None:
     """Play a grid of methods, data sets, protections and seeds, and make one table of it, as papers print them.
 
-    Try:  cloister compare examples/compare_digits.py
+    Try:  cloister compare cloister:compare_digits
 
     First the hyper-parameters of each method are searched: the same number of configurations for each, on validation data that
     are taken from training data, with seeds of their own; test data are not there. Then every method is played under every

@@ -76,7 +76,8 @@ def fits_words(found: Found, rows: Sequence[Fit]) -> str:
     short = [
         f"{f.method} on {f.data} under {f.protection} ({points(f.pair.gap)}, {_below(f.pair)})" for f in rows if f.pair.gap < 0
     ]
-    words = f"At least {found.about['yardstick']} where their cards say they fit: {len(rows) - len(short)} of {len(rows)}"
+    words = f"As good as {found.about['yardstick']} or better on data of the kind that a method is made for"
+    words += f": {len(rows) - len(short)} of {len(rows)}"
     return words + (f"; below it: {', '.join(short)}." if short else ".")
 
 

@@ -129,5 +129,7 @@ def searches(found: Found) -> list[dict[str, Any]]:
 def command(found: Found) -> str:
     """The command line that plays the comparison again."""
     origin = found.about.get("origin") or {"file": "FILE.py", "settings": []}
+    if origin["file"] is None:
+        return f"cloister.compare(comparison, seeds={tuple(found.seeds)})"
     settings = [word for setting in origin["settings"] for word in ("--set", setting)]
     return shlex.join(["cloister", "compare", origin["file"], *settings, "--seeds", ",".join(map(str, found.seeds))])

@@ -2,8 +2,9 @@
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -13,7 +14,7 @@ from ..fl.runs.comparison import Comparison
 from ..fl.runs.comparison_cells import description
 from ..fl.runs.results_folder import ResultsFolder, Row
 from ..fl.runs.run_folder import machine, versions
-from ..grids.watching import FAILED, folder_for, progress_bar, seeds_of, stoppable
+from ..grids.watching import FAILED, counted, folder_for, seeds_of, stoppable
 from .data import KIND, Found, read_comparison
 from .lines import block_lines, marked
 from .notes import fits, fits_words
@@ -40,9 +41,10 @@ def play(
     with one_line_errors():
         origin = Origin(file, tuple(settings), seeds_of(seeds), data)
         comparison = origin.load()
-        folder, ledger = _open(origin, comparison, out, resume)
+        folder, ledger = opened(comparison, origin.data, out, resume, origin.about)
         with crew(origin, comparison, workers, engine) as hands, stoppable(folder):
-            _watch(ledger, play_comparison(ledger, hands))
+            for _ in watched_comparison(ledger, play_comparison(ledger, hands), always=True):
+                pass
         report = write_comparison_report(folder)
         found = read_comparison(folder)
     if as_json:
@@ -72,24 +74,22 @@ def _say(found: Found, folder: Path, report: Path) -> None:
     console.print(f"folder      {folder}\nreport      {report}", highlight=False, soft_wrap=True)
 
 
-def _open(origin: Origin, comparison: Comparison, out: Path | None, resume: bool) -> tuple[Path, Ledger]:
-    """The folder and what it holds. The data are loaded first: bad input leaves nothing behind, and workers fetch nothing."""
+def opened(
+    comparison: Comparison, data: Path | None, out: Path | None, resume: bool, origin: Mapping[str, Any]
+) -> tuple[Path, Ledger]:
+    """The folder and what it holds. The data are loaded first: bad input leaves nothing behind, and workers fetch nothing.
+
+    origin: where the comparison comes from, for the record.
+    """
     for scenario in comparison.data.values():
-        scenario.data(origin.data)
+        scenario.data(data)
     folder = out or folder_for(comparison.name, KIND, resume)
     files = ResultsFolder(folder, KIND)
-    where = {"file": origin.where, "settings": list(origin.settings)}
-    about = description(comparison) | {"origin": where, "versions": versions(), "machine": machine()}
+    about = description(comparison) | {"origin": origin, "versions": versions(), "machine": machine()}
     return folder, Ledger(comparison, files, files.open(about, resume))
 
 
-def _watch(ledger: Ledger, rows: Iterator[Row]) -> None:
+def watched_comparison(ledger: Ledger, rows: Iterator[Row], *, always: bool = False, quiet: bool = False) -> Iterator[Row]:
+    """The same lines, and how far the comparison is."""
     known = sum(ledger.known(cell) is not None for cell in current_cells(ledger))
-    bar, task = progress_bar(ledger.comparison.name, count_of(ledger.comparison), known)
-    counts = {"refused": 0, "failed": 0}
-    with bar:
-        for row in rows:
-            if row["status"] in counts:
-                counts[row["status"]] += 1
-            note = "  ".join(f"{count} {status}" for status, count in counts.items() if count)
-            bar.update(task, advance=1, note=note or ("search" if row["protection"] is None else ""))
+    return counted(rows, ledger.comparison.name, known, count_of(ledger.comparison), always=always, quiet=quiet)

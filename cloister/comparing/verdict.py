@@ -149,7 +149,7 @@ def headline(found: Found) -> str:
         return "No verdict: not every cell is played yet."
     if len(found.seeds) == 1:
         said = [_highest(found, *block) for block in found.blocks]
-        return f"One seed tells nothing of chance, so no method is called better. Highest mean accuracy: {'; '.join(said)}."
+        return f"One seed tells nothing of chance, so no method is called better. Highest mean accuracy {'; '.join(said)}."
     return " ".join(_said(found, *block) for block in found.blocks)
 
 
@@ -162,7 +162,7 @@ def _highest(found: Found, data: str, protection: str) -> str:
     best = [m for m, s in standings(found, data, protection).items() if s.best]
     spot = found.over_seeds(Spot(data, best[0], protection), "accuracy", "mean") if best else None
     who = " and ".join(filter(None, (", ".join(best[:-1]), *best[-1:])))
-    return f"{_place(found, data, protection)} {f'{who}, {100 * spot.mean:.1f} %' if spot else 'nobody has a result'}"
+    return f"{_place(found, data, protection)}: {f'{who}, {100 * spot.mean:.1f} %' if spot else 'nobody has a result'}"
 
 
 def _said(found: Found, data: str, protection: str) -> str:
@@ -171,7 +171,7 @@ def _said(found: Found, data: str, protection: str) -> str:
     others = {outcome: [m for m, o in of.items() if o == outcome] for outcome in ("loss", "tie", "undecided")}
     words = [f"behind it: {', '.join(others['loss'])}"] if others["loss"] else []
     words += [f"tied with it: {', '.join(others['tie'])}"] if others["tie"] else []
-    told = f"not told from it by {len(found.seeds)} seeds: "
+    told = f"{len(found.seeds)} seeds cannot tell it from: "
     words += [told + ", ".join(others["undecided"])] if others["undecided"] else []
     highest = _highest(found, data, protection)
     return f"Highest mean accuracy {highest}; {'; '.join(words) or 'there is no other'}."

@@ -3,6 +3,7 @@
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from ..fl.runs.comparison import Comparison
 from ..fl.runs.results_folder import Row
@@ -22,6 +23,11 @@ class Origin:
     settings: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()
     data: Path | None = None
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """For the record."""
+        return {"file": self.where, "settings": list(self.settings)}
 
     def load(self) -> Comparison:
         """The comparison. Raises ValueError of one line."""

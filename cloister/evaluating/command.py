@@ -26,7 +26,7 @@ def evaluate(
 ) -> None:
     """Play a grid of attacks and defences: every strength, protection and seed, each beside its run without attack.
 
-    Try:  cloister evaluate examples/evaluate_digits.py
+    Try:  cloister evaluate cloister:evaluate_digits:small
 
     Of a file with a Scenario it plays the usual grid: its algorithm and usual rules, all built for three tenths of the clients,
     against the strongest attack of each family by as many; if data are dealt IID or by Dirichlet, on data alike and skewed.
@@ -42,9 +42,15 @@ def evaluate(
 
 def breakdown(
     file: File,
-    attack: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Repeatable. Default: all.")] = None,
-    defence: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Repeatable. Default: all.")] = None,
-    protection: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Repeatable. Default: all.")] = None,
+    attack: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="An attack of the file. Repeatable. Default: all.")
+    ] = None,
+    defence: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A defence of the file. Repeatable. Default: all.")
+    ] = None,
+    protection: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A protection of the file. Repeatable. Default: all.")
+    ] = None,
     least: Annotated[float | None, typer.Option(help="The smallest strength to try. Default: the evaluation's, else 1.")] = None,
     most: Annotated[float | None, typer.Option(help="The greatest strength to try. Default: the evaluation's.")] = None,
     step: Annotated[float | None, typer.Option(help="Between two strengths. Default: the evaluation's, else 1.")] = None,
@@ -63,7 +69,7 @@ def breakdown(
 ) -> None:
     """Search the smallest strength of each attack that breaks each defence, by bisection, for every seed.
 
-    Try:  cloister breakdown examples/evaluate_digits.py --defence median --attack "minus gradient"
+    Try:  cloister breakdown cloister:evaluate_digits:small --defence median --attack "minus gradient"
 
     A defence is broken when its loyal clients lose more than --drop of accuracy against the run of the same seed without attack,
     late in the run. Harm need not grow with strength, so bisection finds a crossing: a strength that breaks next
@@ -71,7 +77,9 @@ def breakdown(
     fit no single crossing, the result says so. Over seeds: the median with a distribution-free interval.
 
     It is a command of its own because it plays other strengths than the grid. Both may use one folder (--out, --resume), and
-    cells in it are never played twice.
+    cells in it are never played twice; a grid that is in the folder stays as it is described, and its report about all of it.
+
+    It tries the evaluation's attacks, as they are. `cloister attack` searches all that there are, by the same bisection.
     """
     from .play import play_breakdown
 

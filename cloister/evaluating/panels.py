@@ -329,8 +329,10 @@ def late_words(grid: Grid) -> str:
 
 
 def command(grid: Grid) -> str:
-    """The command line that plays the evaluation again."""
+    """The command line, or the call of an evaluation that Python made, that plays it again."""
     origin = grid.about.get("origin") or {"file": "FILE.py", "settings": []}
+    if origin["file"] is None:
+        return f"cloister.evaluate(evaluation, seeds={tuple(grid.about['seeds'])})"
     settings = [word for setting in origin["settings"] for word in ("--set", setting)]
     seeds = ",".join(map(str, grid.about["seeds"]))
     return shlex.join(["cloister", "evaluate", origin["file"], *settings, "--seeds", seeds])

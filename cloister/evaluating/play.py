@@ -13,8 +13,10 @@ import typer
 from rich.console import Console
 
 from ..errors_in_one_line import one_line_errors, say
+from ..fl.runs.results_folder import Row
 from ..fl.runs.run_folder import machine, versions
-from ..grids.watching import FAILED, folder_for, progress_bar, seeds_of, stoppable
+from ..grids.watching import FAILED, counted, folder_for, seeds_of, stoppable
+from ..progress import shown
 from ..threat_models.breakdown import Steps, median_interval
 from ..threat_models.evaluation import Evaluation, all_cells, description, search_key
 from ..threat_models.evaluation_folder import EvaluationFolder
@@ -41,9 +43,10 @@ def play_evaluation(
     with one_line_errors():
         origin = Origin(file, tuple(settings), seeds_of(seeds), data)
         evaluation = origin.load()
-        folder, ledger = _open(origin, evaluation, out, resume)
+        folder, ledger = opened(evaluation, origin.data, out, resume, origin.about)
         with crew(origin, evaluation, ledger.folder, workers, engine) as hands, stoppable(folder):
-            _watch_grid(ledger, play_grid(ledger, hands))
+            for _ in watched_grid(ledger, play_grid(ledger, hands), always=True):
+                pass
         report = write_evaluation_report(folder)
         grid = read_grid(folder)
     failed = [row for rows in grid.cells.values() for row in rows if row["status"] == "failed"]
@@ -87,7 +90,7 @@ def play_breakdown(
             _chosen("defence", names["defence"], evaluation.defences),
             _chosen("protection", names["protection"], evaluation.named_protections),
         ]
-        folder, ledger = _open(origin, evaluation, out, resume)
+        folder, ledger = opened(evaluation, origin.data, out, resume, origin.about, beside=True)
         total = len(evaluation.seeds) * max(1, len(evaluation.partitions)) * len(chosen[0]) * len(chosen[1]) * len(chosen[2])
         with crew(origin, evaluation, ledger.folder, workers, engine) as hands, stoppable(folder):
             searched = _watch_searches(play_searches(ledger, hands, steps, *chosen), total)
@@ -163,36 +166,35 @@ def _or_none(value: float) -> float | None:
     return None if value == inf else value
 
 
-def _open(origin: Origin, evaluation: Evaluation, out: Path | None, resume: bool) -> tuple[Path, Ledger]:
-    """The folder and what it holds. The data are loaded first: bad input leaves nothing behind, and workers fetch nothing."""
-    evaluation.scenario.data(origin.data)
+def opened(
+    evaluation: Evaluation, data: Path | None, out: Path | None, resume: bool, origin: Mapping[str, Any], beside: bool = False
+) -> tuple[Path, Ledger]:
+    """The folder and what it holds. The data are loaded first: bad input leaves nothing behind, and workers fetch nothing.
+
+    origin: where the evaluation comes from, for the record. beside: searches leave the description of a grid that is in the
+    folder as it is, so that its report stays about all of it.
+    """
+    evaluation.scenario.data(data)
     folder = out or folder_for(evaluation.name, "evaluation", resume)
     files = EvaluationFolder(folder)
-    where = {"file": origin.where, "settings": list(origin.settings)}
-    about = description(evaluation) | {"origin": where, "versions": versions(), "machine": machine()}
-    return folder, Ledger(evaluation, files, files.open(about, resume))
+    about = description(evaluation) | {"origin": origin, "versions": versions(), "machine": machine()}
+    return folder, Ledger(evaluation, files, files.open(about, resume, beside))
 
 
-def _watch_grid(ledger: Ledger, rows: Iterator[Any]) -> None:
+def watched_grid(ledger: Ledger, rows: Iterator[Row], *, always: bool = False, quiet: bool = False) -> Iterator[Row]:
+    """The same lines, and how far the grid is."""
     cells = all_cells(ledger.evaluation)
     known = sum(ledger.known(cell) is not None for cell in cells)
-    bar, task = progress_bar(ledger.evaluation.name, len(cells), known)
-    counts = {"refused": 0, "failed": 0}
-    with bar:
-        for row in rows:
-            if row["status"] in counts:
-                counts[row["status"]] += 1
-            note = "  ".join(f"{count} {status}" for status, count in counts.items() if count)
-            bar.update(task, advance=1, note=note)
+    return counted(rows, ledger.evaluation.name, known, len(cells), always=always, quiet=quiet)
 
 
 def _watch_searches(searches: Iterator[Searched], total: int) -> list[Searched]:
-    bar, task = progress_bar("searches", total, 0)
-    found = []
-    with bar:
+    found: list[Searched] = []
+    with shown(sys.stderr, always=True) as tell:
+        tell("searches", 0, total, "")
         for one in searches:
             found.append(one)
-            bar.update(task, advance=1)
+            tell("searches", len(found), total, "")
     return found
 
 

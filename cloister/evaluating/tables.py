@@ -123,8 +123,8 @@ def breakdown_table(found: Mapping[str, Any]) -> Table:
     table.add_column("attack")
     table.add_column("defence")
     table.add_column("protection")
-    table.add_column("median", justify="right")
-    table.add_column("interval", justify="right")
+    table.add_column("median over seeds", justify="right")
+    table.add_column("interval of the median", justify="right")
     table.add_column("remarks")
     for one in found["results"]:
         table.add_row(one["attack"], one["defence"], one["protection"], *breakdown_words(one, found["steps"]["most"]))
@@ -140,4 +140,6 @@ def breakdown_words(one: Mapping[str, Any], most: float) -> tuple[str, str, str]
     words = [f"over {most:g}" if of[k] is None else f"{of[k]:g}" for k in ("median", "low", "high")]
     if not one["single"]:
         remarks.insert(0, "not monotone")
-    return words[0], f"{words[1]} to {words[2]} ({100 * metric(of, 'coverage'):.1f} %)", "; ".join(remarks)
+    coverage = 100 * metric(of, "coverage")
+    interval = f"{words[1]} to {words[2]} (covers it with {coverage:.1f} %)" if coverage >= 0.05 else "none: one seed"
+    return words[0], interval, "; ".join(remarks)

@@ -4,6 +4,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from ..fl.runs.results_folder import Row
 from ..grids.workers import Crew, crew_of
@@ -24,6 +25,11 @@ class Origin:
     settings: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()
     data: Path | None = None
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """For the record."""
+        return {"file": self.where, "settings": list(self.settings)}
 
     def load(self) -> Evaluation:
         """The evaluation. Raises ValueError of one line."""

@@ -26,6 +26,8 @@ Seeds = Annotated[str | None, typer.Option(metavar="LIST", help="Seeds, e.g. 0,1
 Data = Annotated[Path | None, typer.Option(help="Folder of the data sets. Default: CLOISTER_DATA, else a cache folder.")]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="PATH=VALUE", help="Set a field of the scenario, e.g. rounds=5. Repeatable."),
+    typer.Option(
+        "--set", metavar="PATH=VALUE", help="Set a field of the scenario, e.g. rounds=5 or algorithm='FedAvg()'. Repeatable."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the results alone to stdout, as JSON.")]

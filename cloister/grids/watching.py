@@ -1,15 +1,15 @@
 """Around a grid that is played: its seeds, its folder, its progress, and what happens when somebody stops it."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from ..errors_in_one_line import say
+from ..fl.runs.results_folder import Row
+from ..progress import shown
 
 FAILED = 3
 """The exit code where cells failed."""
@@ -50,8 +50,15 @@ def stoppable(folder: Path) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def progress_bar(what: str, total: int, done: int) -> tuple[Progress, TaskID]:
-    """A bar of cells on stderr, with a note."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[note]}"))
-    bar = Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=Console(stderr=True))
-    return bar, bar.add_task(escape(what), total=total, completed=done, note="")
+def counted(rows: Iterator[Row], what: str, done: int, total: int, *, always: bool, quiet: bool) -> Iterator[Row]:
+    """The same lines, shown on stderr as they come. done: cells that were known before."""
+    bad = {"refused": 0, "failed": 0}
+    with shown(sys.stderr, always=always, quiet=quiet) as tell:
+        tell(what, done, total, "")
+        for row in rows:
+            done += 1
+            if row["status"] in bad:
+                bad[row["status"]] += 1
+            note = "  ".join(f"{count} {status}" for status, count in bad.items() if count)
+            tell(what, done, total, note or ("search" if row.get("protection", "") is None else ""))
+            yield row

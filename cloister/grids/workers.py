@@ -7,6 +7,7 @@ import gc
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -14,6 +15,7 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExe
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, Protocol
 
 import torch
@@ -119,13 +121,23 @@ def crew_of(bench: Bench, make: Callable[[], Bench], workers: int | None, engine
     pool: Executor = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_begin, initargs=(make,))
     try:
         # one more than there are workers, so that none waits while the parent writes a line
-        yield Crew(lambda task: pool.submit(_play, task), workers + 1)
+        yield Crew(lambda task: _submitted(pool, task), workers + 1)
     except BaseException:
         for child in set(multiprocessing.active_children()) - before:
             child.terminate()
         raise
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _submitted(pool: Executor, task: Task) -> "Future[Row]":
+    """Sent to a worker, which may begin for it, without the script that is played here: it would play that once more."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        return pool.submit(_play, task)
+    finally:
+        sys.modules["__main__"] = main
 
 
 def _played(bench: Bench, task: Task) -> "Future[Row]":

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from .run_data import DASH, number
@@ -18,28 +19,28 @@ class Meter:
     words: str
 
 
-def account_meters(account: Mapping[str, Any]) -> list[Meter]:
+def account_meters(account: Mapping[str, Any], names: Mapping[str, str] = MappingProxyType({})) -> list[Meter]:
     """The meters of a summary's account, as far as it has them."""
     found = []
     if account.get("span") is not None:
         words = "of what sets a client's update apart from its cluster's mean, the share that the server knows"
         words += f"; {_pairs(account)}"
-        found.append(_meter("single updates", account["span"], words))
+        found.append(_meter("single updates", account["span"], words, names))
     if account.get("temporal") is not None:
         words = "how well the server estimates what a client does in every round: squared cosine of its estimate and the truth"
-        found.append(_meter("habits over rounds", account["temporal"], words))
+        found.append(_meter("habits over rounds", account["temporal"], words, names))
     if isinstance(account.get("leverage"), Mapping):
         by = opener(account)
         crowd = 1 / worst if (worst := number(account["leverage"].get("largest"))) > 0 else 0.0
         words = f"how far the sums that {by} opened, all rounds and clusters together, isolate a client that never changes"
         words += ", as if it also knew who chose what in slots" if account.get("slots") else ""
         words += f"; the most exposed hides as in a group of {crowd:.3g}" if crowd else "; no sum was opened"
-        found.append(_meter("taking part", account["leverage"], words))
+        found.append(_meter("taking part", account["leverage"], words, names))
         measured = "measured" if account.get("rho_measured") else "assumed"
         words = "the same for clients that change, beyond what all have in common, each cluster by itself:"
         words += " the share of a client's own that sums tell"
         words += f" (correlation between rounds {number(account.get('rho')):.2f}, {measured})"
-        found.append(_meter("taking part, told apart", account.get("information") or {}, words))
+        found.append(_meter("taking part, told apart", account.get("information") or {}, words, names))
     return found
 
 
@@ -77,9 +78,10 @@ def _count(value: object) -> int:
     return int(found) if (found := number(value)) == found else 0
 
 
-def _meter(label: str, values: Mapping[str, Any], words: str) -> Meter:
+def _meter(label: str, values: Mapping[str, Any], words: str, names: Mapping[str, str]) -> Meter:
     largest, mean = number(values.get("largest")), number(values.get("mean"))
-    client = f"client {values['client']}" if largest > mean + 1e-9 else ""
+    whose = str(values.get("client"))
+    client = names.get(whose, f"client {whose}") if largest > mean + 1e-9 else ""
     return Meter(label, _share(largest), client, _share(mean), words)
 
 

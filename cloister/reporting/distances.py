@@ -43,6 +43,7 @@ def distances_panel(run: Run, hues: Mapping[str, int]) -> dict[str, Any] | None:
     both, either = np.minimum(accepts, accepts.T), np.maximum(accepts, accepts.T)
     lost = sum(len(line.get("lost") or ()) for line in run.pairs)
     edge_of_page = [hues.get(run.kin.get(i, ""), figures.HUES - 1) for i in order]
+    names = [run.name_of(i) for i in order]
     return {
         "eps": eps,
         "clients": len(order),
@@ -55,7 +56,7 @@ def distances_panel(run: Run, hues: Mapping[str, int]) -> dict[str, Any] | None:
         "measured": bool(np.isfinite(excess).any()),
         "unmeasured": int((np.isfinite(accepts) & ~np.isfinite(excess)).sum()),
         "picture": figures.matrix(shades(excess, accepts, eps), sizes, edge_of_page),
-        "shown": {"ids": order, "cells": _words(excess, accepts)} if len(order) <= VALUES_SHOWN else None,
+        "shown": {"ids": names, "cells": _words(excess, accepts)} if len(order) <= VALUES_SHOWN else None,
         "curve": _curve(np.maximum(excess, excess.T)[decided], eps),
     }
 

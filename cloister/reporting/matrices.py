@@ -32,7 +32,10 @@ def matrix_panel(run: Run, split: Row, hues: Mapping[str, int]) -> dict[str, Any
         values = values[np.ix_(index, index)]
         picture = figures.matrix(values, sizes, [hues.get(kin.get(i, ""), figures.HUES - 1) for i in order])
         if len(order) <= VALUES_SHOWN:
-            shown = {"ids": order, "cells": [[None if math.isnan(v) else round(v, 2) for v in line] for line in values.tolist()]}
+            shown = {
+                "ids": [run.name_of(i) for i in order],
+                "cells": [[None if math.isnan(v) else round(v, 2) for v in line] for line in values.tolist()],
+            }
     named = {"cluster": str(split.get("cluster", "?")), "round": split.get("round"), "children": children, "sizes": sizes}
     named |= {"centred": split.get("about") == "mean"}
     return named | {"picture": picture, "shown": shown} | {k: number(split.get(k)) for k in ("cross", "gap", "gamma")}
@@ -56,11 +59,17 @@ def filling_panels(run: Run, hues: Mapping[str, int]) -> list[dict[str, Any]]:
     order = sorted(sorted_ids(everybody), key=lambda i: (parts.get(place.get(i, ""), len(parts)), group[i]))
     sizes = dict(Counter(place.get(i, "none") for i in order))
     said = {"order": "communities found last" if found else "clusters at the end"}
-    return [_filling(line, order, sizes, [group[i] for i in order], place) | said for line in chosen]
+    edge, names = [group[i] for i in order], [run.name_of(i) for i in order]
+    return [_filling(line, order, sizes, edge, place, names) | said for line in chosen]
 
 
 def _filling(
-    line: Row, order: Sequence[str], sizes: Mapping[str, int], edge: Sequence[int], place: Mapping[str, str]
+    line: Row,
+    order: Sequence[str],
+    sizes: Mapping[str, int],
+    edge: Sequence[int],
+    place: Mapping[str, str],
+    names: Sequence[str],
 ) -> dict[str, Any]:
     """One of the matrices; without a picture where what was recorded is no matrix of its clients."""
     row = {i: r for r, i in enumerate(order)}
@@ -81,5 +90,5 @@ def _filling(
     known = {"known": there.sum() / max(1, len(order) * (len(order) - 1))}
     if len(order) <= VALUES_SHOWN:
         cells = [[None if math.isnan(v) else round(v, 2) for v in line] for line in values.tolist()]
-        panel |= {"shown": {"ids": list(order), "cells": cells}}
+        panel |= {"shown": {"ids": list(names), "cells": cells}}
     return panel | known | means | {"picture": figures.matrix(values, sizes, edge)}

@@ -58,9 +58,9 @@ def accuracy_chart(run: Run, clusters: Sequence[Line], marks: Sequence[float], h
     ids, kin = client_ids(run), run.kin
     measured = [scores(run, line) for _, line in evaluated(run)]
     values = np.array([[m.get(i, math.nan) for i in ids] for m in measured]).reshape(len(x), len(ids))
-    unit = "log" if run.perplexity else "percent"
+    unit = "log" if run.perplexity else "percent" if run.in_percent else "plain"
     if len(ids) <= THIN_LINES:
-        tips = [f"client {i}" + (f", {run.kind} {kin[i]}" if i in kin else "") for i in ids]
+        tips = [run.client(i) + (f", {run.kind} {kin[i]}" if i in kin else "") for i in ids]
         thin = [Line(t, x, values[:, c], hues.get(kin.get(i, ""))) for c, (i, t) in enumerate(zip(ids, tips, strict=True))]
         return Chart(name="accuracy", thin=thin, thick=clusters, marks=marks, unit=unit)
     bands = []
@@ -156,7 +156,7 @@ def tree_panel(run: Run, hues: Mapping[str, int]) -> dict[str, Any]:
         parts[name] = [(hues[group], size) for group, size in sorted(present.items(), key=lambda item: hues[item[0]])]
     said = {}
     for name, node in nodes.items():
-        recorded = math.nan if run.perplexity else number(node.get("accuracy"))
+        recorded = number(node.get("accuracy")) if run.in_percent else math.nan
         score = recorded if math.isfinite(recorded) else ends.get(name, math.nan)
         said[name] = {
             "members": sorted_ids(node.get("members") or []),

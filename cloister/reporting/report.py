@@ -10,6 +10,7 @@ import numpy as np
 
 from . import figures
 from .account_words import account_meters, account_notes
+from .agreement import agreement_in_words, worth_in_words
 from .distances import distances_panel
 from .figures import byte_words
 from .headline import privacy_in_words
@@ -29,10 +30,12 @@ from .panels import (
     tree_panel,
     why_no_split,
 )
+from .repeat import how_to_repeat
 from .run_data import (
     DASH,
     Run,
     average,
+    better,
     client_ids,
     evaluated,
     final_clusters,
@@ -76,8 +79,9 @@ def render(run: Run) -> str:
     """The page as text. Everything that comes from the run is escaped by the template."""
     pages = environment()
     pages.filters.update(
+        client=run.name_of,
         count=lambda v: f"{v:,.0f}".replace(",", " ") if math.isfinite(v := number(v)) else DASH,
-        score=lambda v: score_words(v, run.perplexity),
+        score=lambda v: score_words(v, not run.in_percent),
     )
     template = pages.get_template("report.html.j2")
     hues = hue_of_groups(run)
@@ -104,7 +108,7 @@ def render(run: Run) -> str:
         no_split=why_no_split(run),
         tree=tree_panel(run, hues),
         grouping=grouping(run, final, hues),
-        meters=account_meters(run.summary.get("account") or {}),
+        meters=account_meters(run.summary.get("account") or {}, run.summary.get("names") or {}),
         account_notes=account_notes(run.summary["account"]) if run.summary.get("account") else [],
         parties=parties(run),
         privacy=epsilons(run),
@@ -114,6 +118,9 @@ def render(run: Run) -> str:
         rejected=run.summary.get("rejected") or [],
         below_floor=run.summary.get("below_floor") or [],
         fell_back=sorted_ids(run.summary.get("fell_back") or []),
+        measured=measured(run),
+        worth=[*worth_in_words(run.summary)],
+        repeat=how_to_repeat(run),
         scenario=[*flat(run.scenario)] if run.scenario else [],
         **{key: [*flat(run.summary[key])] if run.summary.get(key) else [] for key in ("versions", "machine")},
     )
@@ -126,31 +133,30 @@ def tiles(run: Run, final: Mapping[str, Sequence[str]]) -> list[Tile]:
     recorded = {key: number(run.summary.get(key)) for key in ("accuracy_mean", "accuracy_before_clustering", "accuracy_worst")}
     mean, mean_before = average(run, last.values()), average(run, before.values())
     worst_id, low = worst(run, last)
-    if not run.perplexity:
+    if run.in_percent:
         mean = recorded["accuracy_mean"] if math.isfinite(recorded["accuracy_mean"]) else mean
         low = recorded["accuracy_worst"] if math.isfinite(recorded["accuracy_worst"]) else low
         if run.splits and math.isfinite(recorded["accuracy_before_clustering"]):
             mean_before = recorded["accuracy_before_clustering"]
 
     def say(value: float) -> str:
-        return score_words(value, run.perplexity)
+        return score_words(value, not run.in_percent)
 
     was = f"{say(mean_before)} before clustering" if math.isfinite(mean_before) else "never split"
     if said := run.summary.get("scored"):
         was += f"; {said.get('clients')} of {said.get('of')} clients said"
     low_before = worst(run, before)[1]
     was_low = f"; {say(low_before)} before" if math.isfinite(low_before) else ""
-    planted = len(set(run.groups.values()))
-    agree = [f"{key.upper() if key == 'ari' else key} {number(run.summary.get(key)):.2f}" for key in ("ari", "purity")]
-    agree = [text for text in agree if "nan" not in text and not run.summary.get("corrupt")]  # of groups that attackers are in
+    agree = agreement_in_words(run.summary)
+    clear = number((run.summary.get("silhouette") or {}).get("value"))
     up, down = (total(run, key) for key in ("bytes_up", "bytes_down"))
     seconds = total(run, "seconds")
     done = f"{len(run.rounds)} round{'s' * (len(run.rounds) != 1)}"
     each = f"{done}, {time_words(seconds / len(run.rounds))} each" if run.rounds and math.isfinite(seconds) else done
     return [
         Tile(f"mean {run.scale}", say(mean), was),
-        Tile("worst client", say(low), f"client {worst_id}{was_low}" if worst_id else ""),
-        Tile("groups found", f"{len(final)}" + (f" of {planted}" if planted else ""), ", ".join(agree)),
+        Tile("worst client", say(low), f"{run.client(worst_id)}{was_low}" if worst_id else ""),
+        _groups_tile(run, final, agree, clear),
         Tile(
             "sent by clients",
             byte_words(up) if math.isfinite(up) else DASH,
@@ -158,6 +164,18 @@ def tiles(run: Run, final: Mapping[str, Sequence[str]]) -> list[Tile]:
         ),
         Tile("time", time_words(seconds), each),
     ]
+
+
+def _groups_tile(run: Run, final: Mapping[str, Sequence[str]], agree: Sequence[str], clear: float) -> Tile:
+    """Groups isolated, of those that were planted; or how many clusters there are, and how clear they are."""
+    found = f"{len(final)} cluster{'s' * (len(final) != 1)}"
+    planted = set(run.groups.values())
+    if not planted or run.summary.get("corrupt"):
+        return Tile("clusters found", f"{len(final)}", f"silhouette {clear:.2f}" if math.isfinite(clear) else "")
+    inside = [{run.groups.get(i, "") for i in members} for members in final.values()]
+    mixed = {group for groups in inside if len(groups) > 1 for group in groups}
+    said = [words for words in agree if "isolated" not in words]
+    return Tile("groups isolated", f"{len(planted - mixed)} of {len(planted)}", f"{found}; {', '.join(said)}" if said else found)
 
 
 def verdict(run: Run, final: Mapping[str, Sequence[str]]) -> str:
@@ -182,6 +200,20 @@ def verdict(run: Run, final: Mapping[str, Sequence[str]]) -> str:
     if not mixed:
         return f"{start} No cluster mixes planted groups, but some groups are spread over several clusters."
     return f"{start} {len(mixed)} of the clusters still mix{'es' * (len(mixed) == 1)} planted groups."
+
+
+def measured(run: Run) -> list[dict[str, str]]:
+    """Metrics beside accuracy: mean, worst client, of how many clients each is defined, and which direction is good."""
+    return [
+        {
+            "name": str(name),
+            "mean": score_words(number(of.get("mean")), True),
+            "worst": score_words(number(of.get("worst")), True),
+            "clients": str(of.get("clients")),
+            "better": better(str(name)),
+        }
+        for name, of in (run.summary.get("metrics") or {}).items()
+    ]
 
 
 def table(run: Run) -> list[dict[str, Any]]:

@@ -3,12 +3,13 @@
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 Row = Mapping[str, Any]
 DASH = "\u2013"
+HIGHER = ("balanced accuracy", "macro F1", "AUC", "R2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class Run:
     answers: Sequence[Row]
     tree: Sequence[Row]
     privacy: Row
+    origin: Row = field(default_factory=dict)
 
     @property
     def interrupted(self) -> bool:
@@ -35,8 +37,36 @@ class Run:
     def perplexity(self) -> bool:
         """Whether the run is of a language model: it says so, or it stopped before it could and measured nothing but losses."""
         metric = self.summary.get("metric") or self.scenario.get("metric")
-        unsaid = not self.summary and any(r.get("loss") for r in self.rounds) and not any(r.get("accuracy") for r in self.rounds)
+        seen = [r for r in self.rounds if r.get("loss")]
+        unsaid = not self.summary and bool(seen) and not any(r.get("accuracy") or r.get("metrics") for r in seen)
         return metric == "perplexity" or (not metric and unsaid)
+
+    @property
+    def named(self) -> str:
+        """The metric that a run of numbers is measured by, R2 for instance; empty where that is accuracy or perplexity."""
+        metric = str(self.summary.get("metric") or "")
+        if not metric and not any(r.get("accuracy") for r in self.rounds):
+            metric = next((str(next(iter(r["metrics"]))) for r in self.rounds if r.get("metrics")), "")
+        return "" if metric in ("accuracy", "perplexity") else metric
+
+    @property
+    def less_is_better(self) -> bool:
+        """Of what the run is measured by."""
+        return self.perplexity or better(self.named) == "lower"
+
+    @property
+    def in_percent(self) -> bool:
+        """Whether what the run is measured by is a share, shown in percent: accuracy."""
+        return not self.perplexity and not self.named
+
+    def name_of(self, client: object) -> str:
+        """A client's own name, where it has one; else its id."""
+        return str((self.summary.get("names") or {}).get(str(client), client))
+
+    def client(self, client: object) -> str:
+        """The same in a sentence: "client 3" where it has no name."""
+        name = self.name_of(client)
+        return name if name != str(client) else f"client {name}"
 
     @property
     def groups(self) -> dict[str, str]:
@@ -58,7 +88,7 @@ class Run:
     @property
     def scale(self) -> str:
         """What the run is measured by, in a word."""
-        return "perplexity" if self.perplexity else "accuracy"
+        return "perplexity" if self.perplexity else self.named or "accuracy"
 
 
 def read_run(folder: Path) -> Run:
@@ -79,6 +109,7 @@ def read_run(folder: Path) -> Run:
         _read_lines(folder / "disclosure.jsonl"),
         _read(folder / "tree.json", []),
         _read(folder / "privacy.json", {}),
+        _read(folder / "origin.json", {}),
     )
 
 
@@ -89,11 +120,16 @@ def number(value: object) -> float:
     return math.nan
 
 
-def score_words(value: float, perplexity: bool) -> str:
-    """0.9312 is "93.1 %", or 3 digits for a perplexity; a dash when there is none."""
+def score_words(value: float, plain: bool) -> str:
+    """0.9312 is "93.1 %", or 3 digits if plain, as a perplexity; a dash when there is none."""
     if not math.isfinite(value := number(value)):
         return DASH
-    return f"{value:.3g}" if perplexity else f"{100 * value:.1f} %"
+    return f"{value:.3g}" if plain else f"{100 * value:.1f} %"
+
+
+def better(metric: str) -> str:
+    """Which direction of a metric is good, in a word; empty of one that nobody knows here."""
+    return {"MSE": "lower", "MAE": "lower"}.get(metric, "higher" if metric in HIGHER else "")
 
 
 def time_words(seconds: object) -> str:
@@ -107,7 +143,9 @@ def time_words(seconds: object) -> str:
 
 
 def scores(run: Run, line: Row) -> dict[str, float]:
-    """Accuracy, or perplexity = exp(loss), of every client in one round; NaN where it was not measured."""
+    """Accuracy, perplexity = exp(loss), or the first metric of numbers, of every client in one round; NaN where not measured."""
+    if run.named:
+        return {str(i): number(v) for i, v in ((line.get("metrics") or {}).get(run.named) or {}).items()}
     if not run.perplexity:
         return {str(i): number(v) for i, v in (line.get("accuracy") or {}).items()}
     return {str(i): math.exp(v) if (v := number(loss)) < 100 else math.nan for i, loss in (line.get("loss") or {}).items()}
@@ -132,7 +170,7 @@ def worst(run: Run, values: Mapping[str, float]) -> tuple[str, float]:
     seen = {i: v for i, v in values.items() if math.isfinite(v)}
     if not seen:
         return "", math.nan
-    client = (max if run.perplexity else min)(seen, key=lambda i: seen[i])
+    client = (max if run.less_is_better else min)(seen, key=lambda i: seen[i])
     return client, seen[client]
 
 

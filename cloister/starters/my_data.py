@@ -1,9 +1,10 @@
 """Your own data: a folder `data` with a CSV file for each client, whose columns are numbers and `label`.
 
     cloister run my_data.py
+    cloister run my_data.py --yardsticks        and what the groups are worth: one model, every client alone, other seeds
 
-Nobody has to know groups: the report says which clients were put together, and what that gained. A share of each client's rows is
-held out to score models by.
+Nobody has to know groups: the report says which clients were put together. A share of each client's rows is held out to score
+models by.
 """
 
 from torch import nn
@@ -11,7 +12,8 @@ from torch import nn
 from cloister import Scenario, Training, algorithms, data, protections
 
 # Other forms: one file with a column that names the client, from_csv("all.csv", client="hospital"); from_dataframe;
-# from_datasets, of torch; from_folders, of images.
+# from_datasets, of torch; from_folders, of images; from_leaf, of LEAF's JSON files; from_hugging_face. Where the label is a
+# number to be predicted: from_csv(..., numbers=True), and below Training(..., loss="mean squared error").
 source = data.from_csv("data", label="label")
 found = source(None)
 inputs, classes = found.shape[0], found.classes

@@ -34,7 +34,7 @@ LEAST = 1e-8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FedRC(WeighedModels):
-    """In a round the tables move with the models."""
+    """K models that part clients by concept alone. In a round the tables of labels move with the models."""
 
     @property
     def in_slots(self) -> InSlots:

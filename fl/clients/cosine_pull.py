@@ -41,7 +41,7 @@ class CosinePull:
         for job in jobs:
             check(job)
         layers = linear_layers(module)
-        if layers and stackable(layers, jobs):
+        if layers and training.plain and stackable(layers, jobs):
             size, threads = tile_of(module), torch.get_num_threads()
             return Way(train=Tile(self.stacked), chunk=threads * size, workers=threads, tile=size)
         return Way(train=Alone(self.train_one), chunk=max(1, len(jobs)), workers=0)

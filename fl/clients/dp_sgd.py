@@ -3,7 +3,7 @@
 A step samples every record with chance q = batch / N by itself, scales each sampled record's gradient down to norm C over all
 trainable parameters, adds them up, adds discrete Gaussian noise of deviation z C to every coordinate, and divides by q N. N is
 public (`RecordPrivacy.public`): what a sum is divided by never follows from the records, nor from how many were sampled.
-Momentum, weight decay and terms that pull to a point work on the noisy gradient, and so cost nothing.
+Momentum, weight decay, another optimizer (Adam) and terms that pull to a point work on the noisy gradient, and so cost nothing.
 
 Formal guarantee: the trained model is differentially private for one record as `RecordPrivacy.release` says, whoever knows what
 it started from; q is rounded down. Samples and noise come from the job's secret alone, by AES-256; whoever has it has both. Sums
@@ -25,12 +25,13 @@ from ...crypto.prg import KEY_BYTES, derive_key, random_uint64
 from ...crypto.samplers import discrete_gaussian
 from ..models.vector import load_vector, names_and_shapes, pieces_of, to_vector, trainable
 from .fit_module import check_module
+from .losses import CROSS_ENTROPY, IGNORED, LossFunction
 from .record_privacy import GRID, RecordPrivacy
-from .training import IGNORED, Job, Regulariser, Training, check, summed_loss
+from .training import Job, Regulariser, Training, check, optimizer_of, summed_loss
 
 Values = NDArray[np.float64]
-Sum = Callable[[nn.Module, Job, Tensor, float], Tensor]
-"""Of a module, a job, positions of its examples and a clip: the sum of their clipped gradients, float64 (d,)."""
+Sum = Callable[[nn.Module, Job, Tensor, float, str | LossFunction], Tensor]
+"""Of a module, a job, positions of its examples, a clip and a loss: the sum of their clipped gradients, float64 (d,)."""
 
 PER_SAMPLE_BYTES = 64_000_000
 """Of gradients of single records that `vectorised` holds at a time."""
@@ -72,13 +73,13 @@ def noisy_mean(total: Values, noise: NDArray[np.int64], privacy: RecordPrivacy, 
     return ((np.rint(total / grid) + noise) * (grid / expected)).astype(np.float32)
 
 
-def one_by_one(local: nn.Module, job: Job, index: Tensor, clip: float) -> Tensor:
+def one_by_one(local: nn.Module, job: Job, index: Tensor, clip: float, loss_of: str | LossFunction = CROSS_ENTROPY) -> Tensor:
     """See `Sum`: one record after the other."""
     parameters = list(trainable(local).values())
     total = torch.zeros(sum(p.numel() for p in parameters), dtype=torch.float64)
     for at in index.unsqueeze(1):
         x, y, scale = _records(local, job, at)
-        loss = summed_loss(local(x), y) * scale[0]
+        loss = summed_loss(local(x), y, loss=loss_of) * scale[0]
         found = torch.autograd.grad(loss, parameters, allow_unused=True)
         pieces = [torch.zeros_like(p) if g is None else g for g, p in zip(found, parameters, strict=True)]
         gradient = torch.cat([piece.flatten().cpu() for piece in pieces]).double()
@@ -91,12 +92,12 @@ def clipped(gradient: Tensor, norm: float, clip: float) -> Tensor:
     return gradient * (clip / norm) if np.isfinite(norm) else torch.zeros_like(gradient)
 
 
-def vectorised(local: nn.Module, job: Job, index: Tensor, clip: float) -> Tensor:
+def vectorised(local: nn.Module, job: Job, index: Tensor, clip: float, loss_of: str | LossFunction = CROSS_ENTROPY) -> Tensor:
     """See `Sum`: of many records at once, by `torch.func`."""
     d = sum(p.numel() for p in trainable(local).values())
     total = torch.zeros(d, dtype=torch.float64)
     for part in torch.split(index, max(1, PER_SAMPLE_BYTES // (4 * d))) if len(index) else ():
-        gradients = per_sample(local, *_records(local, job, part))
+        gradients = per_sample(local, *_records(local, job, part), loss_of)
         norms = gradients.double().norm(dim=1)
         scale = torch.where(norms.isfinite(), clip / norms.clamp(min=clip), 0.0)
         if not bool(norms.isfinite().all()):
@@ -105,14 +106,14 @@ def vectorised(local: nn.Module, job: Job, index: Tensor, clip: float) -> Tensor
     return total
 
 
-def per_sample(local: nn.Module, x: Tensor, y: Tensor, scale: Tensor) -> Tensor:
+def per_sample(local: nn.Module, x: Tensor, y: Tensor, scale: Tensor, loss_of: str | LossFunction = CROSS_ENTROPY) -> Tensor:
     """The gradient of every record's loss, float32 (n, d). scale: float32 (n,), what each summed loss is multiplied by."""
     frozen = {name: p.detach() for name, p in local.named_parameters() if not p.requires_grad}
     frozen |= dict(local.named_buffers())
 
     def loss(parameters: dict[str, Tensor], x: Tensor, y: Tensor, scale: Tensor) -> Tensor:
         logits: Tensor = functional_call(local, {**frozen, **parameters}, (x.unsqueeze(0),))
-        return summed_loss(logits, y.unsqueeze(0)) * scale
+        return summed_loss(logits, y.unsqueeze(0), loss=loss_of) * scale
 
     values = {name: p.detach() for name, p in trainable(local).items()}
     found = vmap(grad(loss), in_dims=(None, 0, 0, 0))(values, x, y, scale)
@@ -140,12 +141,10 @@ def train_privately(
     parameters, shapes = list(trainable(local).values()), names_and_shapes(local)
     device, prox = parameters[0].device, training.prox_in(round)
     anchor = [piece.to(device) for piece in pieces_of(job.anchor, shapes)]
-    optimizer = torch.optim.SGD(
-        parameters, lr=training.lr_in(round), momentum=training.momentum, weight_decay=training.weight_decay
-    )
+    optimizer = optimizer_of(training, parameters, round)
     for draw in draws(job, training):
         check_running()
-        total = summed(local, job, draw.index, privacy.clip).numpy()
+        total = summed(local, job, draw.index, privacy.clip, training.loss).numpy()
         gradient = pieces_of(noisy_mean(total, draw.noise, privacy, expected), shapes)
         for parameter, piece, point in zip(parameters, gradient, anchor, strict=True):
             parameter.grad = piece.to(device)
@@ -168,6 +167,9 @@ def _records(local: nn.Module, job: Job, index: Tensor) -> tuple[Tensor, Tensor,
     """x, y and the factor of each record's summed loss: its weight, over how many of its targets count."""
     device = next(local.parameters()).device
     batch, weights = job.batch(index)
-    counted = (batch.y != IGNORED).flatten(1).sum(1) if batch.y.ndim > 1 else (batch.y != IGNORED).long()
+    if batch.y.is_floating_point():
+        counted = torch.ones(len(batch.y), dtype=torch.int64)
+    else:
+        counted = (batch.y != IGNORED).flatten(1).sum(1) if batch.y.ndim > 1 else (batch.y != IGNORED).long()
     scale = counted.clamp(min=1).reciprocal() if weights is None else weights / counted.clamp(min=1)
     return batch.x.to(device), batch.y.to(device), scale.float().to(device)

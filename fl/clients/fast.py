@@ -2,7 +2,8 @@
 
 How a round is run is chosen from the model, the data and the device, by what was measured (tests/benchmarks/RESULTS.md):
 
-1. multilayer perceptrons of linear layers and ReLU: clients are stacked in tiles (`stacked.py`), on any device;
+1. multilayer perceptrons of linear layers and ReLU, by SGD on cross entropy: clients are stacked in tiles (`stacked.py`), on any
+   device;
 2. on a GPU, everything else: the plain loop on that device;
 3. a single job, and models that draw random numbers (dropout), whose one generator threads would share: the plain loop;
 4. everything else: one client after the other in each thread, with a copy of the model of its own.
@@ -33,7 +34,7 @@ from ..models.vector import dimension, load_vector, names_and_shapes, pieces_of,
 from .dp_sgd import one_by_one, train_privately, vectorised
 from .dp_stacked import train_stacked_privately
 from .stacked import Pull, linear_layers, stackable, train_stacked
-from .training import Job, Training, check, mean_loss, minibatches, train_one
+from .training import Job, Training, check, mean_loss, minibatches, optimizer_of, train_one
 from .ways import Alone, Way, go_on, one_torch_thread, played
 
 MEMORY = 512_000_000  # bytes of updates that may wait for the consumer
@@ -73,7 +74,7 @@ class Fast:
         workers = (self.workers or torch.get_num_threads()) if on_cpu else 1
         chunk = self.chunk or max(1, MEMORY // (4 * max(1, dimension(module))))
         layers = linear_layers(module)
-        if layers and stackable(layers, jobs):
+        if layers and training.plain and stackable(layers, jobs):
             return Way(train=Tile(), chunk=chunk, workers=workers, tile=tile_of(module) if on_cpu else max(1, len(jobs)))
         if training.privacy is not None:
             return Way(train=Privately(), chunk=chunk, workers=workers)
@@ -137,13 +138,11 @@ def train_lean(module: nn.Module, job: Job, training: Training, round: int, stop
     values = [parameter.detach() for parameter in parameters]
     prox = training.prox_in(round)
     anchors = pieces_of(job.anchor, names_and_shapes(local)) if prox else []
-    optimizer = torch.optim.SGD(
-        parameters, lr=training.lr_in(round), momentum=training.momentum, weight_decay=training.weight_decay, fused=True
-    )
+    optimizer = optimizer_of(training, parameters, round, fused=True)
     for index in minibatches(job, training):
         go_on(stop)
         batch, weights = job.batch(index)
-        torch.autograd.backward(mean_loss(local(batch.x), batch.y, weights))
+        torch.autograd.backward(mean_loss(local(batch.x), batch.y, weights, training.loss))
         if prox:
             for parameter, value, anchor in zip(parameters, values, anchors, strict=True):
                 if parameter.grad is not None:
@@ -176,5 +175,5 @@ def probe(module: nn.Module, job: Job, training: Training) -> tuple[float, bool]
     with torch.random.fork_rng(devices=[]):
         before = torch.get_rng_state()
         start = perf_counter()
-        torch.autograd.backward(mean_loss(local(batch.x), batch.y))
+        torch.autograd.backward(mean_loss(local(batch.x), batch.y, loss=training.loss))
         return perf_counter() - start, not torch.equal(before, torch.get_rng_state())

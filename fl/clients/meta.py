@@ -50,6 +50,8 @@ class MetaSteps:
         """One client after the other. Raises ValueError where the training is not of plain gradients."""
         if training.momentum or training.weight_decay or training.prox:
             raise ValueError("meta steps are of plain gradients: leave momentum, weight_decay and prox at 0")
+        if not training.plain:
+            raise ValueError("meta steps are of SGD on cross entropy: leave training.loss and training.optimizer as they are")
         if training.privacy is not None:
             raise ValueError("meta steps take gradients of other gradients, which DP-SGD does not cover: leave privacy at None")
         if any(job.weights is not None for job in jobs):

@@ -1,11 +1,11 @@
 """Local training of one client, by the plain loop that the fast path is held equal to.
 
 Minibatch SGD on the mean cross entropy, as in FedAvg (McMahan et al. 2017, algorithm 1, ClientUpdate), with FedProx's proximal
-term (Li et al. 2020, eq. 2), about the start or, as in FPFC (Yu et al. 2023, Algorithm 1, line 3), another point. The order of
-minibatches comes from the job's seed alone.
+term (Li et al. 2020, eq. 2), about the start or, as in FPFC (Yu et al. 2023, Algorithm 1, line 3), another point; or by another
+loss or optimizer, as `Training` says. The order of minibatches comes from the job's seed alone.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -18,13 +18,16 @@ from torch.nn import functional
 
 from ..data.population import Examples
 from ..models.vector import load_vector, names_and_shapes, pieces_of, to_vector, trainable
+from .losses import CROSS_ENTROPY, IGNORED, LossFunction, check_loss, counts, losses
+from .measures import Measure, check_measures
 from .record_privacy import RecordPrivacy
 
 if TYPE_CHECKING:
     from .ways import Way
 
-IGNORED = -1  # the target that no loss counts: padding of token data
 EVALUATION_BATCH = 512
+OPTIMIZERS = ("SGD", "Adam", "AdamW")
+Optimizer = Callable[[Iterable[nn.Parameter], float], torch.optim.Optimizer]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +39,14 @@ class Training:
     fresh in each round. prox: FedProx' mu, which adds mu (w - w_t) to the gradient, or mu (w - toward) where a job has such a
     point; 0 is FedAvg. prox_rounds: how many rounds have it, counted from the first; None for all. privacy: DP-SGD in the place
     of SGD (`dp_sgd.py`), whose batches are samples of `batch` records on average; None for none.
+
+    loss: a name of `losses.py` ("cross entropy", "binary cross entropy"; of numbers "mean squared error", "mean absolute error",
+    "Huber"), or a function of (outputs, targets) that gives the loss of each record. optimizer: "SGD", "Adam", "AdamW", as in
+    torch with its defaults, or a function of (parameters, lr) that makes one. Its state stays at the client and ends with the
+    round, so that an update is the same kind of message whatever made it. What takes updates for multiples of gradients is
+    argued for SGD alone: CFL's two norms and Theorem 1, FPFC's Theorem 1; meta steps (Per-FedAvg) refuse others. Under privacy
+    it is given noisy gradients, and costs nothing. metrics: beside accuracy, names of `measures.py` ("balanced accuracy",
+    "macro F1", "AUC"; of numbers "R2", "MSE", "MAE"), or functions of (outputs, targets).
     """
 
     epochs: int
@@ -47,8 +58,19 @@ class Training:
     prox: float = 0.0
     prox_rounds: int | None = None
     privacy: RecordPrivacy | None = None
+    loss: str | LossFunction = CROSS_ENTROPY
+    optimizer: str | Optimizer = "SGD"
+    metrics: tuple[str | Measure, ...] = ()
 
     def __post_init__(self) -> None:
+        check_loss(self.loss)
+        check_measures(self.metrics)
+        if self.optimizer not in OPTIMIZERS and (isinstance(self.optimizer, str) or not callable(self.optimizer)):
+            raise ValueError(f"optimizer is {', '.join(OPTIMIZERS)} or a function of (parameters, lr), not {self.optimizer!r}")
+        if self.momentum and self.optimizer != "SGD":
+            raise ValueError(f"momentum is of SGD, and {self.optimizer} has its own: leave momentum at 0")
+        if self.weight_decay and not isinstance(self.optimizer, str):
+            raise ValueError("the optimizer is of your own making: give it its weight decay there, and leave weight_decay at 0")
         if self.epochs < 1 or self.batch < 1:
             raise ValueError(f"epochs and batch must be at least 1, not {self.epochs} and {self.batch}")
         if not self.lr > 0 or not 0 < self.lr_decay <= 1:
@@ -59,6 +81,11 @@ class Training:
             raise ValueError(f"weight_decay and prox must not be negative, not {self.weight_decay} and {self.prox}")
         if self.prox_rounds is not None and self.prox_rounds < 0:
             raise ValueError(f"prox_rounds must not be negative, not {self.prox_rounds}")
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is SGD on cross entropy, which the stacked fast path is written out for."""
+        return self.loss == CROSS_ENTROPY and self.optimizer == "SGD"
 
     def lr_in(self, round: int) -> float:
         """The learning rate of a round, counted from 0."""
@@ -146,15 +173,13 @@ def train_one(
     parameters = list(trainable(local).values())
     device, prox = parameters[0].device, training.prox_in(round)
     anchor = [piece.to(device) for piece in pieces_of(job.anchor, names_and_shapes(local))]
-    optimizer = torch.optim.SGD(
-        parameters, lr=training.lr_in(round), momentum=training.momentum, weight_decay=training.weight_decay
-    )
+    optimizer = optimizer_of(training, parameters, round)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(job.seed)
         for index in minibatches(job, training):
             batch, weights = job.batch(index)
             optimizer.zero_grad()
-            torch.autograd.backward(mean_loss(local(batch.x.to(device)), batch.y.to(device), weights))
+            torch.autograd.backward(mean_loss(local(batch.x.to(device)), batch.y.to(device), weights, training.loss))
             if prox > 0:
                 for parameter, point in zip(parameters, anchor, strict=True):
                     if parameter.grad is not None:
@@ -165,7 +190,24 @@ def train_one(
     return to_vector(local) - job.start
 
 
-def full_gradient(module: nn.Module, job: Job) -> NDArray[np.float32]:
+def optimizer_of(
+    training: Training, parameters: Sequence[nn.Parameter], round: int, fused: bool | None = None
+) -> torch.optim.Optimizer:
+    """What takes a round's steps: fresh, with the round's learning rate. fused: of SGD, as in torch."""
+    lr, decay = training.lr_in(round), training.weight_decay
+    match training.optimizer:
+        case "SGD":
+            return torch.optim.SGD(parameters, lr=lr, momentum=training.momentum, weight_decay=decay, fused=fused)
+        case "Adam":
+            return torch.optim.Adam(parameters, lr=lr, weight_decay=decay)
+        case "AdamW":
+            return torch.optim.AdamW(parameters, lr=lr, weight_decay=decay)
+        case make if not isinstance(make, str):
+            return make(parameters, lr)
+    raise ValueError(f"there is no optimizer {training.optimizer!r}")
+
+
+def full_gradient(module: nn.Module, job: Job, loss: str | LossFunction = CROSS_ENTROPY) -> NDArray[np.float32]:
     """Gradient at the job's start of the mean loss over all of the client's examples (the "Gradient" of CFL 2020, section VI):
     float32, shape (d,).
 
@@ -181,7 +223,7 @@ def full_gradient(module: nn.Module, job: Job) -> NDArray[np.float32]:
     count = counted(job.examples.y)
     for index in torch.split(torch.arange(len(job.examples)), EVALUATION_BATCH):
         batch, weights = job.batch(index)
-        torch.autograd.backward(summed_loss(local(batch.x.to(device)), batch.y.to(device), weights) / count)
+        torch.autograd.backward(summed_loss(local(batch.x.to(device)), batch.y.to(device), weights, loss) / count)
     return np.concatenate([parameter.grad.cpu().numpy().ravel() for parameter in parameters if parameter.grad is not None])
 
 
@@ -192,24 +234,27 @@ def minibatches(job: Job, training: Training) -> Iterator[Tensor]:
         yield from torch.split(torch.from_numpy(rng.permutation(len(job.examples))), training.batch)
 
 
-def summed_loss(logits: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
-    """Cross entropy summed over all targets that are not `IGNORED`. logits: (..., classes), y: int64 (...).
+def summed_loss(outputs: Tensor, y: Tensor, weights: Tensor | None = None, loss: str | LossFunction = CROSS_ENTROPY) -> Tensor:
+    """The loss summed over all targets that count. outputs: of labels (..., classes), y: int64 (...); of numbers float32.
 
     weights: float32 (n,), of each example's targets; None for 1 each.
     """
-    reduction = "sum" if weights is None else "none"
-    found = functional.cross_entropy(logits.flatten(0, -2), y.flatten(), ignore_index=IGNORED, reduction=reduction)
-    return found if weights is None else (found.view(len(y), -1) * weights.to(found.device).unsqueeze(1)).sum()
+    if loss == CROSS_ENTROPY and weights is None:
+        return functional.cross_entropy(outputs.flatten(0, -2), y.flatten(), ignore_index=IGNORED, reduction="sum")
+    found = losses(outputs, y, loss).view(len(y), -1)
+    if y.is_floating_point() or not isinstance(loss, str):
+        found = found.mean(1, keepdim=True)  # of a record, whatever it has of numbers
+    return found.sum() if weights is None else (found * weights.to(found.device).unsqueeze(1)).sum()
 
 
 def counted(y: Tensor) -> int:
-    """How many targets the loss counts, and at least 1, so that a batch of nothing but padding has loss 0."""
-    return max(1, int((y != IGNORED).sum()))
+    """How many targets the loss counts, and at least 1, so that nothing but padding has loss 0; of numbers, records."""
+    return max(1, len(y) if y.is_floating_point() else int(counts(y).sum()))
 
 
-def mean_loss(logits: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
+def mean_loss(outputs: Tensor, y: Tensor, weights: Tensor | None = None, loss: str | LossFunction = CROSS_ENTROPY) -> Tensor:
     """`summed_loss` a counted target, whatever its weight."""
-    return summed_loss(logits, y, weights) / counted(y)
+    return summed_loss(outputs, y, weights, loss) / counted(y)
 
 
 def check(job: Job) -> None:

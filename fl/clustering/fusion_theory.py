@@ -31,7 +31,7 @@ def theorem_1(
     penalty: Penalty, rho: float, training: Training, sizes: Sequence[int], smoothness: float | None, weak: float = 0.0
 ) -> list[Condition]:
     """Theorem 1's conditions. sizes: n_i of all clients. smoothness: L_f, or None. weak: L_-, where L_f is known."""
-    plain = training.batch >= max(sizes) and not training.momentum and not training.weight_decay
+    plain = training.batch >= max(sizes) and not training.momentum and not training.weight_decay and training.plain
     found = [Condition("the step is the same in all rounds", False)] if training.lr_decay < 1 else []
     found += [Condition(f"every step is by the full gradient of at most {max(sizes)} examples, without momentum or decay", plain)]
     if not isinstance(penalty, Scad) or penalty.xi == 0:

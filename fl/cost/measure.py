@@ -32,6 +32,7 @@ from ...protocol.view.work import LocalJob, LocalWork
 from ..algorithms.algorithm import Cluster, advanced, mean_of
 from ..models.papers import initial
 from ..models.vector import dimension
+from ..runs.objective_check import outputs_needed
 from ..runs.scenario import Scenario
 from ..runs.simulation import INITIAL, seed_of
 from .fusion import fusion_round
@@ -139,7 +140,9 @@ def workload_of(scenario: Scenario, clients: int | None, parameters: int | None,
         population = scenario.partition(source, np.random.default_rng(seed_of(scenario.seed, "partition")))
         clients = len(population.clients) if clients is None else clients
         if parameters is None:
-            parameters = dimension(initial(scenario.model, population.shape, population.classes, scenario.seed))
+            y = next(iter(population.clients.values())).train.y
+            outputs = outputs_needed(scenario.training, y, population.classes)
+            parameters = dimension(initial(scenario.model, population.shape, outputs, scenario.seed))
     return Workload(
         needs=scenario.algorithm.needs,
         clients=clients,

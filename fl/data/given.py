@@ -2,24 +2,23 @@
 
 Each function makes a loader for a `Scenario`'s `data`, which then needs no partition. A share of every label of every client is
 held out to score models by; which one depends on the order of the records alone. Labels may be any values: classes are the
-distinct ones in order, and where they are 0, 1, 2, .. they stay what they are.
+distinct ones in order, and where they are 0, 1, 2, .. they stay what they are. With `numbers` labels are numbers to be predicted,
+a regression; scale them to about 1, as inputs, since steps are of one length whatever the unit.
 """
 
 import csv
-import hashlib
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .images import stratified
+from .gathered import Given, check_finite, check_labels, examples_of, source_of
 from .pictures import IMAGES, picture
-from .population import Examples, Source
+from .population import Source
 
 Rows = Sequence[Sequence[float]]
 
@@ -32,32 +31,6 @@ class Dataset(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """A loader of what is in memory. clients, examples: how many. digest: SHA-256 of names, inputs and labels, by which a run
-    that is gone on with knows its data again.
-    """
-
-    name: str
-    clients: int
-    examples: int
-    digest: str
-    source: Source = field(compare=False, repr=False)
-
-    def __call__(self, folder: Path | None, /) -> Source:
-        """folder: not used."""
-        return self.source
-
-    @classmethod
-    def of(cls, source: Source) -> "Given":
-        """These data."""
-        digest = hashlib.sha256(repr((source.name, source.clients, source.classes)).encode())
-        for part in (source.train, source.test):
-            digest.update(part.x.contiguous().numpy().tobytes())
-            digest.update(part.y.contiguous().numpy().tobytes())
-        return cls(source.name, len(source.clients), len(source.train) + len(source.test), digest.hexdigest(), source)
-
-
-@dataclass(frozen=True, slots=True)
 class CsvClients:
     """A loader of CSV files; see `from_csv`."""
 
@@ -65,6 +38,7 @@ class CsvClients:
     label: str = "label"
     client: str | None = None
     test_share: float = 0.2
+    numbers: bool = False
 
     def __call__(self, folder: Path | None, /) -> Source:
         """folder: not used. Raises ValueError of one line for what does not fit."""
@@ -80,16 +54,16 @@ class CsvClients:
         else:
             raise ValueError(f"there is no file or folder {path}")
         columns: tuple[str, ...] = ()
-        x, y, whose = list[list[float]](), list[str](), list[str]()
+        x, y, whose = list[list[float]](), list[Hashable](), list[str]()
         for file in files:
             found = self._read(file, columns)
             columns = columns or found[0]
             x += found[1]
             y += found[2]
             whose += found[3]
-        return source_of(path.stem, np.array(x, np.float32), y, whose, self.test_share)
+        return source_of(path.stem, np.array(x, np.float32), y, whose, self.test_share, numbers=self.numbers)
 
-    def _read(self, file: Path, known: tuple[str, ...]) -> tuple[tuple[str, ...], list[list[float]], list[str], list[str]]:
+    def _read(self, file: Path, known: tuple[str, ...]) -> tuple[tuple[str, ...], list[list[float]], list[Hashable], list[str]]:
         """Names of the inputs; inputs, labels and clients of its rows."""
         with file.open(newline="", encoding="utf-8") as opened:
             lines = csv.DictReader(opened)
@@ -100,10 +74,11 @@ class CsvClients:
             columns = tuple(name for name in names if name not in (self.label, self.client))
             if known and columns != known:
                 raise ValueError(f"{file} has other columns than the files before: {', '.join(columns)}")
-            x, y, whose = list[list[float]](), list[str](), list[str]()
+            x, y, whose = list[list[float]](), list[Hashable](), list[str]()
+            label = _number if self.numbers else _text
             for line in lines:
                 x.append([_number(line[name], file, lines.line_num, name) for name in columns])
-                y.append(_text(line[self.label], file, lines.line_num, self.label))
+                y.append(label(line[self.label], file, lines.line_num, self.label))
                 whose.append(file.stem if self.client is None else _text(line[self.client], file, lines.line_num, self.client))
         return columns, x, y, whose
 
@@ -138,13 +113,16 @@ class FolderClients:
         return source_of(path.name, x, [label for _, label, _ in found], [whose for _, _, whose in found], self.test_share)
 
 
-def from_csv(path: str | Path, *, label: str = "label", client: str | None = None, test_share: float = 0.2) -> CsvClients:
+def from_csv(
+    path: str | Path, *, label: str = "label", client: str | None = None, numbers: bool = False, test_share: float = 0.2
+) -> CsvClients:
     """CSV files with a header: a folder with one for each client, named by it, or one file with a column that says whose a row
     is.
 
-    label: the column to learn. client: the column of the client's name. All other columns are inputs, and numbers.
+    label: the column to learn. client: the column of the client's name. numbers: the label is a number, to be predicted. All
+    other columns are inputs, and numbers.
     """
-    return CsvClients(str(path), label, client, test_share)
+    return CsvClients(str(path), label, client, test_share, numbers)
 
 
 def from_folders(path: str | Path, *, shape: tuple[int, int, int], test_share: float = 0.2) -> FolderClients:
@@ -152,10 +130,13 @@ def from_folders(path: str | Path, *, shape: tuple[int, int, int], test_share: f
     return FolderClients(str(path), shape, test_share)
 
 
-def from_dataframe(frame: Any, *, label: str, client: str, name: str = "data frame", test_share: float = 0.2) -> Given:
+def from_dataframe(
+    frame: Any, *, label: str, client: str, numbers: bool = False, name: str = "data frame", test_share: float = 0.2
+) -> Given:
     """A data frame of pandas, or of anything with `columns` and `frame[column]`: a row is a record.
 
-    label: the column to learn. client: the column of the client's name. All other columns are inputs, and numbers.
+    label: the column to learn. client: the column of the client's name. numbers: the label is a number, to be predicted. All
+    other columns are inputs, and numbers.
     """
     columns = [column for column in frame.columns if column not in (label, client)]
     for wanted in (label, client):
@@ -165,7 +146,8 @@ def from_dataframe(frame: Any, *, label: str, client: str, name: str = "data fra
         x = np.column_stack([np.asarray(frame[column], np.float32) for column in columns])
     except (TypeError, ValueError) as error:
         raise ValueError(f"columns beside {label!r} and {client!r} are inputs, and have to be numbers: {error}") from None
-    return Given.of(source_of(name, x, list(frame[label]), [str(whose) for whose in frame[client]], test_share))
+    whose = [str(whose) for whose in frame[client]]
+    return Given.of(source_of(name, x, list(frame[label]), whose, test_share, numbers=numbers))
 
 
 def from_datasets(
@@ -195,66 +177,13 @@ def from_datasets(
     names = tuple(str(client) for client in clients)
     place = {client: i for i, client in enumerate(names)}
     for labels in (y, y_test):
-        _check_labels(labels, count)
-    _check_finite(name, np.concatenate([x, x_test]))
+        check_labels(labels, count)
+    check_finite(name, np.concatenate([x, x_test]))
     theirs = [str(client) for client, of in test.items() for _ in range(len(of))]
     if missing := [client for client in names if client not in whose or client not in theirs]:
         raise ValueError(f"client {missing[0]!r} of {name} has no records to train on, or none to score models by")
-    parts = (_examples(x, y, [place[i] for i in whose]), _examples(x_test, y_test, [place[i] for i in theirs]))
+    parts = (examples_of(x, y, [place[i] for i in whose]), examples_of(x_test, y_test, [place[i] for i in theirs]))
     return Given.of(Source(name, *parts, count, names))
-
-
-def source_of(
-    name: str, x: NDArray[np.float32], y: Sequence[Hashable], whose: Sequence[str], test_share: float, classes: int | None = None
-) -> Source:
-    """These records, a share of every label of every client held out. classes: None where labels are any values.
-
-    Raises ValueError for inputs that are not finite, and for a client without records to train or to score by.
-    """
-    if not len(y):
-        raise ValueError(f"{name} holds no records")
-    _check_finite(name, x)
-    if classes is None:
-        kinds = _in_order(set(y))
-        codes = {kind: code for code, kind in enumerate(kinds)}
-        labels, count = np.array([codes[kind] for kind in y], np.int64), len(kinds)
-    else:
-        labels, count = np.array(y, np.int64), classes
-        _check_labels(labels, count)
-    names = tuple(_in_order(set(whose)))
-    place = {client: i for i, client in enumerate(names)}
-    clients = np.array([place[client] for client in whose], np.int64)
-    train, test = stratified(clients * count + labels, test_share)
-    for kept, what in ((train, "train on"), (test, "score models by")):
-        if missing := [names[i] for i in np.setdiff1d(np.arange(len(names)), clients[kept])]:
-            raise ValueError(
-                f"client {missing[0]!r} of {name} has too few records of each label to {what}; leave it out, or join it"
-            )
-    every = _examples(x, labels, clients)
-    return Source(name, every.take(torch.from_numpy(train)), every.take(torch.from_numpy(test)), count, names)
-
-
-def _examples(x: NDArray[np.float32], y: NDArray[np.int64], whose: Sequence[int] | NDArray[np.int64]) -> Examples:
-    return Examples(torch.from_numpy(np.ascontiguousarray(x)), torch.from_numpy(y), torch.from_numpy(np.asarray(whose, np.int64)))
-
-
-def _check_finite(name: str, x: NDArray[np.float32]) -> None:
-    if not np.isfinite(x).all():
-        row = int(np.flatnonzero(~np.isfinite(x.reshape(len(x), -1)).all(1))[0])
-        raise ValueError(f"record {row + 1} of {name} has an input that is missing or not finite; fill it in, or leave it out")
-
-
-def _in_order(values: Iterable[Any]) -> list[Any]:
-    """Numbers by their size, also where they are texts of numbers; others as text."""
-    try:
-        return sorted(values, key=float)
-    except (TypeError, ValueError):
-        return sorted(values, key=str)
-
-
-def _check_labels(labels: NDArray[np.int64], classes: int) -> None:
-    if len(labels) and (labels.min() < 0 or labels.max() >= classes):
-        raise ValueError(f"labels go from {labels.min()} to {labels.max()}, where there are {classes} classes, from 0")
 
 
 def _stacked(clients: Mapping[Any, Dataset]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:

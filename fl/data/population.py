@@ -13,7 +13,8 @@ class Examples:
 
     x: float32 images, shape (n, channels, height, width), values in [0, 1]; or float32 features, shape (n, features); or int64
         tokens, shape (n, length).
-    y: int64 labels, shape (n,); or int64 next tokens, shape (n, length), where -1 marks padding that no loss counts.
+    y: int64 labels, shape (n,); or int64 next tokens, shape (n, length), where -1 marks padding that no loss counts; or float32
+        numbers, shape (n,) or (n, k), of a regression.
     topic: int64, shape (n,), where every example comes from (the topic of an article, the domain of an image), or None.
         Partitions may look at it; training never does.
     """
@@ -38,7 +39,8 @@ class Examples:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """A whole data set. `classes` is the number of labels, or the size of the vocabulary for token data.
+    """A whole data set. `classes` is the number of labels, the size of the vocabulary for token data, or of a regression how many
+    numbers are to be predicted of each input.
 
     clients: names of clients, where data are theirs already: the topic of an example is then the position of its client here.
     """
@@ -84,5 +86,7 @@ class Population:
         for client in self.clients.values():
             if len(client.train) == 0:
                 raise ValueError(f"client {client.id} has no training examples; give it some, or leave it out")
+            if client.train.y.is_floating_point() and not bool(torch.isfinite(client.train.y).all()):
+                raise ValueError(f"client {client.id} has training targets that are not finite")
             if client.train.x.is_floating_point() and not bool(torch.isfinite(client.train.x).all()):
                 raise ValueError(f"client {client.id} has training inputs that are not finite")

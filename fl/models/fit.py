@@ -19,7 +19,7 @@ def check_model(module: nn.Module, x: Tensor, y: Tensor, classes: int) -> None:
     An update is what parameters learned. Running statistics (of BatchNorm, for example) are no parameters: each client would have
     its own, and the model that is scored those of nobody.
 
-    x, y: examples as clients have them, (n, ...); their values are not looked at.
+    x, y: examples as clients have them, (n, ...); their values are not looked at. classes: numbers that it has to put out.
     """
     if not any(p.requires_grad for p in module.parameters()):
         raise ValueError("the model has no parameter to learn")
@@ -45,8 +45,11 @@ def check_model(module: nn.Module, x: Tensor, y: Tensor, classes: int) -> None:
                 f" would be scored with those of nobody: make it {kind}(..., track_running_stats=False), or take GroupNorm or"
                 " LayerNorm"
             )
-    if y.ndim == 1 and (not isinstance(found, Tensor) or found.ndim != 2 or len(found) != TRIED or found.shape[1] < classes):
-        shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+    shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+    if y.is_floating_point() or classes == 1:
+        if shape != (TRIED, classes) and (classes, shape) != (1, (TRIED,)):
+            raise ValueError(f"the model gives {shape} for {TRIED} records, where ({TRIED}, {classes}) is needed")
+    elif y.ndim == 1 and (not isinstance(found, Tensor) or found.ndim != 2 or len(found) != TRIED or found.shape[1] < classes):
         raise ValueError(
             f"the model gives {shape} for {TRIED} records of {classes} classes, where ({TRIED}, {classes}) is needed"
         )

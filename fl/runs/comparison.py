@@ -19,6 +19,7 @@ from ...protocol.uploaded.plain import Plain
 from ...protocol.view.protection import Protection
 from ..algorithms.algorithm import Algorithm
 from ..clients.corruption import Adversary
+from ..clients.losses import OF_NUMBERS
 from ..data.partition import Partition
 from ..data.population import Population, Source
 from .scenario import Scenario, replaced
@@ -106,6 +107,9 @@ class Comparison:
         for name in ("data", "methods", "protections", "seeds"):
             if not getattr(self, name):
                 raise ValueError(f"a comparison needs {name}")
+        for name, scenario in self.data.items():
+            if scenario.training.loss in OF_NUMBERS:
+                raise ValueError(f"a comparison is by accuracy, and the targets of {name!r} are numbers (its training.loss)")
         if self.scale not in ("quick", "paper"):
             raise ValueError(f'scale is "quick" or "paper", not {self.scale!r}')
         if len(set(self.seeds)) < len(self.seeds):

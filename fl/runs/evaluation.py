@@ -1,9 +1,10 @@
-"""Accuracy and loss of models on clients' examples."""
+"""Accuracy, loss and other measures of models on clients' examples."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
-from math import exp, inf
+from dataclasses import dataclass, field
+from math import exp, inf, nan
+from types import MappingProxyType
 
 import numpy as np
 import torch
@@ -11,17 +12,22 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..clients.training import EVALUATION_BATCH, IGNORED
+from ..clients.losses import CROSS_ENTROPY, IGNORED, LossFunction, counts, losses, right
+from ..clients.measures import Measure
+from ..clients.training import EVALUATION_BATCH
 from ..data.population import Examples
 from ..models.vector import load_vector
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How a model does on some examples. loss: mean cross entropy in nats, over targets that are not padding."""
+    """How a model does on some examples. accuracy: NaN of targets that are numbers. loss: the mean over targets that are not
+    padding; cross entropy in nats, unless clients train by another. measures: further ones, by name; NaN where not defined.
+    """
 
     accuracy: float
     loss: float
+    measures: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def perplexity(self) -> float:
@@ -38,7 +44,12 @@ class Evaluation:
     examples: Examples
 
 
-def accuracies(module: nn.Module, evaluations: Sequence[Evaluation]) -> dict[int, Score]:
+def accuracies(
+    module: nn.Module,
+    evaluations: Sequence[Evaluation],
+    loss: str | LossFunction = CROSS_ENTROPY,
+    measures: Mapping[str, Measure] = MappingProxyType({}),
+) -> dict[int, Score]:
     """The score of every client, in evaluation mode; buffers and device are the module's, which is not changed.
 
     Clients that share one vector (the same object) are scored in common batches. Raises ValueError for a client without examples
@@ -50,27 +61,45 @@ def accuracies(module: nn.Module, evaluations: Sequence[Evaluation]) -> dict[int
     for evaluation in evaluations:
         if evaluation.client in seen:
             raise ValueError(f"client {evaluation.client} is named twice; score one model of it at a time")
-        if not bool((evaluation.examples.y != IGNORED).any()):
+        if not bool(counts(evaluation.examples.y).any()):
             raise ValueError(f"client {evaluation.client} has no examples to score a model on; leave it out")
         seen.add(evaluation.client)
         groups.setdefault(id(evaluation.vector), []).append(evaluation)
     scores: dict[int, Score] = {}
     for group in groups.values():
         load_vector(local, group[0].vector)
-        scores.update(scores_of(local, group))
+        scores.update(scores_of(local, group, loss, measures))
     return {evaluation.client: scores[evaluation.client] for evaluation in evaluations}
 
 
-def scores_of(module: nn.Module, group: Sequence[Evaluation]) -> dict[int, Score]:
+def scores_of(
+    module: nn.Module,
+    group: Sequence[Evaluation],
+    loss: str | LossFunction = CROSS_ENTROPY,
+    measures: Mapping[str, Measure] = MappingProxyType({}),
+) -> dict[int, Score]:
     """Scores of clients by the module as it stands."""
     sizes = [len(evaluation.examples) for evaluation in group]
     whole = Examples(torch.cat([e.examples.x for e in group]), torch.cat([e.examples.y for e in group]))
-    losses, hits = by_target(module, whole)
+    each, hits = by_target(module, whole, loss)
+    outputs = torch.split(_outputs(module, whole), sizes) if measures else [None] * len(sizes)
     scores = {}
-    for evaluation, loss, hit in zip(group, torch.split(losses, sizes), torch.split(hits, sizes), strict=True):
-        counts = evaluation.examples.y != IGNORED
-        scores[evaluation.client] = Score(accuracy=float(hit[counts].double().mean()), loss=float(loss[counts].double().mean()))
+    for evaluation, lost, hit, given in zip(group, torch.split(each, sizes), torch.split(hits, sizes), outputs, strict=True):
+        y = evaluation.examples.y
+        counted = counts(y)
+        accuracy = nan if y.is_floating_point() else float(hit[counted].double().mean())
+        further = {} if given is None else {name: measure(given.numpy(), y.numpy()) for name, measure in measures.items()}
+        mean = lost[counted if lost.shape == y.shape else ...].double().mean()
+        scores[evaluation.client] = Score(accuracy, float(mean), {name: float(value) for name, value in further.items()})
     return scores
+
+
+def _outputs(module: nn.Module, examples: Examples) -> Tensor:
+    """What the module puts out, on the CPU: float32 (n, k)."""
+    device = next(module.parameters()).device
+    with torch.no_grad():
+        found = torch.cat([module(x.to(device)).cpu() for x in torch.split(examples.x, EVALUATION_BATCH)])
+    return found.unsqueeze(1) if found.ndim == 1 else found
 
 
 def mixed_score(modules: Sequence[nn.Module], weights: NDArray[np.float64], examples: Examples) -> Score:
@@ -82,10 +111,10 @@ def mixed_score(modules: Sequence[nn.Module], weights: NDArray[np.float64], exam
     shares = torch.log(torch.from_numpy(weights)).view(-1, 1, 1)
     with torch.no_grad():
         for x, y in zip(torch.split(examples.x, EVALUATION_BATCH), torch.split(examples.y, EVALUATION_BATCH), strict=True):
-            counts = y.flatten() != IGNORED
+            counted = y.flatten() != IGNORED
             logits = torch.stack([module(x.to(device)).flatten(0, -2).cpu().double() for module in modules])
-            mixed = torch.logsumexp(functional.log_softmax(logits, dim=2) + shares, dim=0)[counts]
-            target = y.flatten()[counts]
+            mixed = torch.logsumexp(functional.log_softmax(logits, dim=2) + shares, dim=0)[counted]
+            target = y.flatten()[counted]
             loss -= float(mixed.gather(1, target.unsqueeze(1)).sum())
             right += int((mixed.argmax(1) == target).sum())
             count += len(target)
@@ -97,21 +126,23 @@ def mixed_score(modules: Sequence[nn.Module], weights: NDArray[np.float64], exam
 def by_example(module: nn.Module, examples: Examples) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """The mean loss of each example's targets that are not padding, infinite where it is not a number, and how many these are:
     float64 and int64, (n,). An example of padding alone has loss 0."""
-    losses, _ = by_target(module, examples)
-    counts = (examples.y != IGNORED).view(len(examples), -1)
-    summed = torch.where(counts, losses.view(len(examples), -1).double(), 0.0).sum(1)
-    found = (summed / counts.sum(1).clamp(min=1)).numpy()
-    return np.where(np.isfinite(found), found, np.inf), counts.sum(1).numpy()
+    each, _ = by_target(module, examples)
+    counted = counts(examples.y).view(len(examples), -1)
+    summed = torch.where(counted, each.view(len(examples), -1).double(), 0.0).sum(1)
+    found = (summed / counted.sum(1).clamp(min=1)).numpy()
+    return np.where(np.isfinite(found), found, np.inf), counted.sum(1).numpy()
 
 
-def by_target(module: nn.Module, examples: Examples) -> tuple[Tensor, Tensor]:
-    """Cross entropy, float32, and whether the prediction is right, bool, of each target, shaped like `examples.y`, on the CPU."""
+def by_target(module: nn.Module, examples: Examples, loss: str | LossFunction = CROSS_ENTROPY) -> tuple[Tensor, Tensor]:
+    """The loss, float32, and whether the prediction is right, bool, of each target, shaped like `examples.y`, on the CPU.
+
+    Of numbers none is right. A loss of one's own may be of records, (n,).
+    """
     device = next(module.parameters()).device
-    losses, hits = [], []
+    found, hits = [], []
     with torch.no_grad():
         for x, y in zip(torch.split(examples.x, EVALUATION_BATCH), torch.split(examples.y, EVALUATION_BATCH), strict=True):
-            logits = module(x.to(device)).flatten(0, -2)
-            target = y.to(device).flatten()
-            losses.append(functional.cross_entropy(logits, target, ignore_index=IGNORED, reduction="none").view(y.shape).cpu())
-            hits.append((logits.argmax(1) == target).view(y.shape).cpu())
-    return torch.cat(losses), torch.cat(hits)
+            outputs, targets = module(x.to(device)), y.to(device)
+            found.append(losses(outputs, targets, loss).cpu())
+            hits.append(torch.zeros(y.shape, dtype=torch.bool) if y.is_floating_point() else right(outputs, targets).cpu())
+    return torch.cat(found), torch.cat(hits)

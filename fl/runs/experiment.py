@@ -1,16 +1,21 @@
 """Running a scenario: rounds, evaluation, logs and checkpoints, and the summary at the end."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from itertools import chain
+from math import isfinite, isnan
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from ...protocol.view.disclosure import Disclosure, party_of, totals
 from ..algorithms.algorithm import Cluster, Measured, State
+from ..clients.losses import CROSS_ENTROPY
+from ..clients.measures import LOWER
 from ..clients.training import Executor
 from ..clustering.fusion_theory import smoothness_of
 from ..clustering.separation import separation_gap
@@ -20,8 +25,10 @@ from ..meters.record import said
 from .checkpoint import Checkpoint, latest, read, write
 from .codec import from_plain, to_plain
 from .evaluation import Evaluation, Score, accuracies
+from .feasibility import Doubt, check_feasible, doubts
 from .generality import ensemble_accuracy, fall_back, models_of_clients
-from .metrics import adjusted_rand_index, purity
+from .metrics import adjusted_rand_index, isolated, majority_purity, purity, silhouette
+from .origin import ORIGIN, origin
 from .privacy import headline, spent
 from .run_folder import RunFolder, machine, versions
 from .scenario import Scenario, described
@@ -34,12 +41,16 @@ Engine = Callable[[Executor], Executor]
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What a watcher is told after each round. accuracy: mean over clients, None in a round without evaluation."""
+    """What a watcher is told after each round. accuracy: mean over clients, None in a round without evaluation, or where targets
+    are numbers. numbers: of the round by name, as far as they are known: accuracy_mean, accuracy_worst, loss_mean, the mean over
+    clients of each further metric, bytes_up, bytes_down, seconds, clusters, and epsilon of a unit ("epsilon client").
+    """
 
     round: int
     rounds: int
     clusters: int
     accuracy: float | None
+    numbers: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -58,13 +69,14 @@ def run(
     make: Make = Simulation,
     hosts: Hosts | None = None,
     engine: Engine | None = None,
+    given: Mapping[str, Any] | None = None,
 ) -> Iterator[Round]:
     """Play the scenario's rounds, yielding after each; the run folder is complete when the iterator ends.
 
     A run folder is resumed from its newest checkpoint and ends with the models and metrics of an undisturbed run.
     make: makes the simulation of the scenario with this folder of data, for whoever listens to it. hosts: where the clients are,
     if not in this process; nobody listens then. engine: where clients' local training is computed, if not in this process; the
-    run is the same, and may go on under another one.
+    run is the same, and may go on under another one. given: the scenario's file, source, name and settings, for the record.
     Raises ValueError of one line for bad input, a damaged checkpoint, or a folder that does not fit.
     """
     folder = RunFolder(out)
@@ -74,10 +86,15 @@ def run(
     else:
         folder.check_free()
     simulation = make(scenario, data) if hosts is None else Simulation(scenario, data, hosts)
+    check_feasible(scenario, len(simulation.population.clients))
     if engine is not None:
         simulation.execution = engine(simulation.execution)
+    for doubt in doubts(scenario, len(simulation.population.clients), simulation.population.groups):
+        warnings.warn(doubt, Doubt, stacklevel=2)
     if not resume:
         folder.begin(plain)
+    if hosts is None:  # else the data are not here
+        folder.write_json(ORIGIN, origin(given, simulation.population))
     progress = _Progress()
     path = latest(folder.checkpoints) if folder.checkpoints.exists() else None
     if path is not None:
@@ -162,7 +179,24 @@ def _play(simulation: Simulation, folder: RunFolder, progress: _Progress, hosts:
     if hosts is not None:
         hosts.begin(state.round, simulation.view)
     write(folder.checkpoints, kept)
-    return Round(state.round, scenario.rounds, len(simulation.clusters), line.get("accuracy_mean"))
+    count = len(simulation.clusters)
+    return Round(state.round, scenario.rounds, count, line.get("accuracy_mean"), _numbers(line, count))
+
+
+def _numbers(line: Mapping[str, Any], clusters: int) -> dict[str, float]:
+    """What a watcher is told of a round's line."""
+    named = ("accuracy_mean", "accuracy_worst", "bytes_up", "bytes_down", "seconds")
+    found: dict[str, Any] = {"clusters": clusters, **{name: line.get(name) for name in named}}
+    found["loss_mean"] = _mean((line.get("loss") or {}).values())
+    found |= {name: _mean(of.values()) for name, of in (line.get("metrics") or {}).items()}
+    found |= {f"epsilon {unit}": value for unit, value in (line.get("epsilon") or {}).items()}
+    return {name: float(value) for name, value in found.items() if value is not None and isfinite(value)}
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    """Of what is defined."""
+    known = [v for v in values if v is not None and isfinite(v)]
+    return float(np.mean(known)) if known else None
 
 
 def _metrics(simulation: Simulation, t: int, evaluated: Mapping[int, Score] | None) -> dict[str, Any]:
@@ -190,10 +224,14 @@ def _norms(measured: Measured) -> dict[str, float]:
 
 
 def _scores(evaluated: Mapping[int, Score]) -> dict[str, Any]:
-    accuracies = [score.accuracy for score in evaluated.values()]  # none where clients are asked, and nobody says
+    known = {i: score.accuracy for i, score in evaluated.items() if not isnan(score.accuracy)}
+    accuracies = list(known.values())  # none where targets are numbers, or clients are asked, and nobody says
+    names = dict.fromkeys(name for score in evaluated.values() for name in score.measures)
+    measured = {name: {str(i): score.measures.get(name) for i, score in evaluated.items()} for name in names}
     return {
-        "accuracy": {str(i): score.accuracy for i, score in evaluated.items()},
+        "accuracy": {str(i): accuracy for i, accuracy in known.items()},
         "loss": {str(i): score.loss for i, score in evaluated.items()},
+        **({"metrics": measured} if measured else {}),
         "accuracy_mean": float(np.mean(accuracies)) if accuracies else None,
         "accuracy_worst": float(np.min(accuracies)) if accuracies else None,
     }
@@ -205,11 +243,29 @@ def _detected(measured: Measured, groups: Mapping[int, int]) -> dict[str, Any]:
 
 
 def _agreement(clusters: Sequence[Sequence[int]], groups: Mapping[int, int]) -> dict[str, float | None]:
-    """With the planted groups; None where nobody planted any."""
+    """With the planted groups; None where nobody planted any. purity: as FLIC defines it; purity_majority: the standard one.
+
+    groups_isolated: planted groups that share no cluster with another.
+    """
     if not groups:
-        return {"ari": None, "purity": None}
+        return dict.fromkeys(("ari", "purity", "purity_majority", "groups_isolated"))
     planted = {i: groups[i] for members in clusters for i in members}
-    return {"ari": adjusted_rand_index(clusters, planted), "purity": purity(clusters, planted)}
+    return {
+        "ari": adjusted_rand_index(clusters, planted),
+        "purity": purity(clusters, planted),
+        "purity_majority": majority_purity(clusters, planted),
+        "groups_isolated": isolated(clusters, planted),
+    }
+
+
+def _clearness(clusters: Sequence[Sequence[int]], folder: RunFolder) -> dict[str, Any]:
+    """How clear the clusters at the end are by the similarities of most clients that the server saw, of the latest if several."""
+    seen = [*folder.read("splits.jsonl"), *folder.read("similarities.jsonl")]
+    most = max(seen, key=lambda line: (len(line["clients"]), line["round"]), default=None)
+    value = None if most is None else silhouette(clusters, most["clients"], most["similarity"])
+    if most is None or value is None:
+        return {}
+    return {"silhouette": {"value": value, "round": most["round"], "clients": len(most["clients"])}}
 
 
 def _similarities(simulation: Simulation, t: int, evaluated: bool) -> Iterator[dict[str, Any]]:
@@ -264,13 +320,13 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
     answers = folder.read("disclosure.jsonl")
     log = (Disclosure(**{**entry, "about": tuple(entry["about"])}) for entry in answers)
     asked = {str(i) for i in simulation.unseen} if simulation.told is not None else set()
-    tokens = simulation.population.clients[min(placed)].test.y.ndim == 2
+    targets = simulation.population.clients[min(placed)].test.y
     summary = {
         "name": scenario.name,
         "algorithm": type(scenario.algorithm).__name__,
         "protection": type(scenario.protection).__name__,
         "data": type(scenario.data).__name__,
-        "metric": "perplexity" if tokens else "accuracy",
+        "metric": metric_of(targets, final),
         "seed": scenario.seed,
         "rounds": state.round,
         "seconds": progress.seconds,
@@ -278,10 +334,13 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
         "accuracy_worst": final["accuracy_worst"],
         "accuracy_before_clustering": progress.before,
         "loss_mean": float(np.mean(list(final["loss"].values()))) if final["loss"] else None,
+        **({"metrics": _measured(final["metrics"])} if final.get("metrics") else {}),
         **({"scored": {"clients": len(asked & {*final["accuracy"]}), "of": len(asked)}} if asked else {}),
         "clusters": clusters,
         "groups": {str(i): g for i, g in sorted(groups.items())},
         **_agreement(clusters, groups),
+        **_clearness(clusters, folder),
+        **({"doubts": known} if (known := doubts(scenario, len(simulation.population.clients), groups)) else {}),
         "bytes_up": simulation.view.record.traffic.bytes_up,
         "bytes_down": simulation.view.record.traffic.bytes_down,
         "disclosed": totals(log, map(party_of, simulation.view.record.costs)),
@@ -301,6 +360,23 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
     }
     folder.write_json("summary.json", summary)
     return summary
+
+
+def metric_of(targets: Tensor, line: Mapping[str, Any]) -> str:
+    """What a run is measured by first of all: accuracy of labels, perplexity of tokens, the first metric of numbers."""
+    if targets.is_floating_point():
+        return str(next(iter(line["metrics"])))
+    return "perplexity" if targets.ndim == 2 else "accuracy"
+
+
+def _measured(metrics: Mapping[str, Mapping[str, float | None]]) -> dict[str, Any]:
+    """Of each metric the mean over clients for which it is defined, the worst of them, and how many they are."""
+    found = {}
+    for name, of in metrics.items():
+        known = [v for v in of.values() if v is not None and isfinite(v)]
+        worst = (max if name in LOWER else min)(known, default=None)
+        found[name] = {"mean": _mean(known), "worst": worst, "clients": len(known)}
+    return found
 
 
 def _tree(state: State, clusters: Mapping[str, Cluster], final: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -327,7 +403,7 @@ def _conditions(simulation: Simulation) -> dict[str, Any]:
 
 def _generality(simulation: Simulation) -> dict[str, Any]:
     """What clients gain from the more general models on their paths: the ensemble, and falling back where allowed."""
-    if not simulation.state.tree or simulation.asks_all:
+    if not simulation.state.tree or simulation.asks_all or simulation.scenario.training.loss != CROSS_ENTROPY:
         return {}
     observe, module, clients = simulation.view.harness.observe, simulation.module, simulation.population.clients
     named = models_of_clients(simulation.state)

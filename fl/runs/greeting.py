@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import cbor2
+from torch import nn
 
 from ...protocol.core.errors import Refused
 from ...protocol.core.session import RUN_BYTES
@@ -95,7 +96,10 @@ def own_parties(scenario: Scenario[Any], greeting: Greeting, own: Path | None, d
         raise Refused(f"the scenario has no client {greeting.client}")
     models = hashlib.sha256(b"".join(map(to_bytes, (found.setup.initial, *found.setup.others)))).digest()
     if models != greeting.known:
-        raise Refused("the coordinator begins with another model: give both the same scenario, with the same seed")
+        drawn = isinstance(scenario.model, nn.Module)
+        why = "; a module's weights are drawn wherever the file is read: let model be a function of shape and classes"
+        told = "the coordinator begins with another model: give both the same scenario, with the same seed"
+        raise Refused(told + why * drawn)
     return found
 
 

@@ -1,11 +1,13 @@
 """How well clusters that were found agree with the groups that were planted.
 
-Only evaluations call this: no algorithm may see the planted groups.
+Only evaluations call this: no algorithm may see the planted groups. Without any, `silhouette` says how clear clusters are.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from sklearn.metrics import adjusted_rand_score
+import numpy as np
+from sklearn.metrics import adjusted_rand_score, silhouette_score
 
 
 def membership(clusters: Sequence[Sequence[int]]) -> dict[int, int]:
@@ -43,6 +45,43 @@ def purity(clusters: Sequence[Sequence[int]], planted: Mapping[int, int]) -> flo
         raise ValueError("purity needs at least one client")
     pure = sum(len(cluster) for cluster in clusters if len({planted[i] for i in cluster}) == 1)
     return pure / len(planted)
+
+
+def majority_purity(clusters: Sequence[Sequence[int]], planted: Mapping[int, int]) -> float:
+    """The purity of the clustering literature: the share of clients that are of the group most frequent in their cluster."""
+    _same_clients(membership(clusters), planted)
+    if not planted:
+        raise ValueError("purity needs at least one client")
+    return sum(max(Counter(planted[i] for i in cluster).values()) for cluster in clusters if cluster) / len(planted)
+
+
+def isolated(clusters: Sequence[Sequence[int]], planted: Mapping[int, int]) -> int:
+    """How many planted groups share no cluster with another group, in however many clusters they are."""
+    _same_clients(membership(clusters), planted)
+    mixed = {planted[i] for cluster in clusters if len({planted[i] for i in cluster}) > 1 for i in cluster}
+    return len(set(planted.values()) - mixed)
+
+
+def silhouette(
+    clusters: Sequence[Sequence[int]], clients: Sequence[int], similarity: Sequence[Sequence[float | None]]
+) -> float | None:
+    """The mean silhouette (Rousseeuw 1987) of these clusters by the distances 1 - similarity: 1 where clusters are far apart and
+    tight, 0 where they are not told apart, below 0 where clients are nearer to another cluster.
+
+    clients: of the matrix, in its order. None where fewer than two clusters are among them, or all are alone, or a similarity is
+    not known.
+    """
+    found = membership(clusters)
+    kept = [k for k, client in enumerate(clients) if client in found]
+    labels = [found[clients[k]] for k in kept]
+    if not 2 <= len(set(labels)) < len(labels):
+        return None
+    rows = np.array([[similarity[a][b] for b in kept] for a in kept], np.float64)
+    if not np.isfinite(rows).all():
+        return None
+    apart = np.clip(1 - (rows + rows.T) / 2, 0, None)
+    np.fill_diagonal(apart, 0)
+    return float(silhouette_score(apart, labels, metric="precomputed"))
 
 
 def _same_clients(found: Mapping[int, int], planted: Mapping[int, int]) -> None:

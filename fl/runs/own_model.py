@@ -7,8 +7,9 @@ import numpy as np
 
 from ...protocol.view.answers import Vector
 from ...protocol.view.work import LocalScore
+from ..clients.losses import IGNORED
 from ..clients.slots import Values
-from ..clients.training import IGNORED, Job
+from ..clients.training import Job
 from ..models.vector import dimension
 from .evaluation import Evaluation, Score, accuracies
 from .parties import Parties, seed_of
@@ -50,5 +51,5 @@ def score_of(parties: Parties, client: int, rounds: int, models: Sequence[Vector
         vector, adapt = found.vector, getattr(parties.scenario.algorithm, "adapt", None)
         if adapt is not None:
             vector = adapt(parties.module, Job(client, vector, own.train, seed_of(parties.scenario.seed, "adapt", client)))
-        score = accuracies(parties.module, [Evaluation(client, vector, own.test)])[client]
+        score = accuracies(parties.module, [Evaluation(client, vector, own.test)], parties.scenario.training.loss)[client]
     return LocalScore(targets, round(score.accuracy * targets), score.loss, found.which)

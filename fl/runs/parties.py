@@ -22,6 +22,7 @@ from ..clients.corruption import Computers, Corrupted, embedders_of
 from ..clients.embedders import SimulatedEmbedders, parted
 from ..clients.fast import Fast
 from ..clients.fit_module import check_module
+from ..clients.measures import measures
 from ..clients.slots import InSlots, Values
 from ..clients.spending import Spending
 from ..clients.training import Executor, Job, full_gradient
@@ -32,6 +33,7 @@ from ..models.fit import check_batches, check_model
 from ..models.papers import initial
 from ..models.vector import head_of, load_vector, to_vector
 from .evaluation import Evaluation, scores_of
+from .objective_check import check_targets, outputs_needed
 from .scenario import Scenario
 from .weighing import Weighing
 
@@ -81,10 +83,13 @@ class Parties:
         unknown = sorted(scenario.arrivals.keys() - population.clients.keys())
         if unknown:
             raise ValueError(f"arrivals names clients that the partition does not make: {unknown}")
-        self.module = initial(scenario.model, population.shape, population.classes, seed_of(seed, "model"))
-        self.module.to(scenario.device)
         one = next(iter(population.clients.values())).train
-        check_model(self.module, one.x, one.y, population.classes)
+        check_targets(scenario.training, one.y, population.classes)
+        self.outputs = outputs_needed(scenario.training, one.y, population.classes)
+        self.measures = measures(scenario.training.metrics, one.y.is_floating_point())
+        self.module = initial(scenario.model, population.shape, self.outputs, seed_of(seed, "model"))
+        self.module.to(scenario.device)
+        check_model(self.module, one.x, one.y, self.outputs)
         sizes = {i: len(client.train) for i, client in population.clients.items()}
         check_batches(self.module, one.x, sizes, scenario.training.batch or max(sizes.values()))
         self._scratch = deepcopy(self.module).eval()  # what clients load models into that they judge
@@ -141,13 +146,12 @@ class Parties:
 
     def _drawn(self, *names: int | str) -> Vector:
         """The scenario's model, drawn by this purpose's seed."""
-        shape, classes = self.population.shape, self.population.classes
-        return to_vector(initial(self.scenario.model, shape, classes, seed_of(self.scenario.seed, *names)))
+        return to_vector(initial(self.scenario.model, self.population.shape, self.outputs, seed_of(self.scenario.seed, *names)))
 
     def _loss(self, client: int, model: Vector, examples: Examples) -> float:
         """The model's mean loss on these examples; infinite where it is not a number."""
         load_vector(self._scratch, model)
-        loss = scores_of(self._scratch, [Evaluation(client, model, examples)])[client].loss
+        loss = scores_of(self._scratch, [Evaluation(client, model, examples)], self._training.loss)[client].loss
         return loss if np.isfinite(loss) else np.inf
 
     def _embedders(self) -> Embedders:
@@ -229,7 +233,7 @@ class Parties:
     def _done(self, kind: str, jobs: Sequence[Job], round: int) -> Iterator[Vector]:
         """Updates, full gradients or updates of the last layer, in the order of the jobs."""
         if kind == "gradient":
-            return (full_gradient(self.module, job) for job in jobs)
+            return (full_gradient(self.module, job, self._training.loss) for job in jobs)
         if kind == "head":
             return (head_of(self.module, vector) for vector in self._done("update", jobs, round))
         return (vector for _, vector in self.execution(self.module, jobs, self._training, round))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 Row = Mapping[str, Any]
-KINDS = ("evaluation", "comparison")
+KINDS = ("evaluation", "comparison", "search")
 """Of grids that have a folder."""
 
 
@@ -24,10 +24,11 @@ class ResultsFolder:
         self.kind = kind
         self.results = path / "results.jsonl"
 
-    def open(self, description: Mapping[str, Any], resume: bool) -> dict[str, Row]:
+    def open(self, description: Mapping[str, Any], resume: bool, beside: bool = False) -> dict[str, Row]:
         """The cells that are there already, by key. Raises ValueError if the folder holds a grid and none was expected.
 
-        The description is rewritten: a grid may have grown since. Cells that are no longer part of it stay.
+        The description is rewritten: a grid may have grown since. Cells that are no longer part of it stay. beside: what is
+        played is no grid itself, and shares the folder of one: a description that is there stays.
         """
         one = f"{'an' if self.kind[0] in 'aeiou' else 'a'} {self.kind}"
         if self.results.exists() and not resume:
@@ -37,7 +38,8 @@ class ResultsFolder:
         if other := [kind for kind in KINDS if kind != self.kind and (self.path / f"{kind}.json").exists()]:
             raise ValueError(f"{self.path} holds results of another kind, see {other[0]}.json; choose another --out")
         self.path.mkdir(parents=True, exist_ok=True)
-        self.write_json(f"{self.kind}.json", description)
+        if not (beside and (self.path / f"{self.kind}.json").exists()):
+            self.write_json(f"{self.kind}.json", description)
         self.results.touch()
         rows, whole = _read(self.results)
         with open(self.results, "ab") as file:

@@ -33,6 +33,7 @@ from ..data.partition import Partition
 from ..data.source import Loader
 from ..models.papers import ModelFactory
 from .noise_check import check_noise, check_training
+from .objective_check import check_objective
 from .parts_check import check_parts
 
 PROTECTIONS: tuple[Protection, ...] = (
@@ -113,6 +114,7 @@ class Scenario(Generic[V]):
         check_composition(type(self.algorithm).__name__, self.algorithm.needs, self.protection, PROTECTIONS)
         check_noise(self.algorithm, self.protection, self.training.privacy is not None)
         check_training(self.algorithm, self.training, self.execution, self.validation)
+        check_objective(self.algorithm, self.training, self.adversary)
 
 
 class NoField(ValueError):
@@ -164,13 +166,17 @@ def _read(kind: Any, old: Any, text: str, where: str) -> Any:
         except (ValueError, SyntaxError):
             continue
     if is_dataclass(old):
-        raise ValueError(f"{where} is a {type(old).__name__}; set one of its fields: {', '.join(f.name for f in fields(old))}")
+        inside = ", ".join(f.name for f in fields(old)) or "none"
+        kind = type(old).__name__
+        raise ValueError(f"{where} is a {kind}; set one of its fields: {inside}; or give another, {kind}(...)")
     raise ValueError(f"{where} cannot be set to {text!r}; it is {old!r}")
 
 
 def _tuple(kind: Any, value: Any) -> Any:
     """A literal as the declared tuple type. Raises ValueError where it does not fit."""
     inner = get_args(kind)
+    if get_origin(kind) in (Union, types.UnionType):
+        kind = next((k for k in inner if type(value) is k), kind)
     if get_origin(kind) is not tuple:
         if kind is float and type(value) is int:
             return float(value)

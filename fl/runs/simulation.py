@@ -96,6 +96,10 @@ class Simulation(Parties):
     def __init__(self, scenario: Scenario, folder: Path | None, hosts: "Hosts | None" = None) -> None:
         """hosts: where the clients are, if not here: then this process does no work of theirs, and has no secret of theirs."""
         super().__init__(scenario, folder)
+        if hosts is not None and next(iter(self.population.clients.values())).test.y.is_floating_point():
+            raise ValueError(
+                "clients elsewhere say how many labels they find, and targets here are numbers: play it by cloister run"
+            )
         self.watch = Watch(self.setup.workers, len(self.setup.initial), self.setup.clients)
         setup = replace(self.setup, workers=self.watch) if hosts is None else _elsewhere(self.setup, hosts, self.comparing)
         self.view = cast(ServerView, scenario.protection.open(setup))  # the scenario has checked that it gives what is needed
@@ -239,7 +243,7 @@ class Simulation(Parties):
         for i in sorted(vectors):
             alike.setdefault((id(vectors[i]), id(self.population.clients[i].test)), []).append(i)
         first = [Evaluation(same[0], vectors[same[0]], self.population.clients[same[0]].test) for same in alike.values()]
-        found = accuracies(self.module, first)
+        found = accuracies(self.module, first, self._training.loss, self.measures)
         return dict(mixed) | {i: found[same[0]] for same in alike.values() for i in same}
 
     @property

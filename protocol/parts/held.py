@@ -57,7 +57,7 @@ class Held:
             clients = parties[c].state.clients
             handles[c] = updates = Updates(f"{c}@{round}/{kind}", c, round, clients, work[c].members)
             if clients:
-                words = f"who takes part ({kind}), and nothing of what they hold"
+                words = f"which clients took part ({kind}); no data"
                 run.record.disclose(round, "server", "participation", clients, 0, words)
             if updates.name in self.made and not clients:
                 continue  # asked a second time, and nobody answers: what there is stays

@@ -173,12 +173,10 @@ class OffsetSketches:
         found: dict[int, Words] = {}
         for party in servers.values():
             found |= party.state.received
-        rows, words = (
-            self._terms.rows,
-            "secret linear measurements of each, behind an offset that all share: they tell differences",
-        )
+        rows = self._terms.rows
+        words = f"a random sketch of each ({rows} numbers): shows how they differ; measurements of each if a client leaks the key"
         about = tuple(sorted(found))
-        run.record.disclose(sessions[0].round, "server", "sketches", about, len(found) * rows, f"{rows} {words}")
+        run.record.disclose(sessions[0].round, "server", "sketches", about, len(found) * rows, words)
         return {i: found[i] for i in about}
 
     def _retain(self, what: int, made: bytes, handle: str, clients: Ids) -> None:

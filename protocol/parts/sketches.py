@@ -110,7 +110,7 @@ class Sketches:
         run.network.run(run.clients.parties, {session.digest: server}, opening, no_work, run.learn)
         collected: Collected = server.state
         run.record.reject(collected.rejected)
-        words = f"{rows} secret linear measurements of each {made.kind}, of which only inner products tell anything"
+        words = f"a random sketch of each {made.kind} ({rows} numbers): shows inner products; more if a client leaks the key"
         clients = tuple(sorted(collected.received))
         run.record.disclose(updates.round, "server", "sketches", tuple(collected.received), len(clients) * rows, words)
         self.received[updates.name] = collected

@@ -19,15 +19,18 @@ from ..parts.weights import asked
 from ..view.answers import Assignment, BelowFloor, Sum, Updates, Weights
 from ..view.functionality import Functionality
 from ..work.uploads import Collected, Summed, Summing, server_step
+from .central import CentralSums
 from .uploading import Answering, Uploads
 
 
 class UploadSums:
     """Answers sums, personal sums and order statistics."""
 
-    tells_energy = True
-
     def __init__(self, run: Run, models: Models, uploads: Uploads, how: Answering) -> None:
+        self.tells_energy = how.noise is None
+        self.noise: CentralSums | None = None
+        if how.noise is not None:
+            self.noise = CentralSums(how.noise, how.length, run.clients.all, run.setup.entropy)
         self._run = run
         self._models = models
         self._uploads = uploads
@@ -37,6 +40,10 @@ class UploadSums:
         self, round: int, work: Mapping[str, Assignment], weights: Mapping[str, Weights], /
     ) -> Mapping[str, Sum | BelowFloor]:
         """See `Sums`."""
+        if self.noise is not None:  # the server keeps what it clips
+            trained = self._uploads.train(round, work)
+            below = {c: self._run.record.unsummed(f"{c}@{round}", ()) for c in work.keys() - trained.keys()}
+            return below | {c: self.sums(of, {c: weights[c]})[c] for c, of in trained.items()}
         run, length = self._run, self._how.length
         run.allow(Functionality.SUMS)
         sessions = {c: session_of(run, round, c, a.participants, "update") for c, a in work.items()}
@@ -67,15 +74,20 @@ class UploadSums:
         enough = {name: row for name, row in rows.items() if len(row) >= weights[name].fewest}
         with run.timed():
             safe = run.gate.admit(updates.name, {name: row for name, row in enough.items() if sum(row.values()) != 0})
+        if self.noise is not None:
+            self.noise.check(updates.round, {name: rows[name] for name in safe})
         answered: dict[str, Sum | BelowFloor] = {}
         for name, row in rows.items():
             label = f"{name}@{updates.round}"
             to = weights[name].members or updates.members
-            total = self._total(collected, row if name in safe else {})
+            if self.noise is not None and name in safe:
+                row = self.noise.paid(updates.round, row)
+            total = self._total(collected, row if name in safe else {}, label)
             answer = self.publish(label, collected.session, row, total, to) if name in safe else None
             if isinstance(answer, Sum):
                 run.record.open(updates, answer, row)
-                answer = self._with_energy(answer, row, collected) if weights[name].energy else answer
+                told = weights[name].energy and self.tells_energy
+                answer = self._with_energy(answer, row, collected) if told else answer
             answered[name] = answer or run.record.unsummed(label, tuple(row), weights[name].fewest)
         return answered
 
@@ -136,7 +148,10 @@ class UploadSums:
 
     # --- inside -------------------------------------------------------------------------------------------------------------
 
-    def _total(self, collected: Collected, row: Row) -> NDArray[np.float64]:
+    def _total(self, collected: Collected, row: Row, name: str = "") -> NDArray[np.float64]:
+        if self.noise is not None and row:
+            with self._run.timed():
+                return self.noise.total(collected.session, name, row, {i: collected.received[i][0] for i in row})
         total = np.zeros(self._how.length)
         with self._run.timed():
             for client, a in row.items():

@@ -14,6 +14,7 @@ from ..parts.tasks import give, session_of
 from ..view.answers import Assignment, Model, Owner, Remembered, Snapshot, Updates, Vector, Work
 from ..work.maker import TRANSFORM, Maker
 from ..work.uploads import Collected, Collecting, publish, server_step
+from .central import CentralNoise
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,7 @@ class Answering:
 
     clients: how they are made. length: of an upload. tolerance: as in `Sum`.
     across_rounds: whether uploads of different rounds compare. coordinatewise: whether order statistics survive the transform.
+    noise: that the server adds to what it publishes.
     """
 
     owner: Owner
@@ -32,6 +34,7 @@ class Answering:
     seen: str
     across_rounds: bool
     coordinatewise: bool
+    noise: CentralNoise | None = None
 
 
 class Uploads:

@@ -13,7 +13,7 @@ from ..parts.history import History
 from ..parts.models import Models
 from ..parts.personal import Personal
 from ..parts.record import Record
-from ..parts.run import Harness, Run, network_of
+from ..parts.run import Harness, Part, Run, network_of
 from ..seeding.group_seed import seat
 from ..seeding.messages import MESSAGES as SEEDING
 from ..view.protection import Setup
@@ -49,7 +49,12 @@ class UploadView:
         record.ledgers_of.append(pairs.ledgers)
 
         self.record = record
-        self.harness = Harness(run, models.observe, (models, uploads, history, personal, fusing, choosing, pairs))
+        parts: tuple[Part, ...] = (models, uploads, history, personal, fusing, choosing, pairs)
+        if (noise := sums.noise) is not None:
+            parts = (*parts, noise)
+            record.ledgers_of.append(lambda: noise.ledgers)
+            record.noted = noise.noted
+        self.harness = Harness(run, models.observe, parts)
 
         self.owner, self.advance, self.merge, self.extrapolate = models.owner, models.advance, models.merge, models.extrapolate
         self.revise, self.norm = models.revise, models.norm

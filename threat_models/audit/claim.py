@@ -53,7 +53,7 @@ def judged(claim: Claim, found: Leakage | None, worst: tuple[int, float] | None 
         return Judged(
             claim, "inconclusive", f"in clear the attack finds but {apart:.2f} more than sums tell: its failing says nothing"
         )
-    most = "" if worst is None else f"; of client {worst[0]} {worst[1]:.2f}"
+    most = "" if worst is None else f"; worst off: client {worst[0]}, {worst[1]:.2f}"
     if found.exposed:
         named = ", ".join(sorted({f"client {victims[k]}" if victims else f"victim {k}" for k in found.exposed})[:3])
         share = f"{len(found.exposed)} of {found.victims} victims exposed ({named})"

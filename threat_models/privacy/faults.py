@@ -19,7 +19,9 @@ from ...protocol.pairs import compute
 from ...protocol.pairs.compute import Asked
 from ...protocol.pairs.computer import OwnComputer
 from ...protocol.pairs.noise import Noise, noised
-from . import distance_releases, head_release, noisy_sum, pair_releases
+from ...protocol.uploaded import central
+from ...protocol.uploaded.central import CentralSums
+from . import central_sum, distance_releases, head_release, noisy_sum, pair_releases
 from .fault import Fault, Swap
 from .mechanism import Auditor
 from .training_faults import TRAINING_FAULTS
@@ -96,6 +98,31 @@ def _same_in_all_rounds() -> tuple[Swap, ...]:
         return encode(place, vector, Lasting(entropy, place.client))  # type: ignore[arg-type]
 
     return ((gaussian.Place, "encode", reused), *_sum_key(without_session)())
+
+
+# --- sums of a trusted server ---------------------------------------------------------------------------------------------------
+
+
+def _central_noise(change: Callable[[bytes, int, int], Any]) -> Callable[[], tuple[Swap, ...]]:
+    return lambda: ((central, "discrete_gaussian", change),)
+
+
+def _central_unclipped() -> tuple[Swap, ...]:
+    return ((CentralSums, "_within", lambda self, update: np.asarray(update, np.float64)),)
+
+
+def _of_central(mechanism: str) -> tuple[Fault, ...]:
+    def zero(secret: bytes, purpose: str, context: bytes) -> bytes:
+        return derive_key(bytes(32), purpose, b"")
+
+    return (
+        Fault("noise / n", mechanism, "GDP", _central_noise(_divided)),
+        Fault("half of the noise", mechanism, "GDP", _central_noise(_halved), times=2),
+        Fault("deviation for variance", mechanism, "GDP", _central_noise(_deviation_for_variance)),
+        Fault("no clip", mechanism, "GDP", _central_unclipped),
+        Fault("a block of coordinates without noise", mechanism, "GDP", _central_noise(_block_without)),
+        Fault("all-zero noise key", mechanism, "GDP", lambda: ((central, "derive_key", zero),)),
+    )
 
 
 # --- pair releases -------------------------------------------------------------------------------------------------------------
@@ -197,6 +224,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("a block of coordinates without noise", noisy_sum.NAME, "GDP", _sum_noise(_block_without)),
     Fault("all-zero noise key", noisy_sum.NAME, "GDP", _sum_key(_zero)),
     Fault("the same noise key in all rounds", noisy_sum.NAME, "GDP", _same_in_all_rounds),
+    *_of_central(central_sum.NAME),
     *_of_pairs(pair_releases.MEAN, pair_releases.MEAN_ROWS, "GDP"),
     Fault("all-zero noise key", pair_releases.MEAN, "GDP", _pair_zero),
     Fault(

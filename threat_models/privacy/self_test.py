@@ -11,6 +11,7 @@ records are sampled, and a fifth of it in one run (of head gradients, a twentiet
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from .central_sum import central_sum
 from .distance_releases import distances
 from .fault import Fault
 from .faults import FAULTS
@@ -28,6 +29,7 @@ Audited = Mechanism | InOneRun
 
 SHIPPED: tuple[Callable[[], Audited], ...] = (
     noisy_sum,
+    central_sum,
     mean_sketch,
     clouds,
     distances,

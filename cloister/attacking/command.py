@@ -1,0 +1,81 @@
+"""The command `attack`: what it takes and what it says of itself. What it does is in play.py, imported when asked for."""
+
+from typing import Annotated
+
+import typer
+
+from ..grids.options import Data, Engine, EngineName, Json, Out, Resume, Set, Workers
+
+File = Annotated[
+    str, typer.Argument(metavar="FILE[:NAME]", help="A Python file with a Scenario or an Evaluation; NAME picks one of several.")
+]
+
+
+def attack(
+    file: File,
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="DEFENCE", help="One of the evaluation's, or HardenedFLIC(), MultiKrum(6). Default: the file's."),
+    ] = None,
+    attackers: Annotated[
+        str | None,
+        typer.Option(metavar="RANGE", help="How many, e.g. 1-6. Default: up to what the rule is built for, or below half."),
+    ] = None,
+    attack: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Repeatable. Default: all but the slow ones.")] = None,
+    fix: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Not searched, e.g. samples=true, schedule=always. Repeatable.")
+    ] = None,
+    knows: Annotated[str, typer.Option(metavar="LEVEL", help="At most: own, colluding, omniscient or insider.")] = "insider",
+    budget: Annotated[
+        int | None, typer.Option(help="Runs, of all kinds. Default: 200, if no --minutes are given.", min=1)
+    ] = None,
+    minutes: Annotated[float | None, typer.Option(help="CPU minutes of runs, alone or beside --budget.")] = None,
+    exhaust: Annotated[
+        bool, typer.Option("--exhaust", help="Spend the whole budget, on what else breaks the defence and how badly.")
+    ] = False,
+    goal: Annotated[str, typer.Option(help="What counts as a break: any, accuracy or backdoor.")] = "any",
+    loss: Annotated[float, typer.Option(help="Accuracy lost by loyal clients beyond which a defence is broken.")] = 0.1,
+    success: Annotated[float, typer.Option(help="By so much more often a backdoor succeeds when it is.")] = 0.2,
+    last: Annotated[float, typer.Option(help="Share of the evaluations, the last ones, over which accuracy is averaged.")] = 0.25,
+    seeds: Annotated[str | None, typer.Option(metavar="LIST", help="Seeds that are searched. Default: the scenario's.")] = None,
+    held_out: Annotated[
+        str | None, typer.Option(metavar="LIST", help="Seeds on which a break must hold, too. Default: the next two.")
+    ] = None,
+    out: Out = None,
+    resume: Resume = False,
+    workers: Workers = None,
+    engine: Engine = EngineName.LOCAL,
+    data: Data = None,
+    set_: Set = None,
+    as_json: Json = False,
+) -> None:
+    """Search for the cheapest break of a defence: over attacks, their strength, schedule, votes, layers, and who attacks.
+
+    Try:  cloister attack examples/evaluate_digits.py --against Multi-Krum --budget 80
+
+    A defence is broken when loyal clients lose more than --loss of accuracy against the run of the same seed in which the
+    attackers' data are absent, mean of the last evaluations; or when a backdoor succeeds more often than there by --success. A
+    break must hold on every seed that was held out. The cheapest has the fewest attackers, then the least strength.
+
+    First come all attacks as they are by default, then what an optimiser (Optuna's TPE) proposes. That nothing was found is said
+    with how much was tried; it is no proof.
+
+    The folder holds results.jsonl, one line a run, report.html, found.json, and what was found as scenarios for `cloister run`:
+    break.py, the cheapest break, and worst.py. A search that was stopped, even by a kill, goes on with the same command plus
+    --out FOLDER --resume; so does one with a larger budget. Needs the extra: pip install 'cloister\\[search]'
+    """
+    from ..errors_in_one_line import one_line_errors
+    from .asked import Asked
+    from .play import play_attack
+
+    with one_line_errors():
+        if knows not in ("own", "colluding", "omniscient", "insider"):
+            raise ValueError(f"--knows is own, colluding, omniscient or insider, not {knows!r}")
+    asked = Asked(
+        file=file, against=against, attackers=attackers, attacks=attack or (), fixed=fix or (), knows=knows, goal=goal, loss=loss,
+        success=success,
+        share=last, runs=budget, minutes=minutes, exhaust=exhaust, out=out,
+        resume=resume, workers=workers, engine=engine.value, seeds=seeds,
+        held_out=held_out, data=data, settings=set_ or (),
+    )  # fmt: skip
+    play_attack(asked, as_json)

@@ -1,0 +1,145 @@
+"""A search's folder as its report reads it: what was tried, what broke the defence, and how loss grows with cost."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..fl.runs.results_folder import Row, read_results
+from ..threat_models.search.fields import Numbers
+from ..threat_models.search.found import Key, Point, key_of, points_of, try_of, worst
+from ..threat_models.search.play import Bounds
+from .workers import KIND
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What a search's folder holds. rows: the lines of this search, in the order in which they were played; foreign: how many are
+    of earlier searches of other defences or settings. found: what the search wrote when it ended; empty before.
+    """
+
+    folder: str
+    about: Row
+    rows: Sequence[Row]
+    foreign: int
+    points: Mapping[Key, Point]
+    found: Row
+
+    @property
+    def bounds(self) -> Bounds:
+        return Bounds(**self.about["bounds"])
+
+    @property
+    def seconds(self) -> float:
+        """CPU seconds of all runs."""
+        return sum(float(row["cost"]["seconds"]) for row in self.rows)
+
+    @property
+    def counts(self) -> list[int]:
+        """Numbers of attackers that were tried."""
+        return sorted({p.attackers for p in self.points.values()})
+
+    def at(self, count: int) -> list[Point]:
+        return [p for p in self.points.values() if p.attackers == count]
+
+    @property
+    def failed(self) -> Mapping[str, int]:
+        """Why points could not be played, and how many."""
+        reasons: dict[str, int] = {}
+        for point in self.points.values():
+            if point.failed:
+                reasons[point.failed] = reasons.get(point.failed, 0) + 1
+        return reasons
+
+    @property
+    def breaks(self) -> list[Point]:
+        """Points that break the defence on every seed that was held out."""
+        return [p for p in self.points.values() if p.breaks(self.about["held_out"])]
+
+    @property
+    def refuted(self) -> int:
+        """Points that broke it where they were searched and did not hold."""
+        return sum(p.refuted() for p in self.points.values())
+
+    @property
+    def open(self) -> int:
+        """Points that broke it where they were searched, and that the budget left untried on some seed that was held out."""
+        held_out = self.about["held_out"]
+        return sum(p.suspected and not p.refuted() and not p.breaks(held_out) for p in self.points.values())
+
+    def absent(self, count: int) -> float | None:
+        """Accuracy of the loyal clients without the attackers' data: mean over the runs with so many attackers."""
+        seen = [row["accuracy"] for row in self.rows if row["attackers"] == count and _is_absent(row)]
+        return sum(seen) / len(seen) if seen else None
+
+    def growth(self) -> list[tuple[int, float, float]]:
+        """After how many runs the worst that was known became worse: (runs, severity, loss)."""
+        found: list[tuple[int, float, float]] = []
+        top = 0.0
+        for n, row in enumerate(self.rows, 1):
+            one = try_of(row)
+            point = self.points.get(key_of(one.numbers, one.attackers))
+            harm = None if point is None else point.searched.get(one.seed)
+            if harm is not None and harm.severity > top:
+                top = harm.severity
+                found.append((n, harm.severity, harm.loss))
+        return found
+
+
+def _is_absent(row: Row) -> bool:
+    return row["status"] == "done" and "attack" not in row["numbers"]
+
+
+def read_search(folder: Path) -> Search:
+    """Reads a search's folder, finished or not. Raises ValueError where there is none to read."""
+    rows = read_results(folder, KIND, "attack")
+    try:
+        about = json.loads((folder / f"{KIND}.json").read_text(encoding="utf-8"))
+        found = json.loads((folder / "found.json").read_text()) if (folder / "found.json").exists() else {}
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{folder} does not say what was attacked ({error}); run the search again with --resume") from None
+    own = [row for row in rows.values() if row.get("about") == about["about"]]
+    points = points_of(own, about["seeds"], about["held_out"], Bounds(**about["bounds"]))
+    return Search(folder.resolve().name, about, own, len(rows) - len(own), points, found)
+
+
+def curve(search: Search) -> list[dict[str, Any]]:
+    """By number of attackers: points tried, the worst found, and whether something broke the defence."""
+    rows = []
+    for count in search.counts:
+        points = [p for p in search.at(count) if not p.failed]
+        most, deadly = worst(points), [p for p in points if p.breaks(search.about["held_out"])]
+        backdoors = [h.success for p in points for h in p.searched.values() if h.success is not None]
+        rows.append(
+            {
+                "attackers": count,
+                "tried": len(search.at(count)),
+                "broken": bool(deadly),
+                "absent": search.absent(count),
+                "severity": 0.0 if most is None else most.severity,
+                "loss": max((p.loss for p in points), default=0.0),
+                "success": max(backdoors, default=None),
+                "worst": None if most is None else said(most.numbers),
+            }
+        )
+    return rows
+
+
+def said(numbers: Numbers) -> str:
+    """A point in words: the attack with its numbers, then what is not as usual."""
+    name = str(numbers["attack"])
+    own = {k.removeprefix(f"{name}."): v for k, v in numbers.items() if k.startswith(f"{name}.") and not k.endswith("?")}
+    words = [f"{name}({', '.join(f'{k} {_short(v)}' for k, v in own.items())})" if own else name]
+    usual = {"variant": "as it is", "boost": "none", "layers": "all", "votes": "Honest", "schedule": "always", "samples": "true"}
+    for key, value in numbers.items():
+        if key == "attack" or key.startswith(f"{name}.") or key.endswith("?") or usual.get(key) == value:
+            continue
+        if (key, value) in (("data", "none"), ("which", "any")):
+            continue
+        words.append(f"{key} {_short(value)}")
+    return ", ".join(words)
+
+
+def _short(value: object) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

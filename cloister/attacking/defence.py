@@ -1,0 +1,96 @@
+"""The defended scenario that is attacked: from a file and the name of a defence, or an expression for one."""
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass, replace
+from typing import Any
+
+from .. import algorithms, rules
+from ..fl.algorithms.robust_fedavg import RobustFedAvg
+from ..fl.runs.scenario import Scenario
+from ..scenario_file import load, load_evaluation, with_settings
+from ..threat_models.evaluation import Cell, Evaluation, resolved
+
+
+def defended(where: str, against: str | None, settings: Sequence[str] = ()) -> Scenario:
+    """The scenario that FILE[:NAME] holds, or that its evaluation is about, under a defence; without an adversary.
+
+    against: the name of one of the evaluation's defences, or an expression of `cloister.algorithms` and `cloister.rules`; None
+    for the scenario's own algorithm. Raises ValueError of one line; Refused where a protection cannot give what is needed.
+    """
+    evaluation = _evaluation(where)
+    scenario = load(where) if evaluation is None else evaluation.scenario
+    scenario = replace(with_settings(scenario, settings), adversary=None)
+    if against is None:
+        return scenario
+    if evaluation is not None and against in evaluation.defences:
+        about = replace(evaluation, scenario=scenario)
+        return resolved(about, Cell(None, against, None, next(iter(about.named_protections)), scenario.seed))
+    known = "" if evaluation is None else f"; the evaluation's defences are: {', '.join(evaluation.defences)}"
+    return replace(scenario, algorithm=expressed(against, scenario.rounds, known))
+
+
+def _evaluation(where: str) -> Evaluation | None:
+    """The evaluation that the file holds under the name, or under its usual one; None where that is a scenario."""
+    try:
+        return load_evaluation(where)
+    except ValueError as error:
+        try:
+            load(where)
+        except ValueError:
+            raise error from None
+    return None
+
+
+def expressed(text: str, rounds: int, known: str = "") -> Any:
+    """The algorithm of an expression such as HardenedFLIC(rounds_before=10, every=5), or of one for a rule, MultiKrum(6).
+
+    What it must be told of rounds and is not: rounds_before is a quarter of the run's, every an eighth. Raises ValueError.
+    """
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except SyntaxError:
+        raise ValueError(f"{text!r} is no defence and no expression for one, such as MultiKrum(6){known}") from None
+    value = _value(tree, rounds, f"{known}")
+    if hasattr(value, "needs"):
+        return value
+    if not hasattr(value, "sees"):
+        raise ValueError(f"{text} is no algorithm and no robust rule{known}")
+    return RobustFedAvg(rule=value)
+
+
+def _names() -> Mapping[str, Any]:
+    return {name: getattr(module, name) for module in (rules, algorithms) for name in module.__all__}
+
+
+def _value(node: ast.expr, rounds: int, known: str) -> Any:
+    match node:
+        case ast.Constant(value):
+            return value
+        case ast.Tuple(elements) | ast.List(elements):
+            return tuple(_value(e, rounds, known) for e in elements)
+        case ast.UnaryOp(ast.USub(), ast.Constant(int() | float() as value)):
+            return -value
+        case ast.Name(name):
+            return _made(name, [], {}, rounds, known)
+        case ast.Call(ast.Name(name), given, keywords):
+            named = {str(k.arg): _value(k.value, rounds, known) for k in keywords}
+            return _made(name, [_value(a, rounds, known) for a in given], named, rounds, known)
+        case _:
+            raise ValueError(f"{ast.unparse(node)} is no part of a defence: write names, calls and numbers, as in MultiKrum(6)")
+
+
+def _made(name: str, given: Sequence[Any], named: dict[str, Any], rounds: int, known: str) -> Any:
+    kinds = _names()
+    if name not in kinds:
+        raise ValueError(f"there is no algorithm or rule {name!r}{known}")
+    kind = kinds[name]
+    if is_dataclass(kind) and hasattr(kind, "needs"):
+        missing = [f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING and f.name not in named]
+        usual = {"rounds_before": max(1, rounds // 4), "every": max(1, rounds // 8)}
+        named |= {f: usual[f] for f in missing if f in usual}
+    try:
+        return kind(*given, **named)
+    except TypeError as error:
+        takes = f"; it takes {', '.join(f.name for f in fields(kind))}" if is_dataclass(kind) else ""
+        raise ValueError(f"{name}: {error}{takes}") from None

@@ -1,0 +1,121 @@
+"""The report of a search: one HTML page, made from the search's folder alone, that needs nothing from anywhere else."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..fl.runs.results_folder import Row
+from ..grids.panels import Tile
+from ..reporting import figures
+from ..reporting.figures import NARROW, WIDE, Chart, Line
+from ..reporting.page import environment, write_page
+from ..reporting.run_data import flat, time_words
+from .data import Search, curve, read_search, said
+from .tables import break_words, point_json, verdict
+
+WORST_SHOWN = 30
+
+
+def write_search_report(folder: Path) -> Path:
+    """Writes `folder`/report.html from the search's folder, finished or not, and returns its path."""
+    return write_page(folder, render(read_search(folder)))
+
+
+def render(search: Search) -> str:
+    """The page as text. Everything that comes from the search is escaped by the template."""
+    about = search.about
+    template = environment(Path(__file__).parent, Path(__file__).parent.parent / "evaluating").get_template("attack.html.j2")
+    return template.render(
+        kind="search",
+        title=f"{about['name']}: {about['defence']} attacked",
+        verdict=verdict(search),
+        tiles=tiles(search),
+        search=search,
+        about=about,
+        bounds=search.bounds,
+        broken=break_words(search),
+        curve=curve(search),
+        charts=charts(search),
+        worst=[point_json(p) for p in sorted(search.points.values(), key=lambda p: -p.severity)[:WORST_SHOWN]],
+        attacks=by_attack(search),
+        failed=search.failed,
+        found=search.found,
+        repeat=[*flat(about["scenario"])],
+        machine=[*flat(about.get("versions", {})), *flat(about.get("machine", {}))],
+    )
+
+
+def tiles(search: Search) -> list[Tile]:
+    """The numbers of the headline."""
+    about, cheapest = search.about, search.found.get("cheapest")
+    attackers = "none found" if cheapest is None else f"{cheapest['attackers']} of {about['clients']}"
+    worst = max((p.loss for p in search.points.values()), default=0.0)
+    return [
+        Tile(
+            "cheapest break", attackers, "clients that attack" if cheapest else f"by up to {about['most']} of {about['clients']}"
+        ),
+        Tile("worst loss", f"{worst:.3f}", "of accuracy, any number of attackers"),
+        Tile(
+            "points tried", f"{len(search.points)}", f"{len(search.failed)} kinds of failure" if search.failed else "none failed"
+        ),
+        Tile("runs", f"{len(search.rows)}", _budget(about)),
+        Tile("time", time_words(search.seconds), "of one core"),
+    ]
+
+
+def _budget(about: Row) -> str:
+    limits = [f"{about['runs']} runs"] if about["runs"] else []
+    limits += [f"{about['minutes']:g} CPU minutes"] if about["minutes"] else []
+    return f"budget {' and '.join(limits)}"
+
+
+def charts(search: Search) -> list[dict[str, Any]]:
+    """How the worst that was found grows: with the number of attackers, and with the runs that were spent."""
+    rows, steps = curve(search), search.growth()
+    found = []
+    if len(rows) > 1:
+        x = np.array([r["attackers"] for r in rows], dtype=np.float64)
+        y = np.array([r["loss"] for r in rows], dtype=np.float64)
+        bound = np.full(len(x), search.bounds.loss)
+        chart = Chart(
+            name="cost",
+            thin=[Line("worst loss", x, y, 1)],
+            dashed=[Line("a break", x, bound, 0)],
+            axis="attackers",
+            ticks=list(x),
+        )
+        found.append({"title": "Worst loss found, by number of attackers", "chart": _both(chart), "id": "cost"})
+    if len(steps) > 1:
+        runs = [s[0] for s in steps] + [len(search.rows)]
+        severity = [s[1] for s in steps] + [steps[-1][1]]
+        line = Line("worst so far", np.array(runs, dtype=np.float64), np.array(severity, dtype=np.float64), 1)
+        one = Line("a break", np.array(runs, dtype=np.float64), np.ones(len(runs)), 0)
+        chart = Chart(name="runs", thin=[line], dashed=[one], axis="runs")
+        found.append({"title": "Worst so far, in bounds, by runs spent", "chart": _both(chart), "id": "runs"})
+    return found
+
+
+def _both(chart: Chart) -> tuple[Any, ...]:
+    return tuple(figures.curves(chart, width) for width in (WIDE, NARROW))
+
+
+def by_attack(search: Search) -> list[dict[str, Any]]:
+    """Of every attack how much was tried, and the worst of it."""
+    names = dict.fromkeys(str(p.numbers["attack"]) for p in search.points.values())
+    rows = []
+    for name in names:
+        points = [p for p in search.points.values() if p.numbers["attack"] == name]
+        top = max(points, key=lambda p: p.severity)
+        rates = [h.success for p in points for h in (*p.searched.values(), *p.held_out.values()) if h.success is not None]
+        rows.append(
+            {
+                "attack": name,
+                "points": len(points),
+                "loss": max(p.loss for p in points),
+                "success": max(rates, default=None),
+                "attackers": top.attackers,
+                "at": said(top.numbers),
+            }
+        )
+    return sorted(rows, key=lambda row: -row["loss"])

@@ -1,0 +1,88 @@
+"""A scenario as a Python file that `cloister run` plays: what the search found, to be replayed and looked at."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from enum import Enum
+from types import FunctionType
+from typing import Any
+
+from ..fl.runs.scenario import Scenario
+from ..user_errors import PREFIX
+
+
+class Unwritable(ValueError):
+    """A value that cannot be written as an expression of what can be imported."""
+
+
+def scenario_source(scenario: Scenario, about: str, origin: tuple[str, str | None, tuple[str, ...]]) -> str:
+    """The text of the file. about: its docstring. origin: the file, the defence and the settings that it comes from.
+
+    The file stands alone where the scenario is made of what can be imported. Where parts of it are the user's own, it loads the
+    file that they are in, which must stay where it is.
+    """
+    imports: set[tuple[str, str]] = set()
+    about = about.replace("\\", "\\\\").replace('"""', "'''")
+    try:
+        given = [f for f in fields(scenario) if not _usual(f, getattr(scenario, f.name))]
+        lines = [f"    {f.name}={expression(getattr(scenario, f.name), imports)},\n" for f in given]
+        whole = f"{_imported(type(scenario), imports)}(\n{''.join(lines)})"
+        return f'"""{about}\n"""\n\n{_imports(imports)}\n\nscenario = {whole}\n'
+    except Unwritable:
+        imports = {("dataclasses", "replace"), ("cloister.attacking.defence", "defended")}
+        adversary = expression(scenario.adversary, imports)
+        base = f"defended({origin[0]!r}, {origin[1]!r}, {tuple(origin[2])!r})"
+        changed = f"replace(\n    {base},\n    seed={scenario.seed},\n    adversary={adversary},\n)"
+        return f'"""{about}\n"""\n\n{_imports(imports)}\n\nscenario = {changed}\n'
+
+
+def expression(value: Any, imports: set[tuple[str, str]]) -> str:
+    """The value as an expression; what it needs is added to `imports`, as (module, name). Raises Unwritable."""
+    if value is None or (isinstance(value, bool | int | bytes) and not isinstance(value, Enum)):
+        return repr(value)
+    if isinstance(value, str) and not isinstance(value, Enum):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, float):
+        return repr(value) if value - value == 0 else f'float("{value}")'
+    if isinstance(value, Enum):
+        return f"{_imported(type(value), imports)}.{value.name}"
+    if isinstance(value, tuple):
+        inner = ", ".join(expression(v, imports) for v in value)
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
+    if isinstance(value, list | frozenset | set):
+        inner = ", ".join(expression(v, imports) for v in (value if isinstance(value, list) else sorted(value)))
+        return f"[{inner}]" if isinstance(value, list) else f"{type(value).__name__}([{inner}])"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{expression(k, imports)}: {expression(v, imports)}" for k, v in value.items()) + "}"
+    if isinstance(value, type | FunctionType):
+        return _imported(value, imports)
+    if is_dataclass(value):
+        given = [f for f in fields(value) if f.init and not _usual(f, getattr(value, f.name))]
+        inner = ", ".join(f"{f.name}={expression(getattr(value, f.name), imports)}" for f in given)
+        return f"{_imported(type(value), imports)}({inner})"
+    raise Unwritable(f"{type(value).__name__} is not written")
+
+
+def _usual(field: Field[Any], value: Any) -> bool:
+    default = field.default if field.default is not MISSING else None
+    if field.default_factory is not MISSING:
+        default = field.default_factory()
+    elif field.default is MISSING:
+        return False
+    return type(default) is type(value) and bool(default == value)
+
+
+def _imported(value: Any, imports: set[tuple[str, str]]) -> str:
+    module, name = value.__module__, value.__qualname__
+    if module.startswith(PREFIX) or module == "__main__" or "<" in name or "." in name:
+        raise Unwritable(f"{module}.{name} cannot be imported")
+    if module != "builtins":
+        imports.add((module, name))
+    return str(name)
+
+
+def _imports(found: set[tuple[str, str]]) -> str:
+    by: dict[str, set[str]] = {}
+    for module, name in found:
+        by.setdefault(module, set()).add(name)
+    return "\n".join(f"from {module} import {', '.join(sorted(names))}" for module, names in sorted(by.items()))

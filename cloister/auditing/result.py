@@ -1,0 +1,102 @@
+"""What came out of an audit, read from its folder: verdict, claims, what each party could find, a picture."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..tables_out import as_html, as_text, frame_of, write_rows
+from .report import claims, headline, whole, write_audit_report
+from .tables import claims_table, measured_table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """An audit that was played. folder: its own; report.html there is the page about it."""
+
+    folder: Path
+
+    @property
+    def verdict(self) -> str:
+        """Which claims stand, in words."""
+        return headline(self._found)
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """name, protection, seeds, budget, verdict, and refuted: those of Cloister's claims that are."""
+        found = self._found
+        bad = [c for c in self.claims if (c["whose"], c["verdict"]) == ("Cloister", "refuted")]
+        kept = {name: found[name] for name in ("name", "protection", "seeds")}
+        return {**kept, "budget": found["budget"]["name"], "verdict": headline(found), "refuted": bad}
+
+    @property
+    def claims(self) -> list[dict[str, Any]]:
+        """A row for each claim and observer that it was tried against: claim, whose, verdict, witness, observer, experiment."""
+        return claims(self._found)
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each experiment on each observer's view: what was found here, by the published sums alone, and of updates
+        in clear; leakage from 0 (as the sums) to 1 (as in clear), its 95 % interval, and whether it means anything (valid).
+        """
+        found = self._found["rows"]
+        return [{k: row[k] for k in ("observer", "experiment", "unit")} | row["leakage"] for row in found if row["leakage"]]
+
+    @property
+    def report(self) -> Path:
+        """The page, written if it is not there."""
+        path = self.folder / "report.html"
+        return path if path.is_file() else write_audit_report(self.folder)
+
+    def frame(self, rows: str = "rows") -> Any:
+        """`rows` or `claims` as a data frame. Raises ImportError where pandas is not installed."""
+        return frame_of(self._chosen(rows))
+
+    def write(self, path: str | Path, rows: str = "rows") -> Path:
+        """`rows` or `claims` as a file: .parquet, .arrow or .feather (extra `arrow`), or .csv. Raises ValueError for another."""
+        return write_rows(self._chosen(rows), path)
+
+    def plot(self) -> "Figure":
+        """Leakage of every experiment that means something, with its interval. Raises ValueError where none does."""
+        from matplotlib.figure import Figure
+
+        known = [row for row in self.rows if row["valid"]][::-1]
+        if not known:
+            raise ValueError("no experiment of this audit means anything: none works even in clear")
+        figure = Figure(figsize=(7.2, 1.4 + 0.3 * len(known)), layout="constrained")
+        axes = figure.subplots()
+        names = [f"{row['experiment']}, {row['observer']}" for row in known]
+        ends = [[row["value"] - row["low"] for row in known], [row["high"] - row["value"] for row in known]]
+        axes.errorbar([row["value"] for row in known], range(len(known)), xerr=ends, fmt="o")
+        axes.set_yticks(range(len(known)), names, fontsize=8)
+        axes.set(
+            xlabel="leakage: 0 as the published sums, 1 as updates in clear; lower is better", title=str(self._found["name"])
+        )
+        return figure
+
+    def _chosen(self, rows: str) -> list[dict[str, Any]]:
+        if rows not in ("rows", "claims"):
+            raise ValueError(f"there are rows and claims, and no {rows!r}")
+        found: list[dict[str, Any]] = getattr(self, rows)
+        return found
+
+    @property
+    def _found(self) -> dict[str, Any]:
+        try:
+            found: dict[str, Any] = json.loads((self.folder / "audit.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            raise ValueError(f"{self.folder} holds no audit") from None
+        return found
+
+    def __str__(self) -> str:
+        with whole(self.folder):
+            found = self._found
+            return as_text([measured_table(found), claims_table(found)], [headline(found), f"report  {self.report}"])
+
+    def _repr_html_(self) -> str:
+        with whole(self.folder):
+            found = self._found
+            return as_html([measured_table(found), claims_table(found)], [headline(found), f"report  {self.report}"])

@@ -1,0 +1,95 @@
+"""What came out of an evaluation, read from its folder: verdict, tables, a picture."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..tables_out import as_html, as_text, frame_of, tidy, write_rows
+from .data import Grid, read_grid
+from .report import write_evaluation_report
+from .tables import grid_json, grid_table, reasons
+from .verdict import verdict
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """An evaluation that was played, or a part of it. folder: its own; report.html there is the page about it."""
+
+    folder: Path
+
+    @property
+    def verdict(self) -> str:
+        """Which defence keeps most, in words; no verdict before every cell is there."""
+        return verdict(self._grid)
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """name, verdict, and worst: for each defence and protection, accuracy without attack and under the worst one."""
+        found = grid_json(self._grid)
+        return {"name": found["name"], "verdict": self.verdict, "worst": found["worst"]}
+
+    @property
+    def cells(self) -> list[dict[str, Any]]:
+        """A row for each cell: attack and strength (None without attack), defence, protection, seed, status, reason, and its
+        numbers, accuracy.mean_last_10 and impact.mean_last_10 first of all.
+        """
+        return tidy(row for rows in self._grid.cells.values() for row in rows)
+
+    @property
+    def report(self) -> Path:
+        """The page, written if it is not there."""
+        path = self.folder / "report.html"
+        return path if path.is_file() else write_evaluation_report(self.folder)
+
+    def frame(self) -> Any:
+        """`cells` as a data frame. Raises ImportError where pandas is not installed."""
+        return frame_of(self.cells)
+
+    def write(self, path: str | Path) -> Path:
+        """`cells` as a file: .parquet, .arrow or .feather (extra `arrow`), or .csv. Raises ValueError for another."""
+        return write_rows(self.cells, path)
+
+    def plot(self, protection: str | None = None) -> "Figure":
+        """Accuracy of loyal clients over the strength of each defence's worst attack, mean over seeds. protection: by name; None
+        for the first. Raises ValueError for one that is not there.
+        """
+        from matplotlib.figure import Figure
+
+        grid = self._grid
+        name = grid.protections[0] if protection is None else protection
+        if name not in grid.protections:
+            raise ValueError(f"there is no protection {name!r}; there are: {', '.join(grid.protections)}")
+        figure = Figure(figsize=(7.2, 4.0), layout="constrained")
+        axes = figure.subplots()
+        for defence in grid.defences:
+            worst = [(s, grid.worst_attack(defence, s, name)) for s in grid.strengths]
+            spots = [(s, grid.attacked(a, defence, s, name)) for s, a in worst if a is not None]
+            known = [(s, spot.mean) for s, spot in spots if spot is not None]
+            axes.plot([s for s, _ in known], [mean for _, mean in known], marker="o", label=defence)
+        title = f"{grid.about['name']}, under {name}"
+        axes.set(xlabel=str(grid.about["strength"]), ylabel="accuracy under the worst attack; higher is better", title=title)
+        axes.legend(frameon=False, title="defence")
+        return figure
+
+    @property
+    def _grid(self) -> Grid:
+        return read_grid(self.folder)
+
+    def _tables(self, grid: Grid) -> "Sequence[Table]":
+        return [grid_table(grid, protection) for protection in grid.protections]
+
+    def _lines(self, grid: Grid) -> list[str]:
+        return [*(line for p in grid.protections for line in reasons(grid, p)), verdict(grid), f"report  {self.report}"]
+
+    def __str__(self) -> str:
+        grid = self._grid
+        return as_text(self._tables(grid), self._lines(grid))
+
+    def _repr_html_(self) -> str:
+        grid = self._grid
+        return as_html(self._tables(grid), self._lines(grid))

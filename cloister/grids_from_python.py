@@ -1,0 +1,159 @@
+"""Evaluations, comparisons and audits from Python or a notebook: played at once, what came out returned."""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from .auditing.play import BUDGETS, audited, free_folder, write_audit
+from .auditing.report import write_audit_report
+from .auditing.result import Audited
+from .comparing.play import opened as comparison_opened
+from .comparing.play import watched_comparison
+from .comparing.report import write_comparison_report
+from .comparing.result import Compared
+from .comparing.run import play_comparison
+from .comparing.workers import Bench as ComparisonBench
+from .comparing.workers import Origin as ComparisonOrigin
+from .comparing.workers import crew as comparison_crew
+from .evaluating.play import opened as evaluation_opened
+from .evaluating.play import watched_grid
+from .evaluating.report import write_evaluation_report
+from .evaluating.result import Evaluated
+from .evaluating.run import play_grid
+from .evaluating.workers import Bench as EvaluationBench
+from .evaluating.workers import Origin as EvaluationOrigin
+from .evaluating.workers import crew as evaluation_crew
+from .fl.runs.comparison import Comparison
+from .fl.runs.results_folder import Row
+from .fl.runs.scenario import Scenario
+from .grids.workers import Bench, Crew, crew_of
+from .scenario_file import check_not_reading, load
+from .threat_models.audit.experiment import Experiment
+from .threat_models.evaluation import Evaluation
+
+FROM_PYTHON: dict[str, Any] = {"file": None, "settings": []}
+"""Where a value comes from that no file is known of."""
+
+
+def evaluate(
+    evaluation: Evaluation | str,
+    out: str | Path | None = None,
+    data: str | Path | None = None,
+    *,
+    resume: bool = False,
+    seeds: Sequence[int] = (),
+    workers: int | None = None,
+    quiet: bool = False,
+    callbacks: Callable[[Row], object] | Iterable[Callable[[Row], object]] = (),
+) -> Evaluated:
+    """Play a grid of attacks and defences; what came out.
+
+    evaluation: or where a file has one, "FILE.py:NAME". out: the folder to write; by default a new one under runs/. data: folder
+    of data sets. resume: go on with that folder. seeds: others than the evaluation's. workers: processes that play cells, which
+    load the file by themselves, so that there are any for a file alone: then as many as there are cores if None; an evaluation
+    that Python made is played in this process. quiet: no progress. callbacks: called with each
+    cell's line.
+
+    Raises ValueError of one line for input that does not fit. What a protection refuses, and what fails, is in `cells`.
+    """
+    check_not_reading("evaluate")
+    folder = None if out is None else Path(out)
+    if isinstance(evaluation, str):
+        origin = EvaluationOrigin(evaluation, (), tuple(seeds), None if data is None else Path(data))
+        made = origin.load()
+        folder, ledger = evaluation_opened(made, origin.data, folder, resume, origin.about)
+        hands = evaluation_crew(origin, made, ledger.folder, workers)
+    else:
+        _check_workers(workers, "an evaluation")
+        made = replace(evaluation, seeds=tuple(seeds)) if seeds else evaluation
+        where = None if data is None else Path(data)
+        folder, ledger = evaluation_opened(made, where, folder, resume, FROM_PYTHON)
+        hands = _here(EvaluationBench(made, ledger.folder, where))
+    with hands as crew:
+        _tell(watched_grid(ledger, play_grid(ledger, crew), quiet=quiet), callbacks)
+    write_evaluation_report(folder)
+    return Evaluated(folder)
+
+
+def compare(
+    comparison: Comparison | str,
+    out: str | Path | None = None,
+    data: str | Path | None = None,
+    *,
+    resume: bool = False,
+    seeds: Sequence[int] = (),
+    workers: int | None = None,
+    quiet: bool = False,
+    callbacks: Callable[[Row], object] | Iterable[Callable[[Row], object]] = (),
+) -> Compared:
+    """Play a grid of methods, data sets and protections, hyper-parameters searched first; what came out.
+
+    Arguments as those of `evaluate`. Raises ValueError of one line for input that does not fit.
+    """
+    check_not_reading("compare")
+    folder = None if out is None else Path(out)
+    if isinstance(comparison, str):
+        origin = ComparisonOrigin(comparison, (), tuple(seeds), None if data is None else Path(data))
+        made = origin.load()
+        folder, ledger = comparison_opened(made, origin.data, folder, resume, origin.about)
+        hands = comparison_crew(origin, made, workers)
+    else:
+        _check_workers(workers, "a comparison")
+        made = replace(comparison, seeds=tuple(seeds)) if seeds else comparison
+        where = None if data is None else Path(data)
+        folder, ledger = comparison_opened(made, where, folder, resume, FROM_PYTHON)
+        hands = _here(ComparisonBench(made, where))
+    with hands as crew:
+        _tell(watched_comparison(ledger, play_comparison(ledger, crew), quiet=quiet), callbacks)
+    write_comparison_report(folder)
+    return Compared(folder)
+
+
+def audit(
+    scenario: Scenario | str,
+    out: str | Path | None = None,
+    data: str | Path | None = None,
+    *,
+    budget: str = "quick",
+    seeds: Sequence[int] = (),
+    attacks: Sequence[Experiment] = (),
+    quiet: bool = False,
+) -> Audited:
+    """Attack what each party of a run really sees, and say which claims of its threat model stand; what came out.
+
+    scenario: or where a file has one, "FILE.py:NAME". out: the folder to write; by default a new one under runs/. data: folder of
+    data sets. budget: "quick" (minutes, two seeds) or "full". seeds: others than the budget's. attacks: of one's own, beside
+    ours. quiet: no progress.
+
+    Raises ValueError of one line for input that does not fit. A claim that is refuted is no error: see `summary`.
+    """
+    check_not_reading("audit")
+    if budget not in BUDGETS:
+        raise ValueError(f"budget is {' or '.join(map(repr, BUDGETS))}, not {budget!r}")
+    made = load(scenario) if isinstance(scenario, str) else scenario
+    folder = free_folder(None if out is None else Path(out), made.name)
+    where = None if data is None else Path(data)
+    write_audit(folder, audited(made, BUDGETS[budget], tuple(seeds), where, quiet, further=tuple(attacks), always=False))
+    write_audit_report(folder)
+    return Audited(folder)
+
+
+def _here(bench: Bench) -> AbstractContextManager[Crew]:
+    """This process, which alone has what Python made: it is not sent, and no worker has to run a script to get it."""
+    return crew_of(bench, lambda: bench, 1)
+
+
+def _check_workers(workers: int | None, what: str) -> None:
+    if workers not in (None, 1):
+        raise ValueError(
+            f'worker processes load {what} from its file: give "FILE.py:NAME" in the place of the object, or leave workers out'
+        )
+
+
+def _tell(rows: Iterable[Row], callbacks: Callable[[Row], object] | Iterable[Callable[[Row], object]]) -> None:
+    told = (callbacks,) if callable(callbacks) else tuple(callbacks)
+    for row in rows:
+        for tell in told:
+            tell(row)

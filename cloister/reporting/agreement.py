@@ -1,0 +1,49 @@
+"""How well clusters agree with planted groups, or what they are worth where nobody planted any; each measure by its name."""
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .run_data import number
+
+Summary = Mapping[str, Any]
+
+
+def agreement_in_words(summary: Summary) -> list[str]:
+    """Of a run with planted groups: ARI, purity by both of its definitions, groups isolated; nothing that is not known.
+
+    A run of attackers has groups that they are in, of which none of this is said.
+    """
+    if summary.get("corrupt"):
+        return []
+    known = {name: number(summary.get(name)) for name in ("ari", "purity", "purity_majority", "groups_isolated")}
+    planted = len(set((summary.get("groups") or {}).values()))
+    words = [f"ARI {known['ari']:.2f}"] if math.isfinite(known["ari"]) else []
+    if math.isfinite(known["purity_majority"]):
+        words.append(f"purity {known['purity_majority']:.2f} (as FLIC defines it {known['purity']:.2f})")
+    elif math.isfinite(known["purity"]):
+        words.append(f"purity as FLIC defines it {known['purity']:.2f}")
+    if math.isfinite(known["groups_isolated"]):
+        words.append(f"{known['groups_isolated']:.0f} of {planted} groups isolated")
+    return words
+
+
+def worth_in_words(summary: Summary) -> Iterator[tuple[str, str]]:
+    """Of clusters by themselves: silhouette, stability over seeds, gain over one model and over LOCAL, as far as known."""
+    clear: Mapping[str, Any] = summary.get("silhouette") or {}
+    if math.isfinite(value := number(clear.get("value"))):
+        words = f"{value:.2f}, by the similarities of {clear.get('clients')} clients that the server saw in round"
+        yield "silhouette", f"{words} {number(clear.get('round')) + 1:.0f}; 1: clusters far apart, 0: not told apart"
+    of: Mapping[str, Any] = summary.get("yardsticks") or {}
+    if math.isfinite(mean := number(of.get("stability"))):
+        seeds = ", ".join(map(str, of.get("seeds") or ()))
+        least = number(of.get("least_stability"))
+        yield "stability over seeds", f"ARI {mean:.2f} between the clusters of two seeds (least {least:.2f}; also seeds {seeds})"
+    sides = {"over one model": of.get("one_model"), "over LOCAL": of.get("alone")}
+    for name, gain in (of.get("gains") or {}).items():
+        metric = str(of.get("metric"))
+        words = f"{number(gain):+.3f} of {metric}, {number(of.get('own')):.3f} against {number(sides.get(name)):.3f}"
+        yield f"gain {name}", words + (" (less is better; the gain counts how much less)" if metric in LESS else "")
+
+
+LESS = ("loss", "MSE", "MAE")

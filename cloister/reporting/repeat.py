@@ -1,0 +1,34 @@
+"""How a run is repeated, as its report says it: the same words as `cloister rerun`."""
+
+import shlex
+from dataclasses import dataclass
+
+from .run_data import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """words: before the commands. facts: what has to be the same, as (name, value)."""
+
+    words: str
+    commands: tuple[str, ...]
+    facts: tuple[tuple[str, str], ...]
+
+
+def how_to_repeat(run: Run) -> Repeat | None:
+    """None for a run that does not say what it is a run of."""
+    origin = run.origin
+    if not origin:
+        return None
+    data, commit = str(origin.get("data_sha256") or "")[:16], origin.get("commit") or "an installed version, see below"
+    facts = (("commit of Cloister", str(commit)), ("data, SHA-256", f"{data}..."))
+    folder = shlex.quote(run.folder)
+    if not isinstance(origin.get("file"), str):
+        words = "It was played from Python, which has its scenario. Play it there again, and compare the two run folders:"
+        return Repeat(words, ("cloister.run(scenario)", f"cloister rerun {folder} --against OTHER_FOLDER"), facts)
+    settings = [word for setting in origin.get("settings") or () for word in ("--set", str(setting))]
+    words = (
+        "The first command plays it again from this folder's own record, and says whether it came out the same; the second plays"
+        " the file as it is by now:"
+    )
+    return Repeat(words, (f"cloister rerun {folder}", shlex.join(["cloister", "run", origin["file"], *settings])), facts)

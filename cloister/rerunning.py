@@ -1,0 +1,80 @@
+"""What `cloister rerun` does: make the scenario from a run folder's record, play it, say what was found."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from .errors_in_one_line import said_in_a_line
+from .fl.runs.experiment import run
+from .fl.runs.origin import ORIGIN
+from .fl.runs.repetition import Repetition
+from .fl.runs.scenario import Scenario
+from .progress import watched
+from .reporting.report import write_report
+from .running import free_folder
+from .scenario_file import file_and_name, load, with_settings
+from .scenario_origin import Origin
+
+
+def play_again(folder: Path, out: Path | None, data: Path | None) -> Path:
+    """The folder of a run of the same scenario. Raises ValueError where the record does not say of which."""
+    recorded = record_of(folder)
+    if not (folder / "summary.json").is_file():
+        raise ValueError(f"the run in {folder} is not over; go on with it by --resume, and repeat it then")
+    if recorded["file"] is None:
+        raise ValueError(
+            f"the run in {folder} was played from Python, which has its scenario: play it there again, cloister.run(scenario),"
+            f" and compare: cloister rerun {folder} --against OTHER_FOLDER"
+        )
+    scenario = _scenario(folder, recorded)
+    into = out or free_folder(scenario)
+    rounds = run(scenario, into, data, given={key: recorded[key] for key in ("file", "source", "name", "settings")})
+    with said_in_a_line():
+        for _ in watched(rounds, f"{scenario.name}, again", scenario.rounds, sys.stderr, always=True):
+            pass
+    write_report(into)
+    return into
+
+
+def record_of(folder: Path) -> dict[str, Any]:
+    """What the folder says it is a run of. Raises ValueError where it does not, or is damaged."""
+    try:
+        found: dict[str, Any] = json.loads((folder / ORIGIN).read_text(encoding="utf-8"))
+        text = (found["source"], found["name"], *found["settings"])
+        if not all(isinstance(part, str) for part in text) or not isinstance(found["file"], str | None):
+            raise TypeError
+    except FileNotFoundError:
+        raise ValueError(f"{folder} does not say what it is a run of: it has no {ORIGIN}") from None
+    except (OSError, ValueError, KeyError, TypeError):
+        raise ValueError(f"{folder / ORIGIN} is damaged") from None
+    return found
+
+
+def _scenario(folder: Path, recorded: dict[str, Any]) -> Scenario:
+    """From its file where that is still the same, which may need what lies beside it; else from the recorded text."""
+    path, file, name = Path(), recorded["file"], recorded["name"]
+    try:
+        path, _, _ = file_and_name(file)
+        unchanged = path.read_text(encoding="utf-8") == recorded["source"]
+    except (OSError, ValueError):
+        unchanged = False
+    if unchanged:
+        return with_settings(load(file), recorded["settings"])
+    return Origin(recorded["source"], name, tuple(recorded["settings"])).scenario(str(folder / ORIGIN))
+
+
+def in_words(found: Repetition, other: Path) -> list[str]:
+    """A line on whether it is the same, then what is not, then what is different here."""
+    again = f"again in    {other}"
+    if found.same:
+        counted = f"{found.models} models, the numbers of {found.rounds} rounds, {found.answers} answers"
+        lines = [f"the same, bit for bit: {counted}", again]
+    else:
+        lines = [f"not the same: {'; '.join(found.apart)}", again]
+    if found.different:
+        lines += ["different here:" if not found.same else "different here, without effect:"]
+        lines += [f"  {what}" for what in found.different]
+    elif not found.same:
+        lines.append("versions, processor, data and scenario are the same; a library may draw or order by itself (TenSEAL does)")
+    return lines

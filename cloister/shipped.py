@@ -1,0 +1,34 @@
+"""The examples that come with Cloister, in a wheel or a source tree: `cloister run cloister:quickstart`."""
+
+import ast
+from difflib import get_close_matches
+from pathlib import Path
+
+SHIPPED = "cloister"
+"""In the place of a file: what follows the colon is an example's name."""
+
+
+def examples_folder() -> Path:
+    """Where they are: in the installed package, or beside it in a source tree."""
+    here = Path(__file__).parent
+    return here / "examples" if (here / "examples").is_dir() else here.parent / "examples"
+
+
+def example_file(name: str) -> Path:
+    """The example's file. Raises ValueError where there is none, with what was perhaps meant."""
+    known = [path.stem for path in examples_folder().glob("*.py")]
+    if name not in known:
+        close = get_close_matches(name, known, 1)
+        meant = f"; did you mean {close[0]!r}" if close else ""
+        raise ValueError(f"there is no example {name!r}{meant}; cloister new --list names all of them")
+    return examples_folder() / f"{name}.py"
+
+
+def examples() -> dict[str, str]:
+    """What each is about, by name: the first line of its text."""
+    return {path.stem: _about(path) for path in sorted(examples_folder().glob("*.py"))}
+
+
+def _about(path: Path) -> str:
+    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return " ".join(text.partition("\n\n")[0].split())

@@ -1,0 +1,166 @@
+# %% [markdown]
+# # From CSV files to a deployment
+#
+# For an engineer of a consortium: six hospitals, each with a CSV file that stays where it is, want models of their own kind of
+# patients, and nobody knows yet that there are two kinds. First everything is simulated in one process, to choose; then it runs between
+# processes, with keys and TLS.
+#
+# ## The data
+#
+# Here the files are made up: twelve measurements and one of three diagnoses; in every second hospital other values speak for the same
+# diagnosis. Yours would be there already.
+
+# %%
+import csv
+from pathlib import Path
+
+import numpy as np
+
+HOSPITALS, VALUES = 6, 12
+rng = np.random.default_rng(0)
+ways = [rng.normal(size=(VALUES, 3)) for _ in range(2)]
+
+
+def write(path: Path, values: np.ndarray, diagnoses: np.ndarray) -> None:
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow([*(f"value {k}" for k in range(VALUES)), "label"])
+        rows.writerows([*map(float, 10 * row + 30), int(d)] for row, d in zip(values, diagnoses, strict=True))
+
+
+Path("data").mkdir()
+for hospital in range(HOSPITALS):
+    values = rng.normal(size=(240, VALUES))
+    diagnoses = (values @ ways[hospital % 2] + 0.3 * rng.normal(size=(240, 3))).argmax(1)
+    write(Path("data") / f"hospital {hospital}.csv", values, diagnoses)
+print(*sorted(path.name for path in Path("data").iterdir()), sep="\n")
+
+# %% [markdown]
+# ## Simulate
+#
+# The model is a module of torch. Values differ in scale, hence the `BatchNorm1d`; running statistics are not averaged between
+# clients, so they are switched off, and the scenario would be refused with them.
+
+# %%
+import cloister
+from cloister import Scenario, Training, algorithms, data, protections
+from torch import nn
+
+scenario = Scenario(
+    name="hospitals",
+    data=data.from_csv("data"),
+    model=nn.Sequential(nn.BatchNorm1d(VALUES, track_running_stats=False), nn.Linear(VALUES, 16), nn.ReLU(), nn.Linear(16, 3)),
+    training=Training(epochs=3, batch=30, lr=0.1),
+    algorithm=algorithms.CFL(thresholds=algorithms.ScaleFree(eps1=0.4, eps2=0.74), patience=3),
+    protection=protections.Masked(),
+    rounds=12,
+)
+result = cloister.run(scenario, "runs/simulated")
+result
+
+# %%
+# %matplotlib inline
+result.plot("accuracy")
+
+# %% [markdown]
+# Nobody said that there are two kinds of hospitals, and so the table has no figure of how well they were found; it says who is with whom,
+# and what that gained. No sum is over fewer than three clients (`floor`): a cluster of fewer would keep the model that it has.
+#
+# ## Agree on a file
+#
+# In the deployment nobody has all files. The parties agree on one scenario file. Columns, classes and number of clients are in a table
+# of made-up rows, on which nothing is trained. The model is a function that makes the module: its first weights follow from the
+# scenario's seed then, and are the same with everybody.
+
+# %%
+made_up = np.random.default_rng(1)
+rows = [[hospital, *made_up.normal(size=VALUES).tolist(), k % 3] for hospital in range(HOSPITALS) for k in range(9)]
+with open("columns.csv", "w", newline="") as file:
+    csv.writer(file).writerows([["hospital", *(f"value {k}" for k in range(VALUES)), "label"], *rows])
+
+_ = Path("agreed.py").write_text("""
+from pathlib import Path
+
+from cloister import Scenario, Training, algorithms, data, protections
+from torch import nn
+
+
+def network(shape, classes):
+    norm = nn.BatchNorm1d(shape[0], track_running_stats=False)
+    return nn.Sequential(norm, nn.Linear(shape[0], 16), nn.ReLU(), nn.Linear(16, classes))
+
+
+scenario = Scenario(
+    name="hospitals",
+    data=data.from_csv(str(Path(__file__).with_name("columns.csv")), client="hospital"),
+    model=network,
+    training=Training(epochs=3, batch=30, lr=0.1),
+    algorithm=algorithms.CFL(thresholds=algorithms.ScaleFree(eps1=0.4, eps2=0.74), patience=3),
+    protection=protections.Masked(),
+    rounds=12,
+)
+""")
+
+# %% [markdown]
+# What a round will cost each party:
+
+# %%
+# !cloister cost agreed.py --rounds 1 2> progress.txt
+
+# %% [markdown]
+# ## Keys
+#
+# An authority, which takes no part in the run, says who is who. `keys init` makes all keys in one place, which is for trying out: in
+# earnest each party makes its own, as the [guide for operators](../../examples/deployment/README.md) shows.
+
+# %%
+# !cloister keys init pki --run trial --clients 6 --server-name localhost
+
+# %% [markdown]
+# ## Run
+#
+# Seven processes: a coordinator that has no data, and six clients, each with its own file, keys and journal. The coordinator knows no
+# client's records, so it asks clients how well they predict (`--ask-scores`); each may decline (`join --no-scores`).
+
+# %%
+import json
+import subprocess
+import time
+
+serve = "cloister serve agreed.py --listen 127.0.0.1:0 --keys pki/parties/coordinator --out runs/deployed --ask-scores"
+with open("coordinator.log", "w") as log:
+    coordinator = subprocess.Popen(serve.split(), stderr=log)
+
+
+def said() -> list[dict]:
+    return [json.loads(line) for line in Path("coordinator.log").read_text().splitlines() if line.startswith("{")]
+
+
+while not (listening := [line for line in said() if line["what"] == "listening"]):
+    time.sleep(0.1)
+address = f"localhost:{listening[0]['port']}"
+
+clients = []
+for k in range(HOSPITALS):
+    join = ["cloister", "join", address, "--scenario", "agreed.py", "--keys", f"pki/parties/client-{k}"]
+    join += ["--folder", f"client-{k}", "--data", f"data/hospital {k}.csv"]
+    with open(f"client-{k}.log", "w") as log:
+        clients.append(subprocess.Popen(join, stderr=log))
+print("exit codes", [process.wait() for process in (coordinator, *clients)])
+
+# %%
+deployed = cloister.load("runs/deployed")
+deployed
+
+# %% [markdown]
+# ## What a hospital has to show for it
+#
+# Each client's folder is its own record, written by its own process: what it revealed, to whom, what it spent of a privacy budget, what
+# it refused. A data protection officer reads that page, [here client 0's](../gallery/client.html).
+
+# %%
+# !cloister report client-0
+
+# %% [markdown]
+# Next: [operating a deployment](../../examples/deployment/README.md) (sizing, alarms, what to do when), and the
+# [audit](audit.md) of the simulated run before anybody's data is used.

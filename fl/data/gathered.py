@@ -1,0 +1,137 @@
+"""Records of many clients, gathered and divided: what each client trains on, and what its models are scored by."""
+
+import hashlib
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from .images import stratified
+from .population import Examples, Source
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A loader of what is in memory. clients, examples: how many. digest: SHA-256 of names, inputs and labels, by which a run
+    that is gone on with knows its data again.
+    """
+
+    name: str
+    clients: int
+    examples: int
+    digest: str
+    source: Source = field(compare=False, repr=False)
+
+    def __call__(self, folder: Path | None, /) -> Source:
+        """folder: not used."""
+        return self.source
+
+    @classmethod
+    def of(cls, source: Source) -> "Given":
+        """These data."""
+        digest = hashlib.sha256(repr((source.name, source.clients, source.classes)).encode())
+        for part in (source.train, source.test):
+            digest.update(part.x.contiguous().numpy().tobytes())
+            digest.update(part.y.contiguous().numpy().tobytes())
+        return cls(source.name, len(source.clients), len(source.train) + len(source.test), digest.hexdigest(), source)
+
+
+def source_of(
+    name: str,
+    x: NDArray[np.float32],
+    y: Sequence[Hashable],
+    whose: Sequence[str],
+    test_share: float,
+    classes: int | None = None,
+    *,
+    numbers: bool = False,
+) -> Source:
+    """These records, a share of every label of every client held out. classes: None where labels are any values. numbers: labels
+    are numbers, and the share is of each client's records.
+
+    Raises ValueError for inputs that are not finite, and for a client without records to train or to score by.
+    """
+    if not len(y):
+        raise ValueError(f"{name} holds no records")
+    check_finite(name, x)
+    targets: NDArray[Any]
+    if numbers:
+        targets, count = _numbers(name, y), 1
+    elif classes is None:
+        kinds = _in_order(set(y))
+        codes = {kind: code for code, kind in enumerate(kinds)}
+        targets = np.array([codes[kind] for kind in y], np.int64)
+        count = len(kinds)
+    else:
+        targets, count = np.array(y, np.int64), classes
+        check_labels(targets, count)
+    strata: NDArray[np.int64] | None = None if numbers else targets.astype(np.int64)
+    return divided(name, x, targets, strata, whose, count, test_share)
+
+
+def divided(
+    name: str,
+    x: NDArray[Any],
+    targets: NDArray[Any],
+    strata: NDArray[np.int64] | None,
+    whose: Sequence[str],
+    classes: int,
+    test_share: float,
+) -> Source:
+    """These records, a share of each client's held out: of every stratum, 0 to classes - 1, where there are any.
+
+    Raises ValueError for a client without records to train or to score by.
+    """
+    names = tuple(_in_order(set(whose)))
+    place = {client: i for i, client in enumerate(names)}
+    clients = np.array([place[client] for client in whose], np.int64)
+    train, test = stratified(clients if strata is None else clients * classes + strata, test_share)
+    for kept, what in ((train, "train on"), (test, "score models by")):
+        if missing := [names[i] for i in np.setdiff1d(np.arange(len(names)), clients[kept])]:
+            raise ValueError(
+                f"client {missing[0]!r} of {name} has too few records{'' if strata is None else ' of each label'} to {what};"
+                " leave it out, or join it with another"
+            )
+    every = examples_of(x, targets, clients)
+    return Source(name, every.take(torch.from_numpy(train)), every.take(torch.from_numpy(test)), classes, names)
+
+
+def _numbers(name: str, y: Sequence[Any]) -> NDArray[np.float32]:
+    try:
+        found = np.array([float(value) for value in y], np.float32)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"labels of {name} are to be numbers: {error}") from None
+    if not np.isfinite(found).all():
+        row = int(np.flatnonzero(~np.isfinite(found))[0])
+        raise ValueError(f"record {row + 1} of {name} has a label that is missing or not finite; leave it out")
+    return found
+
+
+def examples_of(x: NDArray[Any], y: NDArray[Any], whose: Sequence[int] | NDArray[np.int64]) -> Examples:
+    """As tensors. whose: the position of each record's client."""
+    return Examples(torch.from_numpy(np.ascontiguousarray(x)), torch.from_numpy(y), torch.from_numpy(np.asarray(whose, np.int64)))
+
+
+def check_finite(name: str, x: NDArray[np.float32]) -> None:
+    """Raises ValueError for inputs that are not."""
+    if not np.isfinite(x).all():
+        row = int(np.flatnonzero(~np.isfinite(x.reshape(len(x), -1)).all(1))[0])
+        raise ValueError(f"record {row + 1} of {name} has an input that is missing or not finite; fill it in, or leave it out")
+
+
+def check_labels(labels: NDArray[np.int64], classes: int) -> None:
+    """Raises ValueError for labels outside of 0 to classes - 1."""
+    if len(labels) and (labels.min() < 0 or labels.max() >= classes):
+        raise ValueError(f"labels go from {labels.min()} to {labels.max()}, where there are {classes} classes, from 0")
+
+
+def _in_order(values: Iterable[Any]) -> list[Any]:
+    """Numbers by their size, also where they are texts of numbers; others as text."""
+    try:
+        return sorted(values, key=float)
+    except (TypeError, ValueError):
+        return sorted(values, key=str)

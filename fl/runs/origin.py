@@ -1,0 +1,55 @@
+"""What a run is a run of, for whoever repeats it: the scenario's source and settings, the data's checksum, versions, commit."""
+
+import hashlib
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..data.population import Population
+from .run_folder import machine, versions
+
+ORIGIN = "origin.json"
+"""Of a run folder. file: as it was named, None for a scenario that Python made; source: its text; name: there; settings:
+PATH=VALUE, in their order; data_sha256: see `checksum`; commit: of Cloister's own source tree, None where it is installed."""
+NOWHERE: Mapping[str, Any] = {"file": None, "name": "", "source": "", "settings": []}
+
+
+def origin(given: Mapping[str, Any] | None, population: Population) -> dict[str, Any]:
+    """What a run folder records. given: file, source, name and settings; None for a scenario that Python made."""
+    seen: dict[str, Any] = {"data_sha256": checksum(population), "commit": commit(), "versions": versions()}
+    kernels = torch.backends.cpu.get_cpu_capability()  # as ATEN_CPU_CAPABILITY has it: each kind rounds its own way
+    seen["machine"] = machine() | {"kernels": kernels}
+    return {**NOWHERE, **(given or {}), **seen}
+
+
+def checksum(population: Population) -> str:
+    """SHA-256 of every client's id, records and labels, as they are trained on and scored by."""
+    known: dict[int, bytes] = {}  # clients may share their test data
+
+    def digest(tensor: Tensor) -> bytes:
+        if id(tensor) not in known:
+            array = tensor.detach().cpu().contiguous().numpy()
+            known[id(tensor)] = hashlib.sha256(f"{array.dtype.str} {array.shape}".encode() + array.tobytes()).digest()
+        return known[id(tensor)]
+
+    found = hashlib.sha256(str(population.classes).encode())
+    for i, client in sorted(population.clients.items()):
+        found.update(f" {i} ".encode())
+        for examples in (client.train, client.test):
+            found.update(digest(examples.x) + digest(examples.y))
+    return found.hexdigest()
+
+
+def commit() -> str | None:
+    """The commit of the source tree that this is, with -dirty where it was changed; None where there is none, or no git."""
+    root, git = Path(__file__).resolve().parents[2], shutil.which("git")
+    if git is None or not (root / ".git").exists():
+        return None
+    command = [git, "-C", str(root), "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    return done.stdout.strip() or None

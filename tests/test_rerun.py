@@ -1,0 +1,153 @@
+"""`cloister rerun`: a run is played again from its own record, and what came out otherwise is said."""
+
+import html
+import json
+import re
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file, save_file
+
+import cloister as face
+from cloister import cli
+from cloister.fl.data.population import Client, Examples, Population
+from cloister.fl.runs import origin
+from cloister.scenario_file import load
+
+SMALL = """
+from cloister import Scenario, Training, algorithms, data, models, partitions, protections
+
+scenario = Scenario(
+    name="small",
+    data=data.Digits(),
+    partition=partitions.Iid(clients=5, samples=20, shared_test=True),
+    model=models.Mlp(hidden=(8,)),
+    training=Training(epochs=1, batch=10, lr=0.1),
+    algorithm=algorithms.FedAvg(),
+    protection=protections.Masked(),
+    rounds=2,
+)
+other = scenario
+"""
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("small.py").write_text(SMALL)
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["cloister", *words])
+        with pytest.raises(SystemExit) as caught:
+            cli.main()
+        said = capsys.readouterr()
+        assert "Traceback" not in said.out + said.err
+        return int(caught.value.code or 0), said.out, said.err
+
+    return run
+
+
+@pytest.mark.trains
+def test_a_run_is_repeated_from_its_folder_alone_bit_for_bit(command):
+    assert command("run", "small.py:other", "--set", "training.lr=0.3", "--rounds", "3", "--seed", "7", "--out", "r")[0] == 0
+    recorded = json.loads(Path("r/origin.json").read_text())
+    assert recorded["settings"] == ["training.lr=0.3", "rounds=3", "seed=7"]
+    assert (recorded["file"], recorded["name"], recorded["source"]) == ("small.py:other", "other", SMALL)
+    assert re.fullmatch("[0-9a-f]{64}", recorded["data_sha256"])
+    Path("small.py").unlink()
+    code, said, _ = command("rerun", "r", "--out", "again")
+    assert (code, said.splitlines()[0]) == (0, "the same, bit for bit: 1 models, the numbers of 3 rounds, 15 answers")
+    assert json.loads(Path("again/origin.json").read_text()) == recorded
+    code, said, _ = command("rerun", "again", "--against", "r", "--json")
+    assert code == 0
+    assert json.loads(said)["same"] is True
+
+
+@pytest.mark.trains
+def test_a_run_that_was_gone_on_with_is_repeated_as_a_whole(command):
+    assert command("run", "small.py", "--rounds", "1", "--out", "r")[0] == 0
+    assert command("run", "small.py", "--rounds", "3", "--out", "r", "--resume")[0] == 0
+    assert "the numbers of 3 rounds" in command("rerun", "r", "--out", "again")[1]
+
+
+@pytest.mark.trains
+def test_what_came_out_otherwise_is_said_and_what_is_different(command):
+    command("run", "small.py", "--out", "r")
+    assert command("run", "small.py", "--set", "partition.samples=25", "--out", "other")[0] == 0
+    code, said, _ = command("rerun", "r", "--against", "other")
+    assert code == 4
+    assert said.startswith("not the same: models are up to ")
+    assert "the data: their checksums differ" in said
+    assert "the scenario: another partition" in said
+    shutil.copytree("r", "moved")
+    model = next(Path("moved/models").glob("*.safetensors"))
+    tensors = load_file(model)
+    name = next(iter(tensors))
+    tensors[name].flat[0] = np.nextafter(tensors[name].flat[0], np.float32(9))  # a single last bit
+    save_file(tensors, model)
+    record = json.loads(Path("moved/origin.json").read_text())
+    record["versions"]["torch"], record["machine"]["processor"] = "0.0", "an abacus"
+    Path("moved/origin.json").write_text(json.dumps(record))
+    code, said, _ = command("rerun", "r", "--against", "moved")
+    assert code == 4
+    assert "apart, where parameters are up to" in said
+    assert "accuracy" not in said  # the numbers are the same
+    assert re.search(r"torch: \S+ then, 0.0 now", said)
+    assert "an abacus now" in said
+
+
+@pytest.mark.trains
+def test_what_cannot_be_repeated_says_why(command):
+    scenario = load("small.py")
+    face.run(scenario, "python", quiet=True)
+    code, _, said = command("rerun", "python")
+    assert code == 1
+    assert "was played from Python, which has its scenario: play it there again, cloister.run(scenario), and compare" in said
+    face.run(scenario, "python2", quiet=True)
+    assert command("rerun", "python", "--against", "python2")[0] == 0
+    next(face.iterate(scenario, "half"))
+    assert "the run in half is not over" in command("rerun", "half")[2]
+    assert "nowhere does not say what it is a run of" in command("rerun", "nowhere")[2]
+    for text in ("no JSON", "[]", '{"file": 3, "source": "", "name": "", "settings": []}', '{"file": null}'):
+        Path("python/origin.json").write_text(text)
+        assert "origin.json is damaged" in command("rerun", "python")[2]
+
+
+@pytest.mark.trains
+def test_the_report_repeats_in_the_same_words(command):
+    command("run", "small.py", "--set", "training.lr=0.3", "--out", "a run")
+    page = html.unescape(Path("a run/report.html").read_text())
+    assert "cloister rerun 'a run'" in page
+    assert "cloister run small.py --set training.lr=0.3" in page
+    assert json.loads(Path("a run/origin.json").read_text())["data_sha256"][:16] in page
+    face.run(load("small.py"), "python", quiet=True)
+    page = html.unescape(Path("python/report.html").read_text())
+    assert "cloister.run(scenario)" in page
+    assert "cloister rerun python --against OTHER_FOLDER" in page
+
+
+def test_the_checksum_is_of_every_record_label_and_client():
+    def population(x=0.0, y=0, where=1, test=0.0, kind=torch.float32):
+        clients = {i: Client(i, Examples(torch.zeros(3, 2), torch.zeros(3, dtype=torch.int64)),
+                             Examples(torch.full((1, 2), test), torch.zeros(1, dtype=torch.int64))) for i in (0, 1)}  # fmt: skip
+        train = clients[1].train
+        train.x[2, 1], train.y[1] = x, y
+        changed = replace(clients[1], train=Examples(train.x.to(kind), train.y))
+        return Population({0: clients[0], where: replace(changed, id=where)}, {}, 2, (2,))
+
+    plain = origin.checksum(population())
+    assert plain == origin.checksum(population())
+    others = [population(x=1e-7), population(y=1), population(where=2), population(test=1e-7), population(kind=torch.float64)]
+    assert len({plain, *map(origin.checksum, others)}) == 6
+
+
+def test_the_commit_is_of_this_source_tree_or_of_none(tmp_path, monkeypatch):
+    found = origin.commit()
+    assert found is None or re.fullmatch("[0-9a-f]{40}(-dirty)?", found)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert origin.commit() is None

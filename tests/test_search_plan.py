@@ -1,0 +1,231 @@
+"""The plan of a search on made-up defences whose breaks are known: what it finds, and that a kill loses nothing."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cloister.fl.algorithms.hardened_flic import HardenedFLIC
+from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
+from cloister.fl.robust.krum import MultiKrum
+from cloister.fl.runs.results_folder import Row
+from cloister.threat_models.membership import Pool
+from cloister.threat_models.search.choosing import Usual
+from cloister.threat_models.search.fields import Numbers
+from cloister.threat_models.search.found import Point, cheapest, cost_of, points_of, strength_of, worst
+from cloister.threat_models.search.plan import BATCH, Plan, hunt, usual_forms
+from cloister.threat_models.search.play import Bounds, Harm, Try, harm, last_rounds
+from cloister.threat_models.search.space import Space
+
+from . import evaluation_sample as sample
+
+pytest.importorskip("optuna")
+
+FEW = ("MinusGradient", "IPM", "ALIE", "MinMax", "LabelFlip")
+KRUM = Space(replace(sample.scenario, algorithm=RobustFedAvg(rule=MultiKrum(2))), only=FEW)
+HARDENED = Space(replace(sample.scenario, rounds=40, algorithm=HardenedFLIC(rounds_before=10, every=5)))
+Loss = Callable[[Numbers, int, int], float]
+"""Of a made-up defence: of a point, a number of attackers and a seed."""
+
+
+def line(one: Try, loss: Loss, success: float | None = None) -> Row:
+    """The line of a run of a defence that keeps .9 of accuracy where nobody attacks, with two loyal clients."""
+    accuracy = 0.9 if one.is_absent else 0.9 - loss(one.numbers, one.attackers, one.seed)
+    return {
+        "key": repr((sorted(one.numbers.items()), one.attackers, one.seed)),
+        "numbers": dict(one.numbers),
+        "attackers": one.attackers,
+        "seed": one.seed,
+        "status": "done",
+        "reason": "",
+        "accuracy": accuracy,
+        "of": {"0": accuracy, "1": accuracy - 0.01},
+        "success": None if success is None else {"mean": success, "worst": success, "absent": 0.1},
+        "cost": {"seconds": 0.5},
+    }
+
+
+def played(space: Space, plan: Plan, loss: Loss, known: Mapping[str, Row] | None = None, stop: int = 10**9) -> list[Row]:
+    """Every line of a search, up to `stop` new ones, after which it is killed."""
+    known, rows, new = dict(known or {}), dict[str, Row](), 0
+    hunted = hunt(space, plan)
+    try:
+        asked = next(hunted)
+        while True:
+            answers = []
+            for one in asked:
+                row = line(one, loss)
+                if row["key"] not in known:
+                    new += 1
+                    if new > stop:
+                        return list(rows.values())
+                assert row["key"] not in rows, "a run that is known was asked for again"
+                rows[row["key"]] = row
+                answers.append(row)
+            asked = hunted.send(answers)
+    except StopIteration:
+        return list(rows.values())
+
+
+def found(space: Space, plan: Plan, rows: list[Row]) -> Point | None:
+    return cheapest(space, points_of(rows, plan.seeds, plan.held_out, plan.bounds), plan.held_out)
+
+
+def weak_ipm(numbers: Numbers, attackers: int, seed: int) -> float:
+    """Broken by inner product manipulation that is weak enough, from 5 attackers on."""
+    return 0.4 if numbers["attack"] == "IPM" and float(numbers["IPM.eps"]) < 0.3 and attackers >= 5 else 0.01
+
+
+def test_a_break_at_a_strength_that_no_default_has_is_found_and_made_as_cheap_as_it_can_be() -> None:
+    plan = Plan(least=1, most=9, seeds=(0,), held_out=(1, 2), runs=250)
+    rows = played(KRUM, plan, weak_ipm)
+    point = found(KRUM, plan, rows)
+    assert point is not None
+    assert (point.attackers, point.numbers["attack"]) == (5, "IPM")
+    assert 0.01 <= float(point.numbers["IPM.eps"]) < 0.02  # a quarter of a decade from the weakest that there is
+    assert set(point.held_out) == {1, 2}
+    assert len(rows) <= 250
+
+
+@pytest.mark.parametrize("space", [KRUM, HARDENED], ids=["krum", "hardened"])
+def test_where_nothing_breaks_the_whole_budget_is_spent_and_the_worst_is_told(space: Space) -> None:
+    plan = Plan(least=1, most=8, seeds=(0,), held_out=(1,), runs=90)
+    rows = played(space, plan, lambda numbers, attackers, seed: attackers / 1000)
+    assert len(rows) == 90
+    assert found(space, plan, rows) is None
+    most = worst(points_of(rows, plan.seeds, plan.held_out, plan.bounds).values())
+    assert most is not None
+    assert (most.attackers, round(most.loss, 6)) == (8, 0.008)
+    assert len({row["attackers"] for row in rows}) >= 3  # how harm grows is known at more than one number
+
+
+def test_what_breaks_on_the_searched_seed_alone_is_no_break() -> None:
+    plan = Plan(least=1, most=4, seeds=(7,), held_out=(8, 9), runs=120)
+    rows = played(KRUM, plan, lambda numbers, attackers, seed: 0.5 if seed in (7, 8) else 0.0)
+    assert found(KRUM, plan, rows) is None
+    points = points_of(rows, plan.seeds, plan.held_out, plan.bounds)
+    refuted = [point for point in points.values() if point.refuted()]
+    assert refuted
+    assert all(set(point.held_out) <= {8, 9} for point in refuted)
+    assert not any(point.breaks(plan.held_out) for point in points.values())
+
+
+def test_pulses_and_votes_are_tried_without_a_hint() -> None:
+    def pulsed(numbers: Numbers, attackers: int, seed: int) -> float:
+        return 0.5 if numbers["schedule"] == "pulses" and attackers >= 3 else 0.0
+
+    def voted(numbers: Numbers, attackers: int, seed: int) -> float:
+        return 0.5 if numbers["votes"] == "WorstModel" and numbers["attack"] == "Honest" else 0.0
+
+    plan = Plan(least=1, most=8, seeds=(0,), held_out=(1,), runs=100)
+    for loss, attackers in ((pulsed, 3), (voted, 1)):
+        point = found(HARDENED, plan, played(HARDENED, plan, loss))
+        assert point is not None
+        assert point.attackers == attackers
+
+
+@settings(max_examples=4, deadline=None)
+@given(stop=st.integers(1, 60))
+def test_a_search_that_is_killed_goes_on_as_if_it_had_not_been(stop: int) -> None:
+    plan = Plan(least=2, most=6, seeds=(0, 3), held_out=(1,), runs=60)
+    whole = played(KRUM, plan, weak_ipm)
+    part = played(KRUM, plan, weak_ipm, stop=stop)
+    assert part == whole[: len(part)]
+    again = played(KRUM, plan, weak_ipm, {row["key"]: row for row in part})
+    assert again == whole
+
+
+def test_a_second_seed_is_played_only_of_what_is_promising() -> None:
+    plan = Plan(least=3, most=3, seeds=(0, 1), held_out=(2,), runs=80)
+    rows = played(KRUM, plan, lambda numbers, attackers, seed: 0.09 if numbers["attack"] == "ALIE" else 0.0)
+    tried = [row for row in rows if "attack" in row["numbers"]]
+    second = {row["numbers"]["attack"] for row in tried if row["seed"] == 1}
+    assert "ALIE" in second
+    assert "MinMax" not in second
+
+
+def test_the_first_of_cheap_breaks_ends_the_search_unless_it_is_to_go_on() -> None:
+    def all_break(numbers: Numbers, attackers: int, seed: int) -> float:
+        return 0.3
+
+    plan = Plan(least=1, most=1, seeds=(0,), held_out=(1,), runs=70)
+    brief, long = played(KRUM, plan, all_break), played(KRUM, replace(plan, exhaust=True), all_break)
+    assert len(brief) < 30
+    assert len(long) == 70
+    assert {row["numbers"].get("attack") for row in long} == {None, *FEW}
+
+
+def test_cpu_time_is_a_budget_too() -> None:
+    plan = Plan(least=1, most=8, seeds=(0,), held_out=(1,), seconds=20.0)
+    rows = played(KRUM, plan, lambda *_: 0.0)
+    assert 40 <= len(rows) <= 40 + BATCH  # half a second each
+
+
+def test_a_defence_without_a_run_of_its_own_ends_the_search() -> None:
+    hunted = hunt(KRUM, Plan(least=1, most=8, seeds=(0,), held_out=(1,), runs=50))
+    (one,) = next(hunted)
+    with pytest.raises(ValueError, match="no run without 8 clients' data: too few"):
+        hunted.send([{**line(one, weak_ipm), "status": "failed", "reason": "too few"}])
+
+
+def test_plans_that_make_no_sense_are_refused() -> None:
+    known: dict[str, Any] = {"least": 1, "most": 2, "seeds": (0,), "held_out": (1,), "runs": 5}
+    for wrong, words in (
+        ({"least": 0}, "from 1 on"),
+        ({"least": 3}, "at most the most"),
+        ({"held_out": (0,)}, "others to hold out"),
+        ({"held_out": ()}, "others to hold out"),
+        ({"runs": float("inf")}, "needs a budget"),
+        ({"runs": 0}, "needs a budget"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            Plan(**{**known, **wrong})
+
+
+def test_harm_is_in_units_of_the_bound_that_is_nearest() -> None:
+    absent, one = line(Try({"which": "any"}, 3, 0), weak_ipm), Try({"attack": "IPM"}, 3, 0)
+    bounds = Bounds(loss=0.1, success=0.2)
+    lost = harm(line(one, lambda *_: 0.25), absent, bounds)
+    assert (round(lost.severity, 9), round(lost.loss, 9), round(lost.client, 9)) == (2.5, 0.25, 0.25)
+    taken_in = harm(line(one, lambda *_: 0.0, success=0.8), absent, bounds)
+    assert taken_in == Harm(pytest.approx(3.5), 0.0, 0.0, 0.8, 0.1)
+    assert harm(line(one, lambda *_: 0.05, success=0.8), absent, replace(bounds, goal="accuracy")).severity == pytest.approx(0.5)
+    assert harm(line(one, lambda *_: 0.5), absent, replace(bounds, goal="backdoor")).severity == 0
+    failed = {**line(one, lambda *_: 0.5), "status": "failed"}
+    assert harm(failed, absent, bounds).severity < 0
+    with pytest.raises(ValueError, match="loss is above 0"):
+        Bounds(loss=0)
+    with pytest.raises(ValueError, match="the goal is any, accuracy, backdoor, not 'all'"):
+        Bounds(goal="all")  # type: ignore[arg-type]
+
+
+def test_what_could_not_be_played_is_not_the_worst() -> None:
+    rows = [line(Try({"which": "any"}, 3, 0), weak_ipm), line(Try({"attack": "ALIE"}, 3, 0), lambda *_: -0.3)]
+    rows.append({**line(Try({"attack": "IPM"}, 3, 0), lambda *_: 0.0), "status": "failed", "reason": "it would not"})
+    points = points_of(rows, (0,), (1,), Bounds())
+    found = worst(points.values())
+    assert found is not None
+    assert found.numbers["attack"] == "ALIE"
+    assert [p.failed for p in points.values()] == ["", "it would not"]
+
+
+def test_cost_is_attackers_then_strength() -> None:
+    forms = usual_forms(KRUM)
+    ipm = next(form for form in forms if form["attack"] == "IPM")
+    flip = next(form for form in forms if form["attack"] == "LabelFlip")
+    assert strength_of(KRUM, ipm) == "IPM.eps"
+    assert strength_of(KRUM, flip) is None
+    boosted = Usual({"attack": "LabelFlip", "boost": "Scaled"})
+    KRUM.adversary(boosted, Pool(1))
+    assert strength_of(KRUM, boosted.chosen) == "Scaled.factor"
+    assert cost_of(KRUM, Point({**ipm, "IPM.eps": 0.2}, 4)) == (4, 0.2)
+    assert cost_of(KRUM, Point(flip, 4)) == (4, 1.0)
+
+
+def test_the_rounds_that_are_judged_are_a_share_of_the_evaluations() -> None:
+    assert last_rounds(40, 1, 0.25) == list(range(30, 40))
+    assert last_rounds(4, 1, 0.25) == [3]
+    assert last_rounds(10, 4, 0.5) == [7, 9]

@@ -1,0 +1,150 @@
+"""What a run's groups are worth: agreement by each definition, silhouette, stability over seeds, gains; names in the report."""
+
+import html
+import json
+import re
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import silhouette_score
+from torch import nn
+
+import cloister
+from cloister import Scenario, Training, algorithms, cli, data, models, partitions, protections
+from cloister.fl.runs.metrics import isolated, majority_purity, purity, silhouette
+from cloister.fl.runs.yardsticks import Yardsticks
+from cloister.reporting.agreement import agreement_in_words, worth_in_words
+
+from .test_given_data import hospitals
+
+PLANTED = {0: 0, 1: 0, 2: 0, 3: 1, 4: 1, 5: 1}
+
+
+def test_purities_and_groups_isolated_by_hand():
+    mixed = [(0, 1, 3), (2,), (4, 5)]
+    assert purity(mixed, PLANTED) == 0.5  # FLIC's: 2, 4 and 5 see no stranger
+    assert majority_purity(mixed, PLANTED) == pytest.approx(5 / 6)  # the standard one
+    assert isolated(mixed, PLANTED) == 0  # each group shares a cluster
+    assert isolated([(0, 1), (2,), (3, 4, 5)], PLANTED) == 2
+    assert isolated([(0, 1, 3), (2, 4)], {0: 0, 1: 0, 3: 1, 2: 2, 4: 2}) == 1
+    assert majority_purity([tuple(PLANTED)], PLANTED) == 0.5
+
+
+@given(st.lists(st.integers(0, 3), min_size=2, max_size=8), st.integers(0, 10**6))
+def test_the_silhouette_is_the_literatures(labels, seed):
+    rng = np.random.default_rng(seed)
+    n = len(labels)
+    clusters = [tuple(10 + k for k in range(n) if labels[k] == label) for label in sorted(set(labels))]
+    similarity = np.clip(rng.normal(size=(n, n)), -1, 1)
+    similarity = (similarity + similarity.T) / 2
+    np.fill_diagonal(similarity, 1)
+    found = silhouette(clusters, [10 + k for k in range(n)], similarity.tolist())
+    if not 2 <= len(set(labels)) < n:
+        assert found is None
+        return
+    assert found == pytest.approx(silhouette_score(1 - similarity, labels, metric="precomputed"))
+    assert -1 <= found <= 1
+    similarity[0, 1] = np.nan
+    assert silhouette(clusters, [10 + k for k in range(n)], similarity.tolist()) is None
+
+
+def test_gains_count_what_is_better():
+    found = Yardsticks("accuracy", 0.9, 0.6, None, None, None, ())
+    assert found.gains == pytest.approx({"over one model": 0.3})
+    assert replace(found, metric="MSE", alone=1.0).gains == pytest.approx({"over one model": -0.3, "over LOCAL": 0.1})
+    assert Yardsticks("R2", None, 0.1, 0.1, None, None, ()).gains == {}
+
+
+def test_words_name_every_measure():
+    summary = {"ari": 0.5, "purity": 0.4, "purity_majority": 0.7, "groups_isolated": 1, "groups": {"0": 0, "1": 1}}
+    assert agreement_in_words(summary) == ["ARI 0.50", "purity 0.70 (as FLIC defines it 0.40)", "1 of 2 groups isolated"]
+    assert agreement_in_words(summary | {"corrupt": [1]}) == []
+    assert agreement_in_words({}) == []
+    yardsticks = Yardsticks("accuracy", 0.9, 0.6, 0.95, 1.0, 0.8, (1, 2)).as_dict()
+    words = dict(worth_in_words({"silhouette": {"value": 0.61, "round": 9, "clients": 12}, "yardsticks": yardsticks}))
+    assert words["silhouette"].startswith("0.61, by the similarities of 12 clients that the server saw in round 10")
+    assert words["stability over seeds"] == "ARI 1.00 between the clusters of two seeds (least 0.80; also seeds 1, 2)"
+    assert words["gain over one model"] == "+0.300 of accuracy, 0.900 against 0.600"
+    assert words["gain over LOCAL"].startswith("-0.050 of accuracy")
+    assert dict(worth_in_words({"silhouette": None, "yardsticks": {}})) == {}
+
+
+def net(shape, classes):
+    """Values are about 30: a norm first, whose statistics are each batch's."""
+    return nn.Sequential(
+        nn.BatchNorm1d(shape[0], track_running_stats=False), nn.Linear(shape[0], 12), nn.ReLU(), nn.Linear(12, classes)
+    )
+
+
+def scenario(folder, **fields):
+    given = {"rounds": 12, "protection": protections.Masked()}
+    cfl = algorithms.CFL(thresholds=algorithms.ScaleFree(eps1=0.4, eps2=0.5), patience=3)
+    training = Training(epochs=3, batch=30, lr=0.1)
+    return Scenario(**{"name": "own", "data": data.from_csv(folder), "model": net, "training": training,
+                       "algorithm": cfl, **given, **fields})  # fmt: skip
+
+
+@pytest.mark.trains
+def test_without_planted_groups_a_run_says_what_its_clusters_are_worth(tmp_path):
+    hospitals(tmp_path / "data", 8)
+    result = cloister.run(scenario(tmp_path / "data"), tmp_path / "r", quiet=True, yardsticks=True)
+    summary = result.summary
+    assert summary["ari"] is None
+    assert summary["groups_isolated"] is None
+    found = summary["yardsticks"]
+    assert json.loads((tmp_path / "r" / "summary.json").read_text())["yardsticks"] == found
+    assert found["own"] == summary["accuracy_mean"]
+    assert found["seeds"] == [1, 2]
+    assert sorted(summary["clusters"]) == [[0, 2, 4, 6], [1, 3, 5, 7]]
+    assert found["gains"]["over one model"] > 0.1
+    assert found["stability"] == 1.0
+    assert summary["silhouette"]["clients"] == 8
+    assert summary["silhouette"]["value"] > 0.3
+    text, page = str(result), html.unescape(re.sub("<[^>]*>", " ", result.report.read_text()))
+    for name in ("silhouette", "stability over seeds", "gain over one model", "gain over LOCAL"):
+        assert name in text
+        assert name in page
+    for words in ("ARI 0", "purity", "planted group", "isolated", " of 1"):
+        assert words not in text
+    names = list(summary["names"].values())
+    assert len(names) == 8
+    assert all(name in page for name in names)
+    assert not re.search(r"worst client \d+\.\d % client \d", page)
+
+
+@pytest.mark.trains
+def test_planted_groups_have_no_stability_where_seeds_change_the_data(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(
+        "from cloister import *\n"
+        "scenario = Scenario(name='m', data=data.Digits(), partition=partitions.Iid(clients=4, samples=20, shared_test=True),\n"
+        "  model=models.Mlp(hidden=(8,)), training=Training(epochs=1, batch=10, lr=0.1), algorithm=algorithms.FedAvg(),\n"
+        "  protection=protections.Masked(), rounds=2)\n"
+    )
+    monkeypatch.setattr(sys, "argv", ["cloister", "run", "mine.py", "--yardsticks", "--out", "r"])
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    assert not caught.value.code
+    said = capsys.readouterr().out
+    assert "gain over LOCAL" in said
+    assert "stability" not in said
+    found = json.loads((tmp_path / "r" / "summary.json").read_text())
+    assert found["yardsticks"]["gains"]["over one model"] == pytest.approx(0, abs=0.05)
+    assert "silhouette" not in found
+
+
+@pytest.mark.trains
+def test_planted_groups_are_counted_as_isolated_not_as_clusters(tmp_path):
+    swap = partitions.LabelSwap(clients=6, groups=2, pairs=((1, 7), (3, 8)), samples=60, shared_test=True)
+    one = scenario(
+        tmp_path, data=data.Digits(), partition=swap, model=models.Mlp(hidden=(8,)), algorithm=algorithms.FedAvg(), rounds=2
+    )
+    result = cloister.run(one, tmp_path / "r", quiet=True)
+    assert result.summary["groups_isolated"] == 0
+    assert "0 of 2 groups isolated" in str(result)
+    page = html.unescape(re.sub(r"<[^>]*>|\s+", " ", result.report.read_text()))
+    assert re.search(r"groups isolated\s+0 of 2\s+1 cluster; ARI 0.00, purity 0.50 \(as FLIC defines it 0.00\)", page)

@@ -1,0 +1,26 @@
+"""Another attack's upload at a length that nobody would have: against rules that a single far update carries away."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ..protocol.view.answers import Vector
+from .attack import LoneAttack, looks_back
+from .knowledge import Level, Own
+
+
+@dataclass(frozen=True, slots=True)
+class Magnified:
+    """What another attack of a member alone sends, times `factor`: a mean follows, and a median that stops before its end."""
+
+    attack: LoneAttack
+    factor: float = 1e6
+    needs: ClassVar[Level] = Level.OWN
+
+    @property
+    def looks_back(self) -> bool:
+        return looks_back(self.attack)
+
+    def __call__(self, own: Own, /) -> Vector:
+        return np.float32(self.factor) * self.attack(own)

@@ -1,0 +1,114 @@
+"""What a search may set a field of an attack to, told by its type, its default and its name.
+
+- a bool or a Literal: each of its values;
+- a float: the name says whether it is a share, from 0 to 1 (`SHARES`), or an angle; any other is a strength, from 0.01 to 100,
+  by its logarithm. One that may also be None, or is infinite by default, is that, or a strength;
+- an attack, a poison or a trigger: one of those that are there, with its own fields;
+- a round (`ROUNDS`): one of the run's;
+- anything else: its default. A class with a field of none of these kinds and without a default is not searched.
+"""
+
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, Field, fields
+from functools import cache
+from math import inf, pi
+from typing import Any, Literal, Protocol, Union, get_args, get_origin, get_type_hints
+
+Number = float | int | str | bool
+Numbers = Mapping[str, Number]
+"""A point of the space: what was chosen, by name. Plain JSON values."""
+
+WEAKEST, STRONGEST = 0.01, 100.0
+SHARES = frozenset({"a", "alpha", "cosine", "k", "lambda0", "quantile", "rate", "ratio", "share"})
+ANGLES = frozenset({"angle"})
+ROUNDS = frozenset({"turn"})
+FREE, SET = "usual", "set"
+"""Of a field that may be None or infinite: as it is by default, or a number."""
+
+
+class NotSearched(ValueError):
+    """An attack with a field that a search cannot set."""
+
+
+class Choose(Protocol):
+    """Whoever fixes a point of the space, one number after the other; which ones are asked for depends on the answers."""
+
+    def one_of(self, name: str, options: Sequence[str], /) -> str:
+        """One of the options, of which the first is the usual one."""
+        ...
+
+    def number(self, name: str, least: float, most: float, logarithmic: bool, usual: float, /) -> float:
+        """A number from least to most. usual: the default, inside them."""
+        ...
+
+    def whole(self, name: str, least: int, most: int, usual: int, /) -> int: ...
+
+
+Makers = Mapping[Any, Sequence[Callable[..., Any]]]
+"""What may stand where a field's type is this one."""
+
+
+def made(kind: Callable[..., Any], choose: Choose, makers: Makers, rounds: int, within: str = "", **given: Any) -> Any:
+    """An attack of this kind, its fields chosen under their names. Raises NotSearched; ValueError where they do not go together.
+
+    kind: a dataclass, or a function without arguments that makes one. within: whose part it is. given: fields that are fixed.
+    """
+    if not isinstance(kind, type):
+        return kind()
+    hints, prefix = hints_of(kind), f"{within}{kind.__name__}."
+    asked = [f for f in fields(kind) if f.init and f.name not in given]
+    return kind(**given, **{f.name: _value(kind, f, hints[f.name], choose, makers, rounds, prefix) for f in asked})
+
+
+hints_of = cache(get_type_hints)
+
+
+def _value(kind: type, field: Field[Any], hint: Any, choose: Choose, makers: Makers, rounds: int, prefix: str) -> Any:
+    name, default = f"{prefix}{field.name}", _default(field)
+    optional = type(None) in get_args(hint) and get_origin(hint) in (Union, types.UnionType)
+    of = tuple(k for k in get_args(hint) if k is not type(None)) if optional else (hint,)
+    if float in of and (optional or default == inf):
+        return strength(choose, name) if choose.one_of(f"{name}?", (FREE, SET)) == SET else default
+    if field.name in ROUNDS and int in of:
+        return choose.whole(name, 0, rounds - 1, rounds // 4)
+    if hint is bool:
+        options = ("true", "false") if default is True else ("false", "true")
+        return choose.one_of(name, options) == "true"
+    if get_origin(hint) is Literal:
+        rest = [str(v) for v in get_args(hint) if v != default]
+        return choose.one_of(name, [str(default), *rest] if default is not MISSING else rest)
+    if hint is float:
+        return _float(choose, field.name, name, default)
+    if found := next((makers[k] for k in of if _known(k, makers)), None):
+        chosen = choose.one_of(name, [one.__name__ for one in found])
+        return made(next(one for one in found if one.__name__ == chosen), choose, makers, rounds, prefix)
+    if default is MISSING:
+        if optional:
+            return None
+        raise NotSearched(f"{kind.__name__}.{field.name}, a {getattr(hint, '__name__', hint)}, has no default")
+    return default
+
+
+def _known(kind: Any, makers: Makers) -> bool:
+    try:
+        return kind in makers
+    except TypeError:
+        return False
+
+
+def _float(choose: Choose, field: str, name: str, default: Any) -> float:
+    if field in SHARES:
+        return choose.number(name, 0.0, 1.0, False, 0.5 if default is MISSING else default)
+    if field in ANGLES:
+        return choose.number(name, 0.0, pi, False, pi / 2 if default is MISSING else default)
+    return strength(choose, name, default if default is not MISSING and default > 0 else 1.0)
+
+
+def strength(choose: Choose, name: str, usual: float = 1.0) -> float:
+    """A number from 0.01 to 100, or from the usual one where that lies outside, by its logarithm."""
+    return choose.number(name, min(WEAKEST, usual), max(STRONGEST, usual), True, usual)
+
+
+def _default(field: Field[Any]) -> Any:
+    return field.default_factory() if field.default_factory is not MISSING else field.default

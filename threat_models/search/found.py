@@ -1,0 +1,108 @@
+"""What the lines of a search say: every point that was tried, which of them break the defence, and which of those is cheapest."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ...fl.runs.results_folder import Row
+from ..membership import Pool
+from .choosing import Usual
+from .fields import Numbers
+from .play import Bounds, Harm, Try, harm
+from .space import Space
+
+Key = tuple[tuple[tuple[str, object], ...], int]
+
+
+@dataclass(slots=True)
+class Point:
+    """A point of the space with a number of attackers. searched, held_out: harm by seed, of those seeds that were played.
+
+    failed: why it could not be played, or empty.
+    """
+
+    numbers: Numbers
+    attackers: int
+    searched: dict[int, Harm] = field(default_factory=dict)
+    held_out: dict[int, Harm] = field(default_factory=dict)
+    failed: str = ""
+
+    @property
+    def severity(self) -> float:
+        """Mean over all seeds that were played, held out or not: what holds on one seed alone counts for little."""
+        seen = [h.severity for h in (*self.searched.values(), *self.held_out.values())]
+        return sum(seen) / len(seen) if seen else 0.0
+
+    @property
+    def suspected(self) -> bool:
+        """Whether it breaks the defence in the mean of the seeds that were searched."""
+        seen = [h.severity for h in self.searched.values()]
+        return bool(seen) and sum(seen) / len(seen) > 1
+
+    def breaks(self, seeds: Sequence[int]) -> bool:
+        """Whether it breaks the defence there and on every one of these seeds, which were held out."""
+        return self.suspected and all(seed in self.held_out and self.held_out[seed].severity > 1 for seed in seeds)
+
+    def refuted(self) -> bool:
+        """Whether it was suspected, and does not hold on a seed that was held out."""
+        return self.suspected and any(h.severity <= 1 for h in self.held_out.values())
+
+    @property
+    def loss(self) -> float:
+        """Mean over the seeds that were played."""
+        seen = [h.loss for h in (*self.searched.values(), *self.held_out.values())]
+        return sum(seen) / len(seen) if seen else 0.0
+
+
+def key_of(numbers: Numbers, attackers: int) -> Key:
+    return tuple(sorted(numbers.items())), attackers
+
+
+def points_of(rows: Iterable[Row], seeds: Sequence[int], held_out: Sequence[int], bounds: Bounds) -> dict[Key, Point]:
+    """Every point that was tried under these seeds, in the order of the lines. Lines without their absent run are left aside."""
+    kept = list(rows)
+    absent: dict[tuple[object, int, int], Row] = {}
+    for row in kept:
+        one = try_of(row)
+        if one.is_absent:
+            absent[one.numbers["which"], one.attackers, one.seed] = row
+    found: dict[Key, Point] = {}
+    for row in kept:
+        one = try_of(row)
+        beside = absent.get((one.numbers.get("which", "any"), one.attackers, one.seed))
+        if one.is_absent or beside is None or one.seed not in (*seeds, *held_out):
+            continue
+        point = found.setdefault(key_of(one.numbers, one.attackers), Point(one.numbers, one.attackers))
+        of = point.searched if one.seed in seeds else point.held_out
+        of[one.seed] = harm(row, beside, bounds)
+        point.failed = point.failed or ("" if row["status"] == "done" else str(row["reason"]))
+    return found
+
+
+def try_of(row: Row) -> Try:
+    return Try(row["numbers"], row["attackers"], row["seed"])
+
+
+def strength_of(space: Space, numbers: Numbers) -> str | None:
+    """The name of the attack's first number that is a strength; None where it has none."""
+    choose = Usual(numbers)
+    space.adversary(choose, Pool(1))
+    prefix = f"{numbers['attack']}."
+    own = [name for name in choose.strengths if name.startswith(prefix)]
+    return next(iter(own or choose.strengths), None)
+
+
+def cost_of(space: Space, point: Point) -> tuple[int, float]:
+    """What a break costs: attackers, then the strength, 1 for an attack that has none."""
+    name = strength_of(space, point.numbers)
+    return point.attackers, 1.0 if name is None else float(point.numbers[name])
+
+
+def cheapest(space: Space, points: Mapping[Key, Point], held_out: Sequence[int]) -> Point | None:
+    """The break that costs least, the more severe one of equals; None where nothing breaks the defence."""
+    found = [p for p in points.values() if p.breaks(held_out)]
+    return min(found, key=lambda p: (*cost_of(space, p), -p.severity), default=None)
+
+
+def worst(points: Iterable[Point]) -> Point | None:
+    """The most severe point of those that could be played."""
+    return max((p for p in points if not p.failed), key=lambda p: p.severity, default=None)

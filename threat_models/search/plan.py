@@ -1,0 +1,256 @@
+"""What a search plays next: a pure function of what it was answered so far, so that it can be killed and go on.
+
+1. At the most attackers: every attack as it is by default, then ten times weaker and stronger, then with its other choices, one
+   at a time; from `ALONE` points on in turns with points that a tree-structured Parzen estimator proposes. A point that breaks
+   the defence on the seeds that are searched is played on seeds that were held out; it is a break only if it holds on every one
+   of them, and ends the search at this number of attackers.
+2. The number of attackers is bisected (`breakdown.search`), each number being searched from the worst that is known.
+3. The strength of the cheapest break is bisected on a logarithmic scale, by quarters of a decade, with the same search.
+4. What is left of the budget goes to one attacker fewer than the cheapest break has, or, where nothing broke, to the most.
+
+With several searched seeds, a point is played on the second and later ones only if it is among the worst third so far or
+comes half way to a bound.
+"""
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from math import ceil, floor, inf, log2, log10
+from typing import Any
+
+from ...fl.runs.results_folder import Row
+from ..breakdown import Steps, search
+from ..membership import Pool
+from .fields import STRONGEST, WEAKEST, Number, Numbers
+from .found import Key, Point, cheapest, key_of, points_of, strength_of
+from .play import Bounds, Try
+from .space import HONEST, TOGETHER, TRAINED, UPLOADED, Space, chosen_which, usual
+from .tpe import proposed, seed_for
+
+BATCH = 4
+"""Points that are chosen together, whatever the number of workers, so that what is found does not depend on it."""
+ALONE = 32
+"""So many points are tried before an estimator that has seen so few is asked."""
+CARRIED = 6
+"""Of the worst points at other numbers of attackers, so many are tried first."""
+FIRST, LEVELS, ALL = 0.5, 0.85, 1.0
+"""Shares of the budget by which the first number of attackers, and the bisection, are over."""
+QUARTER = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The limits of a search. least, most: attackers. seeds: that are searched. held_out: on which a break must hold, too.
+
+    runs, seconds: the budget, in runs of any kind and in CPU seconds; one of them is finite. exhaust: whether it is spent in any
+    case, on what else breaks the defence, and how badly.
+    """
+
+    least: int
+    most: int
+    seeds: tuple[int, ...]
+    held_out: tuple[int, ...]
+    bounds: Bounds = field(default_factory=Bounds)
+    runs: float = inf
+    seconds: float = inf
+    exhaust: bool = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.least <= self.most:
+            raise ValueError(f"attackers are from 1 on, the least at most the most, not {self.least} to {self.most}")
+        if not self.seeds or not self.held_out or set(self.seeds) & set(self.held_out):
+            raise ValueError("a search needs seeds to search and others to hold out, on which a break must hold")
+        if not (self.runs > 0 and self.seconds > 0) or (self.runs == inf and self.seconds == inf):
+            raise ValueError("a search needs a budget: a number of runs, or of CPU minutes, above 0")
+
+
+Hunt = Generator[list[Try], list[Row], None]
+"""Yields tries to be played, of which those without the attackers' data come first, and is sent their lines in this order."""
+
+
+class _Spent(Exception):
+    """The budget is."""
+
+
+@dataclass(slots=True)
+class _Hunter:
+    space: Space
+    plan: Plan
+    rows: dict[tuple[Key, int], Row] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def progress(self) -> float:
+        """The share of the budget that is spent."""
+        return max(len(self.rows) / self.plan.runs, self.seconds / self.plan.seconds)
+
+    @property
+    def points(self) -> dict[Key, Point]:
+        return points_of(self.rows.values(), self.plan.seeds, self.plan.held_out, self.plan.bounds)
+
+    def play(self, tries: Sequence[Try]) -> Hunt:
+        """Plays what is not known yet, first the runs that it is compared with. Raises _Spent where the budget ends before."""
+        for wanted in ([one.absent for one in tries], tries):
+            new = {(key_of(one.numbers, one.attackers), one.seed): one for one in wanted}
+            missing = [(key, one) for key, one in new.items() if key not in self.rows]
+            left = floor(min(self.plan.runs - len(self.rows), len(missing))) if self.progress < 1 else 0
+            if left:
+                found = yield [one for _, one in missing[:left]]
+                for (key, _), row in zip(missing, found, strict=False):
+                    if row["status"] != "done" and not row["numbers"].get("attack"):
+                        raise ValueError(f"the defence has no run without {row['attackers']} clients' data: {row['reason']}")
+                    self.rows[key] = row
+                    self.seconds += float(row["cost"]["seconds"])
+            if left < len(missing):
+                raise _Spent
+
+    def hunt(self) -> Hunt:
+        plan = self.plan
+        try:
+            yield from self.bisect()
+            while True:
+                best = self.best()
+                if best is not None:
+                    yield from self.weaken(best)
+                    if best.attackers == plan.least and not plan.exhaust:
+                        return
+                count = plan.most if best is None else max(plan.least, best.attackers - 1)
+                before = len(self.rows)
+                yield from self.level(count, ALL)
+                if len(self.rows) == before:
+                    return  # nothing new can be proposed
+        except _Spent:
+            return
+
+    def best(self) -> Point | None:
+        return cheapest(self.space, self.points, self.plan.held_out)
+
+    def bisect(self) -> Hunt:
+        plan = self.plan
+        steps = Steps(least=plan.least, most=plan.most, neighbours=0, probes=2)
+        driven, until = search(steps), FIRST if len(steps) > 1 else ALL
+        try:
+            count = next(driven)
+            for left in range(max(1, ceil(log2(len(steps) + 1))), -1, -1):
+                broken = yield from self.level(int(count), until)
+                count = driven.send(broken)
+                until = self.progress + max(0.0, LEVELS - self.progress) / max(1, left)
+        except StopIteration:
+            return
+
+    def level(self, count: int, until: float) -> Generator[list[Try], list[Row], bool]:
+        """Searches one number of attackers until a share of the budget is spent; whether it found a break."""
+        queue, broken = self.waiting(count), False
+        while self.progress < until and not (broken and not self.plan.exhaust):
+            points = self.points
+            known = [(p.numbers, p.severity) for p in points.values() if p.attackers == count]
+            usual_turn = len(known) < ALONE or len(known) // BATCH % 2 == 0
+            chosen = list(islice(queue, BATCH)) if usual_turn else []
+            if not chosen:
+                chosen = proposed(self.ask, known, BATCH, seed_for(count, len(known), self.plan.seeds))
+            if not chosen:
+                break
+            broken = (yield from self.tried(chosen, count)) or broken
+        return broken
+
+    def ask(self, choose: object) -> Numbers:
+        """Fixes a point of the space, its attackers apart."""
+        asked: Any = choose
+        self.space.adversary(asked, Pool(1))
+        chosen_which(self.space, asked)
+        return asked.chosen if hasattr(asked, "chosen") else {}
+
+    def waiting(self, count: int) -> Iterator[Numbers]:
+        """What is tried before anything is proposed: the worst that is known; at first the usual forms of all attacks."""
+        points = self.points
+        others = sorted((p for p in points.values() if p.attackers != count), key=lambda p: -p.severity)
+        carried = [p.numbers for p in others if not p.failed][:CARRIED]
+        first = [] if others else usual_forms(self.space)
+        return (n for n in [*carried, *first] if key_of(n, count) not in points)
+
+    def tried(self, chosen: Sequence[Numbers], count: int) -> Generator[list[Try], list[Row], bool]:
+        """Plays points on the searched seeds, and those that break the defence there on the others; whether one is a break."""
+        first, *later = self.plan.seeds
+        yield from self.play([Try(n, count, first) for n in chosen])
+        for seed in later:
+            promising = [n for n in chosen if self.promising(n, count)]
+            yield from self.play([Try(n, count, seed) for n in promising])
+        keys = [key_of(n, count) for n in chosen]
+        points, broken = self.points, False
+        for key in sorted(keys, key=lambda k: -points[k].severity):
+            if points[key].suspected and (yield from self.held(points[key])):
+                broken = True
+                if not self.plan.exhaust:
+                    break
+        return broken
+
+    def promising(self, numbers: Numbers, count: int) -> bool:
+        points = self.points
+        own = points[key_of(numbers, count)].severity
+        others = sorted((p.severity for p in points.values() if p.attackers == count), reverse=True)
+        return own > 0.5 or own >= others[(len(others) - 1) // 3] > 0
+
+    def held(self, point: Point) -> Generator[list[Try], list[Row], bool]:
+        """Whether a point holds on every seed that was held out; the first that refutes it ends this."""
+        key = key_of(point.numbers, point.attackers)
+        for seed in self.plan.held_out:
+            yield from self.play([Try(point.numbers, point.attackers, seed)])
+            if self.points[key].refuted():
+                return False
+        return True
+
+    def weaken(self, best: Point) -> Hunt:
+        """Bisects the strength of a break, down to the weakest that still breaks and holds."""
+        name = strength_of(self.space, best.numbers)
+        if name is None:
+            return
+        top = log10(float(best.numbers[name]))
+        count = floor((top - log10(WEAKEST)) / QUARTER + 1e-9)
+        if count < 1:
+            return
+        driven = search(Steps(least=top - count * QUARTER, most=top, step=QUARTER, neighbours=0, probes=0))
+        try:
+            exponent = next(driven)
+            while True:
+                at: dict[str, Number] = {**best.numbers, name: float(f"{10**exponent:.6g}")}
+                at = dict(best.numbers) if exponent >= top - 1e-6 else at
+                exponent = driven.send((yield from self.tried([at], best.attackers)))
+        except StopIteration:
+            return
+
+
+def hunt(space: Space, plan: Plan) -> Hunt:
+    """The search, with whoever drives it to play tries. Nothing but the lines that it is sent decides what it asks for next."""
+    return _Hunter(space, plan).hunt()
+
+
+def usual_forms(space: Space) -> list[Numbers]:
+    """Every attack as it is by default; the first one with each other schedule, layers, votes, samples and members; votes with
+    honest work; then each upload ten times weaker and stronger, what trains in its own way, and the other choices of each attack.
+    """
+    attacks, poisons = [name for name in space.attacks if name != HONEST], {k.__name__ for k in space.poisons}
+    plain, of_first, own, strengths = [], [], [], []
+    for name in attacks:
+        numbers, options = usual(space, {"attack": name}, Pool(1))
+        plain.append(numbers)
+        strength = strength_of(space, numbers) if name in space.of(UPLOADED, TOGETHER) else None
+        if strength is not None and strength.startswith(f"{name}.") and strength not in space.fixed:
+            around = (float(numbers[strength]) * factor for factor in (0.1, 10.0))
+            strengths += [form for v in around if WEAKEST <= v <= STRONGEST if (form := _form(space, name, strength, v))]
+        others = [(o, v) for o, of in options.items() if o != "attack" for v in of[1:] if v == "Backdoor" or v not in poisons]
+        if name == attacks[0]:
+            of_first = [form for o, v in others if "." not in o if (form := _form(space, name, o, v))]
+        own += [form for o, v in others if "." in o or v == "Backdoor" if (form := _form(space, name, o, v))]
+    votes = [form for v in space.votes if (form := _form(space, HONEST, "votes", v))]
+    trained = set(space.of(TRAINED))  # by their own loop, which is slow
+    quick, slow = ([n for n in plain if (n["attack"] in trained) == is_slow] for is_slow in (False, True))
+    unique = {repr(sorted(n.items())): n for n in [*quick[:1], *of_first, *votes, *quick[1:], *strengths, *slow, *own]}
+    return list(unique.values())
+
+
+def _form(space: Space, attack: str, name: str, value: Number) -> Numbers | None:
+    """The attack as it is by default but for one choice; None where that does not go together."""
+    try:
+        return usual(space, {"attack": attack, name: value}, Pool(1))[0]
+    except ValueError:
+        return None

@@ -1,0 +1,258 @@
+"""The space that is searched: who attacks with what, when, how they vote, in which layers, and which clients they are.
+
+A point is named numbers (`fields.Numbers`). "attack" names a class; its fields follow under its name, such as "IPM.eps". Beside:
+
+- variant: an upload as it is, or inside an attack that changes it (`variants`, `magnified`); boost: poisoned work scaled, or not;
+- layers: all, or one (`partial`); votes: honest, or an attack on choices, where the defence asks for them;
+- schedule: always, from a round on, or pulses of some rounds in every period, which alternate where the period is 2;
+- samples: the true number of examples, or a multiple, where the defence weighs by it;
+- which: any clients, or those with the most, the fewest or the oddest examples, where clients differ.
+
+Where the defence has numbers of rounds of its own (FLIC's T, say), they are the usual start and period of a schedule: who attacks
+a published defence knows them. An insider is told the defence's rule.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from functools import cache
+from types import MappingProxyType
+from typing import Any, get_type_hints
+
+from ...fl.data.population import Examples
+from ...fl.robust.averages import Mean
+from ...fl.runs.scenario import Scenario
+from ...protocol.uploaded.plain import Plain
+from ...protocol.view.functionality import Functionality
+from ..adversary import Adversary
+from ..attack import CollusiveAttack, DataAttack, LoneAttack
+from ..backdoors import Backdoor
+from ..knowledge import Colluding, Level, Own, Situation
+from ..label_attacks import LabelFlip
+from ..liars import KernelPoison
+from ..line_search import WithExtra, last_aggregate
+from ..magnified import Magnified
+from ..membership import ALWAYS, Members, Pool, Schedule
+from ..offers import Offered
+from ..partial import InLayer, LoneInLayer
+from ..semantic import SpuriousPatch
+from ..simple_attacks import Honest, Scaled
+from ..triggers import Parts, Patch, Sinusoid, Trigger, dba_bars
+from ..variants import Jittered, SignBalanced
+from .catalogue import AT_REQUEST, ATTACKS
+from .choosing import Partly, Usual
+from .fields import Choose, Makers, NotSearched, Numbers, hints_of, made
+
+UPLOADED, TOGETHER, POISONED, TRAINED, VOTED = "upload", "upload together", "data", "local", "choice"
+PLAIN, NONE, HONEST = "as it is", "none", "Honest"
+AROUND: tuple[type, ...] = (Jittered, SignBalanced, Magnified, KernelPoison)
+"""Attacks about another one."""
+
+
+@cache
+def slot_of(kind: type) -> str:
+    """What of a member's work an attack replaces, by the types of its call."""
+    hints = get_type_hints(kind.__call__)
+    given, result = next(hint for name, hint in hints.items() if name != "return"), hints["return"]
+    if given is Situation:
+        return POISONED if result is Examples else TRAINED
+    return {Own: UPLOADED, Offered: VOTED}.get(given, TOGETHER if issubclass(given, Colluding) else VOTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """What can be tried against a scenario, which has the defence and no adversary.
+
+    knows: the most that the adversary knows. only: names of attacks; empty for all but the slow ones. distinct: whether clients
+    differ so much that it may matter which of them attack. fixed: numbers that are not searched, by name. left_out: attacks that
+    are not searched, with the reason.
+    """
+
+    scenario: Scenario
+    knows: Level = Level.INSIDER
+    only: tuple[str, ...] = ()
+    distinct: bool = False
+    fixed: Numbers = field(default_factory=dict, hash=False)
+    kinds: dict[str, tuple[str, type]] = field(init=False)
+    left_out: dict[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        known = {kind.__name__ for kind in ATTACKS}
+        if unknown := [name for name in self.only if name not in known]:
+            raise ValueError(f"there is no attack {unknown[0]!r}; there are: {', '.join(sorted(known))}")
+        kinds: dict[str, tuple[str, type]] = {}
+        left_out: dict[str, str] = {}
+        for kind in (k for k in ATTACKS if not self.only or k.__name__ in self.only):
+            try:
+                kinds[kind.__name__] = self._slot(kind)
+            except NotSearched as error:
+                left_out[kind.__name__] = str(error)
+        object.__setattr__(self, "kinds", kinds)
+        object.__setattr__(self, "left_out", left_out)
+        self._check_fixed()
+        if not any(slot != VOTED or name in self.votes for name, (slot, _) in kinds.items()):
+            raise ValueError(f"none of {', '.join(self.only)} can be searched here: {'; '.join(left_out.values())}")
+
+    def _check_fixed(self) -> None:
+        """Raise ValueError for a number that is fixed and that the space does not have, or that cannot be this."""
+        known: set[str] = set()
+        for name in self.attacks if self.fixed else ():
+            for schedule in ("always", "from", "pulses"):
+                choose = Usual({"attack": name, "schedule": self.fixed.get("schedule", schedule)})
+                self.adversary(choose, Pool(1))
+                known |= choose.chosen.keys() - {"attack"}
+        known |= {"which"} if self.distinct else set()
+        if unknown := sorted(self.fixed.keys() - known):
+            raise ValueError(f"the space has no number {unknown[0]!r}; it has: {', '.join(sorted(known))}")
+
+    def _slot(self, kind: type) -> tuple[str, type]:
+        """Raises NotSearched."""
+        name = kind.__name__
+        if name in AT_REQUEST and name not in self.only:
+            raise NotSearched(f"{AT_REQUEST[name]}; ask for it by name")
+        slot = slot_of(kind)
+        if slot == VOTED and Functionality.CHOICE not in self.scenario.algorithm.needs:
+            raise NotSearched("the defence asks for no choices")
+        attack = made(kind, Usual(), self.makers, self.scenario.rounds)
+        needs = Level.COLLUDING if hasattr(attack, "learn") and slot == POISONED else getattr(attack, "needs", Level.OWN)
+        if needs > self.knows:
+            raise NotSearched(f"it needs level {needs.name}")
+        if needs == Level.INSIDER and rule_of(self.scenario.algorithm) is None:
+            raise NotSearched("the defence has no rule that an insider could search against")
+        return slot, kind
+
+    @property
+    def poisons(self) -> tuple[type, ...]:
+        """What may be done to the data that another attack trains with, a backdoor first."""
+        found = [k for k in ATTACKS if slot_of(k) == POISONED and k.__name__ not in AT_REQUEST]
+        return tuple(sorted(found, key=lambda k: k is not Backdoor))
+
+    @property
+    def makers(self) -> Makers:
+        """What stands for a poison or a trigger inside another attack. Triggers are as they are by default: they are what the
+        backdoor is about, and no number of the attack.
+        """
+        return MappingProxyType({DataAttack: self.poisons, Trigger: (corner_patch, sinusoid), Parts: (dba_bars,)})
+
+    @property
+    def pretences(self) -> Makers:
+        """What stands for the data that a vote is cast by: poisons of labels or inputs that draw no random numbers."""
+        return MappingProxyType({DataAttack: (LabelFlip, SpuriousPatch)})
+
+    def of(self, *slots: str) -> list[str]:
+        return [name for name, (slot, _) in self.kinds.items() if slot in slots]
+
+    @property
+    def votes(self) -> list[str]:
+        return self.of(VOTED)
+
+    @property
+    def attacks(self) -> list[str]:
+        """What members may do, honest work among it where they may vote."""
+        found = self.of(UPLOADED, TOGETHER, POISONED, TRAINED)
+        return [name for name in found if name != HONEST] + ([HONEST] if self.votes else [])
+
+    @property
+    def own_rounds(self) -> list[int]:
+        """The defence's own numbers of rounds: whole fields above 1 that the run is long enough for."""
+        algorithm: Any = self.scenario.algorithm
+        values = [getattr(algorithm, f.name) for f in fields(algorithm) if "round" in f.name or f.name in ("every", "period")]
+        return [v for v in values if type(v) is int and 1 < v < self.scenario.rounds]
+
+    def adversary(self, choose: Choose, members: Members) -> Adversary:
+        """The adversary at a point. Raises ValueError where numbers do not go together."""
+        choose = Partly(choose, self.fixed)
+        name = choose.one_of("attack", self.attacks)
+        slot, kind = self.kinds.get(name, (UPLOADED, Honest))
+        made_of: dict[str, Any] = {"members": members, "when": self._schedule(choose)}
+        attack = made(kind, choose, self.makers, self.scenario.rounds)
+        if slot in (POISONED, TRAINED):
+            made_of |= self._poisoned(slot, attack, choose)
+        elif name != HONEST:
+            made_of["upload"] = self._upload(slot, attack, choose)
+        if self.votes and (vote := choose.one_of("votes", [HONEST, *self.votes])) != HONEST:
+            made_of["choice"] = made(self.kinds[vote][1], choose, self.pretences, self.scenario.rounds)
+        if getattr(self.scenario.algorithm, "by_samples", False) and choose.one_of("samples", ["true", "more"]) == "more":
+            made_of["samples"] = choose.number("samples.factor", 1.0, 100.0, True, 10.0)
+        return Adversary(**made_of, **self._known(made_of))
+
+    def _upload(self, slot: str, attack: Any, choose: Choose) -> Any:
+        attack = self._within(attack, CollusiveAttack if slot == TOGETHER else LoneAttack, choose)
+        if choose.one_of("layers", ["all", "one"]) == "one":
+            attack = made(InLayer if slot == TOGETHER else LoneInLayer, choose, self.makers, 1, attack=attack)
+        return attack
+
+    def _within(self, attack: Any, kind: Any, choose: Choose) -> Any:
+        """The attack, or one that changes it."""
+        around = {k.__name__: k for k in AROUND if hints_of(k)["attack"] is kind}
+        if isinstance(self.scenario.protection, Plain):
+            around.pop("KernelPoison", None)  # who sketches nothing has no sketch to pass
+        chosen = choose.one_of("variant", [PLAIN, *around])
+        return attack if chosen == PLAIN else made(around[chosen], choose, self.makers, 1, attack=attack)
+
+    def _poisoned(self, slot: str, attack: Any, choose: Choose) -> dict[str, Any]:
+        found: dict[str, Any] = {slot: attack}
+        if slot == TRAINED and not hasattr(attack, "poison"):
+            poisons = {k.__name__: k for k in self.poisons}
+            if (poison := choose.one_of("data", [NONE, *poisons])) != NONE:
+                found["data"] = made(poisons[poison], choose, self.makers, self.scenario.rounds)
+        if choose.one_of("boost", [NONE, "Scaled"]) != NONE:
+            found["upload"] = made(Scaled, choose, self.makers, 1)
+        return found
+
+    def _schedule(self, choose: Choose) -> Schedule:
+        kind, rounds, own = choose.one_of("schedule", ["always", "from", "pulses"]), self.scenario.rounds, self.own_rounds
+        if kind == "always":
+            return ALWAYS
+        start = choose.whole("schedule.start", 0, max(1, 3 * rounds // 4), own[0] if own else rounds // 4)
+        if kind == "from":
+            return Schedule(start=start)
+        longest = max(2, rounds // 2)
+        period = choose.whole("schedule.period", 2, longest, min(longest, own[-1] if own else 5))
+        active = max(1, round(choose.number("schedule.duty", 0.0, 1.0, False, 1.0) * (period - 1)))
+        return Schedule(start=start, pauses=tuple((t + active, t + period) for t in range(start, rounds, period)))
+
+    def _known(self, made_of: dict[str, Any]) -> dict[str, Any]:
+        """What the adversary knows: a member's own where that will do; of those who collude, all honest updates if it may."""
+        needs = max((getattr(made_of.get(name), "needs", Level.OWN) for name in ("upload", "choice")), default=Level.OWN)
+        if hasattr(made_of.get("data"), "learn"):
+            needs = max(needs, Level.COLLUDING)
+        if needs == Level.OWN:
+            return {}
+        if needs == Level.INSIDER:
+            return {"knows": needs, "rule": rule_of(self.scenario.algorithm)}
+        return {"knows": max(needs, min(self.knows, Level.OMNISCIENT))}
+
+
+def chosen_which(space: Space, choose: Choose) -> str:
+    """Which clients attack."""
+    return Partly(choose, space.fixed).one_of("which", ["any", "most", "fewest", "oddest"]) if space.distinct else "any"
+
+
+def corner_patch() -> Patch:
+    return Patch()
+
+
+def sinusoid() -> Sinusoid:
+    return Sinusoid()
+
+
+def rule_of(algorithm: object) -> Any:
+    """What an insider knows of the defence as a rule that a line search can try; the mean where it has none of its own."""
+    rule: Any = getattr(algorithm, "rule", None)
+    rule = getattr(algorithm, "inner", None) if rule is None else rule
+    if rule is None:
+        return Mean()
+    last: Any = rule
+    while hasattr(last, "steps"):
+        last = last.rule
+    if any(hasattr(last, name) for name in ("weights", "combine")) or callable(rule):
+        return rule
+    return WithExtra(rule, last_aggregate) if hasattr(rule, "weights_with") and getattr(algorithm, "root", None) is None else None
+
+
+def usual(space: Space, instead: dict[str, Any], members: Members) -> tuple[dict[str, Any], dict[str, Sequence[str]]]:
+    """The point at which all is usual but what is named, and the options of its choices."""
+    choose = Usual(instead)
+    space.adversary(choose, members)
+    chosen_which(space, choose)
+    return dict(choose.chosen), dict(choose.options)

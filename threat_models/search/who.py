@@ -1,0 +1,49 @@
+"""Which clients attack: drawn from the run's seed, or chosen by what they hold."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...fl.data.population import Client
+from ...fl.runs.parties import seed_of
+from ...fl.runs.scenario import Scenario
+from ..membership import Fixed, Members, Pool
+
+
+def clients_of(scenario: Scenario, data: Path | None) -> Mapping[int, Client]:
+    """The clients of a run with their data, without the run."""
+    rng = np.random.default_rng(seed_of(scenario.seed, "partition"))
+    return scenario.partition(scenario.data(data), rng).clients
+
+
+def members(which: str, count: int, clients: Mapping[int, Client]) -> Members:
+    """So many clients: "any", drawn from the run's seed, or those with the "most", the "fewest" or the "oddest" examples.
+
+    Odd: by the distance of the client's shares of the labels from those of all. Equals are taken by id.
+    """
+    if which == "any":
+        return Pool(count)
+    ids = sorted(clients)
+    sizes = {i: len(clients[i].train) for i in ids}
+    odd = dict(zip(ids, oddness(clients).tolist(), strict=True))
+    order = {"most": lambda i: -sizes[i], "fewest": lambda i: sizes[i], "oddest": lambda i: -odd[i]}
+    if which not in order:
+        raise ValueError(f"attackers are any, most, fewest or oddest, not {which!r}")
+    return Fixed(tuple(sorted(ids, key=order[which])[:count]))
+
+
+def oddness(clients: Mapping[int, Client]) -> NDArray[np.float64]:
+    """Half of the absolute differences between each client's shares of the labels and those of all: float64 (clients,), by id."""
+    labels = [clients[i].train.y.flatten().numpy() for i in sorted(clients)]
+    classes = 1 + max(int(y.max()) for y in labels)
+    counts = np.array([np.bincount(y[y >= 0], minlength=classes) for y in labels], dtype=np.float64)
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    return np.asarray(np.abs(shares - counts.sum(axis=0) / counts.sum()).sum(axis=1) / 2)
+
+
+def differ(clients: Mapping[int, Client]) -> bool:
+    """Whether clients differ so much that it may matter which of them attack: in size by half, or in labels by more than .3."""
+    sizes = [len(client.train) for client in clients.values()]
+    return max(sizes) > 1.5 * min(sizes) or float(oddness(clients).mean()) > 0.3
