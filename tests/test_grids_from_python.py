@@ -33,8 +33,8 @@ def test_an_evaluation_is_played_and_read_again(tmp_path):
     assert multiprocessing.active_children() == []  # what Python made is played in this process
     assert len(seen) == len(found.cells) == 2 * (1 + 2)
     assert {row["status"] for row in found.cells} == {"done"}
-    assert all(0 <= row["accuracy.mean_last_10"] <= 1 for row in found.cells)
-    assert {row["defence"] for row in found.summary["worst"]} == {"fedavg", "multikrum"}
+    assert all(0 <= row["accuracy.late"] <= 1 for row in found.cells)
+    assert {row["defence"] for row in found.summary["found"]} == {"fedavg", "multikrum"}
     assert found.verdict == found.summary["verdict"] in str(found)
     assert parses(found._repr_html_())
     (axes,) = found.plot().axes

@@ -24,19 +24,21 @@ class Evaluated:
 
     @property
     def verdict(self) -> str:
-        """Which defence keeps most, in words; no verdict before every cell is there."""
+        """What holds and what breaks, in words; no verdict before every cell is there."""
         return verdict(self._grid)
 
     @property
     def summary(self) -> dict[str, Any]:
-        """name, verdict, and worst: for each defence and protection, accuracy without attack and under the worst one."""
+        """name, verdict, bounds, and found: of each defence at each strength and under each protection, what is found, harm and
+        backdoors, against what, and accuracy without attack, without the attackers' data and under the worst one.
+        """
         found = grid_json(self._grid)
-        return {"name": found["name"], "verdict": self.verdict, "worst": found["worst"]}
+        return {"name": found["name"], "verdict": self.verdict, "bounds": found["bounds"], "found": found["found"]}
 
     @property
     def cells(self) -> list[dict[str, Any]]:
         """A row for each cell: attack and strength (None without attack), defence, protection, seed, status, reason, and its
-        numbers, accuracy.mean_last_10 and impact.mean_last_10 first of all.
+        numbers, accuracy.late and impact.late first of all.
         """
         return tidy(row for rows in self._grid.cells.values() for row in rows)
 
