@@ -1,9 +1,9 @@
 # Cloister, for runs, coordinators and clients: keys, data and journals stay outside, in volumes.
 #   podman build -t cloister .          (or docker)
 #   podman run --rm -v "$PWD:/state" cloister run scenario.py
-# TORCH_INDEX: where pip finds torch; by default the builds without CUDA. Empty: PyPI's, which take gigabytes more.
+# --build-arg TORCH_INDEX=...: the index of torch's builds without CUDA, which are gigabytes smaller.
 FROM python:3.12-slim
-ARG TORCH_INDEX="https://download.pytorch.org/whl/cpu"
+ARG TORCH_INDEX=""
 WORKDIR /src
 COPY . .
 RUN pip install --no-cache-dir torch==2.13.0 ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} \

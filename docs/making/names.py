@@ -4,9 +4,12 @@ import importlib
 import inspect
 from collections.abc import Iterator
 
-PARTS = ("algorithms", "attacks", "data", "models", "partitions", "protections", "rules")
+PARTS = ("algorithms", "attacks", "callbacks", "data", "models", "partitions", "protections", "rules")
 WITH_MEMBERS = frozenset({"Result", "Round", "Adversary", "Level", "Client", "Population"})
 """Classes whose members a user calls; of others the constructor is all."""
+
+SHORT = 12
+"""Letters that a sentence has at least."""
 
 
 def pages() -> Iterator[tuple[str, str]]:
@@ -48,7 +51,8 @@ def _cut(text: str) -> str:
     """Up to the first full stop that ends a sentence."""
     for k, letter in enumerate(text):
         followed = text[k + 1 : k + 3]
-        if letter == "." and (followed == "" or (followed[0] == " " and followed[1:].isupper())) and not text[:k].endswith(" al"):
+        ends = followed == "" or (followed[0] == " " and followed[1:].isupper())
+        if k >= SHORT and letter == "." and ends and not text[:k].endswith(" al"):
             return text[: k + 1]
     return text
 

@@ -127,7 +127,7 @@ import json
 import subprocess
 import time
 
-serve = "cloister serve agreed.py --listen 127.0.0.1:0 --keys pki/parties/coordinator --out runs/deployed --ask-scores"
+serve = "cloister serve agreed.py --listen 127.0.0.1:0 --keys pki/parties/coordinator --out runs/deployed --ask-scores --wait 600"
 with open("coordinator.log", "w") as log:
     coordinator = subprocess.Popen(serve.split(), stderr=log)
 

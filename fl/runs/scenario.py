@@ -109,7 +109,7 @@ class Scenario(Generic[V]):
             raise Refused(
                 f"{type(self.algorithm).__name__} needs coordinates, which Masked does not give: {type(rule).__name__} works"
                 " coordinate by coordinate; rules that need inner products alone do its work there: rules.GeometricMedian,"
-                " rules.CenteredClipping, rules.MultiKrum, rules.NNM; or take Plain"
+                " rules.MultiKrum, rules.NNM; or take Plain"
             )
         check_composition(type(self.algorithm).__name__, self.algorithm.needs, self.protection, PROTECTIONS)
         check_noise(self.algorithm, self.protection, self.training.privacy is not None)
