@@ -323,7 +323,7 @@ def test_harm_needs_every_seed_and_the_interval_below_the_bound() -> None:
         (RobustFedAvg(rule=Mixed((NNM(5),), RFA())), 5),
         (RobustFedAvg(rule=RFA()), None),
         (FLIC(rounds_before=5), None),
-        (HardenedFLIC(rounds_before=5), 9),
+        (HardenedFLIC(rounds_before=5, every=5), 9),
     ],
     ids=repr,
 )

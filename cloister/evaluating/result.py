@@ -24,14 +24,16 @@ class Evaluated:
 
     @property
     def verdict(self) -> str:
-        """Which defence keeps most, in words; no verdict before every cell is there."""
+        """What holds and what breaks, in words; no verdict before every cell is there."""
         return verdict(self._grid)
 
     @property
     def summary(self) -> dict[str, Any]:
-        """name, verdict, and found: what is found of every defence at every strength and under every protection."""
+        """name, verdict, bounds, and found: of each defence at each strength and under each protection, what is found, harm and
+        backdoors, against what, and accuracy without attack, without the attackers' data and under the worst one.
+        """
         found = grid_json(self._grid)
-        return {"name": found["name"], "verdict": self.verdict, "found": found["found"]}
+        return {"name": found["name"], "verdict": self.verdict, "bounds": found["bounds"], "found": found["found"]}
 
     @property
     def cells(self) -> list[dict[str, Any]]:

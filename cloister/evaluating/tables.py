@@ -28,10 +28,15 @@ def grid_table(grid: Grid, protection: str) -> Table:
             attack = one.harm.attack if one.harm else ""
             absent = _mean(spread(grid.absent(defence, one.strength, protection).values()))
             under = percent(grid.attacked(attack, defence, one.strength, protection))
-            word = one.word + (" (beyond)" if one.within is False and one.word != "holds" else "")
+            word = _short(one.word) + (" (beyond)" if one.within is False and one.word != "holds" else "")
             beside = f"{_mean(grid.clean(defence, protection))} / {absent}"
             table.add_row(defence, f"{one.strength:g}", beside, attack, under, backdoor_words(grid, one), word)
     return table
+
+
+def _short(word: str) -> str:
+    """A finding for a narrow column."""
+    return word.replace(" and lets a backdoor through", ", backdoor").replace("lets a backdoor through", "backdoor")
 
 
 def backdoor_words(grid: Grid, one: Finding) -> str:
