@@ -66,6 +66,14 @@ def test_a_cohort_below_the_protocols_solver_is_said():
     assert doubts(replace(lossy, protection=protections.Masked()), 40, {}) == []
 
 
+def test_planted_groups_that_can_be_masked_raise_no_doubt():
+    """A cluster at the floor could not be masked, and none of this size is planted."""
+    grouped = replace(few, protection=protections.Masked(corrupt=2))
+    assert doubts(grouped, 24, {i: i // 8 for i in range(24)}) == []
+    (line,) = doubts(grouped, 24, {})
+    assert line.startswith("a cluster at the floor, of 5 clients, cannot be masked")
+
+
 @pytest.mark.trains
 def test_it_is_said_before_training_in_the_summary_and_in_the_report(tmp_path, monkeypatch, capsys):
     with pytest.warns(Doubt, match="a split of 4 clients leaves a side below the floor of 3"):

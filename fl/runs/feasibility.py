@@ -56,7 +56,9 @@ def _doubts(scenario: Scenario, clients: int, groups: Mapping[int, int]) -> Iter
         )
     if isinstance(protection, Masked):
         share = float(getattr(scenario.algorithm, "participation", 1.0))
-        cohorts = {"a cohort": max(least, ceil(share * clients - 1e-9)), "a cluster at the floor": least}
+        whole = max(least, ceil(share * clients - 1e-9))
+        part = {"the smallest planted group": max(least, min(sizes.values()))} if sizes else {"a cluster at the floor": least}
+        cohorts = {"a cohort": whole, **part}
         yield from _unmasked(protection, cohorts, bool(scenario.algorithm.needs & GROUPS))
 
 
