@@ -16,7 +16,7 @@ from ..grids.watching import folder_for, stoppable
 from ..progress import shown
 from ..threat_models.evaluation_folder import EvaluationFolder
 from ..threat_models.search.found import Point, cheapest, key_of, strength_of, try_of, worst
-from ..threat_models.search.plan import Plan, hunt
+from ..threat_models.search.plan import Plan, hunt, settled
 from ..threat_models.search.play import Bench, Try, scenario_of
 from ..threat_models.search.space import Space
 from ..threat_models.search.tpe import available
@@ -43,9 +43,12 @@ def play_attack(asked: Asked, as_json: bool) -> None:
         named = Named.of(space, origin.share)
         folder = asked.out or folder_for(space.scenario.name, "attack", asked.resume)
         bench = Bench(space, EvaluationFolder(folder, KIND), origin.share, origin.data)
-        rows = bench.folder.open(description(asked, space, plan, clients, named), asked.resume)
+        about, before = description(asked, space, plan, clients, named), _described(folder)
+        rows = bench.folder.open(about, asked.resume)
         ledger = Ledger[Try](bench.folder, rows, named.key)
         with crew(origin, bench, asked.workers, asked.engine) as hands, stoppable(folder):
+            if any(before.get(name, about[name]) != about[name] for name in ("runs", "minutes")):
+                list(play_hunt(settled(plan, read_search(folder).points.values()), ledger, hands, named.id))
             _watch(space, plan, play_hunt(hunt(space, plan), ledger, hands, named.id))
         bench.folder.write_json("found.json", _found(read_search(folder), space, plan, asked, folder))
         report = write_search_report(folder)
@@ -60,6 +63,13 @@ def play_attack(asked: Asked, as_json: bool) -> None:
         if (folder / name).exists():
             console.print(f"replay      cloister run {folder / name}", highlight=False, soft_wrap=True)
     console.print(f"folder      {folder}\nreport      {report}", highlight=False, soft_wrap=True)
+
+
+def _described(folder: Path) -> Row:
+    """What the folder says that it is about; empty where it says nothing yet."""
+    file = folder / f"{KIND}.json"
+    found: Row = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return found
 
 
 def _found(search: Search, space: Space, plan: Plan, asked: Asked, folder: Path) -> dict[str, Any]:

@@ -2,20 +2,18 @@
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import chain
-from math import isfinite, isnan
+from math import isnan
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from ...protocol.view.disclosure import Disclosure, party_of, totals
 from ..algorithms.algorithm import Cluster, Measured, State
 from ..clients.losses import CROSS_ENTROPY
-from ..clients.measures import LOWER
 from ..clients.training import Executor
 from ..clustering.fusion_theory import smoothness_of
 from ..clustering.separation import separation_gap
@@ -27,12 +25,12 @@ from .codec import from_plain, to_plain
 from .evaluation import Evaluation, Score, accuracies
 from .feasibility import Doubt, check_feasible, doubts
 from .generality import ensemble_accuracy, fall_back, models_of_clients
-from .metrics import adjusted_rand_index, isolated, majority_purity, purity, silhouette
 from .origin import ORIGIN, origin
 from .privacy import headline, spent
 from .run_folder import RunFolder, machine, versions
 from .scenario import Scenario, described
 from .simulation import Hosts, Simulation
+from .verdicts import agreement, clearness, metric_of, numbers_of, over_clients
 
 Make = Callable[[Scenario, Path | None], Simulation]
 Engine = Callable[[Executor], Executor]
@@ -180,23 +178,7 @@ def _play(simulation: Simulation, folder: RunFolder, progress: _Progress, hosts:
         hosts.begin(state.round, simulation.view)
     write(folder.checkpoints, kept)
     count = len(simulation.clusters)
-    return Round(state.round, scenario.rounds, count, line.get("accuracy_mean"), _numbers(line, count))
-
-
-def _numbers(line: Mapping[str, Any], clusters: int) -> dict[str, float]:
-    """What a watcher is told of a round's line."""
-    named = ("accuracy_mean", "accuracy_worst", "bytes_up", "bytes_down", "seconds")
-    found: dict[str, Any] = {"clusters": clusters, **{name: line.get(name) for name in named}}
-    found["loss_mean"] = _mean((line.get("loss") or {}).values())
-    found |= {name: _mean(of.values()) for name, of in (line.get("metrics") or {}).items()}
-    found |= {f"epsilon {unit}": value for unit, value in (line.get("epsilon") or {}).items()}
-    return {name: float(value) for name, value in found.items() if value is not None and isfinite(value)}
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    """Of what is defined."""
-    known = [v for v in values if v is not None and isfinite(v)]
-    return float(np.mean(known)) if known else None
+    return Round(state.round, scenario.rounds, count, line.get("accuracy_mean"), numbers_of(line, count))
 
 
 def _metrics(simulation: Simulation, t: int, evaluated: Mapping[int, Score] | None) -> dict[str, Any]:
@@ -239,33 +221,7 @@ def _scores(evaluated: Mapping[int, Score]) -> dict[str, Any]:
 
 def _detected(measured: Measured, groups: Mapping[int, int]) -> dict[str, Any]:
     """Communities that were looked for in a round, and how they agree with the planted groups."""
-    return {"communities": [list(c) for c in measured.communities], **_agreement(measured.communities, groups)}
-
-
-def _agreement(clusters: Sequence[Sequence[int]], groups: Mapping[int, int]) -> dict[str, float | None]:
-    """With the planted groups; None where nobody planted any. purity: as FLIC defines it; purity_majority: the standard one.
-
-    groups_isolated: planted groups that share no cluster with another.
-    """
-    if not groups:
-        return dict.fromkeys(("ari", "purity", "purity_majority", "groups_isolated"))
-    planted = {i: groups[i] for members in clusters for i in members}
-    return {
-        "ari": adjusted_rand_index(clusters, planted),
-        "purity": purity(clusters, planted),
-        "purity_majority": majority_purity(clusters, planted),
-        "groups_isolated": isolated(clusters, planted),
-    }
-
-
-def _clearness(clusters: Sequence[Sequence[int]], folder: RunFolder) -> dict[str, Any]:
-    """How clear the clusters at the end are by the similarities of most clients that the server saw, of the latest if several."""
-    seen = [*folder.read("splits.jsonl"), *folder.read("similarities.jsonl")]
-    most = max(seen, key=lambda line: (len(line["clients"]), line["round"]), default=None)
-    value = None if most is None else silhouette(clusters, most["clients"], most["similarity"])
-    if most is None or value is None:
-        return {}
-    return {"silhouette": {"value": value, "round": most["round"], "clients": len(most["clients"])}}
+    return {"communities": [list(c) for c in measured.communities], **agreement(measured.communities, groups)}
 
 
 def _similarities(simulation: Simulation, t: int, evaluated: bool) -> Iterator[dict[str, Any]]:
@@ -334,12 +290,12 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
         "accuracy_worst": final["accuracy_worst"],
         "accuracy_before_clustering": progress.before,
         "loss_mean": float(np.mean(list(final["loss"].values()))) if final["loss"] else None,
-        **({"metrics": _measured(final["metrics"])} if final.get("metrics") else {}),
+        **({"metrics": over_clients(final["metrics"])} if final.get("metrics") else {}),
         **({"scored": {"clients": len(asked & {*final["accuracy"]}), "of": len(asked)}} if asked else {}),
         "clusters": clusters,
         "groups": {str(i): g for i, g in sorted(groups.items())},
-        **_agreement(clusters, groups),
-        **_clearness(clusters, folder),
+        **agreement(clusters, groups),
+        **clearness(clusters, folder),
         **({"doubts": known} if (known := doubts(scenario, len(simulation.population.clients), groups)) else {}),
         "bytes_up": simulation.view.record.traffic.bytes_up,
         "bytes_down": simulation.view.record.traffic.bytes_down,
@@ -360,23 +316,6 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
     }
     folder.write_json("summary.json", summary)
     return summary
-
-
-def metric_of(targets: Tensor, line: Mapping[str, Any]) -> str:
-    """What a run is measured by first of all: accuracy of labels, perplexity of tokens, the first metric of numbers."""
-    if targets.is_floating_point():
-        return str(next(iter(line["metrics"])))
-    return "perplexity" if targets.ndim == 2 else "accuracy"
-
-
-def _measured(metrics: Mapping[str, Mapping[str, float | None]]) -> dict[str, Any]:
-    """Of each metric the mean over clients for which it is defined, the worst of them, and how many they are."""
-    found = {}
-    for name, of in metrics.items():
-        known = [v for v in of.values() if v is not None and isfinite(v)]
-        worst = (max if name in LOWER else min)(known, default=None)
-        found[name] = {"mean": _mean(known), "worst": worst, "clients": len(known)}
-    return found
 
 
 def _tree(state: State, clusters: Mapping[str, Cluster], final: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -88,6 +88,6 @@ PARTS = {
 ASIDE = {
     "Overwritten": "a value that is not finite is refused, and recorded, before any defence sees it",
     "NormBounded": "Scaled, for a bound that is known",
-    "OfHonest": "whatever function it is given",
+    "OfHonest": "somebody's own function, of which nothing can be varied",
 }
 """Attacks that are no part of the space, and why."""

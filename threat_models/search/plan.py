@@ -12,7 +12,7 @@ With several searched seeds, a point is played on the second and later ones only
 comes half way to a bound.
 """
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from math import ceil, floor, inf, log2, log10
@@ -23,7 +23,7 @@ from ..breakdown import Steps, search
 from ..membership import Pool
 from .fields import STRONGEST, WEAKEST, Number, Numbers
 from .found import Key, Point, cheapest, key_of, points_of, strength_of
-from .play import Bounds, Try
+from .play import Bounds, Try, harm
 from .space import HONEST, TOGETHER, TRAINED, UPLOADED, Space, chosen_which, usual
 from .tpe import proposed, seed_for
 
@@ -222,6 +222,18 @@ class _Hunter:
 def hunt(space: Space, plan: Plan) -> Hunt:
     """The search, with whoever drives it to play tries. Nothing but the lines that it is sent decides what it asks for next."""
     return _Hunter(space, plan).hunt()
+
+
+def settled(plan: Plan, points: Iterable[Point]) -> Hunt:
+    """Plays what an earlier budget left open: points that broke the defence where they were searched, on the seeds held out."""
+    waiting = [p for p in points if p.suspected and not p.refuted() and not p.breaks(plan.held_out)]
+    for point in sorted(waiting, key=lambda p: -p.severity):
+        for seed in plan.held_out:
+            one = Try(point.numbers, point.attackers, seed)
+            (absent,) = yield [one.absent]
+            (row,) = yield [one]
+            if harm(row, absent, plan.bounds).severity <= 1:
+                break
 
 
 def usual_forms(space: Space) -> list[Numbers]:
