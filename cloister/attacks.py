@@ -3,7 +3,6 @@
 Functions return whole suites of attacks, by name, as an `Evaluation` takes them.
 """
 
-from .fl.data.population import Examples
 from .threat_models.a3fl import A3FL
 from .threat_models.adversary import Adversary
 from .threat_models.alternating import AlternatingMinimisation
@@ -62,7 +61,6 @@ __all__ = [
     "DynamicLabelFlip",
     "EdgeCase",
     "Evaluation",
-    "Examples",
     "Faker",
     "FangKrum",
     "FangTrim",

@@ -9,6 +9,7 @@ from rich.table import Table
 from .reporting.account_words import account_meters, account_notes
 from .reporting.agreement import agreement_in_words, worth_in_words
 from .reporting.figures import byte_words
+from .reporting.headline import up
 
 UNDECIDED = "not compared"
 """The row that warns."""
@@ -89,8 +90,11 @@ def _learned(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _epsilons(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for unit, of in summary.get("privacy", {}).items():
-        most, mean = f"at most {of['epsilon_worst']:.3g} for any {unit}", f"{of['epsilon_mean']:.3g} on average"
-        words = f"{most}, {mean}, at delta {of['delta']:.1g} (budget {of['budget']:.3g}), of {of['of']} alone"
+        most, mean = (
+            f"at most {up(of['epsilon_worst'])} for any {unit} ({of['adjacency']})",
+            f"{of['epsilon_mean']:.3g} on average",
+        )
+        words = f"{most}, {mean}, at delta {of['delta']:.3g} (budget {of['budget']:.3g}), of {of['of']} alone"
         yield "epsilon", words + (f"; {of['beside']}" if of["beside"] else "")
         yield "not covered by it", "; ".join(of["not_covered"])
 

@@ -1,6 +1,9 @@
 """Functions that users give in the place of parts of ours: what they are called, and whether what they return fits."""
 
+import hashlib
 import inspect
+from collections.abc import Iterator
+from types import CellType, CodeType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -31,8 +34,35 @@ def name_of(function: object) -> str:
 def parameters_of(function: object) -> str:
     """The plain numbers, texts and None that an object holds, in words; empty for a function."""
     held = getattr(function, "__dict__", {}) if not inspect.isroutine(function) else {}
-    plain = {k: v for k, v in held.items() if v is None or isinstance(v, bool | int | float | str)}
+    plain = {k: v for k, v in held.items() if _plain(v)}
     return ", ".join(f"{name}={value!r}" for name, value in plain.items())
+
+
+def digest_of(function: FunctionType) -> str:
+    """8 hexadecimal digits of SHA-256 of a function's bytecode, defaults and plain values that it closes over.
+
+    One that was edited has others, and the same one has the same in every process of one version of Python.
+    """
+    found = hashlib.sha256()
+    beside = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).items()]
+    beside += [cell.cell_contents for cell in function.__closure__ or () if cell != CellType()]
+    plain = (repr(value) for value in beside if _plain(value) or isinstance(value, tuple))
+    for part in (*_of_code(function.__code__), *plain):
+        found.update(part.encode() + b"\0")
+    return found.hexdigest()[:8]
+
+
+def _of_code(code: CodeType) -> Iterator[str]:
+    yield from (code.co_code.hex(), repr(code.co_names), repr(code.co_varnames))
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _of_code(constant)
+        else:
+            yield repr(sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant)
+
+
+def _plain(value: object) -> bool:
+    return value is None or isinstance(value, bool | int | float | str)
 
 
 def brief(value: object) -> str:

@@ -300,7 +300,7 @@ def test_a_scenario_is_written_as_a_file_that_makes_it_again() -> None:
 
 
 def test_every_point_of_a_space_is_written_as_a_file_that_makes_it_again() -> None:
-    space = Space(replace(sample.scenario, algorithm=HardenedFLIC(rounds_before=1, every=2)))
+    space = Space(replace(sample.scenario, algorithm=HardenedFLIC(rounds_before=1, every=2, by_samples=True)))
     for numbers in usual_forms(space):
         scenario = replace(space.scenario, adversary=space.adversary(Given(numbers), Pool(2)))
         assert executed(scenario_source(scenario, "", ("", None, ()))) == scenario, numbers
@@ -344,7 +344,7 @@ def test_what_cannot_be_imported_is_not_written() -> None:
 
 
 def test_a_point_is_said_without_what_is_usual() -> None:
-    space = Space(replace(sample.scenario, algorithm=HardenedFLIC(rounds_before=1, every=2)))
+    space = Space(replace(sample.scenario, algorithm=HardenedFLIC(rounds_before=1, every=2, by_samples=True)))
     forms = usual_forms(space)
     assert said(forms[0]) == "MinusGradient(strength 1)"
     assert "Honest, votes WorstModel" in {said(form) for form in forms}

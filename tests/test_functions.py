@@ -14,7 +14,7 @@ import torch
 from cloister import attacks, rules
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
 from cloister.fl.data.population import Examples, Source
-from cloister.fl.functions import Unfit
+from cloister.fl.functions import Unfit, digest_of
 from cloister.fl.robust.aggregate import aggregate
 from cloister.fl.robust.coordinates import Median
 from cloister.fl.robust.function import FunctionRule
@@ -286,7 +286,7 @@ def test_a_plain_function_is_a_data_set() -> None:
     source = scenario.data(None)
     assert isinstance(source, Source)
     assert (len(source.train), len(source.test), source.classes, source.name) == (320, 80, 2, "spirals")
-    assert described(scenario)["data"] == {"type": "DataFunction", "function": "spirals"}
+    assert described(scenario)["data"] == {"type": "DataFunction", "function": f"spirals, code {digest_of(spirals)}"}
     assert len(models(scenario, 1)) == 8
     given = replace(sample.scenario, data=lambda folder: source)
     assert given.data(None) is source
@@ -391,3 +391,22 @@ def test_a_module_that_says_it_is_byzfl_is_taken_as_one(monkeypatch: pytest.Monk
 
 def test_the_adapter_has_a_public_name() -> None:
     assert attacks.OfHonest is OfHonest
+
+
+def test_an_edited_function_is_another_and_the_same_one_is_the_same() -> None:
+    """So that what is in a folder of before it was edited is not taken for its own."""
+
+    def made(factor: float) -> Any:
+        def mine(own: Own) -> Any:
+            return own.update * factor
+
+        return mine
+
+    def mine(own: Own) -> Any:
+        return own.update
+
+    said = [described(UploadFunction(one, Level.OWN)) for one in (made(-2.0), made(-2.0), made(-0.1), mine)]
+    assert said[0] == said[1]
+    assert said[1] != said[2]
+    assert digest_of(mine) not in {digest_of(made(-2.0)), digest_of(made(-0.1))}
+    assert "code" not in str(described(Scenario.__post_init__))

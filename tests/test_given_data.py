@@ -104,7 +104,7 @@ def test_tables_of_other_columns_and_a_single_file_without_a_column_are_refused(
     written(tmp_path / "h" / "a.csv", [[1, 0]], ["x", "label"])
     written(tmp_path / "h" / "b.csv", [[1, 0]], ["z", "label"])
     for path, words in (
-        (tmp_path / "h", "has other columns than the files before: z"),
+        (tmp_path / "h", "has other columns than the files before: it lacks x and has z besides"),
         (tmp_path / "h" / "a.csv", r"name the column that says whose a row is, from_csv\(..., client=COLUMN\)"),
         (tmp_path / "none", "there is no file or folder"),
         (tmp_path, "holds no .csv file"),

@@ -10,7 +10,8 @@ from PIL import Image
 
 from cloister.crypto.entropy import KeptEntropy
 from cloister.crypto.orthonormal import Permutation
-from cloister.fl.data.own import Alone, OwnData
+from cloister.fl.data.given import from_csv
+from cloister.fl.data.own import Agreed, Alone, OwnData
 from cloister.protocol import Masked
 from cloister.protocol.core.session import SERVER
 from cloister.protocol.drivers.journal import InMemory
@@ -212,6 +213,43 @@ def test_a_table_that_does_not_fit_is_refused_in_words(tmp_path, text, words):
     (tmp_path / "mine.csv").write_text(text)
     with pytest.raises(ValueError, match=words):
         OwnData(tmp_path / "mine.csv", (1, 2, 2), 3)(None)
+
+
+AGREED = Agreed(("a", "b", "c", "d"), "outcome", ("home", "ward"))
+
+
+def test_columns_of_ones_own_are_found_by_name_and_labels_in_the_agreed_words(tmp_path):
+    rows = [[label, 4, 3, 2, 1] for label in ("ward", "home") for _ in range(5)]
+    text = "outcome, d,c,b,a\n" + "\n".join(",".join(map(str, row)) for row in rows)
+    (tmp_path / "mine.csv").write_text(text)
+    source = OwnData(tmp_path / "mine.csv", (4,), 2, agreed=AGREED)(None)
+    assert all(x.tolist() == [1, 2, 3, 4] for x in source.train.x)
+    assert sorted(source.train.y.tolist()) == [0] * 4 + [1] * 4
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a,b,c,outcome,sex\n1,2,3,home,0\n", "lacks d and has sex besides; it is to name a, b, c, d, outcome"),
+        ("1,2,3,4,0\n", "has other columns than was agreed"),
+        ("a,b,c,d,outcome\n1,2,3,4,Home\n", "line 2 of .*: outcome is 'Home', none of those agreed: home, ward"),
+        ("a,b,c,d,outcome\n1,,3,4,home\n", "line 2 of .*: column 'b' has ''"),
+        ("a,b,c,d,outcome\n1,nan,3,4,home\n", "line 2 of .*: column 'b' has 'nan'"),
+        ("a,b,c,d,a,outcome\n1,2,3,4,5,home\n", "has other columns than was agreed"),
+    ],
+)
+def test_a_table_that_is_not_as_agreed_is_refused_in_words(tmp_path, text, words):
+    (tmp_path / "mine.csv").write_text(text)
+    with pytest.raises(ValueError, match=words):
+        OwnData(tmp_path / "mine.csv", (4,), 2, agreed=AGREED)(None)
+
+
+def test_what_was_agreed_is_read_of_the_scenarios_own_table(tmp_path):
+    (tmp_path / "columns.csv").write_text(
+        "hospital,a,outcome,b\n" + "\n".join(f"{h},1,{o},2" for h in (0, 1) for o in ("y", "x"))
+    )
+    found = from_csv(tmp_path / "columns.csv", label="outcome", client="hospital").agreed()
+    assert found == Agreed(("a", "b"), "outcome", ("x", "y"))
 
 
 def test_images_of_ones_own(tmp_path):

@@ -43,7 +43,7 @@ from . import evaluation_sample as sample
 from .coalition_sample import coalition, own, situation
 from .test_attacks_listed import ROWS, attacks
 
-HARDENED = replace(sample.scenario, algorithm=HardenedFLIC(rounds_before=1, every=2))
+HARDENED = replace(sample.scenario, algorithm=HardenedFLIC(rounds_before=1, every=2, by_samples=True))
 KRUM = replace(sample.scenario, algorithm=RobustFedAvg(rule=MultiKrum(2)))
 
 

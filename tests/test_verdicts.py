@@ -206,6 +206,13 @@ def test_a_run_without_the_attackers_data_that_lost_rounds_is_no_measure(tmp_pat
     assert (found.word, found.reference) == ("breaks", "the run without attack")
 
 
+def test_what_a_defence_costs_by_itself_is_not_the_attacks_doing(tmp_path: Path) -> None:
+    """It is .7 whether it is attacked or not, and would be .9 without the members' data."""
+    idle = finding(made_up(tmp_path, {("a", "IPM"): [0.7] * 3}, absent=0.9, clean=0.7), "a", 3.0, "Plain")
+    assert idle.harm is not None
+    assert (idle.word, idle.harm.lost.mean) == ("holds", 0)
+
+
 def test_a_run_that_says_absent_is_no_attack_and_never_the_worst(tmp_path: Path) -> None:
     grid = made_up(tmp_path, {("a", "IPM"): [0.7] * 3}, absent=0.1)
     assert grid.attacks == ["IPM"]
@@ -261,7 +268,7 @@ def test_the_terminal_and_json_say_what_the_page_says(tmp_path: Path) -> None:
     found = grid_json(grid)["found"]
     assert [(one["finding"], one["within"], one["built_for"]) for one in found] == [("breaks", False, 2), ("holds", True, 3)]
     assert found[0]["harm"]["lost"]["mean"] == pytest.approx(0.7)
-    assert found[0]["harm"]["against"] == "the run without the attackers' data"
+    assert found[0]["harm"]["against"] == "the lower of the runs without attack and without the attackers' data"
 
 
 def test_short_runs_are_judged_by_their_last_quarter() -> None:

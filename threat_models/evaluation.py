@@ -77,8 +77,8 @@ class Cell:
 class Bounds:
     """When a defence is called broken.
 
-    loss: accuracy that loyal clients lose against the run without the attackers' data. success: of a backdoor in its last
-    poisoned round, above what the models of the attack-free run have of it.
+    loss: accuracy that loyal clients lose against the lower of the runs without attack and without the attackers' data. success:
+    of a backdoor in its last poisoned round, above what the models of the attack-free run have of it.
     """
 
     loss: float = 0.05

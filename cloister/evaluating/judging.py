@@ -2,7 +2,8 @@
 break.
 
 A defence breaks under an attack where its loyal clients lose more than a stated bound in some seed: of accuracy, against the
-run without the attackers' data; or to a backdoor, whose success in its last poisoned round is held against that on the models
+lower of the runs without attack and without the attackers' data, so that nothing that the defence costs by itself, or the
+missing data, is the attack's doing; or to a backdoor, whose success in its last poisoned round is held against that on the models
 of the attack-free run. It holds where no seed breaks and the interval of the mean over seeds ends below the bound. Else it is
 undecided, and the seeds that would decide it, if they are like those played, are counted.
 """
@@ -18,6 +19,7 @@ from ..fl.runs.results_folder import Row
 from ..grids.spread import LEVEL, Spread, metric, spread
 from .data import Grid
 
+LOWER = "the lower of the runs without attack and without the attackers' data"
 MANY = 1000
 """Seeds beyond which none are counted."""
 
@@ -115,16 +117,19 @@ def finding(grid: Grid, defence: str, strength: float, protection: str) -> Findi
         _worst(losses, bounds["loss"]),
         _worst(rates, bounds["success"]),
         tuple(attack for attack, of in rows.items() if len(of) < len(grid.about["seeds"])),
-        "the run without the attackers' data" if absent else "the run without attack",
+        LOWER if absent else "the run without attack",
     )
 
 
 def lost_by_seed(rows: Sequence[Row], absent: Mapping[int, float]) -> dict[int, float]:
     """Accuracy of the loyal clients late in the run that an attack cost them, by seed.
 
-    absent: what they have without the attackers' data, by seed; empty for what the same clients have without attack.
+    absent: what they have without the attackers' data, by seed, of which and of what the same clients have without attack the
+    lower counts; empty for the latter alone.
     """
-    found = {row["seed"]: absent.get(row["seed"], nan) if absent else metric(row, "clean", "late") for row in rows}
+    found = {row["seed"]: metric(row, "clean", "late") for row in rows}
+    if absent:
+        found = {seed: nan if seed not in absent else min(absent[seed], clean) for seed, clean in found.items()}
     return {row["seed"]: found[row["seed"]] - metric(row, "accuracy", "late") for row in rows}
 
 

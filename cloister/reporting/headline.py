@@ -68,16 +68,19 @@ def privacy_in_words(run: Run) -> str:
 
 def _noise(run: Run) -> str:
     """Whether there is an epsilon, rounded upwards."""
-    spent = [f"{_up(number(of.get('epsilon_worst')))} for any {unit}" for unit, of in run.privacy.items() if isinstance(of, dict)]
+    units = {unit: of for unit, of in run.privacy.items() if isinstance(of, dict)}
+    spent = [f"{up(number(of.get('epsilon_worst')))} for any {u} ({of.get('adjacency', '')})" for u, of in units.items()]
     if spent:
-        return f"Differential privacy: epsilon {', '.join(spent)}, of what is said below."
+        beside = sorted({str(name) for of in units.values() for name in of.get("acknowledged", ())})
+        without = f" Beside it {', '.join(beside)} had no noise, and is not covered." if beside else ""
+        return f"Differential privacy: epsilon {', '.join(spent)}, of what is said below.{without}"
     training = run.scenario.get("training")
     if isinstance(training, dict) and training.get("privacy"):
         return "Clients train with differential privacy; how much of it is spent is not in this folder, or not yet."
     return "No differential privacy."
 
 
-def _up(value: float) -> str:
+def up(value: float) -> str:
     """With three digits, and not below the value."""
     short = f"{value:.3g}"
     if not math.isfinite(value) or float(short) >= value:

@@ -15,7 +15,8 @@ from pathlib import Path
 print(Path("evaluate.py").read_text())
 
 # %% [markdown]
-# Two attacks, two strengths and three defences: 15 runs of 20 clients for each seed. Two seeds here; the file has three.
+# A suite of attacks against three defences, on data alike and skewed, and runs without attack and without the attackers' data beside them.
+# Two seeds here; the file has three.
 
 # %%
 # !cloister evaluate evaluate.py --seeds 0,1 --workers 1 --out runs/evaluation 2> progress.txt
@@ -34,8 +35,8 @@ sorted(runs.columns)
 
 # %% [markdown]
 # A defence is to be judged by what its loyal clients lose against their own attack-free run, over seeds, and not by the best round of
-# fifty: training may collapse afterwards. So the evaluation takes the mean of the last ten evaluations, and shows the least of all
-# seeds beside the mean.
+# fifty: training may collapse afterwards. So the evaluation takes the mean of the last quarter of a run's evaluations, ten at most, and
+# shows the least of all seeds beside the mean.
 #
 # ## How many attackers does it take?
 #

@@ -62,7 +62,7 @@ def source_of(
     if numbers:
         targets, count = _numbers(name, y), 1
     elif classes is None:
-        kinds = _in_order(set(y))
+        kinds = in_order(set(y))
         codes = {kind: code for code, kind in enumerate(kinds)}
         targets = np.array([codes[kind] for kind in y], np.int64)
         count = len(kinds)
@@ -86,7 +86,7 @@ def divided(
 
     Raises ValueError for a client without records to train or to score by.
     """
-    names = tuple(_in_order(set(whose)))
+    names = tuple(in_order(set(whose)))
     place = {client: i for i, client in enumerate(names)}
     clients = np.array([place[client] for client in whose], np.int64)
     train, test = stratified(clients if strata is None else clients * classes + strata, test_share)
@@ -129,7 +129,7 @@ def check_labels(labels: NDArray[np.int64], classes: int) -> None:
         raise ValueError(f"labels go from {labels.min()} to {labels.max()}, where there are {classes} classes, from 0")
 
 
-def _in_order(values: Iterable[Any]) -> list[Any]:
+def in_order(values: Iterable[Any]) -> list[Any]:
     """Numbers by their size, also where they are texts of numbers; others as text."""
     try:
         return sorted(values, key=float)

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .gathered import Given, check_finite, check_labels, examples_of, source_of
+from .gathered import Given, check_finite, check_labels, examples_of, in_order, source_of
+from .own import Agreed
 from .pictures import IMAGES, picture
 from .population import Source
 
@@ -28,6 +29,10 @@ class Dataset(Protocol):
 
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> tuple[Any, Any]: ...
+
+
+Read = tuple[tuple[str, ...], list[list[float]], list[Hashable], list[str]]
+"""Names of the inputs; inputs, labels and clients of the rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,11 @@ class CsvClients:
 
     def __call__(self, folder: Path | None, /) -> Source:
         """folder: not used. Raises ValueError of one line for what does not fit."""
+        _, x, y, whose = self._all()
+        return source_of(Path(self.path).stem, np.array(x, np.float32), y, whose, self.test_share, numbers=self.numbers)
+
+    def _all(self) -> Read:
+        """Of all files."""
         path = Path(self.path)
         if path.is_dir():
             files = sorted(path.glob("*.csv"))
@@ -61,9 +71,16 @@ class CsvClients:
             x += found[1]
             y += found[2]
             whose += found[3]
-        return source_of(path.stem, np.array(x, np.float32), y, whose, self.test_share, numbers=self.numbers)
+        return columns, x, y, whose
 
-    def _read(self, file: Path, known: tuple[str, ...]) -> tuple[tuple[str, ...], list[list[float]], list[Hashable], list[str]]:
+    def agreed(self) -> Agreed | None:
+        """What a client's own table has to have; None where labels are numbers. Raises ValueError as reading does."""
+        if self.numbers:
+            return None
+        columns, _, kinds, _ = self._all()
+        return Agreed(columns, self.label, tuple(map(str, in_order({*kinds}))))
+
+    def _read(self, file: Path, known: tuple[str, ...]) -> Read:
         """Names of the inputs; inputs, labels and clients of its rows."""
         with file.open(newline="", encoding="utf-8") as opened:
             lines = csv.DictReader(opened)
@@ -72,8 +89,12 @@ class CsvClients:
                 if wanted is not None and wanted not in names:
                     raise ValueError(f"{file} has no column {wanted!r}; it has: {', '.join(names) or 'none'}")
             columns = tuple(name for name in names if name not in (self.label, self.client))
+            if known and {*columns} == {*known}:
+                columns = known  # in another order
             if known and columns != known:
-                raise ValueError(f"{file} has other columns than the files before: {', '.join(columns)}")
+                missing, more = [n for n in known if n not in columns], [n for n in columns if n not in known]
+                found = f"lacks {', '.join(missing) or 'none'} and has {', '.join(more) or 'none'} besides"
+                raise ValueError(f"{file} has other columns than the files before: it {found}")
             x, y, whose = list[list[float]](), list[Hashable](), list[str]()
             label = _number if self.numbers else _text
             for line in lines:

@@ -15,18 +15,32 @@ from .population import Client, Examples, Population, Source
 
 
 @dataclass(frozen=True, slots=True)
+class Agreed:
+    """What the scenario's own table says that every client's has. columns: the inputs, in order. label: the column to learn.
+
+    kinds: its values, in the order of the classes.
+    """
+
+    columns: tuple[str, ...]
+    label: str
+    kinds: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class OwnData:
     """A loader of what lies at `path`, for a model of inputs of this shape and so many classes.
 
-    A CSV file has one example a line, its numbers in the order of the input and its label, from 0, in the last column; a first
-    line that is not numbers is passed over. A folder has a folder of .png or .jpg images for each label, named by its number;
-    they are resized (bicubic) and scaled to [0, 1]. test_share: of each label, held out to score models by.
+    agreed: the columns of a CSV file, which are found by name, in any order; none may be missing or more, and labels are in its
+    words. Without it a CSV file has one example a line, its numbers in the order of the input and its label, from 0, in the last
+    column; a first line that is not numbers is passed over. A folder has a folder of .png or .jpg images for each label, named by
+    its number; they are resized (bicubic) and scaled to [0, 1]. test_share: of each label, held out to score models by.
     """
 
     path: Path
     shape: tuple[int, ...]
     classes: int
     test_share: float = 0.2
+    agreed: Agreed | None = None
 
     def __call__(self, folder: Path | None) -> Source:
         """Raises ValueError of one line for data that do not fit. folder: not used."""
@@ -42,6 +56,8 @@ class OwnData:
         return Source("own", every.take(torch.from_numpy(train)), every.take(torch.from_numpy(test)), self.classes)
 
     def _table(self) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        if self.agreed is not None:
+            return self._by_name(self.agreed)
         wide, rows = math.prod(self.shape) + 1, []
         with self.path.open(newline="", encoding="utf-8") as file:
             for number, line in enumerate(csv.reader(file), 1):
@@ -63,6 +79,40 @@ class OwnData:
         if not np.isfinite(table).all() or (labels != labels.astype(np.int64)).any():
             raise ValueError(f"{self.path} has numbers that are not finite, or labels that are not whole numbers")
         return table[:, :-1].astype(np.float32).reshape(-1, *self.shape), labels.astype(np.int64)
+
+    def _by_name(self, agreed: Agreed) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """The table's rows in the agreed order of columns, labels as the agreed numbers."""
+        wanted, codes = (*agreed.columns, agreed.label), {kind: code for code, kind in enumerate(agreed.kinds)}
+        x, y = list[list[float]](), list[int]()
+        with self.path.open(newline="", encoding="utf-8") as file:
+            lines = csv.DictReader(file, skipinitialspace=True)
+            there = [name.strip() for name in lines.fieldnames or ()]
+            lines.fieldnames = there
+            missing, more = [n for n in wanted if n not in there], [n for n in there if n not in wanted]
+            if missing or more or len(there) != len(wanted):
+                found = f"lacks {', '.join(missing) or 'none'} and has {', '.join(more) or 'none'} besides"
+                raise ValueError(
+                    f"{self.path} has other columns than was agreed: its first line {found}; it is to name {', '.join(wanted)}"
+                )
+            for line in lines:
+                x.append([self._number(line[name], lines.line_num, name) for name in agreed.columns])
+                kind = (line[agreed.label] or "").strip()
+                if kind not in codes:
+                    raise ValueError(
+                        f"line {lines.line_num} of {self.path}: {agreed.label} is {kind!r}, none of those agreed:"
+                        f" {', '.join(agreed.kinds)}"
+                    )
+                y.append(codes[kind])
+        return np.array(x, np.float32).reshape(-1, *self.shape), np.array(y, np.int64)
+
+    def _number(self, cell: str | None, line: int, column: str) -> float:
+        try:
+            found = float(cell or "")
+        except ValueError:
+            found = math.nan
+        if not math.isfinite(found):
+            raise ValueError(f"line {line} of {self.path}: column {column!r} has {cell!r}, which is no finite number")
+        return found
 
     def _pictures(self) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         if not self.path.is_dir():

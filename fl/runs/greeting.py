@@ -28,6 +28,7 @@ from ...protocol.view.protection import Protection
 from ...protocol.work.listed import Listed
 from ...protocol.work.maker import Maker
 from ...protocol.work.uploads import to_bytes
+from ..data.given import CsvClients
 from ..data.own import Alone, OwnData
 from .parties import Parties
 from .scenario import Scenario
@@ -89,7 +90,8 @@ def own_parties(scenario: Scenario[Any], greeting: Greeting, own: Path | None, d
         raise Refused(f"the coordinator plays {greeting.protection:.300}, where this client agrees to {scenario.protection!r}")
     mine = replace(scenario, adversary=None, faults=None)
     if own is not None:
-        source = OwnData(own, greeting.shape, greeting.classes)
+        table = scenario.data.agreed() if isinstance(scenario.data, CsvClients) and Path(scenario.data.path).exists() else None
+        source = OwnData(own, greeting.shape, greeting.classes, agreed=table)
         mine = replace(mine, data=source, partition=Alone(greeting.client))
     found = Parties(mine, data)
     if greeting.client not in found.population.clients:

@@ -28,7 +28,12 @@ def check_noise(algorithm: Algorithm, protection: Protection, trained_privately:
                 f"{type(algorithm).__name__} weighs clients by their samples, which noise cannot cover: it is made"
                 " for uniform weights; set algorithm.by_samples=False"
             )
-        check_acknowledged(needs - {Functionality.SUMS}, of_sums.acknowledge, "protection.noise", "the sums under noise")
+        try:
+            check_acknowledged(needs - {Functionality.SUMS}, of_sums.acknowledge, "protection.noise", "the sums under noise")
+        except Refused as error:
+            more = ", ".join(sorted(needs - set(algorithm.needs)))
+            words = f"; under noise {type(algorithm).__name__} asks for {more} besides, which tells more than without noise"
+            raise Refused(f"{error}{words if more else ''}") from None
         if {Functionality.GRAM_ORIGIN, Functionality.GRAM_EDGE} <= needs and getattr(protection, "keys", None) == "session":
             raise Refused(
                 f"{type(algorithm).__name__} remembers splits by differences, and sums under noise make it compare the same"

@@ -31,6 +31,7 @@ from ..data.function import as_data
 from ..data.natural import Natural
 from ..data.partition import Partition
 from ..data.source import Loader
+from ..functions import digest_of
 from ..models.papers import ModelFactory
 from .noise_check import check_noise, check_training
 from .objective_check import check_objective
@@ -192,7 +193,7 @@ def _tuple(kind: Any, value: Any) -> Any:
 def described(value: Any) -> Any:
     """The scenario as plain JSON values, type names included: what a run folder records and a resumed run compares.
 
-    Fields that do not count when values are compared are left out.
+    Fields that do not count when values are compared are left out. Functions of a user's own have a digest of their code.
     """
     if isinstance(value, float) and not isfinite(value):
         return str(value)  # JSON has no word for it
@@ -206,7 +207,9 @@ def described(value: Any) -> Any:
         return {str(k): described(v) for k, v in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [described(v) for v in value]
-    return getattr(value, "__qualname__", None) or type(value).__qualname__
+    name: str = getattr(value, "__qualname__", None) or type(value).__qualname__
+    own = isinstance(value, types.FunctionType) and not value.__module__.startswith("cloister.")
+    return f"{name}, code {digest_of(value)}" if own else name  # an edited function is another one
 
 
 def _digest(module: nn.Module) -> str:
