@@ -3,7 +3,7 @@
 import hashlib
 import inspect
 from collections.abc import Iterator
-from types import CellType, CodeType, FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -39,14 +39,14 @@ def parameters_of(function: object) -> str:
 
 
 def digest_of(function: FunctionType) -> str:
-    """8 hexadecimal digits of SHA-256 of a function's bytecode, defaults and plain values that it closes over.
+    """8 hexadecimal digits of SHA-256 of a function's bytecode and plain defaults.
 
-    One that was edited has others, and the same one has the same in every process of one version of Python.
+    One that was edited has others, and the same one has the same in every process of one version of Python. What it closes over
+    is left out, as that may be the state of a run.
     """
     found = hashlib.sha256()
-    beside = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).items()]
-    beside += [cell.cell_contents for cell in function.__closure__ or () if cell != CellType()]
-    plain = (repr(value) for value in beside if _plain(value) or isinstance(value, tuple))
+    beside = [*(function.__defaults__ or ()), *(value for _, value in sorted((function.__kwdefaults__ or {}).items()))]
+    plain = (repr(value) for value in beside if _plain(value))
     for part in (*_of_code(function.__code__), *plain):
         found.update(part.encode() + b"\0")
     return found.hexdigest()[:8]
@@ -62,7 +62,8 @@ def _of_code(code: CodeType) -> Iterator[str]:
 
 
 def _plain(value: object) -> bool:
-    return value is None or isinstance(value, bool | int | float | str)
+    """Whether it is written the same in every process."""
+    return value is None or isinstance(value, bool | int | float | str) or (isinstance(value, tuple) and all(map(_plain, value)))
 
 
 def brief(value: object) -> str:

@@ -396,17 +396,19 @@ def test_the_adapter_has_a_public_name() -> None:
 def test_an_edited_function_is_another_and_the_same_one_is_the_same() -> None:
     """So that what is in a folder of before it was edited is not taken for its own."""
 
-    def made(factor: float) -> Any:
-        def mine(own: Own) -> Any:
-            return own.update * factor
+    def weak(own: Own) -> Any:
+        return own.update * -0.1
 
-        return mine
+    def made(state: int) -> Any:
+        def strong(own: Own, factor: float = -2.0) -> Any:
+            return own.update * factor if state else own.update
 
-    def mine(own: Own) -> Any:
-        return own.update
+        return strong
 
-    said = [described(UploadFunction(one, Level.OWN)) for one in (made(-2.0), made(-2.0), made(-0.1), mine)]
-    assert said[0] == said[1]
-    assert said[1] != said[2]
-    assert digest_of(mine) not in {digest_of(made(-2.0)), digest_of(made(-0.1))}
+    def other(own: Own, factor: float = -3.0) -> Any:
+        return own.update * factor if made else own.update
+
+    assert described(UploadFunction(made(1), Level.OWN)) == described(UploadFunction(made(2), Level.OWN))
+    assert len({digest_of(one) for one in (weak, made(0), other)}) == 3
+    assert "code" in str(described(UploadFunction(weak, Level.OWN)))
     assert "code" not in str(described(Scenario.__post_init__))

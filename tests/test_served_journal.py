@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import cbor2
@@ -13,6 +14,7 @@ import pytest
 from cloister.fl.runs.scenario import described
 from cloister.fl.runs.served_journal import JOURNAL, ServedJournal
 from cloister.fl.runs.serving import Listening, serve
+from cloister.protocol import Masked
 from cloister.protocol.links.dialled import Dialled
 
 from .deployed import authority, standing
@@ -116,6 +118,13 @@ def test_a_folder_with_a_run_that_is_over_is_refused(tmp_path):
     (tmp_path / "scenario.json").write_text("{}")
     with pytest.raises(ValueError, match="holds a run that is over, or a simulation"):
         next(serve(scenario, tmp_path, Listening("127.0.0.1:0", None)))
+
+
+def test_a_run_in_which_no_sum_could_be_opened_is_refused_before_it_listens(tmp_path):
+    few = replace(plain, protection=Masked(corrupt=40))
+    with pytest.raises(ValueError, match="below the floor of 43"):
+        next(serve(few, tmp_path / "run", Listening("127.0.0.1:0", None)))
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.slow

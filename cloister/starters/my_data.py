@@ -22,7 +22,9 @@ scenario = Scenario(
     name="my data",
     data=source,
     model=nn.Sequential(
-        nn.BatchNorm1d(inputs, track_running_stats=False),  # columns may differ in scale; running statistics are not averaged
+        # Columns may differ in scale; running statistics are not averaged. It scales by the records that are predicted together:
+        # for a model that is to predict for one alone, scale the columns by agreed numbers instead.
+        nn.BatchNorm1d(inputs, track_running_stats=False),
         nn.Linear(inputs, 32),
         nn.ReLU(),
         nn.Linear(32, classes),
@@ -31,7 +33,7 @@ scenario = Scenario(
     # A cluster is split when its mean update is small beside single ones: eps1 bounds the ratio. eps2: once single ones are below
     # this share of the first round's, nothing is split any more.
     algorithm=algorithms.CFL(thresholds=algorithms.ScaleFree(eps1=0.4, eps2=0.74), patience=5),
-    # No sum is over fewer than three honest clients, so that clusters have at least as many.
+    # No sum is over fewer than three honest clients: a smaller cluster keeps the model that it has.
     protection=protections.Masked(),
     rounds=30,
 )

@@ -38,6 +38,7 @@ from ...protocol.work.linked import Linked, LinkedClient, LinkedHelper
 from ...protocol.work.maker import Maker
 from ...protocol.work.uploads import to_bytes
 from .experiment import Round, run
+from .feasibility import check_feasible
 from .parties import Parties
 from .run_folder import RunFolder
 from .scenario import Scenario, described
@@ -180,6 +181,7 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
         raise ValueError(f"{out} holds a run that is over, or a simulation; choose another --out")
     parties = Parties(scenario, data)
     clients, standing = parties.setup.clients, listening.standing
+    check_feasible(scenario, len(clients))
     directory = None if standing is None else standing.directory
     if isinstance(scenario.protection, TwoServer):
         _check_listed(directory)
