@@ -33,6 +33,10 @@ def test_what_was_found_stays_cured(name):
     assert len(verdict.happened) == len(FOUND[name].events)
 
 
+def test_a_client_that_falls_when_it_goes_on_after_standing_still_is_there_in_the_calm_round():
+    assert play(drawn(2747)).broken == ()
+
+
 @pytest.mark.parametrize("protection", PROTECTIONS)
 def test_without_events_everybody_is_in_every_answer(protection):
     verdict = play(Schedule(protection, rounds=1, again=True))
