@@ -116,7 +116,7 @@ def session():
     return {
         "entropy_seed": SEED,
         "labels": ["identity ID", "masked sum ID BINDING"],
-        "session": {**{f.name: getattr(SESSION, f.name) for f in fields(SESSION)}, "digest": SESSION.digest},
+        "session": {**{f.name: getattr(SESSION, f.name) for f in fields(SESSION) if f.init}, "digest": SESSION.digest},
         "terms": {**terms, "digest": TERMS.digest},
         "charter": {"encoded": CHARTER.encoded, "digest": CHARTER.digest},
         "charter_with_noise": {"encoded": NOISY.encoded, "digest": NOISY.digest},

@@ -92,7 +92,10 @@ def exchange():
     bases = replace(once, released="bases", embedding="own", reference="plain", projection="orthonormal", p=once.d)
     return {
         "entropy_seed": SEED,
-        "session": {**{f.name: getattr(terms.session, f.name) for f in fields(terms.session)}, "digest": terms.session.digest},
+        "session": {
+            **{f.name: getattr(terms.session, f.name) for f in fields(terms.session) if f.init},
+            "digest": terms.session.digest,
+        },
         "binding": terms.binding,
         "labels": {str(i): f"pair key {i} {terms.binding.hex()}" for i in PAIR},
         "publics": {str(i): keys[i].public for i in PAIR},
