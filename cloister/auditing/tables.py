@@ -7,39 +7,46 @@ from rich.markup import escape
 from rich.table import Table
 
 COLOURS = {"refuted": "red", "not refuted": "green", "inconclusive": "yellow", "not covered": "dim"}
+NARROW = 100
+"""Columns of a terminal below which what the leakage follows from is left to the report."""
 
 
-def measured_table(found: Mapping[str, Any]) -> Table:
-    """A row for every experiment on every observer's view."""
-    seeds = ", ".join(map(str, found["seeds"]))
+def measured_table(found: Mapping[str, Any], width: int = NARROW) -> Table:
+    """A row for every experiment on every observer's view. width: columns that there are."""
+    seeds, wide = ", ".join(map(str, found["seeds"])), width >= NARROW
     title = f"{found['name']}: what each party could find, seeds {seeds}, budget {found['budget']['name']}"
+    title += "" if wide else "; 0 is what sums or chance tell, 1 what clear tells"
     table = Table(title=escape(title), title_justify="left")
-    for head in ("observer", "sought", "here", "0 is", "everything", "leakage, at 95 %"):
-        table.add_column(head, justify="left" if head in ("observer", "sought") else "right")
+    table.add_column("observer", overflow="fold")
+    table.add_column("sought", overflow="fold")
+    for head in ("here", "0 is", "everything") if wide else ():
+        table.add_column(head, justify="right", overflow="fold")
+    table.add_column("leakage", justify="right", no_wrap=True)
+    table.add_column("at 95 %", justify="right", overflow="fold")
     last = None
     for row in found["rows"]:
         if row["leakage"] is None:
+            if row.get("failed"):
+                empty = ("", "", "") if wide else ()
+                table.add_row(escape(row["observer"]), escape(row["experiment"]), *empty, "[red]failed[/]", "")
+                last = row["observer"]
             continue
         leak = row["leakage"]
-        ratio = f"{leak['value']:.2f} [{leak['low']:.2f}, {leak['high']:.2f}]" if leak["valid"] else "inconclusive"
+        values = (f"{leak['value']:.2f}", f"{leak['low']:.2f} to {leak['high']:.2f}") if leak["valid"] else ("?", "inconclusive")
         name = row["observer"] if row["observer"] != last else ""
         last = row["observer"]
-        table.add_row(
-            escape(name),
-            escape(row["experiment"]),
-            f"{leak['here']:.3f}",
-            f"{row.get('anchor', 'sums alone')} {leak['aggregate']:.3f}",
-            f"{leak['plain']:.3f}",
-            ratio,
-        )
+        ends = f"{leak['here']:.3f}", f"{row.get('anchor', 'sums alone')} {leak['aggregate']:.3f}", f"{leak['plain']:.3f}"
+        by = f" (by {row['by']} alone)" if row.get("by") else ""
+        table.add_row(escape(name), escape(row["experiment"] + by), *(ends if wide else ()), *values)
     return table
 
 
 def claims_table(found: Mapping[str, Any]) -> Table:
     """A row for every claim and observer that it was tried against; what it says in words is in the report."""
-    table = Table(title="claims (in words: report.html, threat_models/cards)", title_justify="left")
-    for head in ("claim", "verdict", "because"):
-        table.add_column(head)
+    table = Table(title="claims (in words: report.html, threat_models/cards)", title_justify="left", show_lines=True)
+    for head in ("claim", "verdict"):
+        table.add_column(head, overflow="fold")
+    table.add_column("because", overflow="fold")
     for row in found["rows"]:
         for claim in row["claims"]:
             colour, whose = COLOURS[claim["verdict"]], "" if claim["whose"] == "Cloister" else "\nthe paper's"

@@ -1,0 +1,125 @@
+"""What attacks found, each tried once: on every observer's view, and on the anchors; and what a coalition has of its members."""
+
+import traceback
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from .experiment import Anchor, Budget, Evidence, Experiment, Finding
+from .observer import Observer
+from .stage import Stage
+from .truth import Truth
+
+PACKAGE = Path(__file__).parents[2]
+LONGEST = 200
+"""Letters of an error's message that a row repeats."""
+T = TypeVar("T")
+Findings = tuple[Finding, ...]
+"""One for each seed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Untried:
+    """Why there is nothing: the experiment says nothing about such a run, or it failed."""
+
+    reason: str
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tries:
+    """Experiments on runs that were played. mine: names of attacks of the user's own, whose failing is a reason and no error."""
+
+    played: Sequence[Stage]
+    budget: Budget
+    mine: Collection[str] = ()
+    _views: dict[tuple[Observer, str], Findings | Untried] = field(default_factory=dict, init=False, repr=False)
+    _anchors: dict[tuple[str, Anchor], tuple[Findings, Findings] | Untried] = field(default_factory=dict, init=False, repr=False)
+
+    def of(self, observer: Observer, evidence: Sequence[Evidence], experiment: Experiment) -> Findings | Untried:
+        """On this observer's view. evidence: of each seed."""
+
+        def made() -> Findings | Untried:
+            if reason := experiment.applies(evidence[0]):
+                return Untried(reason)
+            pairs = zip(self.played, evidence, strict=True)
+            return tuple(self._found(experiment, seen, stage.audited.truth, stage.seed) for stage, seen in pairs)
+
+        key = observer, experiment.name
+        if key not in self._views:
+            self._views[key] = self._guarded(experiment, made)
+        return self._views[key]
+
+    def anchors(self, experiment: Experiment, anchor: Anchor) -> tuple[Findings, Findings] | Untried:
+        """Where leakage is 0 and 1. Found once for all observers."""
+
+        def made() -> tuple[Findings, Findings]:
+            low, high = list[Finding](), list[Finding]()
+            for stage in self.played:
+                seen = stage.aggregate if anchor == "sums alone" else stage.nothing
+                low.append(self._found(experiment, seen, stage.audited.truth, stage.seed))
+                high.append(self._found(experiment, stage.plain, stage.clear.truth, stage.seed))
+            return tuple(low), tuple(high)
+
+        key = experiment.name, anchor
+        if key not in self._anchors:
+            self._anchors[key] = self._guarded(experiment, made)
+        return self._anchors[key]
+
+    def of_members(self, coalition: Observer, experiment: Experiment) -> dict[str, Findings]:
+        """What was found already on views of some of its parties, by their names."""
+        found = {
+            o.name: f for (o, e), f in self._views.items() if e == experiment.name and o.parties and o.parties < coalition.parties
+        }
+        return {name: f for name, f in found.items() if not isinstance(f, Untried)}
+
+    def _found(self, experiment: Experiment, seen: Evidence, truth: Truth, seed: int) -> Finding:
+        return experiment(seen, truth, self.budget, np.random.default_rng(seed))
+
+    def _guarded(self, experiment: Experiment, made: Callable[[], T | Untried]) -> T | Untried:
+        if experiment.name not in self.mine:
+            return made()
+        try:
+            return made()
+        except (Exception, SystemExit) as error:
+            return Untried(failure(error), failed=True)
+
+
+def failure(error: BaseException) -> str:
+    """In one line: "failed: ValueError at mine.py:12: words", the last line of the traceback that is none of Cloister's."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not Path(f.filename).resolve().is_relative_to(PACKAGE)]
+    place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    words = " ".join(str(error).split())[:LONGEST]
+    return f"failed: {type(error).__name__}{place}" + (f": {words}" if words else "")
+
+
+def members_first(observers: Iterable[Observer]) -> list[Observer]:
+    """These and each of their parties alone, a coalition after all of its members."""
+    wanted = dict.fromkeys(each for observer in observers for each in (observer, *observer.members))
+    return sorted(wanted, key=lambda o: len(o.parties))
+
+
+def strongest(own: Findings, members: Mapping[str, Findings]) -> tuple[Findings, str]:
+    """Of what a coalition found and what members of it found alone, on the coalition's victims, what is most in the mean; and
+    whose it is, empty for the coalition's own. Whoever has all that a member has can make the member's guess.
+    """
+    best, name = own, ""
+    for member, theirs in members.items():
+        also = tuple(_on_victims(alone, mine) for alone, mine in zip(theirs, own, strict=True))
+        if _mean(also) > _mean(best):
+            best, name = also, member
+    return best, name
+
+
+def _on_victims(alone: Finding, mine: Finding) -> Finding:
+    known = dict(zip(alone.victims, alone.values, strict=True))
+    values = [known.get(i, value) for i, value in zip(mine.victims, mine.values, strict=True)]
+    return replace(alone, victims=mine.victims, values=np.array(values, np.float64))
+
+
+def _mean(findings: Findings) -> float:
+    values = np.concatenate([f.values for f in findings])
+    return float(values.mean()) if len(values) else 0.0
