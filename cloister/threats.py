@@ -1,7 +1,7 @@
 """Attacks on privacy of one's own, for an audit: what an attack is, what it is given, and who is corrupt.
 
-`Attack` is handed to `cloister audit FILE --attack ITS_FILE`, or to `cloister.audit(scenario, attacks=[...])`; its function gets an
-`Evidence`, of which `view` is all that the corrupt party saw. `named` reads an observer, "server+client:0,3" for instance.
+`Attack` is handed to `cloister audit FILE --attack ITS_FILE`, or to `cloister.audit(scenario, attacks=[...])`; its function gets
+an `Evidence`, of which `view` is all that the corrupt party saw. `named` reads an observer, "server+client:0,3" for instance.
 """
 
 from .threat_models.audit.attack import Attack

@@ -374,10 +374,14 @@ def test_noise_that_is_not_a_number_has_no_epsilon(adjacency: Any) -> None:
             spent([each], adjacency, DELTA)
 
 
-@pytest.mark.parametrize("adjacency", ["replace", "add or remove"])
 @pytest.mark.parametrize(
-    ("epsilon", "records", "batch", "epochs", "rounds", "parameters"),
-    [(8.0, 360, 120, 1, 25, 1_000_000), (2.0, 100, 32, 2, 10, 5_000), (0.5, 1000, 1000, 1, 4, 20_000_000)],
+    ("epsilon", "records", "batch", "epochs", "rounds", "parameters", "adjacency"),
+    [
+        (8.0, 100, 50, 1, 5, 1_000_000, "replace"),
+        (2.0, 100, 32, 2, 2, 5_000, "add or remove"),
+        (0.5, 1000, 1000, 1, 4, 20_000_000, "replace"),
+        (3.0, 1000, 2000, 3, 10, 1_000, "add or remove"),
+    ],
 )
 def test_settings_for_an_epsilon_cost_no_more_on_the_ledger(
     epsilon: float, records: int, batch: int, epochs: int, rounds: int, parameters: int, adjacency: Adjacency
