@@ -8,8 +8,8 @@
 
 What a scenario is made of is in `algorithms`, `attacks`, `data`, `models`, `partitions`, `protections` and `rules`, what an
 attack on privacy is made of in `threats`. `iterate` plays round by round; `callbacks` has what watches a run. `evaluate` plays
-attacks against defences (an `Evaluation`), `compare` methods beside each other (a `Comparison`), `audit` attacks what each party of
-a scenario sees. `load` reads any of their folders.
+attacks against defences (an `Evaluation`), `compare` methods beside each other (a `Comparison`), `audit` attacks what each party
+of a scenario sees. `load` reads any of their folders.
 The command `cloister --help` does the same, and deploys. Everything else that is installed here is not for use from outside.
 """
 

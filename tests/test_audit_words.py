@@ -1,7 +1,8 @@
 """The first words of an audit, its remedies and its tables: what is worst comes first, and nothing vanishes."""
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import cloister
+from cloister import threats
 from cloister.auditing import play as auditing
 from cloister.auditing.command import AuditSeeds, HowMuch
 from cloister.auditing.first_words import headline, notes
@@ -308,6 +310,15 @@ def test_a_budget_of_a_trusted_servers_sums_that_ran_out_is_known():
     recorder = Recorder(replace(small, protection=Plain(noise=noise), rounds=4), None)
     list(recorder.rounds())
     assert set(recorder.recorded.ran_out.values()) == {2}
+
+
+def test_the_page_about_attacks_has_every_field_that_they_are_given():
+    page = Path("docs/how-to/my-attack.md").read_text()
+    given = (threats.Evidence, threats.CorruptView, threats.Public, threats.PublishedSum)
+    given += (threats.Compared, threats.Answered, threats.Held)
+    names = {f.name for kind in given for f in fields(kind) if not f.name.startswith("_")}
+    assert {name for name in names if f"`{name}`" not in page} == set()
+    assert {name for name in ("estimated", "taught") if f"`{name}(" not in page} == set()
 
 
 def test_no_budget_ran_out_where_no_fault_says_so():
