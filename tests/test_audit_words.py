@@ -178,7 +178,7 @@ def test_nothing_of_a_table_is_cut_off(width):
         bare("network", "mine", 0.0) | {"leakage": None, "failed": True, "reason": "failed: ValueError"},
     )
     console = Console(width=width, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
-    for table in (measured_table(plain, width), claims_table(plain)):
+    for table in (measured_table(plain, width), claims_table(plain, width)):
         console.print(table)
     text = console.export_text()
     assert "…" not in text

@@ -29,6 +29,8 @@ def headline(found: Mapping[str, Any]) -> str:
         parts.append(f"{words}, and {ours['inconclusive'] + ours['not covered']} could not be judged.")
     if others := sum(len(one["claims"]) for one in found.get("unclaimed", ())):
         parts.append(f"{others} claim{'s are' if others > 1 else ' is'} of other runs than this, named below.")
+    if whom := found.get("against"):
+        parts.append(f"Nobody else was tried than {' / '.join(whom)}.")
     if papers:
         parts.append(f"{papers} claim{'s' * (papers > 1)} of the paper {'are' if papers > 1 else 'is'} refuted.")
     return " ".join(parts)
@@ -54,7 +56,10 @@ def _leaks_in_words(several: Sequence[tuple[str, Sequence[tuple[str, float]]]]) 
         if len(found) > NAMED:
             yield f"{len(found) - NAMED} more"
 
-    return "; ".join(f"{', '.join(named(found))} to {observer}" for observer, found in several)
+    alike: dict[str, list[str]] = {}
+    for observer, found in several:
+        alike.setdefault(", ".join(named(found)), []).append(observer)
+    return "; ".join(f"{words} to {' / '.join(observers)}" for words, observers in alike.items())
 
 
 def _ran_out(found: Mapping[str, Any]) -> Iterator[str]:

@@ -33,7 +33,7 @@ from ..threat_models.claims.runs import in_words
 from .first_words import headline, notes
 from .recorded_runs import read_recorded
 from .report import whole, write_audit_report
-from .tables import claims_table, measured_table
+from .tables import NARROW, claims_table, measured_table, reasons
 
 BUDGETS = {"quick": QUICK, "full": FULL}
 REFUTED = 4
@@ -79,7 +79,8 @@ def play(
         found = json.loads((folder / "audit.json").read_text())
         with whole(folder):
             width = Console().width
-            tables, first_words, last = (measured_table(found, width), claims_table(found)), headline(found), notes(found)
+            tables, first_words = (measured_table(found, width), claims_table(found, width)), headline(found)
+            last = [*(reasons(found) if width < NARROW else ()), *notes(found)]
             bad = [c for row in found["rows"] for c in row["claims"] if (c["whose"], c["verdict"]) == ("Cloister", "refuted")]
             failed = [row for row in found["rows"] if row.get("failed")]
             first = f"{bad[0]['claim']}: {bad[0]['witness']}" if bad else ""

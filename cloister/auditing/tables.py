@@ -36,20 +36,43 @@ def measured_table(found: Mapping[str, Any], width: int = NARROW) -> Table:
         name = row["observer"] if row["observer"] != last else ""
         last = row["observer"]
         ends = f"{leak['here']:.3f}", f"{row.get('anchor', 'sums alone')} {leak['aggregate']:.3f}", f"{leak['plain']:.3f}"
-        by = f" (by {row['by']} alone)" if row.get("by") else ""
+        by = f" (by {row['by']})" if row.get("by") and leak["valid"] else ""
         table.add_row(escape(name), escape(row["experiment"] + by), *(ends if wide else ()), *values)
     return table
 
 
-def claims_table(found: Mapping[str, Any]) -> Table:
-    """A row for every claim and observer that it was tried against; what it says in words is in the report."""
-    table = Table(title="claims (in words: report.html, threat_models/cards)", title_justify="left", show_lines=True)
+def claims_table(found: Mapping[str, Any], width: int = NARROW) -> Table:
+    """A row for every claim and observer that it was tried against; what it says, and who is worst off, is in the report.
+
+    width: columns that there are; where they are few, `reasons` has why.
+    """
+    table = Table(title="claims, at most (in words: report.html, threat_models/cards)", title_justify="left")
     for head in ("claim", "verdict"):
         table.add_column(head, overflow="fold")
-    table.add_column("because", overflow="fold")
+    for head in ("found", "claimed"):
+        table.add_column(head, justify="right", no_wrap=True)
+    if width >= NARROW:
+        table.add_column("because", overflow="fold")
     for row in found["rows"]:
         for claim in row["claims"]:
             colour, whose = COLOURS[claim["verdict"]], "" if claim["whose"] == "Cloister" else "\nthe paper's"
-            name = f"{claim['claim']}{whose}"
-            table.add_row(escape(name), f"[{colour}]{claim['verdict']}[/]", escape(claim["witness"]))
+            leak = row["leakage"]
+            most = f"{max(0.0, leak['upper']):.2f}" if leak and leak["valid"] else ""
+            cells = escape(f"{claim['claim']}{whose}"), f"[{colour}]{claim['verdict']}[/]", most, f"{claim['bound']:.2f}"
+            table.add_row(*cells, *([escape(_because(claim))] if width >= NARROW else []))
     return table
+
+
+def reasons(found: Mapping[str, Any]) -> list[str]:
+    """A line for each reason of verdicts but "not refuted" and "not covered", with the claims of which it is one."""
+    why: dict[tuple[str, str], list[str]] = {}
+    for claim in (claim for row in found["rows"] for claim in row["claims"]):
+        if claim["verdict"] in ("refuted", "inconclusive"):
+            why.setdefault((claim["verdict"], _because(claim)), []).append(claim["claim"])
+    return [f"{verdict}: {', '.join(names)}: {reason}" for (verdict, reason), names in why.items()]
+
+
+def _because(claim: Mapping[str, Any]) -> str:
+    """What is not in other columns."""
+    short: str = claim["witness"].partition("; worst off")[0]
+    return "" if claim["verdict"] == "not refuted" else short

@@ -8,6 +8,8 @@ from .experiment import Anchor
 from .observer import Observer
 from .scoring import Leakage, remedy
 
+LEAST = 0.005
+"""What is found of a victim beyond the anchor, to be worth its name: two digits are shown."""
 Verdict = Literal["refuted", "not refuted", "inconclusive", "not covered"]
 Whose = Literal["Cloister", "paper"]
 
@@ -70,6 +72,8 @@ class Worst:
         return {"client": self.victim.client, "seed": self.victim.seed, "value": self.value, "anchor": self.anchor}
 
     def __str__(self) -> str:
+        if self.value <= self.anchor + LEAST:
+            return f"of nobody was more found than {self.of} gives"
         return f"worst off: {self.victim}, {self.value:.2f} where {self.of} gives {self.anchor:.2f} ({self.unit})"
 
 

@@ -166,7 +166,11 @@ def _joined(findings: Sequence[Finding]) -> Finding:
     """All seeds' together; pictures of the first."""
     victims = tuple(i for f in findings for i in f.victims)
     values, members, others = (np.concatenate([getattr(f, n) for f in findings]) for n in ("values", "members", "others"))
-    figures = {name: float(np.mean([f.figures[name] for f in findings])) for name in findings[0].figures}
+    figures = {
+        name: float(np.mean([f.figures[name] for f in findings]))
+        for name in findings[0].figures
+        if all(name in f.figures for f in findings)
+    }
     return Finding(victims, values, members, others, figures, findings[0].pictures)
 
 

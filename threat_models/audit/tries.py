@@ -1,5 +1,6 @@
 """What attacks found, each tried once: on every observer's view, and on the anchors; and what a coalition has of its members."""
 
+import json
 import traceback
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -77,7 +78,10 @@ class Tries:
         return {name: f for name, f in found.items() if not isinstance(f, Untried)}
 
     def _found(self, experiment: Experiment, seen: Evidence, truth: Truth, seed: int) -> Finding:
-        return experiment(seen, truth, self.budget, np.random.default_rng(seed))
+        found = experiment(seen, truth, self.budget, np.random.default_rng(seed))
+        if experiment.name in self.mine:
+            check(found)
+        return found
 
     def _guarded(self, experiment: Experiment, made: Callable[[], T | Untried]) -> T | Untried:
         if experiment.name not in self.mine:
@@ -86,6 +90,15 @@ class Tries:
             return made()
         except (Exception, SystemExit) as error:
             return Untried(failure(error), failed=True)
+
+
+def check(found: Finding) -> None:
+    """Raises ValueError or TypeError for a finding of a user's own experiment that no row could be made of."""
+    if found.values.shape != (len(found.victims),) or not np.isfinite(found.values).all():
+        raise ValueError(f"values are finite numbers, one for each of {len(found.victims)} victims")
+    if any(side.ndim != 1 or not np.isfinite(side).all() for side in (found.members, found.others)):
+        raise ValueError("scores of members and of others are finite numbers, in one dimension")
+    json.dumps([{k: float(v) for k, v in found.figures.items()}, dict(found.pictures)])
 
 
 def failure(error: BaseException) -> str:
