@@ -249,7 +249,7 @@ def test_an_attack_that_fails_is_a_row_and_the_rest_goes_on(monkeypatch):
         assert by_name[attack.name]["reason"].startswith("failed: ")
         assert "\n" not in by_name[attack.name]["reason"]
     assert by_name["broken"]["reason"].startswith("failed: KeyError at test_audit_words.py:")
-    assert "finite numbers" in by_name["not_finite"]["reason"]
+    assert by_name["not_finite"]["reason"].startswith("failed: ValueError: not_finite: a guess of labels is finite numbers")
     assert by_name["last"]["leakage"] is not None
     assert not by_name["updates"]["failed"]
     assert "Failed, and tells nothing: broken, hangs_up, leaves, not_finite." in headline(plain)
@@ -278,6 +278,12 @@ def test_where_an_error_was_is_of_the_users_own_file():
     with pytest.raises(ZeroDivisionError) as caught:
         Attack("mine", lambda *_: 1 / 0, "labels").guess(None, 0, None, None)
     assert failure(caught.value).startswith("failed: ZeroDivisionError at test_audit_words.py:")
+    with pytest.raises(ValueError) as caught:
+        Attack("mine", lambda *_: np.zeros((2, 3)) @ np.zeros((2, 3)) or json.loads("{"), "labels").guess(None, 0, None, None)
+    assert failure(caught.value).startswith("failed: ValueError at test_audit_words.py:")
+    with pytest.raises(ValueError) as caught:
+        Attack("mine", lambda *_: json.loads("{"), "labels").guess(None, 0, None, None)
+    assert failure(caught.value).startswith("failed: JSONDecodeError at test_audit_words.py:")
     assert failure(ValueError("")) == "failed: ValueError"
     assert len(failure(ValueError("x" * 10_000))) < 300
 

@@ -37,13 +37,15 @@ def headline(found: Mapping[str, Any]) -> str:
 
 
 def notes(found: Mapping[str, Any]) -> list[str]:
-    """A line each: claims that nothing tried and why, and claims that are not made of such a run and why."""
+    """Claims that nothing tried and why, attacks that failed, and claims that are not made of such a run and why, in lines."""
     lines = []
     if untried := [c for c in _claims(found) if c["verdict"] == "not covered"]:
         why: dict[str, list[str]] = {}
         for claim in untried:
             why.setdefault(claim["witness"].removeprefix("not tried: "), []).append(claim["claim"])
         lines.append("claims not covered: " + "; ".join(f"{', '.join(names)} ({reason})" for reason, names in why.items()))
+    broken = dict.fromkeys((row["experiment"], row["reason"]) for row in found["rows"] if row.get("failed"))
+    lines += [f"{name} {reason}" for name, reason in broken]
     if others := found.get("unclaimed", ()):
         words = "; ".join(f"{', '.join(one['sought'])} against {one['who']} ({one['where']})" for one in others)
         lines.append(f"not claimed of this run, and only of others: {words}; here {found['run']}")

@@ -28,7 +28,8 @@ def measured_table(found: Mapping[str, Any], width: int = NARROW) -> Table:
         if row["leakage"] is None:
             if row.get("failed"):
                 empty = ("", "", "") if wide else ()
-                table.add_row(escape(row["observer"]), escape(row["experiment"]), *empty, "[red]failed[/]", "")
+                name = row["observer"] if row["observer"] != last else ""
+                table.add_row(escape(name), escape(row["experiment"]), *empty, "[red]failed[/]", "")
                 last = row["observer"]
             continue
         leak = row["leakage"]
@@ -74,5 +75,7 @@ def reasons(found: Mapping[str, Any]) -> list[str]:
 
 def _because(claim: Mapping[str, Any]) -> str:
     """What is not in other columns."""
-    short: str = claim["witness"].partition("; worst off")[0]
-    return "" if claim["verdict"] == "not refuted" else short
+    words: str = claim["witness"]
+    for more in ("; worst off", "; of nobody"):
+        words = words.partition(more)[0]
+    return "" if claim["verdict"] == "not refuted" else words

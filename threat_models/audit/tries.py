@@ -14,7 +14,10 @@ from .observer import Observer
 from .stage import Stage
 from .truth import Truth
 
-PACKAGE = Path(__file__).parents[2]
+LIBRARIES = Path(traceback.__file__).resolve().parent
+"""Where Python's own are."""
+ALIKE = 1e-6
+"""What two guesses differ by, at most, that are as good as each other."""
 LONGEST = 200
 """Letters of an error's message that a row repeats."""
 T = TypeVar("T")
@@ -102,9 +105,12 @@ def check(found: Finding) -> None:
 
 
 def failure(error: BaseException) -> str:
-    """In one line: "failed: ValueError at mine.py:12: words", the last line of the traceback that is none of Cloister's."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not Path(f.filename).resolve().is_relative_to(PACKAGE)]
-    place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    """In one line: "failed: ValueError at mine.py:12: words", at the innermost line that is the user's and no library's."""
+    frames = [(frame.f_code.co_filename, line, frame) for frame, line in traceback.walk_tb(error.__traceback__)]
+    others = [(file, line) for file, line, frame in frames if not frame.f_globals.get("__name__", "").startswith("cloister.")]
+    own = [(file, line) for file, line in others if not Path(file).resolve().is_relative_to(LIBRARIES)]
+    own = [(file, line) for file, line in own if "site-packages" not in Path(file).parts] or others
+    place = f" at {Path(own[-1][0]).name}:{own[-1][1]}" if own else ""
     words = " ".join(str(error).split())[:LONGEST]
     return f"failed: {type(error).__name__}{place}" + (f": {words}" if words else "")
 
@@ -122,7 +128,7 @@ def strongest(own: Findings, members: Mapping[str, Findings]) -> tuple[Findings,
     best, name = own, ""
     for member, theirs in members.items():
         also = tuple(_on_victims(alone, mine) for alone, mine in zip(theirs, own, strict=True))
-        if _mean(also) > _mean(best):
+        if _mean(also) > _mean(best) + ALIKE:
             best, name = also, member
     return best, name
 
