@@ -24,6 +24,8 @@ from cloister.fl.clients.record_privacy import RecordPrivacy
 from cloister.fl.runs.privacy import ran_out
 from cloister.protocol import Masked, Plain, TwoServer
 from cloister.protocol.uploaded.central import CentralNoise
+from cloister.reporting.headline import privacy_in_words
+from cloister.reporting.run_data import Run
 from cloister.threat_models.audit.claim import judged
 from cloister.threat_models.audit.experiment import FULL, QUICK
 from cloister.threat_models.audit.observer import SERVER_ALONE, server_and
@@ -74,8 +76,10 @@ def test_a_leak_that_a_claim_of_ours_is_about_or_that_says_nothing_is_not_named(
     assert leaks([row("refuted", value=0.9)]) == []
     assert leaks([bare("server", "labels", 0.9, valid=False)]) == []
     assert leaks([bare("server", "labels", 0.1)]) == []
-    assert leaks([row("refuted", "paper", value=0.9)]) == [("server", [("updates", 0.9)])]
-    assert leaks([bare("server", "labels", 0.05, exposed=[3])]) == [("server", [("labels", 0.05)])]
+    ((observer, ((experiment, leak),)),) = leaks([row("refuted", "paper", value=0.9)])
+    assert (observer, experiment, leak["value"]) == ("server", "updates", 0.9)
+    assert [observer for observer, _ in leaks([bare("server", "labels", 0.05, exposed=[3])])] == ["server"]
+    assert "labels 0.12 (0.02 to 0.30) to server." in headline(found(bare("server", "labels", 0.12, low=0.02, high=0.3)))
 
 
 def test_of_many_leaks_the_largest_are_named_and_the_others_counted():
@@ -325,6 +329,31 @@ def test_the_page_about_attacks_has_every_field_that_they_are_given():
     names = {f.name for kind in given for f in fields(kind) if not f.name.startswith("_")}
     assert {name for name in names if f"`{name}`" not in page} == set()
     assert {name for name in ("estimated", "taught") if f"`{name}(" not in page} == set()
+
+
+@pytest.mark.parametrize(("corrupt", "words"), [(0, "over 8 clients."), (2, "over 8 clients; should 2 of them be corrupt")])
+def test_among_how_many_an_honest_client_hides_is_said_beside_the_smallest_sum(corrupt, words):
+    sums = [{"recipient": "server", "what": "sums", "about": [*range(8)], "words": "", "scalars": 1, "client": None}]
+    run = Run("r", {"protection": "Masked"}, {"protection": {"type": "Masked", "corrupt": corrupt}}, [], [], [], [], sums, [], {})
+    assert words in privacy_in_words(run)
+    assert ("hides among 6" in privacy_in_words(run)) == (corrupt == 2)
+
+
+@pytest.mark.trains
+def test_a_result_says_both(tmp_path):
+    privacy = cloister.run(replace(small, protection=Masked(corrupt=2), rounds=1), tmp_path / "r", quiet=True).privacy
+    assert (privacy["smallest_sum"], privacy["hides_among"]) == (6, 4)
+
+
+@pytest.mark.trains
+def test_a_ledger_of_records_is_counted_in_clients(tmp_path):
+    """A client has one ledger for all of its records: a report that counts six ledgers counts clients."""
+    private = replace(small, training=replace(DP, privacy=replace(DP.privacy, budget=9.0)), protection=Plain(), rounds=1)
+    page = cloister.run(private, tmp_path / "r", quiet=True).report.read_text()
+    table = page.partition('aria-label="Epsilon spent"')[2].partition("</table>")[0]
+    assert '<th class="n" scope="col">clients</th>' in table
+    assert "records</th>" not in table
+    assert "any record of it" in table
 
 
 def test_no_budget_ran_out_where_no_fault_says_so():

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ..threat_models.audit.scoring import BOUND
 from ..threat_models.audit.uncovered import leaks
 
 NAMED = 3
@@ -52,9 +53,11 @@ def notes(found: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _leaks_in_words(several: Sequence[tuple[str, Sequence[tuple[str, float]]]]) -> str:
-    def named(found: Sequence[tuple[str, float]]) -> Iterator[str]:
-        yield from (f"{experiment} {value:.2f}" for experiment, value in found[:NAMED])
+def _leaks_in_words(several: Sequence[tuple[str, Sequence[tuple[str, Mapping[str, Any]]]]]) -> str:
+    def named(found: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
+        for experiment, leak in found[:NAMED]:
+            unsure = leak["low"] <= BOUND  # then it may be less than a tenth, and that is said
+            yield f"{experiment} {leak['value']:.2f}" + (f" ({leak['low']:.2f} to {leak['high']:.2f})" if unsure else "")
         if len(found) > NAMED:
             yield f"{len(found) - NAMED} more"
 

@@ -184,13 +184,14 @@ def audited(
             else:
                 tell("playing", len(played), len(seeds), f"seed {one[0]}: {one[1]}")
         first = played[0].audited
-        observers = against or observers_of(scenario.protection, first.public.clients, first.sums_alone.sums)
+        observers = tuple(dict.fromkeys(against)) or observers_of(
+            scenario.protection, first.public.clients, first.sums_alone.sums
+        )
         tell("playing", len(seeds), len(seeds), "")
         for row in rows(played, observers, tried, CLAIMS, budget, [e.name for e in further]):
             measured.append(row)
             tell("attacking", len(measured), len(observers) * len(tried), f"{row.experiment}, {row.observer}")
     names = [observer.name for observer in observers]
-    measured.sort(key=lambda row: names.index(row.observer))
     public = first.public
     return {
         "name": scenario.name,

@@ -104,22 +104,27 @@ def rows(
     budget: Budget,
     mine: Collection[str] = (),
 ) -> Iterator[Row]:
-    """Every experiment on every observer's view, coalitions after their members: a row is of the best guess that any of a
-    coalition's parties could make alone, or all together. mine: names of experiments that may fail, and are then a row that
-    says so.
+    """Every experiment on every observer's view: of a coalition, the best guess that any of its parties, or some together that
+    are tried too, could make, or all together. mine: names of experiments that may fail, and are then a row that says so.
     """
     public = played[0].audited.public
     tries = Tries(played, budget, mine)
     tried = {experiment.name for experiment in experiments}
-    for observer in members_first(observers):
-        evidence = [stage.evidence(observer) for stage in played]
+    everybody, done = members_first(observers), set[Observer]()
+    for observer in dict.fromkeys(observers):
+        inside = [each for each in everybody if each.parties and each.parties < observer.parties]
+        for member in (each for each in inside if each not in done):
+            evidence = [stage.evidence(member) for stage in played]
+            for experiment in experiments:
+                tries.of(member, evidence, experiment)
+            done.add(member)
+        evidence = [] if observer in done else [stage.evidence(observer) for stage in played]
+        done.add(observer)
         for experiment in experiments:
-            found = tries.of(observer, evidence, experiment)
-            if observer in observers:
-                about = [c for c in claims if c.experiment == experiment.name and c.adversary(observer)]
-                about = [c for c in about if c.applies(public.protection, public.algorithm)]
-                yield _row(tries, observer, experiment, about, found)
-        for claim in (c for c in claims if observer in observers and c.experiment not in tried and c.adversary(observer)):
+            about = [c for c in claims if c.experiment == experiment.name and c.adversary(observer)]
+            about = [c for c in about if c.applies(public.protection, public.algorithm)]
+            yield _row(tries, observer, experiment, about, tries.of(observer, evidence, experiment))
+        for claim in (c for c in claims if c.experiment not in tried and c.adversary(observer)):
             if claim.applies(public.protection, public.algorithm):
                 lone = (judged(claim, None, "there is no experiment on it"),)
                 yield Row(observer.name, claim.experiment, "", "", "", None, claims=lone, reason="there is no experiment on it")

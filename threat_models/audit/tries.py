@@ -16,8 +16,8 @@ from .truth import Truth
 
 LIBRARIES = Path(traceback.__file__).resolve().parent
 """Where Python's own are."""
-ALIKE = 1e-6
-"""What two guesses differ by, at most, that are as good as each other."""
+ALIKE = 0.005
+"""What two guesses differ by, at most, that are shown as the same."""
 LONGEST = 200
 """Letters of an error's message that a row repeats."""
 T = TypeVar("T")
@@ -70,7 +70,7 @@ class Tries:
 
         key = experiment.name, anchor
         if key not in self._anchors:
-            self._anchors[key] = self._guarded(experiment, made)
+            self._anchors[key] = self._guarded(experiment, made, "given what an end of the scale has, it ")
         return self._anchors[key]
 
     def of_members(self, coalition: Observer, experiment: Experiment) -> dict[str, Findings]:
@@ -86,13 +86,13 @@ class Tries:
             check(found)
         return found
 
-    def _guarded(self, experiment: Experiment, made: Callable[[], T | Untried]) -> T | Untried:
+    def _guarded(self, experiment: Experiment, made: Callable[[], T | Untried], when: str = "") -> T | Untried:
         if experiment.name not in self.mine:
             return made()
         try:
             return made()
         except (Exception, SystemExit) as error:
-            return Untried(failure(error), failed=True)
+            return Untried(when + failure(error), failed=True)
 
 
 def check(found: Finding) -> None:
@@ -123,13 +123,15 @@ def members_first(observers: Iterable[Observer]) -> list[Observer]:
 
 def strongest(own: Findings, members: Mapping[str, Findings]) -> tuple[Findings, str]:
     """Of what a coalition found and what members of it found alone, on the coalition's victims, what is most in the mean; and
-    whose it is, empty for the coalition's own. Whoever has all that a member has can make the member's guess.
+    whose it is, empty for the coalition's own or what is as good. Whoever has all that a member has can make the member's guess.
     """
     best, name = own, ""
     for member, theirs in members.items():
         also = tuple(_on_victims(alone, mine) for alone, mine in zip(theirs, own, strict=True))
-        if _mean(also) > _mean(best) + ALIKE:
+        if _mean(also) > _mean(best):
             best, name = also, member
+    if name and _mean(best) <= _mean(own) + ALIKE:  # as good: its own attack with the member's values
+        return tuple(replace(mine, values=found.values) for mine, found in zip(own, best, strict=True)), ""
     return best, name
 
 

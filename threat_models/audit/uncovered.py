@@ -31,15 +31,16 @@ def unclaimed(claims: Iterable[Claim], protection: Any, algorithm: Any) -> tuple
     )
 
 
-def leaks(rows: Sequence[Mapping[str, Any]], least: float = BOUND) -> list[tuple[str, list[tuple[str, float]]]]:
-    """By observer: what it found more than `least` of, or all but all of some victims, where no claim of Cloister's is about it.
+def leaks(rows: Sequence[Mapping[str, Any]], least: float = BOUND) -> list[tuple[str, list[tuple[str, Mapping[str, Any]]]]]:
+    """By observer, each with its leakage: what it found more than `least` of, or half and more of some victims, where no claim of
+    Cloister's is about it.
 
     rows: as `Row.as_dict`. The largest first; an attack of the user's own counts, too.
     """
-    found: dict[str, list[tuple[str, float]]] = {}
+    found: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
     for row in rows:
         leak = row["leakage"]
         covered = any(claim["whose"] == "Cloister" for claim in row["claims"])
         if leak and leak["valid"] and not covered and (leak["value"] > least or leak.get("exposed")):
-            found.setdefault(row["observer"], []).append((row["experiment"], leak["value"]))
-    return [(name, sorted(several, key=lambda one: -one[1])) for name, several in found.items()]
+            found.setdefault(row["observer"], []).append((row["experiment"], leak))
+    return [(name, sorted(several, key=lambda one: -one[1]["value"])) for name, several in found.items()]
