@@ -6,9 +6,10 @@
     result = cloister.run(Scenario(...))    # plays it, shows progress, and writes a run folder with its report
     result.clusters, result.accuracy, result.privacy, result.plot("similarity")
 
-What a scenario is made of is in `algorithms`, `attacks`, `data`, `models`, `partitions`, `protections` and `rules`. `iterate`
-plays round by round; `callbacks` has what watches a run. `evaluate` plays attacks against defences (an `Evaluation`), `compare`
-methods beside each other (a `Comparison`), `audit` attacks what each party of a scenario sees. `load` reads any of their folders.
+What a scenario is made of is in `algorithms`, `attacks`, `data`, `models`, `partitions`, `protections` and `rules`, what an
+attack on privacy is made of in `threats`. `iterate` plays round by round; `callbacks` has what watches a run. `evaluate` plays
+attacks against defences (an `Evaluation`), `compare` methods beside each other (a `Comparison`), `audit` attacks what each party
+of a scenario sees. `load` reads any of their folders.
 The command `cloister --help` does the same, and deploys. Everything else that is installed here is not for use from outside.
 """
 
@@ -16,7 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import algorithms, attacks, callbacks, data, models, partitions, protections, rules
+    from . import algorithms, attacks, callbacks, data, models, partitions, protections, rules, threats
     from .fl.clients.training import Training
     from .fl.runs.comparison import Comparison
     from .fl.runs.scenario import Scenario
@@ -47,6 +48,7 @@ __all__ = [
     "protections",
     "rules",
     "run",
+    "threats",
 ]
 _WHERE = {
     "Comparison": ".fl.runs.comparison",
@@ -58,7 +60,7 @@ _WHERE = {
     **dict.fromkeys(("iterate", "load", "run"), ".running"),
     **dict.fromkeys(("audit", "compare", "evaluate"), ".grids_from_python"),
 }
-_MODULES = frozenset({"algorithms", "attacks", "callbacks", "data", "models", "partitions", "protections", "rules"})
+_MODULES = frozenset({"algorithms", "attacks", "callbacks", "data", "models", "partitions", "protections", "rules", "threats"})
 """Imported when they are first asked for: a client that does not train needs neither torch nor what else they bring."""
 
 

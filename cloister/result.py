@@ -6,7 +6,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .reporting.headline import smallest_sum
+from .reporting.headline import corrupt_of, smallest_sum
 from .reporting.run_data import Run, read_run
 from .summary import summary_rows
 from .tables_out import frame_of, write_rows
@@ -69,10 +69,13 @@ class Result:
     @property
     def privacy(self) -> dict[str, Any]:
         """epsilon: by unit, empty where nothing has noise. pieced_together: what a server can make of all answers; empty where it
-        sees updates. smallest_sum: fewest clients in a sum that anybody was told; None where nobody was.
+        sees updates. smallest_sum: fewest clients in a sum that anybody was told; None where nobody was. hides_among: the same
+        less the clients that the protection reckons to be corrupt: among so many an honest one hides.
         """
         epsilon, account = self.summary.get("privacy", {}), self.summary.get("account", {})
-        return {"epsilon": epsilon, "pieced_together": account, "smallest_sum": smallest_sum(self._run)}
+        least = smallest_sum(self._run)
+        hides = None if least is None else max(least - corrupt_of(self._run), 0)
+        return {"epsilon": epsilon, "pieced_together": account, "smallest_sum": least, "hides_among": hides}
 
     @property
     def report(self) -> Path:

@@ -9,7 +9,7 @@ from rich.table import Table
 from .reporting.account_words import account_meters, account_notes
 from .reporting.agreement import agreement_in_words, worth_in_words
 from .reporting.figures import byte_words
-from .reporting.headline import up
+from .reporting.headline import ran_out_in_words, up
 
 UNDECIDED = "not compared"
 """The row that warns."""
@@ -89,6 +89,8 @@ def _learned(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _epsilons(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if out := summary.get("ran_out"):
+        yield "budget", ran_out_in_words(out)
     for unit, of in summary.get("privacy", {}).items():
         most, mean = (
             f"at most {up(of['epsilon_worst'])} for any {unit} ({of['adjacency']})",

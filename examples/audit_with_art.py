@@ -26,11 +26,10 @@ from cloister.fl.models.papers import Mlp
 from cloister.fl.models.vector import load_vector
 from cloister.fl.runs.scenario import Scenario
 from cloister.protocol import Masked
-from cloister.threat_models.audit.attack import Attack
-from cloister.threat_models.audit.experiment import QUICK, Evidence
+from cloister.threat_models.audit.experiment import QUICK
 from cloister.threat_models.audit.membership import compared, start_of
 from cloister.threat_models.audit.observer import SERVER_ALONE, server_and
-from cloister.threat_models.audit.view import CorruptView
+from cloister.threats import Attack, CorruptView, Evidence
 
 scenario = Scenario(
     name="few records, many epochs",

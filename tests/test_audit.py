@@ -15,7 +15,7 @@ from cloister.fl.models.papers import Mlp
 from cloister.fl.runs.scenario import Scenario
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.session import SECOND_SERVER, SERVER
-from cloister.threat_models.audit.claim import Claim, judged
+from cloister.threat_models.audit.claim import Claim, Victim, Worst, judged
 from cloister.threat_models.audit.estimates import estimates
 from cloister.threat_models.audit.experiment import QUICK
 from cloister.threat_models.audit.observer import NETWORK, SERVER_ALONE, Observer, server_and
@@ -233,6 +233,7 @@ def test_verdicts():
     assert judged(claim, replace(nothing, low=0.15, value=0.2, high=0.3, upper=0.29)).verdict == "refuted"
     assert judged(claim, replace(nothing, low=0.05, value=0.12, high=0.3, upper=0.25, needed=60)).verdict == "inconclusive"
     assert "60 victims" in judged(claim, replace(nothing, low=0.05, value=0.12, upper=0.25, needed=60)).witness
+    assert judged(claim, nothing).witness == "at most 0.010 was found, at 95 %, where at most 0.10 is claimed"
     assert judged(claim, None).verdict == "not covered"
 
 
@@ -252,9 +253,12 @@ def test_so_few_victims_show_nothing_however_equal_they_are(clients):
 
 
 def test_a_client_that_is_exposed_refutes_a_claim_of_every_client():
-    said = judged(claim, found_of(1.0), (7, 1.0), range(7, 55))
+    victims = [Victim(i, seed) for seed in (3, 4) for i in range(7, 31)]
+    worst = Worst(victims[0], 1.0, 0.25, "sums alone", "share of it")
+    said = judged(claim, found_of(1.0), "", worst, victims)
     assert said.verdict == "refuted"
-    assert "1 of 48 victims exposed (client 7)" in said.witness
+    assert "1 of 48 victims exposed (client 7 of seed 3)" in said.witness
+    assert "worst off: client 7 of seed 3, 1.00 where sums alone gives 0.25 (share of it)" in said.witness
     assert judged(claim, found_of(0.3)).verdict == "not refuted"
 
 

@@ -15,7 +15,7 @@ from cloister import Scenario, Training, algorithms, data, models, partitions, p
 from cloister.reporting.headline import privacy_in_words, smallest_sum
 from cloister.reporting.run_data import Run, read_run
 
-NAMES = {"algorithms", "attacks", "callbacks", "data", "models", "partitions", "protections", "rules"}
+NAMES = {"algorithms", "attacks", "callbacks", "data", "models", "partitions", "protections", "rules", "threats"}
 small = Scenario(
     name="small",
     data=data.Digits(),

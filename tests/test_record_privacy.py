@@ -49,6 +49,7 @@ from cloister.protocol.core.errors import Refused
 from cloister.protocol.pairs import noise as pairs_noise
 from cloister.protocol.pairs.choices import MeanSketch
 from cloister.protocol.privacy.accountant import spent
+from cloister.protocol.privacy.adjacency import Adjacency
 from cloister.protocol.privacy.ledger import BudgetExceeded, Release
 from cloister.protocol.view.noise_free import NOISE_FREE
 
@@ -371,3 +372,46 @@ def test_noise_that_is_not_a_number_has_no_epsilon(adjacency: Any) -> None:
     ):
         with pytest.raises(ValueError, match="is not a number"):
             spent([each], adjacency, DELTA)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "records", "batch", "epochs", "rounds", "parameters", "adjacency"),
+    [
+        (8.0, 100, 50, 1, 5, 1_000_000, "replace"),
+        (2.0, 100, 32, 2, 2, 5_000, "add or remove"),
+        (0.5, 1000, 1000, 1, 4, 20_000_000, "replace"),
+        (3.0, 1000, 2000, 3, 10, 1_000, "add or remove"),
+    ],
+)
+def test_settings_for_an_epsilon_cost_no_more_on_the_ledger(
+    epsilon: float, records: int, batch: int, epochs: int, rounds: int, parameters: int, adjacency: Adjacency
+) -> None:
+    """All rounds are put on a client's own ledger, which refuses what is past its budget; one more round would be."""
+    privacy = RecordPrivacy.for_epsilon(
+        epsilon,
+        delta=DELTA,
+        clip=1.0,
+        records=records,
+        batch=batch,
+        epochs=epochs,
+        rounds=rounds,
+        adjacency=adjacency,
+        parameters=parameters,
+    )
+    assert privacy.budget == epsilon
+    ledger = privacy.opened(0)
+    for _ in range(rounds):
+        ledger += privacy.release(records, epochs, batch, parameters)
+    assert 0.97 * epsilon < ledger.spent <= epsilon
+    with pytest.raises(BudgetExceeded):
+        ledger + privacy.release(records, epochs, batch, parameters) + privacy.release(records, epochs, batch, parameters)
+
+
+def test_numbers_that_are_none_of_a_training_are_refused() -> None:
+    how = {"delta": DELTA, "clip": 1.0, "records": 100, "batch": 10, "epochs": 1, "rounds": 5}
+    with pytest.raises(ValueError, match="at least 1"):
+        RecordPrivacy.for_epsilon(1.0, **{**how, "rounds": 0})  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="epsilon is finite"):
+        RecordPrivacy.for_epsilon(0.0, **how)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="adjacency"):
+        RecordPrivacy.for_epsilon(1.0, **how, adjacency="zero out")  # type: ignore[arg-type]

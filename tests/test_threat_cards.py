@@ -152,7 +152,11 @@ def test_with_a_client_there_are_claims_only_where_nothing_is_compared() -> None
     assert about(Masked(), FedAvg(), server_and(3)) == set()
     for protection in (Plain(), Masked(corrupt=2), TwoServer(corrupt=1), Encrypted(), Permuted()):
         assert about(protection, SPLITS, server_and(3)) == set()
-        assert about(protection, FedAvg(), server_and(3, 4)) == set()
+        assert about(protection, SPLITS, server_and(3, 4)) == set()
+    assert about(Masked(corrupt=2), FedAvg(), server_and(3, 4)) == {"masked.updates.server-and-two-clients"}
+    assert about(TwoServer(corrupt=2), FedAvg(), server_and(3, 4)) == {"two_servers.updates.server-and-two-clients"}
+    for unprepared in (Plain(), Masked(corrupt=1), TwoServer(corrupt=1), Encrypted(), Permuted()):
+        assert about(unprepared, FedAvg(), server_and(3, 4)) == set()
 
 
 def test_clients_are_covered_where_sums_have_three_others() -> None:

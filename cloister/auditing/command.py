@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ..grids.options import Data, Json, Out, Seeds, Set
+from ..grids.options import Data, Json, Out, Set
 
 
 class Spend(StrEnum):
@@ -22,7 +22,22 @@ File = Annotated[
         help="A Python file with a Scenario; or the folder of a run that was recorded; or of an earlier audit, to show it again.",
     ),
 ]
-HowMuch = Annotated[Spend, typer.Option(help="quick: minutes, two seeds. full: five seeds, all victims and records.")]
+HowMuch = Annotated[
+    Spend,
+    typer.Option(
+        help="How much is tried. quick: 2 seeds; of each, 60 records each of 16 clients, 32 shadow models a client, 200 steps of"
+        " optimisers; minutes. full: 5 seeds, 200 records each of 24 clients, 128 shadow models, 2000 steps; an hour and more."
+    ),
+]
+AuditSeeds = Annotated[
+    str | None,
+    typer.Option(
+        "--seeds",
+        metavar="LIST",
+        help="Seeds, e.g. 0,1,5 or 0-4: each is a whole run, and three or so more to compare it with, and adds as many victims."
+        " Default: the scenario's seed and those after it, 2 if quick, 5 if full.",
+    ),
+]
 SelfTest = Annotated[
     bool, typer.Option("--self-test", help="Audit the auditors: correct noise must pass them, and noise with a fault must not.")
 ]
@@ -35,6 +50,16 @@ Attacks = Annotated[
         help="A Python file with an Attack of yours, a row beside ours; it refutes no claim by itself. Repeatable.",
     ),
 ]
+Against = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--against",
+        metavar="PARTIES",
+        help="Who is corrupt, in the place of the usual observers: server, client:3, clients:1,2, server+client:0,3,"
+        " second-server, dealer, network. Default: each, and the server with as many clients as the protection's `corrupt`."
+        " Repeatable.",
+    ),
+]
 
 
 def audit(
@@ -42,10 +67,11 @@ def audit(
     budget: HowMuch = Spend.QUICK,
     self_test: SelfTest = False,
     out: Out = None,
-    seeds: Seeds = None,
+    seeds: AuditSeeds = None,
     data: Data = None,
     set_: Set = None,
     attack: Attacks = None,
+    against: Against = None,
     as_json: Json = False,
 ) -> None:
     """Attack what each party of a run really saw, and say which claims of its threat model stand.
@@ -62,8 +88,9 @@ def audit(
     In the folder of `cloister run FILE --record` the recorded run is audited as it is, and only the others are played. The folder
     holds the scenario's source, which is executed: audit only folders that you trust.
 
-    Exit codes: 0 if no claim of Cloister's is refuted, 4 if one is. Claims of papers that are refuted are shown, and expected.
+    Exit codes: 0 if no claim of Cloister's is refuted, 4 if one is, 3 if none is but an attack of yours failed. Claims of papers
+    that are refuted are shown, and expected.
     """
     from .play import play
 
-    play(file, budget.value, self_test, out, seeds, data, set_ or (), attack or (), as_json)
+    play(file, budget.value, self_test, out, seeds, data, set_ or (), attack or (), against or (), as_json)

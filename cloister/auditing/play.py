@@ -17,23 +17,29 @@ from ..fl.clients.losses import CROSS_ENTROPY
 from ..fl.runs.results_folder import write
 from ..fl.runs.run_folder import machine, versions
 from ..fl.runs.scenario import Scenario, described
+from ..fl.runs.simulation import Simulation
 from ..grids.watching import folder_for, seeds_of
 from ..progress import shown
 from ..scenario_file import load, load_attack, with_settings
 from ..threat_models.audit.experiment import FULL, QUICK, Budget, Experiment
 from ..threat_models.audit.experiments import EXPERIMENTS, observers_of
-from ..threat_models.audit.observer import Observer
+from ..threat_models.audit.observer import Observer, named
 from ..threat_models.audit.recorded import Recorded
 from ..threat_models.audit.stage import Stage, stages
 from ..threat_models.audit.table import Row, rows
+from ..threat_models.audit.uncovered import unclaimed
 from ..threat_models.claims import CLAIMS
+from ..threat_models.claims.runs import in_words
+from .first_words import headline, notes
 from .recorded_runs import read_recorded
 from .report import whole, write_audit_report
-from .tables import claims_table, measured_table
+from .tables import NARROW, claims_table, measured_table, reasons
 
 BUDGETS = {"quick": QUICK, "full": FULL}
 REFUTED = 4
 """The exit code where a claim of Cloister's is refuted."""
+FAILED = 3
+"""The exit code where no claim is, and an attack of the user's own ended in an error."""
 
 
 def play(
@@ -45,6 +51,7 @@ def play(
     data: Path | None,
     settings: Sequence[str],
     attacks: Sequence[str],
+    against: Sequence[str],
     as_json: bool,
 ) -> None:
     """The arguments are those of the command, one by one. Raises Failure."""
@@ -59,29 +66,40 @@ def play(
         folder = Path(file)
         if (folder / "audit.json").is_file():
             asked = {"--out": out, "--seeds": seeds, "--data": data, "--set": settings, "--attack": attacks}
+            asked["--against"] = against
             _only_shown(folder, [name for name, value in asked.items() if value] + ["--budget full"] * (budget == "full"))
         else:
             scenario, recorded = _to_audit(file, settings)
             folder = free_folder(out, scenario.name)
             further = tuple(load_attack(attack) for attack in attacks)
-            found = audited(scenario, BUDGETS[budget], seeds_of(seeds), data, as_json, recorded=recorded, further=further)
+            whom = tuple(map(named, against))
+            found = audited(scenario, BUDGETS[budget], seeds_of(seeds), data, as_json, whom, recorded, further)
             write_audit(folder, found)
         report = write_audit_report(folder)
         found = json.loads((folder / "audit.json").read_text())
         with whole(folder):
-            tables = measured_table(found), claims_table(found)
+            width = Console().width
+            tables, first_words = (measured_table(found, width), claims_table(found, width)), headline(found)
+            last = [*(reasons(found) if width < NARROW else ()), *notes(found)]
             bad = [c for row in found["rows"] for c in row["claims"] if (c["whose"], c["verdict"]) == ("Cloister", "refuted")]
+            failed = [row for row in found["rows"] if row.get("failed")]
             first = f"{bad[0]['claim']}: {bad[0]['witness']}" if bad else ""
     if as_json:
         sys.stdout.write(json.dumps(found) + "\n")
     else:
         console = Console()
+        console.print(f"{found['name']}: {first_words}", markup=False, highlight=False)
         for table in tables:
             console.print(table)
+        for line in last:
+            console.print(line, markup=False, highlight=False)
         console.print(f"audit folder  {folder}\nreport        {report}", highlight=False, soft_wrap=True)
     if bad:
         say(f"{len(bad)} of Cloister's claims are refuted, first {first}")
         raise typer.Exit(REFUTED)
+    if failed:
+        say(f"{len(failed)} tries failed, first {failed[0]['experiment']}, {failed[0]['observer']}: {failed[0]['reason']}")
+        raise typer.Exit(FAILED)
 
 
 def free_folder(out: Path | None, name: str) -> Path:
@@ -96,6 +114,18 @@ def write_audit(folder: Path, found: Mapping[str, Any]) -> None:
     """The audit, for its report."""
     folder.mkdir(parents=True, exist_ok=True)
     write(folder / "audit.json", (json.dumps(found, indent=1) + "\n").encode())
+
+
+def check_observers(scenario: Scenario, data: Path | None, against: Sequence[Observer]) -> None:
+    """Raises ValueError of one line for clients that the scenario has not, and for those after whom no client is honest."""
+    if not any(observer.clients for observer in against):
+        return
+    known = Simulation(scenario, data).population.clients.keys()
+    for observer in against:
+        if unknown := sorted(observer.clients - known):
+            raise ValueError(f"{observer.name}: there is no client {unknown[0]}; there are {min(known)} to {max(known)}")
+        if observer.clients >= known:
+            raise ValueError(f"{observer.name}: that is every client, and nobody is left to find anything out about")
 
 
 def _only_shown(folder: Path, options: Sequence[str]) -> None:
@@ -132,13 +162,15 @@ def audited(
 
     against: whose views are attacked; empty for all of `observers_of`. recorded: runs that are there already, by seed, which
     must be among the seeds. further: experiments beside ours, an `Attack` of one's own for instance, or `PropertyInference` of
-    a property of one's own under another name. experiments: in the place of all of ours; empty for `EXPERIMENTS`.
+    a property of one's own under another name; one that fails is a row that says so. experiments: in the place of all of
+    ours; empty for `EXPERIMENTS`. Raises ValueError for what cannot be audited, before anything is played.
     """
     if scenario.training.loss != CROSS_ENTROPY:
         raise ValueError(f"attacks of an audit are on labels that are learned by {CROSS_ENTROPY}, and training.loss is another")
     tried = (*(experiments or EXPERIMENTS), *further)
     if twice := [e.name for k, e in enumerate(tried) if e.name in {other.name for other in tried[:k]}]:
         raise ValueError(f"two experiments are called {twice[0]!r}; give yours another name")
+    check_observers(scenario, data, against)
     started = time.perf_counter()
     seeds = seeds or tuple(range(scenario.seed, scenario.seed + budget.seeds))
     if missing := sorted(set(recorded) - set(seeds)):
@@ -152,15 +184,23 @@ def audited(
             else:
                 tell("playing", len(played), len(seeds), f"seed {one[0]}: {one[1]}")
         first = played[0].audited
-        observers = against or observers_of(scenario.protection, first.public.clients, first.sums_alone.sums)
+        observers = tuple(dict.fromkeys(against)) or observers_of(
+            scenario.protection, first.public.clients, first.sums_alone.sums
+        )
         tell("playing", len(seeds), len(seeds), "")
-        for row in rows(played, observers, tried, CLAIMS, budget):
+        for row in rows(played, observers, tried, CLAIMS, budget, [e.name for e in further]):
             measured.append(row)
             tell("attacking", len(measured), len(observers) * len(tried), f"{row.experiment}, {row.observer}")
+    names = [observer.name for observer in observers]
+    public = first.public
     return {
         "name": scenario.name,
         "scenario": described(scenario),
         "protection": repr(scenario.protection),
+        "against": names if against else [],
+        "run": in_words(public.protection, public.algorithm),
+        "unclaimed": [asdict(one) for one in unclaimed(CLAIMS, public.protection, public.algorithm)],
+        "ran_out": {str(stage.seed): dict(stage.audited.ran_out) for stage in played if stage.audited.ran_out},
         "budget": asdict(budget),
         "seeds": list(seeds),
         "recorded": sorted(recorded),

@@ -16,6 +16,7 @@ from ..reporting import figures
 from ..reporting.figures import NARROW, WIDE, Chart, Line
 from ..reporting.page import environment, write_page
 from ..reporting.run_data import flat, time_words
+from .first_words import headline, notes
 
 VERDICTS = ("refuted", "inconclusive", "not covered", "not refuted")
 
@@ -55,6 +56,7 @@ def render(found: Mapping[str, Any]) -> str:
         verdict=headline(found),
         tiles=tiles(found),
         claims=claims(found),
+        notes=notes(found),
         observers=observers(found),
         rocs=rocs(found),
         histograms=histograms(found),
@@ -70,28 +72,17 @@ def render(found: Mapping[str, Any]) -> str:
 def claims(found: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Every claim with the observer that it was tried against, the worst verdicts first."""
     rows = [
-        {**claim, "observer": row["observer"], "experiment": row["experiment"]}
+        {**claim, "observer": row["observer"], "experiment": row["experiment"], "upper": _upper(row)}
         for row in found["rows"]
         for claim in row["claims"]
     ]
     return sorted(rows, key=lambda c: (c["whose"] != "Cloister", VERDICTS.index(c["verdict"])))
 
 
-def headline(found: Mapping[str, Any]) -> str:
-    """What was found, in a sentence or two; no praise where nothing could be shown."""
-    ours = Counter(c["verdict"] for c in claims(found) if c["whose"] == "Cloister")
-    papers = sum(c["verdict"] == "refuted" for c in claims(found) if c["whose"] != "Cloister")
-    total = sum(ours.values())
-    if not total:
-        words = "Nothing is claimed of this protection against any of these observers."
-    elif ours["refuted"]:
-        words = f"{ours['refuted']} of {total} claims are refuted."
-    else:
-        words = f"No claim is refuted: of {total}, {ours['not refuted']} were attacked in vain where the attack works in clear"
-        words += f", and {ours['inconclusive'] + ours['not covered']} could not be judged."
-    return words + (
-        f" {papers} claim{'s' * (papers > 1)} of the paper {'are' if papers > 1 else 'is'} refuted." if papers else ""
-    )
+def _upper(row: Mapping[str, Any]) -> float | None:
+    """What was found at most, at 95 %; None where that says nothing."""
+    leak = row["leakage"]
+    return max(0.0, leak["upper"]) if leak and leak["valid"] else None
 
 
 def tiles(found: Mapping[str, Any]) -> list[Tile]:

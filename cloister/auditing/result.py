@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..tables_out import as_html, as_text, frame_of, write_rows
-from .report import claims, headline, whole, write_audit_report
+from .first_words import headline, notes
+from .report import claims, whole, write_audit_report
 from .tables import claims_table, measured_table
 
 if TYPE_CHECKING:
@@ -26,15 +27,21 @@ class Audited:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """name, protection, seeds, budget, verdict, and refuted: those of Cloister's claims that are."""
+        """name, protection, seeds, budget, verdict; refuted: those of Cloister's claims that are; failed: rows of attacks of
+        one's own that ended in an error, with the reason; not_covered: lines about claims that nothing tried, or of other runs.
+        """
         found = self._found
         bad = [c for c in self.claims if (c["whose"], c["verdict"]) == ("Cloister", "refuted")]
         kept = {name: found[name] for name in ("name", "protection", "seeds")}
-        return {**kept, "budget": found["budget"]["name"], "verdict": headline(found), "refuted": bad}
+        broken = [{k: row[k] for k in ("observer", "experiment", "reason")} for row in found["rows"] if row.get("failed")]
+        kept |= {"budget": found["budget"]["name"], "verdict": headline(found)}
+        return kept | {"refuted": bad, "failed": broken, "not_covered": notes(found)}
 
     @property
     def claims(self) -> list[dict[str, Any]]:
-        """A row for each claim and observer that it was tried against: claim, whose, verdict, witness, observer, experiment."""
+        """A row for each claim and observer that it was tried against: claim, whose, verdict, witness, observer, experiment,
+        bound (what is claimed, at most) and upper (what was found, at most, at 95 %; None where that says nothing).
+        """
         return claims(self._found)
 
     @property
@@ -94,9 +101,12 @@ class Audited:
     def __str__(self) -> str:
         with whole(self.folder):
             found = self._found
-            return as_text([measured_table(found), claims_table(found)], [headline(found), f"report  {self.report}"])
+            return as_text([measured_table(found), claims_table(found)], self._lines(found))
 
     def _repr_html_(self) -> str:
         with whole(self.folder):
             found = self._found
-            return as_html([measured_table(found), claims_table(found)], [headline(found), f"report  {self.report}"])
+            return as_html([measured_table(found), claims_table(found)], self._lines(found))
+
+    def _lines(self, found: dict[str, Any]) -> list[str]:
+        return [headline(found), *notes(found), f"report  {self.report}"]

@@ -7,42 +7,75 @@ from rich.markup import escape
 from rich.table import Table
 
 COLOURS = {"refuted": "red", "not refuted": "green", "inconclusive": "yellow", "not covered": "dim"}
+NARROW = 100
+"""Columns of a terminal below which what the leakage follows from is left to the report."""
 
 
-def measured_table(found: Mapping[str, Any]) -> Table:
-    """A row for every experiment on every observer's view."""
-    seeds = ", ".join(map(str, found["seeds"]))
+def measured_table(found: Mapping[str, Any], width: int = NARROW) -> Table:
+    """A row for every experiment on every observer's view. width: columns that there are."""
+    seeds, wide = ", ".join(map(str, found["seeds"])), width >= NARROW
     title = f"{found['name']}: what each party could find, seeds {seeds}, budget {found['budget']['name']}"
+    title += "" if wide else "; 0 is what sums or chance tell, 1 what clear tells"
     table = Table(title=escape(title), title_justify="left")
-    for head in ("observer", "sought", "here", "0 is", "everything", "leakage, at 95 %"):
-        table.add_column(head, justify="left" if head in ("observer", "sought") else "right")
+    table.add_column("observer", overflow="fold")
+    table.add_column("sought", overflow="fold")
+    for head in ("here", "0 is", "everything") if wide else ():
+        table.add_column(head, justify="right", overflow="fold")
+    table.add_column("leakage", justify="right", no_wrap=True)
+    table.add_column("at 95 %", justify="right", overflow="fold")
     last = None
     for row in found["rows"]:
         if row["leakage"] is None:
+            if row.get("failed"):
+                empty = ("", "", "") if wide else ()
+                name = row["observer"] if row["observer"] != last else ""
+                table.add_row(escape(name), escape(row["experiment"]), *empty, "[red]failed[/]", "")
+                last = row["observer"]
             continue
         leak = row["leakage"]
-        ratio = f"{leak['value']:.2f} [{leak['low']:.2f}, {leak['high']:.2f}]" if leak["valid"] else "inconclusive"
+        values = (f"{leak['value']:.2f}", f"{leak['low']:.2f} to {leak['high']:.2f}") if leak["valid"] else ("?", "inconclusive")
         name = row["observer"] if row["observer"] != last else ""
         last = row["observer"]
-        table.add_row(
-            escape(name),
-            escape(row["experiment"]),
-            f"{leak['here']:.3f}",
-            f"{row.get('anchor', 'sums alone')} {leak['aggregate']:.3f}",
-            f"{leak['plain']:.3f}",
-            ratio,
-        )
+        ends = f"{leak['here']:.3f}", f"{row.get('anchor', 'sums alone')} {leak['aggregate']:.3f}", f"{leak['plain']:.3f}"
+        by = f" (by {row['by']})" if row.get("by") and leak["valid"] else ""
+        table.add_row(escape(name), escape(row["experiment"] + by), *(ends if wide else ()), *values)
     return table
 
 
-def claims_table(found: Mapping[str, Any]) -> Table:
-    """A row for every claim and observer that it was tried against; what it says in words is in the report."""
-    table = Table(title="claims (in words: report.html, threat_models/cards)", title_justify="left")
-    for head in ("claim", "verdict", "because"):
-        table.add_column(head)
+def claims_table(found: Mapping[str, Any], width: int = NARROW) -> Table:
+    """A row for every claim and observer that it was tried against; what it says, and who is worst off, is in the report.
+
+    width: columns that there are; where they are few, `reasons` has why.
+    """
+    table = Table(title="claims, at most (in words: report.html, threat_models/cards)", title_justify="left")
+    for head in ("claim", "verdict"):
+        table.add_column(head, overflow="fold")
+    for head in ("found", "claimed"):
+        table.add_column(head, justify="right", no_wrap=True)
+    if width >= NARROW:
+        table.add_column("because", overflow="fold")
     for row in found["rows"]:
         for claim in row["claims"]:
             colour, whose = COLOURS[claim["verdict"]], "" if claim["whose"] == "Cloister" else "\nthe paper's"
-            name = f"{claim['claim']}{whose}"
-            table.add_row(escape(name), f"[{colour}]{claim['verdict']}[/]", escape(claim["witness"]))
+            leak = row["leakage"]
+            most = f"{max(0.0, leak['upper']):.2f}" if leak and leak["valid"] else ""
+            cells = escape(f"{claim['claim']}{whose}"), f"[{colour}]{claim['verdict']}[/]", most, f"{claim['bound']:.2f}"
+            table.add_row(*cells, *([escape(_because(claim))] if width >= NARROW else []))
     return table
+
+
+def reasons(found: Mapping[str, Any]) -> list[str]:
+    """A line for each reason of verdicts but "not refuted" and "not covered", with the claims of which it is one."""
+    why: dict[tuple[str, str], list[str]] = {}
+    for claim in (claim for row in found["rows"] for claim in row["claims"]):
+        if claim["verdict"] in ("refuted", "inconclusive"):
+            why.setdefault((claim["verdict"], _because(claim)), []).append(claim["claim"])
+    return [f"{verdict}: {', '.join(names)}: {reason}" for (verdict, reason), names in why.items()]
+
+
+def _because(claim: Mapping[str, Any]) -> str:
+    """What is not in other columns."""
+    words: str = claim["witness"]
+    for more in ("; worst off", "; of nobody"):
+        words = words.partition(more)[0]
+    return "" if claim["verdict"] == "not refuted" else words

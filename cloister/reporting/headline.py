@@ -1,6 +1,8 @@
 """The first sentence about privacy in a run's report: who saw what, at most."""
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 from .run_data import Run, number
 
@@ -23,6 +25,21 @@ def smallest_sum(run: Run) -> int | None:
         if entry.get("what") in ("sums", "personal sums")
     ]
     return min(sizes, default=None)
+
+
+def corrupt_of(run: Run) -> int:
+    """How many clients, at most, the protection reckons to be corrupt."""
+    protection = run.scenario.get("protection")
+    found = number(protection.get("corrupt")) if isinstance(protection, dict) else math.nan
+    return int(found) if math.isfinite(found) and found > 0 else 0
+
+
+def _hides(run: Run, least: int) -> str:
+    """Among how many an honest client hides in that sum, if as many are corrupt as the protection reckons with."""
+    if not (corrupt := corrupt_of(run)):
+        return ""
+    left = max(least - corrupt, 0)
+    return f"; should {corrupt} of them be corrupt, as the protection reckons, an honest one hides among {left}"
 
 
 def in_slots(run: Run) -> bool:
@@ -58,12 +75,22 @@ def privacy_in_words(run: Run) -> str:
         parts.append(f"Clients were compared two by two: {'; '.join(pairs)}.")
     if protection not in IN_CLEAR:
         if least is not None:
-            parts.append(f"The smallest sum that anybody was told is over {least} client{'s' * (least != 1)}.")
+            parts.append(
+                f"The smallest sum that anybody was told is over {least} client{'s' * (least != 1)}{_hides(run, least)}."
+            )
         if in_slots(run):
             parts.append("No sum of a slot is over fewer clients than the floor, and nobody is told who is in which.")
         if compared:
             parts.append(f"The server was told {compared} time{'s' * (compared != 1)} how alike updates are.")
-    return " ".join([*parts, _noise(run)])
+    out = run.summary.get("ran_out")
+    return " ".join([*([ran_out_in_words(out)] if isinstance(out, dict) and out else []), *parts, _noise(run)])
+
+
+def ran_out_in_words(out: Mapping[str, Any]) -> str:
+    """That the privacy budget of clients was spent before the run was over. out: as `fl.runs.privacy.ran_out`."""
+    count = len(out["clients"])
+    words = f"The privacy budget of {count} client{'s' * (count != 1)} ran out, first in round {out['round']}"
+    return f"{words}, and no more came of them."
 
 
 def _noise(run: Run) -> str:

@@ -4,8 +4,10 @@ import importlib
 import inspect
 from collections.abc import Iterator
 
-PARTS = ("algorithms", "attacks", "callbacks", "data", "models", "partitions", "protections", "rules")
-WITH_MEMBERS = frozenset({"Result", "Round", "Adversary", "Level", "Client", "Population"})
+PARTS = ("algorithms", "attacks", "callbacks", "data", "models", "partitions", "protections", "rules", "threats")
+WITH_MEMBERS = frozenset(
+    {"Result", "Round", "Adversary", "Level", "Client", "Population", "Evidence", "Observer", "RecordPrivacy"}
+)
 """Classes whose members a user calls; of others the constructor is all."""
 
 SHORT = 12

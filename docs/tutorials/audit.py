@@ -112,8 +112,11 @@ pandas.DataFrame(claims)[["claim", "verdict", "witness"]].style.hide()
 # | --- | --- | --- |
 # | not refuted | the attack finds things in clear, and next to nothing here; the number is the most that the data leave possible, at 95 % | nothing; it is evidence, and no proof |
 # | refuted | the attack finds more than the claim allows; for a claim of Cloister's the command ends with exit code 4 | do not deploy this; see the witness, the client that is worst off |
-# | inconclusive | the attack fails in clear too, or there are too few clients to tell | more seeds, `--budget full`, or data on which the attack works |
-# | not covered | no experiment could be made of this run | do not count on the claim because of this audit |
+# | inconclusive | the attack fails in clear too, or there are too few clients to tell | what the row says: so many seeds, or data on which the attack works |
+# | not covered | no experiment could be made of this run, for the reason that is given | do not count on the claim because of this audit |
+#
+# The first words of the page name what leaks without a claim that covers it, such as who shares a cluster, which whoever watches the links sees; and
+# which claims are of other runs than yours. Name coalitions of your own with `--against server+client:0,3`.
 #
 # Claims of papers are tried beside ours, and some are expected to fall. Which promise rests on which claim is in the
 # [threat models](../explanation/threat-models.md); a lying server is the subject of [SECURITY.md](../../SECURITY.md).

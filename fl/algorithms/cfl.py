@@ -169,7 +169,11 @@ class CFL:
 
     @property
     def needs_under_noise(self) -> frozenset[Functionality]:
-        """Sums with noise tell no energy, so the norms come from a Gram matrix about the origin."""
+        """Sums with noise tell no energy, so the norms come from a Gram matrix about the origin.
+
+        One about the mean tells how far updates are apart and not how long their mean is, which the split test asks as well; and
+        with some tens of clients the noisy mean does not tell it: its noise, in all coordinates together, is longer than it.
+        """
         return self.needs | {Functionality.GRAM_ORIGIN}
 
     @property

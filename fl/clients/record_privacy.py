@@ -8,7 +8,7 @@ local training itself goes by records beyond their clipped gradients, as in slot
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from ...protocol.privacy.adjacency import Adjacency
 from ...protocol.view.functionality import FULL_GRADIENTS, NUMBER_OF_EXAMPLES, Functionality
@@ -36,7 +36,8 @@ class RecordPrivacy:
     """DP-SGD in the place of SGD. multiplier: standard deviation of the noise on a step's sum of gradients, over `clip`.
 
     clip: l2 norm that each record's gradient over all trainable parameters is scaled down to. budget, delta: no client trains
-    where all of its trainings together would exceed epsilon = budget at delta; it declines.
+    where all of its trainings together would exceed epsilon = budget at delta; it declines. From epsilon to settings:
+    `RecordPrivacy.for_epsilon`.
     adjacency: "replace", one record may become any other (the number of examples is public); "add or remove", one may be missing.
     records: a public number of examples, by which every client finds how likely it samples a record and how many steps it takes;
     None for each client's own number, which only "replace" leaves as it is. With one for all, all spend alike, and that is
@@ -66,6 +67,48 @@ class RecordPrivacy:
                 " follow from it: set records to one that is"
             )
         check_names(self.acknowledge)
+
+    @classmethod
+    def for_epsilon(
+        cls,
+        epsilon: float,
+        *,
+        delta: float,
+        clip: float,
+        records: int,
+        batch: int,
+        epochs: int,
+        rounds: int,
+        adjacency: Adjacency = "replace",
+        parameters: int = 1_000_000,
+        acknowledge: tuple[str, ...] = (),
+    ) -> Self:
+        """The least noise, within 1 %, by which so many rounds of training cost a client at most epsilon at delta; as its budget.
+
+        batch, epochs: as in `Training`. rounds: in which a client trains, at most. records: the public number of examples that
+        every client samples as if it had. parameters: of the model, at most; a larger one than this could cost a little more,
+        and clients would decline the last round. What a client releases by other noise counts beside it, and is not in epsilon.
+        It takes some seconds at most. Raises ValueError for numbers that are none of a training, or where no noise would do.
+
+        >>> privacy = RecordPrivacy.for_epsilon(8.0, delta=1e-5, clip=1.0, records=360, batch=120, epochs=1, rounds=25)
+        >>> 3.4 < privacy.multiplier < 3.6, privacy.budget
+        (True, 8.0)
+        """
+        if min(records, batch, epochs, rounds, parameters) < 1:
+            raise ValueError("records, batch, epochs, rounds and parameters are at least 1")
+        if not 0 < epsilon < math.inf or not 0 < delta < 1:
+            raise ValueError("epsilon is finite and above 0, delta between 0 and 1")
+        steps = rounds * epochs * -(-records // batch)
+        multiplier = multiplier_for(epsilon, delta, min(1.0, batch / records), steps, adjacency, parameters)
+        return cls(
+            clip=clip,
+            multiplier=multiplier,
+            budget=epsilon,
+            delta=delta,
+            adjacency=adjacency,
+            records=records,
+            acknowledge=acknowledge,
+        )
 
     @property
     def deviation(self) -> float:
@@ -118,10 +161,12 @@ class RecordPrivacy:
         return ledger.without(*NOT_COVERED)
 
 
-def multiplier_for(epsilon: float, delta: float, rate: float, steps: int, adjacency: Adjacency = "replace") -> float:
+def multiplier_for(
+    epsilon: float, delta: float, rate: float, steps: int, adjacency: Adjacency = "replace", parameters: int = 1_000_000
+) -> float:
     """The least `RecordPrivacy.multiplier`, within 1 %, by which so many steps at this rate of sampling cost at most epsilon.
 
-    Leaves room for the grid of models of up to a million parameters. Raises ValueError where no multiplier up to 2^20 does.
+    Leaves room for the grid of models of up to so many parameters. Raises ValueError where no multiplier up to 2^20 does.
     """
     from dp_accounting import dp_event
 
@@ -131,7 +176,7 @@ def multiplier_for(epsilon: float, delta: float, rate: float, steps: int, adjace
     apart = 2 if adjacency == "replace" else 1
 
     def cost(multiplier: float) -> float:
-        z = multiplier / (1 + 1e-5 + multiplier * 1000 / GRID) / apart
+        z = multiplier / (1 + 1e-5 + multiplier * math.sqrt(parameters) / GRID) / apart
         step = dp_event.GaussianDpEvent(z) if rate >= 1 else dp_event.PoissonSampledDpEvent(rate, dp_event.GaussianDpEvent(z))
         return spent([dp_event.SelfComposedDpEvent(step, steps)], adjacency, delta).epsilon
 

@@ -26,7 +26,7 @@ from .evaluation import Evaluation, Score, accuracies
 from .feasibility import Doubt, check_feasible, doubts
 from .generality import ensemble_accuracy, fall_back, models_of_clients
 from .origin import ORIGIN, origin
-from .privacy import headline, spent
+from .privacy import headline, ran_out, spent
 from .run_folder import RunFolder, machine, versions
 from .scenario import Scenario, described
 from .simulation import Hosts, Simulation
@@ -309,6 +309,7 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
         **({} if simulation.corrupted is None else {"corrupt": sorted(simulation.corrupted.members)}),
         **({"account": said(simulation.watch, simulation.view, answers)} if simulation.watch.on else {}),
         **({"privacy": headline(spent(ledgers))} if (ledgers := simulation.ledgers) else {}),
+        **({"ran_out": found} if (found := ran_out(faults)) else {}),
         **_generality(simulation),
         **_conditions(simulation),
         "versions": versions(),

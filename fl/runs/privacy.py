@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...protocol.core.errors import PAST_BUDGET
 from ...protocol.privacy.ledger import Ledger, Release, Unit
 from ...protocol.view.noise_free import left_out
 
@@ -20,6 +21,12 @@ def spent(ledgers: Mapping[tuple[int, Unit], Ledger]) -> dict[str, Any]:
 def headline(privacy: Mapping[str, Any]) -> dict[str, Any]:
     """The same without the clients."""
     return {unit: {key: value for key, value in of.items() if key != "clients"} for unit, of in privacy.items()}
+
+
+def ran_out(faults: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Of a run's faults, as its folder has them: clients whose budget allowed no more, and the first round; or nothing."""
+    past = [fault for fault in faults if PAST_BUDGET in fault["reason"]]
+    return {"clients": sorted({f["client"] for f in past}), "round": min(f["round"] for f in past)} if past else {}
 
 
 def _of_unit(ledgers: Sequence[Ledger]) -> dict[str, Any]:

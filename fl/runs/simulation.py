@@ -1,6 +1,6 @@
 """A simulation: the population, the view and the algorithm's state of one run, advanced round by round."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -9,7 +9,7 @@ import numpy as np
 from torch import nn
 
 from ...crypto.entropy import Entropy
-from ...protocol.core.errors import Fault, Silent
+from ...protocol.core.errors import PAST_BUDGET, Fault, Silent
 from ...protocol.parts.models import Models
 from ...protocol.parts.scores import Scores
 from ...protocol.view.answers import BelowFloor, Model, Vector
@@ -84,6 +84,11 @@ def _elsewhere(setup: Setup, hosts: Hosts, comparing: "Comparing | None") -> Set
     return replace(mine, workers=nobody, judge=nobody, embedders=embedders, besides=None)
 
 
+def _spent(faults: Iterable[Fault]) -> set[int]:
+    """Those whom their privacy budget did not allow what they were asked for."""
+    return {fault.blame for fault in faults if PAST_BUDGET in fault.reason}
+
+
 def _lost(state: Any) -> Any:
     """The state after a round of which nothing came."""
     measured: dict[str, Any] = {"measured": {}} if any(field.name == "measured" for field in fields(state)) else {}
@@ -156,8 +161,8 @@ class Simulation(Parties):
             equal = ", algorithm.by_samples=False" if len(below[-1].clients) >= floor else ""
             self.lost += f" more clients{equal} or a lower protection.floor are needed"
             hopeless = sum(len(c.members) for c in clusters) < floor
-        elif own and {f.blame for f in own} <= self.spending.declined:
-            hopeless = first and self.spending.declined >= self.population.clients.keys()
+        elif own and {f.blame for f in own} <= (spent := self.spending.declined | _spent(own)):
+            hopeless = first and spent >= self.population.clients.keys()
             self.lost = f"no client can train: {own[-1].reason}" if hopeless else ""  # else models are what they are for good
         elif faults and models <= before and not self.state.measured:
             self.lost = f"no update of round {t} could be used ({faults[-1].reason}); a smaller training.lr may help"

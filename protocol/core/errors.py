@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+PAST_BUDGET = "past its budget"
+"""In the reason of a fault: a client's privacy budget does not allow what it was asked for, and nothing of it was."""
+
 
 class ProtocolError(Exception):
     """A peer broke the protocol; the state before its message is still good.

@@ -16,6 +16,7 @@ from typing import Any, Literal, Self
 import dp_accounting
 from dp_accounting import dp_event
 
+from ..core.errors import PAST_BUDGET
 from .accountant import Bound, Spent, UnknownEvent, spent
 from .adjacency import Adjacency
 from .gaussian import SummedDiscreteGaussians
@@ -98,7 +99,7 @@ class Ledger:
         if not after <= self.budget:
             raise BudgetExceeded(
                 f"{release.covers} would take client {self.client} from epsilon {self.spent:.4g} to {after:.4g}, "
-                f"past its budget of {self.budget:.4g} at delta {self.delta:.1g}"
+                f"{PAST_BUDGET} of {self.budget:.4g} at delta {self.delta:.1g}"
             )
         return replace(self, releases=releases)
 

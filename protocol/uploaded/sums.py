@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.errors import Refused
+from ..core.errors import PAST_BUDGET, Refused
 from ..core.session import SERVER, Session
 from ..drivers.roles import Party
 from ..parts.leverage import Row
@@ -81,7 +81,9 @@ class UploadSums:
             label = f"{name}@{updates.round}"
             to = weights[name].members or updates.members
             if self.noise is not None and name in safe:
-                row = self.noise.paid(updates.round, row)
+                whole, row = row, self.noise.paid(updates.round, row)
+                for client in sorted(whole.keys() - row.keys()):
+                    run.record.fault(client, f"another sum with noise would take client {client} {PAST_BUDGET}")
             total = self._total(collected, row if name in safe else {}, label)
             answer = self.publish(label, collected.session, row, total, to) if name in safe else None
             if isinstance(answer, Sum):

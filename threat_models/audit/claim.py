@@ -4,9 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from .experiment import Anchor
 from .observer import Observer
-from .scoring import Leakage
+from .scoring import Leakage, remedy
 
+LEAST = 0.005
+"""What is found of a victim beyond the anchor, to be worth its name: two digits are shown."""
 Verdict = Literal["refuted", "not refuted", "inconclusive", "not covered"]
 Whose = Literal["Cloister", "paper"]
 
@@ -17,7 +20,8 @@ class Claim:
 
     applies: whether it is about a run under this protection of this algorithm. adversary: whether it is about this observer.
     side_information: what the adversary knows beside its view. experiment: the name of the one that would refute it. bound: on
-    the normalised leakage, 0 for what the published sums tell and 1 for what the updates tell.
+    the normalised leakage, 0 for what the published sums tell and 1 for what the updates tell. where, who: the runs that it
+    applies to and the adversary, in words. kin: whether a run is of the kind that it is about, be it that it applies or not.
     """
 
     id: str
@@ -28,6 +32,9 @@ class Claim:
     side_information: str
     experiment: str
     bound: float
+    where: str = ""
+    who: str = ""
+    kin: Callable[[Any, Any], bool] = field(default=lambda protection, algorithm: False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,28 +46,62 @@ class Judged:
     witness: str
 
 
-def judged(claim: Claim, found: Leakage | None, worst: tuple[int, float] | None = None, victims: Sequence[int] = ()) -> Judged:
-    """The verdict; "not refuted" is never "proven". worst: the victim of whom most was found, and how much. victims: all ids.
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """A client of the run of this seed."""
+
+    client: int
+    seed: int
+
+    def __str__(self) -> str:
+        return f"client {self.client} of seed {self.seed}"
+
+
+@dataclass(frozen=True, slots=True)
+class Worst:
+    """The victim of whom most was found beyond the anchor. value, anchor: of it, here and at the anchor; in `unit`."""
+
+    victim: Victim
+    value: float
+    anchor: float
+    of: Anchor
+    unit: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {"client": self.victim.client, "seed": self.victim.seed, "value": self.value, "anchor": self.anchor}
+
+    def __str__(self) -> str:
+        if self.value <= self.anchor + LEAST:
+            return f"of nobody was more found than {self.of} gives"
+        return f"worst off: {self.victim}, {self.value:.2f} where {self.of} gives {self.anchor:.2f} ({self.unit})"
+
+
+def judged(
+    claim: Claim, found: Leakage | None, reason: str = "", worst: Worst | None = None, victims: Sequence[Victim] = ()
+) -> Judged:
+    """The verdict; "not refuted" is never "proven". reason: why nothing was found. victims: of every value, in order.
 
     Refuted where the whole interval is above the bound, or where single victims are exposed: a claim is of each of them.
     Not refuted where its upper bound is not above; everything between, and all where the attack does not even succeed in
-    clear, is inconclusive.
+    clear, is inconclusive, with what it would take to know.
     """
     if found is None:
-        return Judged(claim, "not covered", f"no experiment on {claim.experiment} could be made of this run")
-    if not found.valid:
-        apart = max(0.0, found.plain - found.aggregate)
         return Judged(
-            claim, "inconclusive", f"in clear the attack finds but {apart:.2f} more than sums tell: its failing says nothing"
+            claim, "not covered", f"not tried: {reason or f'no experiment on {claim.experiment} could be made of this run'}"
         )
-    most = "" if worst is None else f"; worst off: client {worst[0]}, {worst[1]:.2f}"
+    seeds = len({victim.seed for victim in victims}) or 1
+    if not found.valid:
+        return Judged(claim, "inconclusive", remedy(found, seeds, claim.bound))
+    most, claimed = "" if worst is None else f"; {worst}", f"at most {claim.bound:.2f} is claimed"
     if found.exposed:
-        named = ", ".join(sorted({f"client {victims[k]}" if victims else f"victim {k}" for k in found.exposed})[:3])
-        share = f"{len(found.exposed)} of {found.victims} victims exposed ({named})"
-        return Judged(claim, "refuted", f"{share}, {found.value:.3f} of what there is to find on the mean{most}")
+        named = ", ".join([str(victims[k]) if victims else f"victim {k}" for k in found.exposed][:3])
+        share = f"{len(found.exposed)} of {found.victims} victims exposed ({named}), {found.value:.3f} on the mean"
+        return Judged(claim, "refuted", f"{share}, where {claimed} of each{most}")
     if found.low > claim.bound:
-        return Judged(claim, "refuted", f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}] of what there is to find{most}")
+        return Judged(claim, "refuted", f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}] was found, where {claimed}{most}")
     if found.upper <= claim.bound:
-        return Judged(claim, "not refuted", f"at most {found.upper:.3f} of what there is to find, at 95 %{most}")
-    settle = f"about {found.needed} victims would tell" if found.needed else "more victims would not tell at this value"
-    return Judged(claim, "inconclusive", f"up to {found.upper:.3f} with {found.victims} victims; {settle}{most}")
+        return Judged(claim, "not refuted", f"at most {found.upper:.3f} was found, at 95 %, where {claimed}{most}")
+    return Judged(
+        claim, "inconclusive", f"up to {found.upper:.3f} was found, where {claimed}: {remedy(found, seeds, claim.bound)}{most}"
+    )

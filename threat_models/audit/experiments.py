@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from ...protocol.core.session import DEALER, SECOND_SERVER, SERVER
+from ...protocol.encrypted.protection import Encrypted
 from ...protocol.two_servers.protection import TwoServer
 from .ckks import CkksKeyRecovery
 from .clusters import ClusterInference
@@ -39,14 +40,19 @@ EXPERIMENTS: tuple[Experiment, ...] = (
 
 
 def observers_of(protection: object, clients: Sequence[int], sums: Sequence[PublishedSum] = ()) -> tuple[Observer, ...]:
-    """Everybody whom a threat model speaks of. Where clients are corrupt, those of the smallest of these sums, by id: they have
-    the largest part in what others hide in.
+    """Everybody whom a threat model speaks of, up to the largest coalition that the protection's own `corrupt` reckons with.
+
+    Where clients are corrupt, those of the smallest of these sums, by id: they have the largest part in what others hide in.
+    One client at least stays honest.
     """
     smallest = {i: min((len(s.row) for s in sums if i in s.row), default=len(clients)) for i in clients}
-    first = sorted(clients, key=lambda i: (smallest[i], i))[:2]
-    servers: tuple[Observer, ...] = (SERVER_ALONE, server_and(first[0]))
+    first = sorted(clients, key=lambda i: (smallest[i], i))
+    corrupt = min(getattr(protection, "corrupt", 0), len(first) - 1)
+    servers = (SERVER_ALONE, *(server_and(*first[:count]) for count in dict.fromkeys((1, corrupt)) if 0 < count < len(first)))
     if isinstance(protection, TwoServer):
+        second = Observer(frozenset({SECOND_SERVER}))
         both = Observer(frozenset({SERVER, SECOND_SERVER}))
-        others = (Observer(frozenset({SECOND_SERVER})), Observer(frozenset({DEALER})))
-        servers = (SERVER_ALONE, *others, server_and(first[0]), both)
-    return (*servers, Observer(clients=frozenset(first[:1])), Observer(clients=frozenset(first)), NETWORK)
+        servers = (SERVER_ALONE, second, Observer(frozenset({DEALER})), *servers[1:], both)
+    together = (2, corrupt + 1) if isinstance(protection, Encrypted) and corrupt > 1 else (2,)  # there clients see the sums
+    groups = tuple(Observer(clients=frozenset(first[:count])) for count in (1, *together) if count < len(first))
+    return (*servers, *groups, NETWORK)

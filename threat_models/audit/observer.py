@@ -1,5 +1,6 @@
 """Who is corrupt: the parties that pool what they see of a run."""
 
+import re
 from dataclasses import dataclass
 
 from ...protocol.core.session import DEALER, SECOND_SERVER, SERVER
@@ -40,6 +41,13 @@ class Observer:
     def parties(self) -> frozenset[int]:
         return self.servers | self.clients
 
+    @property
+    def members(self) -> tuple["Observer", ...]:
+        """Each of its parties alone; nobody, if it is one."""
+        alone = [Observer(frozenset({i})) for i in sorted(self.servers, reverse=True)]
+        alone += [Observer(clients=frozenset({i})) for i in sorted(self.clients)]
+        return tuple(alone) if len(alone) > 1 else ()
+
 
 SERVER_ALONE = Observer(frozenset({SERVER}))
 NETWORK = Observer(network=True)
@@ -48,3 +56,28 @@ NETWORK = Observer(network=True)
 def server_and(*clients: int) -> Observer:
     """The server together with these clients."""
     return Observer(frozenset({SERVER}), frozenset(clients))
+
+
+def named(text: str) -> Observer:
+    """The observer of this name: "server+client:0,3", "clients:1,2", "second server", "network", or as `Observer.name` says it.
+
+    Raises ValueError of one line.
+    """
+    servers, clients, network = set[int](), set[int](), False
+    by_name = {name: i for i, name in NAMES.items()}
+    for part in re.split(r"\s*\+\s*|\s+and\s+", text.strip().lower()):
+        word = part.replace("-", " ")
+        of_clients = re.fullmatch(r"clients?[:\s]\s*(\d+(?:\s*,\s*\d+)*)", part)
+        if of_clients:
+            clients |= set(map(int, of_clients[1].split(",")))
+        elif word in by_name:
+            servers.add(by_name[word])
+        elif word == "network":
+            network = True
+        else:
+            parties = ", ".join(sorted(by_name, reverse=True))
+            raise ValueError(
+                f"there is no observer {text!r}: name {parties}, network, client:0 or several clients:0,3, joined by +,"
+                " for example server+client:0,3"
+            )
+    return Observer(frozenset(servers), frozenset(clients), network)

@@ -21,7 +21,7 @@ from ...fl.meters.record import said
 from ...fl.models.vector import dimension, load_vector
 from ...fl.runs.scenario import Scenario
 from ...fl.runs.simulation import NothingLearned, Simulation, seed_of
-from ...protocol.core.errors import Fault
+from ...protocol.core.errors import PAST_BUDGET, Fault
 from ...protocol.core.link import Frame, Tap
 from ...protocol.pairs.client import key_for
 from ...protocol.pairs.messages import PairOffer
@@ -92,6 +92,7 @@ class Recorder:
         self.updates: dict[tuple[int, Work, int], Vector] = {}
         self.meters: list[tuple[int, dict[str, Any]]] = []
         self._starts: dict[tuple[int, int], Vector] = {}
+        self._known, self._ran_out = 0, dict[int, int]()
         self._scenario = scenario
         self._share = share
         self._every = max(1, scenario.rounds // readings) if readings else 0
@@ -110,6 +111,10 @@ class Recorder:
     def read_meters(self) -> None:
         """To be told after each round: reads them where it is time, as a run's summary says it; empty where updates are seen."""
         t, last = self.simulation.state.round, self._scenario.rounds
+        for fault in self.faults[self._known :]:
+            if PAST_BUDGET in fault.reason:
+                self._ran_out.setdefault(fault.blame, t - 1)
+        self._known = len(self.faults)
         if self._every and (t == last or t % self._every == 0):
             log = [entry.as_dict() for entry in self._view.record.log]
             self.meters.append((t, said(self.simulation.watch, self._view, log) if self.simulation.watch.on else {}))
@@ -140,6 +145,7 @@ class Recorder:
             simulation.vectors(),
             self._pair_keys(),
             {i: getattr(of_client.roles.get(PAIR_SEED), "seed", b"") for i, of_client in sorted(clients.items())},
+            dict(self._ran_out),
         )
 
     def seen_by(self, observer: Observer) -> CorruptView:

@@ -92,6 +92,7 @@ def _contents(recorded: Recorded) -> dict[str, bytes]:
         groups=tuple(map(int, public.groups)),
         pair_keys={i: {d.hex(): key.hex() for d, key in keys.items()} for i, keys in recorded.pair_keys.items()},
         pair_seeds={i: seed.hex() for i, seed in recorded.pair_seeds.items()},
+        ran_out=tuple(recorded.ran_out.items()),
     )
     text = json.dumps({"format": FORMAT, "lines": to_plain(lines)}).encode()
     return dict(zip(FILES, (text, *(packed(kept.arrays) for kept in (frames, seen, truth))), strict=True))
@@ -196,6 +197,7 @@ def _recorded(lines: Lines, frames: tuple[Frame, ...], seen: Arrays, truth: Arra
         {i: seen.vector(name) for i, name in lines.released.items()},
         {i: {bytes.fromhex(d): bytes.fromhex(key) for d, key in of.items()} for i, of in lines.pair_keys.items()},
         {i: bytes.fromhex(seed) for i, seed in lines.pair_seeds.items()},
+        dict(lines.ran_out),
     )
 
 

@@ -9,6 +9,8 @@ from scipy.stats import beta, rankdata
 Values = NDArray[np.float64]
 CONFIDENCE = 0.95
 RESAMPLED = 4000
+BOUND = 0.1
+"""Leakage that is to be spoken of, where no claim has another bound."""
 APART = 0.2
 """Least difference between everything and sums alone for a leakage to mean something."""
 
@@ -48,6 +50,8 @@ def tpr_at(fpr: float, members: Values, others: Values) -> Interval:
     return proportion(int((members > ordered[allowed]).sum()), len(members))
 
 
+MANY = 10**6
+"""Victims, at most, that are said to be needed."""
 EXPOSED = 0.5
 """Share of what there is to find of a victim at which it counts as exposed."""
 
@@ -58,9 +62,8 @@ class Leakage:
 
     low, value, high: as in `Interval`; upper: at least what is exceeded with probability 1 - CONFIDENCE, and no less than the
     share of exposed victims that there may be among others, if of these none or so few are. exposed: which of them are, by
-    place. needed:
-    victims at which the upper bound would be at most `bound`, if it went on like this; 0 where it is, or where it never would be.
-    valid: whether the anchors are APART.
+    place. needed: victims at which the interval would be on one side of `bound`, if it went on like this; 0 where it is, and
+    where no number of victims tells: the anchors are not APART, or what was found is at the bound. valid: whether they are.
     """
 
     here: float
@@ -76,7 +79,7 @@ class Leakage:
     exposed: tuple[int, ...] = ()
 
 
-def leakage(here: Values, aggregate: Values, plain: Values, rng: np.random.Generator, bound: float = 0.1) -> Leakage:
+def leakage(here: Values, aggregate: Values, plain: Values, rng: np.random.Generator, bound: float = BOUND) -> Leakage:
     """Of values of the same victims, (n,) each, larger for more leaked: (here - aggregate) / (plain - aggregate) of the means.
 
     Intervals by resampling victims, of whom each brings its three values; victims of one run count as independent. Resampling
@@ -96,8 +99,10 @@ def leakage(here: Values, aggregate: Values, plain: Values, rng: np.random.Gener
     found = exposed_of(here, aggregate, plain)
     upper = np.maximum(resampled, share_at_most(len(found), n))  # of numbers that are none, none
     there, alone, all_ = (float(mean) for mean in means)
-    needed = _needed(len(found) / n, max(value, 0.0), max(float(resampled) - value, 0.0), n, bound) if upper > bound else 0
-    return Leakage(there, alone, all_, float(low), value, float(max(high, upper)), float(upper), n, needed, apart >= APART, found)
+    valid, spread = apart >= APART, (max(value - float(low), 0.0), max(float(resampled) - value, 0.0))
+    undecided = valid and low <= bound < upper and not found
+    needed = _needed(max(value, 0.0), spread, n, bound) if undecided else 0
+    return Leakage(there, alone, all_, float(low), value, float(max(high, upper)), float(upper), n, needed, valid, found)
 
 
 def exposed_of(here: Values, aggregate: Values, plain: Values) -> tuple[int, ...]:
@@ -115,11 +120,28 @@ def share_at_most(hits: int, of: int) -> float:
     return float(beta.ppf(CONFIDENCE, hits + 1, of - hits)) if hits < of else 1.0
 
 
-def _needed(share: float, value: float, spread: float, n: int, bound: float) -> int:
-    """So many victims until neither bound is above, with as large a share of them exposed and as large a spread."""
-    if value >= bound or share >= bound:
+def remedy(found: Leakage, seeds: int = 1, bound: float = BOUND) -> str:
+    """What it would take to tell whether a leakage is above the bound; empty where it can be told. seeds: that were played."""
+    if not found.valid:
+        apart = max(0.0, found.plain - found.aggregate)
+        words = f"in clear the attack finds but {apart:.2f} more than is known without it, and less than {APART} says nothing:"
+        return f"{words} it takes data or training on which the attack works, and not more victims"
+    if not np.isfinite(found.value):
+        return "what was found is no number"
+    if found.low > bound or found.upper <= bound or found.exposed:
+        return ""
+    if not found.needed:
+        return "what was found is at the bound, and no number of victims would tell"
+    more = max(seeds + 1, -(-found.needed * seeds // found.victims))
+    return f"about {found.needed} victims would tell, and {found.victims} were tried: take {more} seeds in the place of {seeds}"
+
+
+def _needed(value: float, spread: tuple[float, float], n: int, bound: float) -> int:
+    """So many victims until the bound is outside of the interval, with as large a spread, to either side, and none exposed."""
+    if not np.isfinite(value) or value == bound:
         return 0
-    most = max(n, int(np.ceil(n * (spread / (bound - value)) ** 2)))
-    while share_at_most(round(share * most), most) > bound:
+    side = spread[0] if value > bound else spread[1]
+    most = max(n + 1, int(min(np.ceil(n * (side / (bound - value)) ** 2), MANY)))
+    while value < bound and share_at_most(0, most) > bound:
         most = int(np.ceil(1.1 * most))
     return most

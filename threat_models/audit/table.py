@@ -1,17 +1,17 @@
 """An audit as rows: every experiment on every observer's view, between its anchors, and the claims that it bears on."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from .claim import Claim, Judged, judged
-from .experiment import Anchor, Budget, Evidence, Experiment, Finding
+from .claim import Claim, Judged, Victim, Worst, judged
+from .experiment import Anchor, Budget, Experiment, Finding
 from .observer import Observer
-from .scoring import Interval, Leakage, auc, leakage, tpr_at
+from .scoring import BOUND, Interval, Leakage, auc, leakage, remedy, tpr_at
 from .stage import Stage
-from .truth import Truth
+from .tries import Findings, Tries, Untried, members_first, strongest
 
 POINTS = 60
 RATES = (0.01, 0.001)
@@ -31,7 +31,8 @@ class Row:
     """One experiment on one observer's view, all seeds together. reason: why there is nothing, if there is not.
 
     leakage: between its anchors, of which `anchor` is 0 and everything 1. told: on the view, and on its anchors. findings: the
-    same three.
+    same three. by: of a coalition, the member that found alone what stands here, as all together found less; else empty. failed:
+    an attack of the user's ended in an error, which is the reason. remedy: where nothing can be said, what it would take.
     """
 
     observer: str
@@ -42,10 +43,13 @@ class Row:
     leakage: Leakage | None
     told: tuple[Told, ...] = ()
     claims: tuple[Judged, ...] = ()
-    worst: tuple[int, float] | None = None
+    worst: Worst | None = None
     reason: str = ""
     anchor: Anchor = "sums alone"
     findings: tuple[Finding, ...] = field(default=(), repr=False)
+    by: str = ""
+    failed: bool = False
+    remedy: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -70,7 +74,10 @@ class Row:
             "source": self.source,
             "anchor": self.anchor,
             "leakage": None if self.leakage is None else asdict(self.leakage),
-            "worst": None if self.worst is None else list(self.worst),
+            "worst": None if self.worst is None else self.worst.as_dict(),
+            "by": self.by,
+            "remedy": self.remedy,
+            "failed": self.failed,
             "told": {name: asdict(t) for name, t in zip(names, self.told, strict=False)},
             "claims": judged_,
             "reason": self.reason,
@@ -95,60 +102,64 @@ def rows(
     experiments: Sequence[Experiment],
     claims: Sequence[Claim],
     budget: Budget,
+    mine: Collection[str] = (),
 ) -> Iterator[Row]:
-    """Every experiment on every observer's view."""
+    """Every experiment on every observer's view: of a coalition, the best guess that any of its parties, or some together that
+    are tried too, could make, or all together. mine: names of experiments that may fail, and are then a row that says so.
+    """
     public = played[0].audited.public
-    anchors: dict[tuple[str, Anchor, int], tuple[Finding, Finding]] = {}
+    tries = Tries(played, budget, mine)
     tried = {experiment.name for experiment in experiments}
-    for observer in observers:
-        evidence = [stage.evidence(observer) for stage in played]
+    everybody, done = members_first(observers), set[Observer]()
+    for observer in dict.fromkeys(observers):
+        inside = [each for each in everybody if each.parties and each.parties < observer.parties]
+        for member in (each for each in inside if each not in done):
+            evidence = [stage.evidence(member) for stage in played]
+            for experiment in experiments:
+                tries.of(member, evidence, experiment)
+            done.add(member)
+        evidence = [] if observer in done else [stage.evidence(observer) for stage in played]
+        done.add(observer)
         for experiment in experiments:
             about = [c for c in claims if c.experiment == experiment.name and c.adversary(observer)]
             about = [c for c in about if c.applies(public.protection, public.algorithm)]
-            yield _row(played, evidence, experiment, about, budget, anchors)
+            yield _row(tries, observer, experiment, about, tries.of(observer, evidence, experiment))
         for claim in (c for c in claims if c.experiment not in tried and c.adversary(observer)):
             if claim.applies(public.protection, public.algorithm):
-                lone = (judged(claim, None),)
+                lone = (judged(claim, None, "there is no experiment on it"),)
                 yield Row(observer.name, claim.experiment, "", "", "", None, claims=lone, reason="there is no experiment on it")
 
 
-def _row(
-    played: Sequence[Stage],
-    evidence: Sequence[Evidence],
-    experiment: Experiment,
-    claims: Sequence[Claim],
-    budget: Budget,
-    anchors: dict[tuple[str, Anchor, int], tuple[Finding, Finding]],
-) -> Row:
-    anchor: Anchor = (
-        "chance" if evidence[0].view.observer.network else experiment.anchor
-    )  # who only watches links is not to learn what sums tell either
-    words = (evidence[0].view.observer.name, experiment.name, experiment.unit, experiment.side, experiment.source)
-    if reason := experiment.applies(evidence[0]):
-        return Row(*words, None, claims=tuple(judged(c, None) for c in claims), reason=reason, anchor=anchor)
-    found: list[tuple[Finding, ...]] = []
-    for stage, seen in zip(played, evidence, strict=True):
+def _row(tries: Tries, observer: Observer, experiment: Experiment, claims: Sequence[Claim], own: Findings | Untried) -> Row:
+    anchor: Anchor = "chance" if observer.network else experiment.anchor  # who only watches links is not to learn sums either
+    words = (observer.name, experiment.name, experiment.unit, experiment.side, experiment.source)
 
-        def of(seen: Evidence, truth: Truth, seed: int = stage.seed) -> Finding:
-            return experiment(seen, truth, budget, np.random.default_rng(seed))
+    def untried(why: Untried) -> Row:
+        lone = tuple(judged(c, None, why.reason) for c in claims)
+        return Row(*words, None, claims=lone, reason=why.reason, anchor=anchor, failed=why.failed)
 
-        if (key := (experiment.name, anchor, stage.seed)) not in anchors:
-            low = stage.aggregate if anchor == "sums alone" else stage.nothing
-            anchors[key] = of(low, stage.audited.truth), of(stage.plain, stage.clear.truth)
-        three = (of(seen, stage.audited.truth), *anchors[key])
+    if isinstance(own, Untried):
+        return untried(own)
+    ends = tries.anchors(experiment, anchor)
+    if isinstance(ends, Untried):
+        return untried(ends)
+    best, by = strongest(own, tries.of_members(observer, experiment))
+    found = list[Findings]()
+    for three in zip(best, *ends, strict=True):
         same = [i for i in three[0].victims if all(i in f.victims for f in three)]
         found.append(tuple(_about(f, same) for f in three))
     here, alone, plain = (np.concatenate([f[k].values for f in found]) for k in range(3))
     if not len(here):
-        return Row(*words, None, claims=tuple(judged(c, None) for c in claims), reason="nobody to try it on", anchor=anchor)
-    bound = min((c.bound for c in claims), default=0.1)
+        return untried(Untried("nobody to try it on"))
+    bound = min((c.bound for c in claims), default=BOUND)
     measured = leakage(here, alone, plain, np.random.default_rng(0), bound)
-    victims = [i for f in found for i in f[0].victims]
-    most = int(np.argmax(here))
-    worst = victims[most], float(here[most])
+    victims = [Victim(i, stage.seed) for stage, f in zip(tries.played, found, strict=True) for i in f[0].victims]
+    most = int(np.argmax(here - alone))
+    worst = Worst(victims[most], float(here[most]), float(alone[most]), anchor, experiment.unit)
     told = tuple(t for k in range(3) if (t := _told([f[k] for f in found])) is not None)
-    verdicts = tuple(judged(c, measured, worst, victims) for c in claims)
-    return Row(*words, measured, told, verdicts, worst, "", anchor, tuple(_joined([f[k] for f in found]) for k in range(3)))
+    verdicts = tuple(judged(c, measured, "", worst, victims) for c in claims)
+    joined = tuple(_joined([f[k] for f in found]) for k in range(3))
+    return Row(*words, measured, told, verdicts, worst, "", anchor, joined, by, remedy=remedy(measured, len(tries.played), bound))
 
 
 def _about(finding: Finding, victims: Sequence[int]) -> Finding:
@@ -160,7 +171,11 @@ def _joined(findings: Sequence[Finding]) -> Finding:
     """All seeds' together; pictures of the first."""
     victims = tuple(i for f in findings for i in f.victims)
     values, members, others = (np.concatenate([getattr(f, n) for f in findings]) for n in ("values", "members", "others"))
-    figures = {name: float(np.mean([f.figures[name] for f in findings])) for name in findings[0].figures}
+    figures = {
+        name: float(np.mean([f.figures[name] for f in findings]))
+        for name in findings[0].figures
+        if all(name in f.figures for f in findings)
+    }
     return Finding(victims, values, members, others, figures, findings[0].pictures)
 
 

@@ -1,7 +1,7 @@
 """Claims of `Masked`: masked sums, with sketches of differences (cards/masked_sum.md, cards/private_gram.md)."""
 
-from .observers import server_alone, server_and_a_client
-from .runs import differences_of_fixed_cohorts, masked, sums_alone, sums_and_differences
+from .observers import server_alone, server_and_a_client, server_and_two_clients
+from .runs import differences_of_fixed_cohorts, masked, sums_alone, sums_alone_of_two, sums_and_differences
 from .sought import SHARE, kept, kept_from_clients
 
 ALONE = "server", "the server alone", server_alone
@@ -29,6 +29,14 @@ CLAIMS = (
         ("server-and-client", "the server with one client", server_and_a_client),
         sums_alone,
         "Masked(corrupt=1 or more, floor=3 or more), nothing compared",
+        SHARE,
+    ),
+    *kept(
+        "masked",
+        "updates",
+        ("server-and-two-clients", "the server with two clients", server_and_two_clients),
+        sums_alone_of_two,
+        "Masked(corrupt=2 or more, floor=3 or more), nothing compared",
         SHARE,
     ),
     *kept_from_clients("masked", "updates, labels", masked, "Masked"),

@@ -14,6 +14,11 @@ def server_and_a_client(observer: Observer) -> bool:
     return observer.servers == {SERVER} and len(observer.clients) == 1
 
 
+def server_and_two_clients(observer: Observer) -> bool:
+    """The server and two clients, who tell it all that they have."""
+    return observer.servers == {SERVER} and len(observer.clients) == 2
+
+
 def client_alone(observer: Observer) -> bool:
     """One client."""
     return not observer.servers and len(observer.clients) == 1

@@ -44,6 +44,16 @@ def sums_alone(protection: Any, algorithm: Any) -> bool:
     return counted and _nothing_of(protection, algorithm, COMPARED)
 
 
+def sums_alone_of_two(protection: Any, algorithm: Any) -> bool:
+    """The same with two corrupt clients or more."""
+    return sums_alone(protection, algorithm) and bool(protection.corrupt >= 2)
+
+
+def two_servers_at_all(protection: Any, algorithm: Any) -> bool:
+    """Under two servers, whatever is asked."""
+    return isinstance(protection, TwoServer)
+
+
 def two_servers(protection: Any, algorithm: Any) -> bool:
     """Under two servers, whatever is asked but comparisons of records."""
     return isinstance(protection, TwoServer) and F.PAIRS not in asked(protection, algorithm)
@@ -77,9 +87,26 @@ def projected_pairs(protection: Any, algorithm: Any) -> bool:
     return isinstance(choice, PerPair) and (choice.embedding, choice.noise) == ("exchanged", None) and choice.projection != "none"
 
 
+def pairs(protection: Any, algorithm: Any) -> bool:
+    """Where clients are compared by embeddings of their records."""
+    return F.PAIRS in asked(protection, algorithm)
+
+
 def any_run(protection: Any, algorithm: Any) -> bool:
     """Every run."""
     return True
+
+
+def in_words(protection: Any, algorithm: Any) -> str:
+    """What decides which claims apply to a run: what is asked for, and the settings of the protection that claims go by."""
+    names = ", ".join(sorted(f.value for f in asked(protection, algorithm))) or "nothing"
+    kept = [
+        f"{name} {value!r}" for name in ("keys", "floor", "corrupt") if (value := getattr(protection, name, None)) is not None
+    ]
+    kept += [
+        f"{name} {value!r}" for name in ("participation", "sampling") if (value := getattr(algorithm, name, None)) is not None
+    ]
+    return f"{type(algorithm).__name__} asks for {names}" + (f", with {', '.join(kept)}" if kept else "")
 
 
 def _nothing_of(protection: Any, algorithm: Any, unwanted: frozenset[F]) -> bool:

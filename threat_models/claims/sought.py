@@ -1,13 +1,13 @@
 """What experiments seek, in words, and claims that say of several what one protection keeps from one observer."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 from ..audit.claim import Claim, Whose
 from ..audit.observer import Observer
 from .observers import client_alone, two_clients
-from .runs import hidden_from
+from .runs import any_run, encrypted, hidden_from, masked, pairs, permuted, two_servers_at_all
 
 SOUGHT = {
     "updates": ("what sets a client's update apart from its cluster's mean", "how updates vary, from a run of its own"),
@@ -25,6 +25,16 @@ SOUGHT = {
 }
 """By experiment: what is sought, and what the attacker knows beside its view."""
 
+
+KIN: Mapping[str, Callable[[Any, Any], bool]] = {
+    "masked": masked,
+    "two_servers": two_servers_at_all,
+    "ckks": encrypted,
+    "permuted": permuted,
+    "emd": pairs,
+    "links": any_run,
+}
+"""By protocol: the runs of which somebody might expect its claims, be it that they apply or not."""
 
 SHARE = 0.18
 """What clients' own parts tell of the others' in the least sum with three others: 1 - (1 - 1/3) / (1 - 1/5) = 0.17 for two."""
@@ -57,6 +67,9 @@ def kept(
             side_information=side,
             experiment=experiment,
             bound=bound,
+            where=where,
+            who=who,
+            kin=KIN[protocol],
         )
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from .observers import dealer, second_server, server_alone, server_and_a_client
+from .observers import dealer, second_server, server_alone, server_and_a_client, server_and_two_clients
 from .runs import two_servers, two_servers_summing
 from .sought import SHARE, kept, kept_from_clients
 
@@ -13,6 +13,10 @@ DEALER_ALONE = "dealer", "the dealer", dealer
 
 def _summing_with_one(protection: Any, algorithm: Any) -> bool:
     return two_servers_summing(protection, algorithm) and bool(protection.corrupt >= 1 and protection.floor >= 3)
+
+
+def _summing_with_two(protection: Any, algorithm: Any) -> bool:
+    return _summing_with_one(protection, algorithm) and bool(protection.corrupt >= 2)
 
 
 CLAIMS = (
@@ -33,6 +37,14 @@ CLAIMS = (
         ("server-and-client", "the first server with one client", server_and_a_client),
         _summing_with_one,
         f"{SUMMING}, corrupt=1 or more, floor=3 or more",
+        SHARE,
+    ),
+    *kept(
+        "two_servers",
+        "updates",
+        ("server-and-two-clients", "the first server with two clients", server_and_two_clients),
+        _summing_with_two,
+        f"{SUMMING}, corrupt=2 or more, floor=3 or more",
         SHARE,
     ),
     *kept_from_clients("two_servers", "updates", two_servers, "TwoServer"),

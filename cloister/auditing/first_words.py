@@ -1,0 +1,78 @@
+"""What an audit found in a few sentences, worst first, and in lines what it does not cover."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ..threat_models.audit.scoring import BOUND
+from ..threat_models.audit.uncovered import leaks
+
+NAMED = 3
+"""Things that are named of each observer; the rest are counted."""
+
+
+def headline(found: Mapping[str, Any]) -> str:
+    """What was found, in some sentences; no praise where nothing could be shown, and what is worst comes first."""
+    ours = Counter(c["verdict"] for c in _claims(found) if c["whose"] == "Cloister")
+    papers = sum(c["verdict"] == "refuted" for c in _claims(found) if c["whose"] != "Cloister")
+    total, parts = sum(ours.values()), list[str]()
+    if ours["refuted"]:
+        parts.append(f"{ours['refuted']} of {total} claims are refuted.")
+    if several := leaks(found["rows"]):
+        parts.append(f"Leaks more than a tenth of what clear tells, and no claim of ours covers it: {_leaks_in_words(several)}.")
+    parts += _ran_out(found)
+    if failed := sorted({row["experiment"] for row in found["rows"] if row.get("failed")}):
+        parts.append(f"Failed, and tells nothing: {', '.join(failed)}.")
+    if not total:
+        parts.append("Nothing is claimed of this protection against any of these observers.")
+    elif not ours["refuted"]:
+        words = f"No claim is refuted: of {total}, {ours['not refuted']} were attacked in vain where the attack works in clear"
+        parts.append(f"{words}, and {ours['inconclusive'] + ours['not covered']} could not be judged.")
+    if others := sum(len(one["claims"]) for one in found.get("unclaimed", ())):
+        parts.append(f"{others} claim{'s are' if others > 1 else ' is'} of other runs than this, named below.")
+    if whom := found.get("against"):
+        parts.append(f"Nobody else was tried than {' / '.join(whom)}.")
+    if papers:
+        parts.append(f"{papers} claim{'s' * (papers > 1)} of the paper {'are' if papers > 1 else 'is'} refuted.")
+    return " ".join(parts)
+
+
+def notes(found: Mapping[str, Any]) -> list[str]:
+    """Claims that nothing tried and why, attacks that failed, and claims that are not made of such a run and why, in lines."""
+    lines = []
+    if untried := [c for c in _claims(found) if c["verdict"] == "not covered"]:
+        why: dict[str, list[str]] = {}
+        for claim in untried:
+            why.setdefault(claim["witness"].removeprefix("not tried: "), []).append(claim["claim"])
+        lines.append("claims not covered: " + "; ".join(f"{', '.join(names)} ({reason})" for reason, names in why.items()))
+    broken = dict.fromkeys((row["experiment"], row["reason"]) for row in found["rows"] if row.get("failed"))
+    lines += [f"{name} {reason}" for name, reason in broken]
+    if others := found.get("unclaimed", ()):
+        words = "; ".join(f"{', '.join(one['sought'])} against {one['who']} ({one['where']})" for one in others)
+        lines.append(f"not claimed of this run, and only of others: {words}; here {found['run']}")
+    return lines
+
+
+def _leaks_in_words(several: Sequence[tuple[str, Sequence[tuple[str, Mapping[str, Any]]]]]) -> str:
+    def named(found: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
+        for experiment, leak in found[:NAMED]:
+            unsure = leak["low"] <= BOUND  # then it may be less than a tenth, and that is said
+            yield f"{experiment} {leak['value']:.2f}" + (f" ({leak['low']:.2f} to {leak['high']:.2f})" if unsure else "")
+        if len(found) > NAMED:
+            yield f"{len(found) - NAMED} more"
+
+    alike: dict[str, list[str]] = {}
+    for observer, found in several:
+        alike.setdefault(", ".join(named(found)), []).append(observer)
+    return "; ".join(f"{words} to {' / '.join(observers)}" for words, observers in alike.items())
+
+
+def _ran_out(found: Mapping[str, Any]) -> Iterator[str]:
+    for seed, clients in found.get("ran_out", {}).items():
+        first = min(clients.values())
+        words = f"In the run of seed {seed} the privacy budget of {len(clients)} client{'s' * (len(clients) != 1)} ran out"
+        yield f"{words}, first in round {first}: what is said of later rounds is not of their training."
+
+
+def _claims(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [claim for row in found["rows"] for claim in row["claims"]]

@@ -1,0 +1,361 @@
+"""The first words of an audit, its remedies and its tables: what is worst comes first, and nothing vanishes."""
+
+import json
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+import cloister
+from cloister import threats
+from cloister.auditing import play as auditing
+from cloister.auditing.command import AuditSeeds, HowMuch
+from cloister.auditing.first_words import headline, notes
+from cloister.auditing.report import render
+from cloister.auditing.tables import claims_table, measured_table
+from cloister.cli import app
+from cloister.fl.algorithms.cfl import CFL, ScaleFree
+from cloister.fl.algorithms.fedavg import FedAvg
+from cloister.fl.algorithms.hardened_flic import HardenedFLIC
+from cloister.fl.clients.record_privacy import RecordPrivacy
+from cloister.fl.runs.privacy import ran_out
+from cloister.protocol import Masked, Plain, TwoServer
+from cloister.protocol.uploaded.central import CentralNoise
+from cloister.reporting.headline import privacy_in_words
+from cloister.reporting.run_data import Run
+from cloister.threat_models.audit.claim import judged
+from cloister.threat_models.audit.experiment import FULL, QUICK
+from cloister.threat_models.audit.observer import SERVER_ALONE, server_and
+from cloister.threat_models.audit.recorder import Recorder
+from cloister.threat_models.audit.recovery import UpdateRecovery
+from cloister.threat_models.audit.scoring import leakage, remedy
+from cloister.threat_models.audit.tries import failure
+from cloister.threat_models.audit.uncovered import leaks, unclaimed
+from cloister.threat_models.claims import CLAIMS
+from cloister.threats import Attack
+
+from .test_audit import claim
+from .test_audit_coalitions import scenario
+from .test_audit_command import row
+
+SPLITS = CFL(thresholds=ScaleFree(eps1=0.4, eps2=0.74))
+small = replace(scenario, algorithm=FedAvg(by_samples=False), protection=Masked(), rounds=2)
+
+
+def found(*rows, **more):
+    plain = {
+        "name": "x", "scenario": {}, "protection": "p", "budget": {"name": "quick"}, "seeds": [0], "seconds": 1.0,
+        "rows": list(rows), "meters": [], "machine": {}, "versions": {},
+    }  # fmt: skip
+    return plain | more
+
+
+def bare(observer, experiment, value, **leak):
+    """A row without a claim."""
+    plain = row("refuted", value=value) | {"observer": observer, "experiment": experiment, "claims": []}
+    return plain | {"leakage": plain["leakage"] | leak}
+
+
+# --- first words ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_leak_that_no_claim_covers_comes_first():
+    rows = [row("not refuted"), bare("network", "clusters", 1.0), bare("server and client 0", "labels", 0.62)]
+    words = headline(found(*rows))
+    assert words.startswith(
+        "Leaks more than a tenth of what clear tells, and no claim of ours covers it:"
+        " clusters 1.00 to network; labels 0.62 to server and client 0. No claim is refuted"
+    )
+    assert words in render(found(*rows))
+
+
+def test_a_leak_that_a_claim_of_ours_is_about_or_that_says_nothing_is_not_named():
+    assert leaks([row("refuted", value=0.9)]) == []
+    assert leaks([bare("server", "labels", 0.9, valid=False)]) == []
+    assert leaks([bare("server", "labels", 0.1)]) == []
+    ((observer, ((experiment, leak),)),) = leaks([row("refuted", "paper", value=0.9)])
+    assert (observer, experiment, leak["value"]) == ("server", "updates", 0.9)
+    assert [observer for observer, _ in leaks([bare("server", "labels", 0.05, exposed=[3])])] == ["server"]
+    assert "labels 0.12 (0.02 to 0.30) to server." in headline(found(bare("server", "labels", 0.12, low=0.02, high=0.3)))
+
+
+def test_of_many_leaks_the_largest_are_named_and_the_others_counted():
+    rows = [bare("server", name, value) for name, value in zip("abcde", (0.2, 0.9, 0.3, 0.5, 0.4), strict=True)]
+    assert "b 0.90, d 0.50, e 0.40, 2 more to server." in headline(found(*rows))
+
+
+def test_refuted_claims_come_before_leaks():
+    assert headline(found(row("refuted"), bare("network", "clusters", 1.0))).startswith("1 of 1 claims are refuted. Leaks more")
+
+
+def test_claims_that_are_not_of_this_run_are_counted_and_named_with_the_reason():
+    few = unclaimed(CLAIMS, Masked(keys="run"), SPLITS)
+    ids = {name for one in few for name in one.claims}
+    assert {"masked.updates.server", "masked.labels.server", "masked.updates.server-and-client"} <= ids
+    assert not ids & {c.id for c in CLAIMS if c.whose != "Cloister" or c.applies(Masked(keys="run"), SPLITS)}
+    plain = found(row("not covered") | {"leakage": None}, unclaimed=[asdict(one) for one in few], run="CFL asks for gram")
+    assert f"{len(ids)} claims are of other runs than this" in headline(plain)
+    lines = notes(plain)
+    assert lines[0] == "claims not covered: x (w)"
+    assert "against the server alone (Masked, keys of a session, nothing asked about the origin)" in lines[1]
+    assert lines[1].endswith("here CFL asks for gram")
+    assert "keys of a session" in render(plain)
+
+
+@pytest.mark.parametrize(
+    ("protection", "algorithm", "expected"),
+    [
+        (Masked(corrupt=2), FedAvg(), set()),
+        (Masked(corrupt=2), SPLITS, {"masked.updates.server-and-client", "masked.updates.server-and-two-clients"}),
+        (Plain(), FedAvg(), set()),
+    ],
+)
+def test_what_is_claimed_of_a_run_is_not_said_to_be_missing(protection, algorithm, expected):
+    assert {name for one in unclaimed(CLAIMS, protection, algorithm) for name in one.claims} == expected
+
+
+def test_every_claim_knows_its_kin():
+    for one in CLAIMS:
+        assert one.where
+        assert one.who
+    for protection in (Masked(), TwoServer(), Plain()):
+        for algorithm in (FedAvg(), SPLITS, HardenedFLIC(rounds_before=1, every=1)):
+            assert all(c.kin(protection, algorithm) for c in CLAIMS if c.applies(protection, algorithm))
+
+
+# --- remedies ---------------------------------------------------------------------------------------------------------------
+
+
+def test_where_an_attack_fails_in_clear_no_number_of_victims_is_asked_for():
+    leak = leakage(np.full(10, 0.3), np.full(10, 0.3), np.full(10, 0.4), np.random.default_rng(0))
+    assert leak.needed == 0
+    words = remedy(leak, 2)
+    assert "data or training on which the attack works, and not more victims" in words
+    assert judged(claim, leak).witness == words
+
+
+@pytest.mark.parametrize("value", [0.0, 0.04, 0.16])
+def test_where_there_are_too_few_victims_their_number_decides(value):
+    """As many victims as it says, of whom as much is found, are decided about."""
+    rng = np.random.default_rng(3)
+
+    def leak(count):
+        here = np.clip(value + 0.2 * rng.standard_normal(count), -0.4, 0.3) if value else np.zeros(count)
+        here += (value - here.mean()) if value else 0
+        return leakage(here, np.zeros(count), np.ones(count), np.random.default_rng(0), claim.bound)
+
+    first = leak(8)
+    assert judged(claim, first).verdict == "inconclusive"
+    assert f"about {first.needed} victims would tell, and 8 were tried" in remedy(first, 2)
+    assert judged(claim, leak(3 * first.needed)).verdict == ("refuted" if value > claim.bound else "not refuted")
+
+
+def test_a_row_and_its_claim_give_one_remedy():
+    first = leakage(np.zeros(4), np.zeros(4), np.ones(4), np.random.default_rng(0), claim.bound)
+    assert remedy(first, 1, claim.bound) in judged(claim, first).witness
+
+
+def test_a_page_of_an_invalid_row_says_the_remedy_and_no_number_of_victims():
+    plain = bare("server", "labels", 0.0, valid=False, needed=0) | {"remedy": "it takes other data"}
+    assert "inconclusive: it takes other data" in render(found(plain))
+
+
+def test_a_verdict_has_what_is_claimed_beside_what_was_found():
+    page = render(found(row("not refuted", value=0.03)))
+    assert '<td class="n" data-of="found at most">0.03</td><td class="n" data-of="claimed at most">0.10</td>' in page
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_nothing_of_a_table_is_cut_off(width):
+    long = "server and clients 0, 1, 17", "inconsistent models"
+    plain = found(
+        bare(*long, 0.5) | {"by": "server and client 0"},
+        bare("server", "labels", 0.1, valid=False),
+        row("not refuted")
+        | {"claims": [row("refuted")["claims"][0] | {"claim": "masked.inconsistent-models.server-and-two-clients"}]},
+        bare("network", "mine", 0.0) | {"leakage": None, "failed": True, "reason": "failed: ValueError"},
+    )
+    console = Console(width=width, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    for table in (measured_table(plain, width), claims_table(plain, width)):
+        console.print(table)
+    text = console.export_text()
+    assert "…" not in text
+    assert max(map(len, text.splitlines())) <= width
+    flat = "".join(text.split())
+    assert "failed" in flat
+    assert "0.50" in flat
+    for wanted in ("everything",) if width >= 100 else ():
+        assert wanted in text
+
+
+@pytest.mark.trains
+def test_a_command_in_a_narrow_terminal_cuts_nothing_off(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(auditing, "EXPERIMENTS", (UpdateRecovery(),))
+    (tmp_path / "small.py").write_text(f"from {__name__} import small as scenario\n")
+    done = CliRunner().invoke(app, ["audit", str(tmp_path / "small.py"), "--seeds", "0", "--out", str(tmp_path / "out")])
+    assert done.exit_code == 0, done.output
+    assert "…" not in done.stdout
+    assert done.stdout.startswith("small: ")
+    assert "claims not covered: masked." in done.stdout
+
+
+def test_the_numbers_of_the_help_are_those_of_the_budgets():
+    how, seeds = HowMuch.__metadata__[0].help, AuditSeeds.__metadata__[0].help
+    for budget in (QUICK, FULL):
+        words = how.partition(f"{budget.name}: ")[2]
+        numbers = (budget.seeds, budget.records, budget.victims, budget.shadows, budget.steps)
+        places = [
+            words.index(f"{n} {what}")
+            for n, what in zip(numbers, ("seeds", "records", "clients", "shadow", "steps"), strict=True)
+        ]
+        assert places == sorted(places)
+        assert f"{budget.seeds} if {budget.name}" in seeds
+
+
+# --- attacks that fail ------------------------------------------------------------------------------------------------------
+
+
+def broken(evidence, client, records, rng):
+    raise KeyError("no such\nthing")
+
+
+def leaves(evidence, client, records, rng):
+    raise SystemExit(7)
+
+
+def hangs_up(evidence, client, records, rng):
+    return None
+
+
+def not_finite(evidence, client, records, rng):
+    return np.full(evidence.view.public.classes, np.nan)
+
+
+OWN = tuple(Attack(f.__name__, f, "labels") for f in (broken, leaves, hangs_up, not_finite))
+
+
+@pytest.mark.trains
+def test_an_attack_that_fails_is_a_row_and_the_rest_goes_on(monkeypatch):
+    monkeypatch.setattr(auditing, "EXPERIMENTS", (UpdateRecovery(),))
+    last = Attack("last", lambda evidence, client, records, rng: np.ones(10), "labels")
+    plain = auditing.audited(small, QUICK, (0,), None, quiet=True, against=(SERVER_ALONE, server_and(0)), further=(*OWN, last))
+    by_name = {r["experiment"]: r for r in plain["rows"] if r["observer"] == "server and client 0"}
+    for attack in OWN:
+        assert by_name[attack.name]["failed"]
+        assert by_name[attack.name]["leakage"] is None
+        assert by_name[attack.name]["reason"].startswith("failed: ")
+        assert "\n" not in by_name[attack.name]["reason"]
+    assert by_name["broken"]["reason"].startswith("failed: KeyError at test_audit_words.py:")
+    assert by_name["not_finite"]["reason"].startswith("failed: ValueError: not_finite: a guess of labels is finite numbers")
+    assert by_name["last"]["leakage"] is not None
+    assert not by_name["updates"]["failed"]
+    assert "Failed, and tells nothing: broken, hangs_up, leaves, not_finite." in headline(plain)
+    assert "test_audit_words.py" in render(plain)
+
+
+@pytest.mark.trains
+def test_an_attack_that_fails_is_an_exit_code_and_from_python_a_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(auditing, "EXPERIMENTS", (UpdateRecovery(),))
+    (tmp_path / "mine.py").write_text(
+        "from cloister.threats import Attack\nattack = Attack('mine', lambda *_: 1 / 0, 'labels')\n"
+    )
+    (tmp_path / "small.py").write_text(f"from {__name__} import small as scenario\n")
+    asked = ["audit", str(tmp_path / "small.py"), "--attack", str(tmp_path / "mine.py"), "--seeds", "0", "--against", "server"]
+    done = CliRunner().invoke(app, [*asked, "--out", str(tmp_path / "out")])
+    assert done.exit_code == auditing.FAILED
+    assert json.loads((tmp_path / "out" / "audit.json").read_text())["against"] == ["server"]
+    assert "ZeroDivisionError at mine.py:2" in done.output
+    again = cloister.audit(small, tmp_path / "again", seeds=[0], attacks=OWN[:1], against="server+client:1", quiet=True)
+    assert [line["observer"] for line in again.summary["failed"]] == ["server and client 1"]
+    assert "KeyError" in again.summary["failed"][0]["reason"]
+    assert {r["observer"] for r in again.rows} == {"server and client 1"}
+
+
+def test_where_an_error_was_is_of_the_users_own_file():
+    with pytest.raises(ZeroDivisionError) as caught:
+        Attack("mine", lambda *_: 1 / 0, "labels").guess(None, 0, None, None)
+    assert failure(caught.value).startswith("failed: ZeroDivisionError at test_audit_words.py:")
+    with pytest.raises(ValueError) as caught:
+        Attack("mine", lambda *_: np.zeros((2, 3)) @ np.zeros((2, 3)) or json.loads("{"), "labels").guess(None, 0, None, None)
+    assert failure(caught.value).startswith("failed: ValueError at test_audit_words.py:")
+    with pytest.raises(ValueError) as caught:
+        Attack("mine", lambda *_: json.loads("{"), "labels").guess(None, 0, None, None)
+    assert failure(caught.value).startswith("failed: JSONDecodeError at test_audit_words.py:")
+    assert failure(ValueError("")) == "failed: ValueError"
+    assert len(failure(ValueError("x" * 10_000))) < 300
+
+
+# --- budgets that run out ---------------------------------------------------------------------------------------------------
+
+DP = replace(small.training, privacy=RecordPrivacy(clip=1.0, multiplier=30.0, budget=0.25, delta=1e-5, records=100))
+
+
+@pytest.mark.trains
+def test_a_budget_of_records_that_ran_out_is_in_the_first_words(tmp_path):
+    private = replace(small, training=DP, protection=Plain(), rounds=4)
+    recorder = Recorder(private, None)
+    list(recorder.rounds())
+    first = min(recorder.recorded.ran_out.values())
+    assert recorder.recorded.ran_out.keys() == set(range(6))
+    assert 0 < first < 4
+    words = headline(found(row("not refuted"), ran_out={"3": dict(recorder.recorded.ran_out)}))
+    assert words.startswith(f"In the run of seed 3 the privacy budget of 6 clients ran out, first in round {first}")
+    result = cloister.run(private, tmp_path / "r", quiet=True)
+    assert result.summary["ran_out"] == {"clients": list(range(6)), "round": first}
+    page = result.report.read_text()
+    assert f"The privacy budget of 6 clients ran out, first in round {first}" in page
+    assert "ran out" in str(result)
+
+
+@pytest.mark.trains
+def test_a_budget_of_a_trusted_servers_sums_that_ran_out_is_known():
+    noise = CentralNoise(epsilon=5.0, delta=1e-5, rounds=2, l2=1.0)
+    recorder = Recorder(replace(small, protection=Plain(noise=noise), rounds=4), None)
+    list(recorder.rounds())
+    assert set(recorder.recorded.ran_out.values()) == {2}
+
+
+def test_the_page_about_attacks_has_every_field_that_they_are_given():
+    page = Path("docs/how-to/my-attack.md").read_text()
+    given = (threats.Evidence, threats.CorruptView, threats.Public, threats.PublishedSum)
+    given += (threats.Compared, threats.Answered, threats.Held)
+    names = {f.name for kind in given for f in fields(kind) if not f.name.startswith("_")}
+    assert {name for name in names if f"`{name}`" not in page} == set()
+    assert {name for name in ("estimated", "taught") if f"`{name}(" not in page} == set()
+
+
+@pytest.mark.parametrize(("corrupt", "words"), [(0, "over 8 clients."), (2, "over 8 clients; should 2 of them be corrupt")])
+def test_among_how_many_an_honest_client_hides_is_said_beside_the_smallest_sum(corrupt, words):
+    sums = [{"recipient": "server", "what": "sums", "about": [*range(8)], "words": "", "scalars": 1, "client": None}]
+    run = Run("r", {"protection": "Masked"}, {"protection": {"type": "Masked", "corrupt": corrupt}}, [], [], [], [], sums, [], {})
+    assert words in privacy_in_words(run)
+    assert ("hides among 6" in privacy_in_words(run)) == (corrupt == 2)
+
+
+@pytest.mark.trains
+def test_a_result_says_both(tmp_path):
+    privacy = cloister.run(replace(small, protection=Masked(corrupt=2), rounds=1), tmp_path / "r", quiet=True).privacy
+    assert (privacy["smallest_sum"], privacy["hides_among"]) == (6, 4)
+
+
+@pytest.mark.trains
+def test_a_ledger_of_records_is_counted_in_clients(tmp_path):
+    """A client has one ledger for all of its records: a report that counts six ledgers counts clients."""
+    private = replace(small, training=replace(DP, privacy=replace(DP.privacy, budget=9.0)), protection=Plain(), rounds=1)
+    page = cloister.run(private, tmp_path / "r", quiet=True).report.read_text()
+    table = page.partition('aria-label="Epsilon spent"')[2].partition("</table>")[0]
+    assert '<th class="n" scope="col">clients</th>' in table
+    assert "records</th>" not in table
+    assert "any record of it" in table
+
+
+def test_no_budget_ran_out_where_no_fault_says_so():
+    assert ran_out([{"round": 1, "client": 2, "reason": "not finite"}]) == {}
+    assert ran_out([{"round": 3, "client": 2, "reason": "past its budget of 1"}]) == {"clients": [2], "round": 3}

@@ -1,0 +1,46 @@
+"""What an audit says nothing about: claims of a protection that do not apply to a run, and leakage that no claim is about."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .claim import Claim
+from .scoring import BOUND
+
+
+@dataclass(frozen=True, slots=True)
+class Unclaimed:
+    """Claims of Cloister's that one might expect of a run, and that are of others: of those `where` says. who: against whom."""
+
+    claims: tuple[str, ...]
+    sought: tuple[str, ...]
+    who: str
+    where: str
+
+
+def unclaimed(claims: Iterable[Claim], protection: Any, algorithm: Any) -> tuple[Unclaimed, ...]:
+    """Those of the run's kind that do not apply to it, together where they are about the same runs and the same adversary."""
+    groups: dict[tuple[str, str], list[Claim]] = {}
+    for claim in claims:
+        ours = claim.whose == "Cloister" and claim.kin(protection, algorithm)
+        if ours and not claim.applies(protection, algorithm):
+            groups.setdefault((claim.who, claim.where), []).append(claim)
+    return tuple(
+        Unclaimed(tuple(c.id for c in some), tuple(c.experiment for c in some), who, where)
+        for (who, where), some in groups.items()
+    )
+
+
+def leaks(rows: Sequence[Mapping[str, Any]], least: float = BOUND) -> list[tuple[str, list[tuple[str, Mapping[str, Any]]]]]:
+    """By observer, each with its leakage: what it found more than `least` of, or half and more of some victims, where no claim of
+    Cloister's is about it.
+
+    rows: as `Row.as_dict`. The largest first; an attack of the user's own counts, too.
+    """
+    found: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
+    for row in rows:
+        leak = row["leakage"]
+        covered = any(claim["whose"] == "Cloister" for claim in row["claims"])
+        if leak and leak["valid"] and not covered and (leak["value"] > least or leak.get("exposed")):
+            found.setdefault(row["observer"], []).append((row["experiment"], leak))
+    return [(name, sorted(several, key=lambda one: -one[1]["value"])) for name, several in found.items()]
