@@ -372,7 +372,7 @@ def main() -> None:
         app()
     except Failure as failure:
         say(str(failure))
-        sys.exit(1)
+        sys.exit(failure.code)
 
 
 if __name__ == "__main__":

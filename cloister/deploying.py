@@ -15,6 +15,7 @@ import typer
 
 from .errors_in_one_line import Failure, one_line_errors, say
 from .passphrase import passphrase
+from .protocol.core.errors import Revoked
 
 if TYPE_CHECKING:
     from .fl.runs.vitals import Control
@@ -164,7 +165,7 @@ def join(
     revealed, to whom, what it spent and refused, which `cloister report FOLDER` shows; and at the end model.safetensors.
     """
     with one_line_errors():
-        standing = standing_of(keys, insecure_loopback)
+        standing = _own_standing(keys, insecure_loopback, folder)
         if standing is None and client is None:
             raise ValueError("which client is it? give --client, or --keys with its certificate")
         if standing is not None and (standing.party < 0 or client not in (None, standing.party)):
@@ -194,7 +195,8 @@ def join(
         if (model := folder / "model.safetensors").exists():
             log.info("done", extra={"words": counted, "model": str(model)})
         else:
-            log.warning("ended", extra={"words": counted, "why": "the coordinator ended the run before its last round"})
+            why = "the run is over, and this client has no model of it: it was in no cluster, or the run ended before its last round"
+            log.warning("ended", extra={"words": counted, "why": why})
 
 
 def scenario_of(file: str, set_: list[str] | None, **given: int | None) -> Any:
@@ -212,6 +214,18 @@ def standing_of(keys: Path | None, insecure: bool) -> "Standing | None":
     from .protocol.pki.standing import Standing
 
     return Standing(keys, passphrase())
+
+
+def _own_standing(keys: Path | None, insecure: bool, folder: Path) -> "Standing | None":
+    """As `standing_of`; that a client's certificate was taken back is in its record too, where it has one."""
+    try:
+        return standing_of(keys, insecure)
+    except Revoked as error:
+        from .fl.runs.member import LOG, Record
+
+        if (folder / LOG).is_file():
+            Record(folder / LOG).left(error)
+        raise
 
 
 def _plain(value: object) -> str:
