@@ -9,6 +9,7 @@ from .own_words import UPDATES
 
 Line = Mapping[str, Any]
 NOT_RUNNING = "its process was not running: killed, or its machine was off"
+BEFORE = "before it was first asked for anything: it was not there yet, or others were asked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +77,14 @@ def _each(lines: Sequence[Line], asked: Mapping[int, tuple[int, int]], sent: set
     order = sorted(asked)
     for before, t in pairwise([-1, *order]):
         if t > before + 1:
-            between = lines[asked[before][1] if before >= 0 else 0 : asked[t][0] + 1]
-            gone = _absent(between)
-            yield Rounds(before + 1, t - 1, "it was not there" if gone else "it was there, and asked for nothing")
+            yield Rounds(before + 1, t - 1, _missed(lines[asked[before][1] : asked[t][0] + 1]) if before >= 0 else BEFORE)
         yield Rounds(t, t, "its update went into the protocol" if t in sent else "it was asked, and sent nothing of an update")
 
 
-def _absent(between: Sequence[Line]) -> bool:
-    """Whether it was away, or its process began, in these lines."""
-    return any("away" in line or "left" in line or "joined" in line for line in between)
+def _missed(between: Sequence[Line]) -> str:
+    """Of rounds of which nothing is in these lines, whether it was away, or its process began."""
+    gone = any("away" in line or "left" in line or "joined" in line for line in between)
+    return "it was not there" if gone else "it was there, and asked for nothing"
 
 
 def _joined(rounds: Iterator[Rounds]) -> list[Rounds]:
@@ -97,14 +97,14 @@ def _joined(rounds: Iterator[Rounds]) -> list[Rounds]:
     return found
 
 
-def outcome(lines: Sequence[Line]) -> str:
-    """How it ended for this client, as the beginning of a sentence."""
+def outcome(lines: Sequence[Line], run: str) -> str:
+    """How the run, in words, ended for this client: a sentence."""
     last = next((line for line in reversed(lines) if {"joined", "left", "ended"} & line.keys()), {})
     if last.get("revoked"):
-        return f"Its certificate was revoked, and it left at {last.get('time')}:"
+        return f"Its certificate was revoked: it left {run} at {last.get('time')}."
     if "left" in last:
-        return f"It left at {last.get('time')} ({last['left']}):"
+        return f"It left {run} at {last.get('time')}: {last['left']}."
     if "ended" in last:
         handed = any((line.get("received") or {}).get("what") == "final" or line.get("told") == "final" for line in lines)
-        return "Took part to the end of" if handed else "It was there to the end, and was handed no model, of"
-    return "Takes part in, or was cut off from,"
+        return f"Took part to the end of {run}." if handed else f"It was there at the end of {run}, and was handed no model."
+    return f"Takes part in, or was cut off from, {run}."

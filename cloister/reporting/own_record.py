@@ -76,7 +76,7 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
     got = received(lines)
     models = sum(bool((line.get("received") or {}).get("model")) for line in lines)
     away, rounds = absences(lines), rounds_of(lines)
-    there, took = outcome(lines), sum(of.last - of.first + 1 for of in rounds if of.words.startswith("its update"))
+    took = sum(of.last - of.first + 1 for of in rounds if of.words.startswith("its update"))
     withheld = sorted({str(line["withheld"]) for line in lines if "withheld" in line})
     return (
         environment()
@@ -84,8 +84,7 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
         .render(
             kind="client report",
             title=f"Client {last.get('client', DASH)}",
-            verdict=f"{there} {'it was' if there.endswith(':') else ''} a run of "
-            f"{len(last.get('clients', ()))} clients under {protection}.".replace(":  ", ": "),
+            verdict=outcome(lines, f"a run of {len(last.get('clients', ()))} clients under {protection}"),
             tiles=[
                 Tile("messages sent", str(sum(row.times for row in rows)), f"{len(rows)} kinds"),
                 Tile("bytes sent", f"{sum(row.bytes for row in rows):,}".replace(",", " ")),
