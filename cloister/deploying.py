@@ -102,6 +102,7 @@ def serve(
         standing = standing_of(keys, insecure_loopback)
         if standing is not None and standing.party != SERVER:
             raise ValueError(f"the keys in {keys} are not the coordinator's")
+        from .deployment.log import Told
         from .fl.runs.serving import Listening
         from .fl.runs.serving import serve as play
         from .fl.runs.vitals import Control
@@ -112,6 +113,7 @@ def serve(
         scenario = scenario_of(file, set_, rounds=rounds, seed=seed)
         folder = out or Path("runs") / f"{scenario.name.replace(' ', '-').replace('/', '-')}-served"
         log, control = log_to_stderr(), Control()
+        told = Told(log)
         where = Listening(
             listen,
             standing,
@@ -125,10 +127,7 @@ def serve(
         try:
             with _operated(control, metrics, least or 0, log), on_signals(_stopping(control)):
                 for done in play(scenario, folder, where, data):
-                    log.info(
-                        "round",
-                        extra={"round": done.round, "of": done.rounds, "clusters": done.clusters, "accuracy": done.accuracy},
-                    )
+                    told.round(done)
         except Halted:
             of = f"stopped after {control.vitals().round} of {scenario.rounds} rounds; the same command goes on from {folder}"
             say(of + (", with clients that are started again" if control.leave else ", and clients wait for it"))
@@ -195,7 +194,7 @@ def join(
         if (model := folder / "model.safetensors").exists():
             log.info("done", extra={"words": counted, "model": str(model)})
         else:
-            why = "the run is over, and this client has no model of it: it was in no cluster, or the run ended before its last round"
+            why = "the run is over, and handed this client no model: it was in no cluster, or the last round was not played"
             log.warning("ended", extra={"words": counted, "why": why})
 
 

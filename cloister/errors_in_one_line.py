@@ -10,9 +10,8 @@ from .fl.functions import Unfit
 from .protocol.core.errors import ProtocolError, Revoked
 from .user_errors import file_of, in_words
 
-
 FAILED, REVOKED = 1, 77
-"""Exit codes: of any failure; of a party whose certificate was taken back, which is not to be started again (sysexits' NOPERM)."""
+"""Exit codes: of any failure; of a party whose certificate was taken back, not to be started again (NOPERM of sysexits)."""
 
 
 class Failure(Exception):

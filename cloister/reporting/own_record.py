@@ -1,5 +1,5 @@
-"""The report of one client of a run, from its own record: what it revealed, to whom, what it spent, refused and was sent, and when
-it was not there.
+"""The report of one client of a run, from its own record: what it revealed, to whom, what it spent, refused and was sent, and
+when it was not there.
 """
 
 import json
@@ -87,8 +87,8 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
             verdict=outcome(lines, f"a run of {len(last.get('clients', ()))} clients under {protection}"),
             tiles=[
                 Tile("messages sent", str(sum(row.times for row in rows)), f"{len(rows)} kinds"),
-                Tile("bytes sent", f"{sum(row.bytes for row in rows):,}".replace(",", " ")),
-                Tile("models and means received", str(models), f"{sum(row.bytes for row in got):,} bytes in all".replace(",", " ")),
+                Tile("bytes sent", grouped(sum(row.bytes for row in rows))),
+                Tile("models and means received", str(models), f"{grouped(sum(row.bytes for row in got))} bytes in all"),
                 Tile("rounds", str(took), "with its update in the protocol"),
                 Tile("refused", str(len(refused)), "words and messages"),
                 Tile("away", str(len(away)), f"times; started {len(joined)} time{'s' * (len(joined) != 1)}"),
@@ -111,6 +111,11 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
             ],
         )
     )
+
+
+def grouped(number: int) -> str:
+    """12345 is "12 345"."""
+    return f"{number:,}".replace(",", " ")
 
 
 def revealed(lines: Sequence[Mapping[str, Any]], protection: str) -> list[Row]:

@@ -67,8 +67,8 @@ class Dialled:
 
     standing: the client's own; None without certificates, on the loopback device, where client says who it is. patience: seconds
     without a connection after which it gives up. server: who must be at the other end, if it is not the coordinator. over:
-    whether that end said that all is over. noted: told, in that thread, of every change: True and "" when the connection is there,
-    False and why when it is lost, or cannot be had.
+    whether that end said that all is over. noted: told, in that thread, of every change: True and "" when the connection is
+    there, False and why when it is lost, or cannot be had.
     """
 
     def __init__(

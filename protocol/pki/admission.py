@@ -11,7 +11,6 @@ from .directory import Directory, Entry
 from .names import name_of
 from .revocations import RevocationList
 
-
 REVOKED = "the certificate is revoked"
 """What is said of one that nothing takes the place of."""
 

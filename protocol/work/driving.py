@@ -71,7 +71,8 @@ class Followed:
 class Driven:
     """A client and what drives it. setup: its own, with its entropy, computers and data. listed: who is who; None: as it is told.
 
-    heard: of the last frame, the kind of message; carried: whether it brought a model, a mean or a sum. asked: the round of the last task, counted from 0; None before the first.
+    heard: of the last frame, the kind of message; carried: whether it brought a model, a mean or a sum. asked: the round of the
+    last task, counted from 0; None before the first.
 
     Raises ValueError for a journal of another client or run, or one that could not be gone on from.
     """
