@@ -136,9 +136,11 @@ def serve(
 
 
 def join(
-    address: Annotated[str, typer.Argument(metavar="HOST:PORT", help="Where the coordinator listens.")],
-    scenario: Annotated[str, typer.Option(metavar="FILE[:NAME]", help="The scenario that this client agrees to take part in.")],
-    folder: Annotated[Path, typer.Option(help="This client's own: journal, record and final model.")],
+    address: Annotated[str | None, typer.Argument(metavar="HOST:PORT", help="Where the coordinator listens.")] = None,
+    scenario: Annotated[
+        str | None, typer.Option(metavar="FILE[:NAME]", help="The scenario that this client agrees to take part in.")
+    ] = None,
+    folder: Annotated[Path | None, typer.Option(help="This client's own: journal, record and final model.")] = None,
     data: Annotated[
         Path | None, typer.Option(help="Its data: a CSV file, label last, or a folder of images by label. Default: its share.")
     ] = None,
@@ -155,15 +157,30 @@ def join(
     second: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Where the second server listens, under TwoServer: a link of its own.")
     ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Connect to nobody: say what is in --data, and whether it fits the --scenario.")
+    ] = False,
 ) -> None:
     """Take part in a run as one client, with its own data.
 
     Try:  cloister join 127.0.0.1:7000 --scenario cloister:quickstart --client 0 --folder client0 --insecure-loopback
 
     The folder has the journal, from which it goes on after a crash with the same command; join.jsonl, the record of what it
-    revealed, to whom, what it spent and refused, which `cloister report FOLDER` shows; and at the end model.safetensors.
+    revealed, to whom, what it spent and refused, and when it was not there, which `cloister report FOLDER` shows; and at the end
+    model.safetensors.
+
+    Before that, with no coordinator there:  cloister join --check --data my.csv --scenario scenario.py
+
+    Exit codes: 0 when the run is over, 1 for an error, 77 where the authority has revoked this client's certificate: do not start
+    it again; 130 and 143 where it was stopped by a signal.
     """
     with one_line_errors():
+        if check:
+            _check(scenario, set_, seed, data, client, datasets)
+            return
+        if address is None or scenario is None or folder is None:
+            lacking = {"HOST:PORT": address, "--scenario": scenario, "--folder": folder}
+            raise ValueError(f"give {' and '.join(name for name, value in lacking.items() if value is None)}, or --check")
         standing = _own_standing(keys, insecure_loopback, folder)
         if standing is None and client is None:
             raise ValueError("which client is it? give --client, or --keys with its certificate")
@@ -196,6 +213,26 @@ def join(
         else:
             why = "the run is over, and handed this client no model: it was in no cluster, or the last round was not played"
             log.warning("ended", extra={"words": counted, "why": why})
+
+
+def _check(
+    scenario: str | None, set_: list[str] | None, seed: int | None, data: Path | None, client: int | None, datasets: Path | None
+) -> None:
+    """What `join --check` says. Raises ValueError of one line where the data do not fit."""
+    from .own_data_check import fits, label_of, seen
+
+    if scenario is None and data is None:
+        raise ValueError("give --data, --scenario or both: there is nothing to check")
+    found = None if scenario is None else scenario_of(scenario, set_, seed=seed)
+    if data is not None:
+        for name, words in seen(data, None if found is None else label_of(found)):
+            sys.stdout.write(f"{name:<12} {words}\n")
+    if found is None:
+        sys.stdout.write("whether it fits is to be seen with --scenario\n")
+        return
+    for name, words in fits(found, data, client, datasets):
+        sys.stdout.write(f"{name:<12} {words}\n")
+    sys.stdout.write("it fits\n")
 
 
 def scenario_of(file: str, set_: list[str] | None, **given: int | None) -> Any:

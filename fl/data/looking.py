@@ -21,8 +21,8 @@ MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-"})
 
 @dataclass(slots=True)
 class Column:
-    """Of a table. missing: cells without a value. others: cells that are no finite number, and no missing value. constant: whether
-    all numbers in it are one.
+    """Of a table. missing: cells without a value. others: cells with what is no finite number. constant: whether all numbers in
+    it are one.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Column:
 class Look:
     """What was found. label: the column that is taken for the labels; empty of images. labels: how often each is there.
 
-    ragged: rows with another number of cells than the first. separator: another sign that may part the cells of a row, or empty.
+    ragged: rows with another number of cells than the first.
     sizes: of images, how many of each (width, height); unreadable: files that are none.
     """
 
@@ -63,7 +63,6 @@ class Look:
     label: str = ""
     labels: Mapping[str, int] = field(default_factory=dict)
     ragged: int = 0
-    separator: str = ""
     sizes: Mapping[tuple[int, int], int] = field(default_factory=dict)
     unreadable: int = 0
 
@@ -86,6 +85,8 @@ def _table(path: Path, label: str | None) -> Look:
         first = next((line for line in lines if line), None)
         if first is None:
             raise ValueError(f"{path} is empty")
+        if len(first) == 1 and (sign := next((sign for sign in ";\t|" if sign in first[0]), "")):
+            raise ValueError(f"{path} parts its cells by {sign!r}, where a comma is needed: save the table with commas")
         headed = not all(map(_number, first))
         names = [name.strip() for name in first] if headed else [f"column {k + 1}" for k in range(len(first))]
         wanted = label or "label"
@@ -102,9 +103,8 @@ def _table(path: Path, label: str | None) -> Look:
             for k, cell in enumerate(cells):
                 if k != at:
                     columns[k].take(cell)
-    other = next((sign for sign in ";\t|" if sign in first[0]), "") if len(names) == 1 else ""
     inputs = tuple(column for k, column in enumerate(columns) if k != at)
-    return Look(rows, inputs, names[at], dict(sorted(labels.items())), ragged, other)
+    return Look(rows, inputs, names[at], dict(sorted(labels.items())), ragged)
 
 
 def _images(path: Path) -> Look:

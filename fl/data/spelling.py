@@ -28,8 +28,8 @@ def check_spelling(name: str, labels: Iterable[Hashable]) -> None:
         other = known.setdefault(plain(label), label)
         if other != label and len(plain(label)) > 1:
             raise ValueError(
-                f"labels {other!r} and {label!r} of {name} differ in spelling alone, and would be two classes: write them alike, or"
-                " give one another name"
+                f"labels {other!r} and {label!r} of {name} differ in spelling alone, and would be two classes: write them alike,"
+                " or give one another name"
             )
 
 
