@@ -59,7 +59,7 @@ def fits(scenario: Any, data: Path | None, client: int | None, datasets: Path | 
     yield "protection", repr(scenario.protection)
     yield "model", f"{dimension(found.module):,} parameters, inputs of {shape}, {found.population.classes} classes"
     if (table := _words_of(scenario)) is not None:
-        present = {int(code) for part in (own.train, own.test) for code in part.y.unique()}
+        present = {int(code) for part in (own.train, own.test) for code in part.y.tolist()}
         lacking = [kind for code, kind in enumerate(table.kinds) if code not in present]
         yield "agreed", f"labels {', '.join(table.kinds)}; columns {_named(list(table.columns))}"
         if lacking and data is not None:
