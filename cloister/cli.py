@@ -2,8 +2,8 @@
 
 What a command works with is imported by it: `--help` answers at once.
 
-Exit codes: 0 done; 1 could not be done; 2 wrong usage; 3 done, but updates were rejected; 130 stopped by the user, 143 by
-SIGTERM.
+Exit codes: 0 done; 1 could not be done; 2 wrong usage; 3 done, but updates were rejected; 77 this party's certificate
+was revoked; 130 stopped by the user, 143 by SIGTERM.
 """
 
 from __future__ import annotations

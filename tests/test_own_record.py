@@ -43,7 +43,7 @@ def test_rounds_that_a_client_missed_are_told_apart_by_whether_it_was_there():
     [
         ([], []),
         ([{"time": "t1", "away": "lost"}, {"time": "t2", "back": True}], [Away("t1", "t2", "lost")]),
-        ([{"time": "t1", "away": "lost"}, {"time": "t2", "away": "other"}], [Away("t1", "", "lost")]),
+        ([{"time": "t1", "away": "lost"}, {"time": "t2", "away": "other"}], [Away("t1", "", "other")]),
         ([{"time": "t1", "told": "x"}, {**JOINED, "time": "t2"}], [Away("t1", "t2", NOT_RUNNING)]),
         ([{"time": "t1", "left": "stopped"}, {**JOINED, "time": "t2"}], [Away("t1", "t2", "stopped")]),
         ([{"time": "t1", "away": "gone"}, {"time": "t2", "left": "revoked", "revoked": True}], [Away("t1", "", "revoked")]),

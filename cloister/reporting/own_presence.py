@@ -51,8 +51,8 @@ def absences(lines: Sequence[Line]) -> list[Away]:
             since = why = ""
         elif "left" in line:
             since, why = since or now, str(line["left"])
-        elif "away" in line and not since:
-            since, why = now, str(line["away"])
+        elif "away" in line:  # the last reason is the best known: a stream that breaks off gives none
+            since, why = since or now, str(line["away"])
         before = now
     ended = any("ended" in line for line in lines[-1:])
     return [*found, Away(since, "", why)] if since and not ended else found

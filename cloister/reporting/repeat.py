@@ -27,7 +27,7 @@ def how_to_repeat(run: Run) -> Repeat | None:
             "It cannot be repeated from here: its clients were processes of their own, and trained on data that stayed with them."
             " The scenario can be served again, with the same clients, or simulated on data that is here; neither is this run."
         )
-        return Repeat(words, (), facts[:1])
+        return Repeat(words, (), ())
     folder = shlex.quote(run.folder)
     if not isinstance(origin.get("file"), str):
         words = "It was played from Python, which has its scenario. Play it there again, and compare the two run folders:"
