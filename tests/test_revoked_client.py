@@ -1,4 +1,4 @@
-"""A client whose certificate the authority takes back: it stops, with words and an exit code of its own; one that gets another goes on."""
+"""A client whose certificate was taken back stops, with words and an exit code of its own; one that gets another goes on."""
 
 import os
 import subprocess
