@@ -406,10 +406,10 @@ def drawn(draw, number, two=False):
     kills = []
     for _ in range(draw.randint(3, 8)):
         at_frame = draw.random() < 0.7
-        kills.append(Kill(draw.randint(1, 260), None) if at_frame else Kill(None, draw.uniform(0.2, 3.0)))
+        kills.append(Kill(draw.randint(1, 60 if two else 260), None) if at_frame else Kill(None, draw.uniform(0.2, 3.0)))
     if number % 3 == 2:
         for kill, victim in zip(kills, draw.sample(CLIENTS, min(len(kills), 2)), strict=False):
-            kill.client = victim, draw.randint(1, 40), draw.random() < 0.5
+            kill.client = victim, draw.randint(1, 12 if two else 40), draw.random() < 0.5
     if two and number % 3 == 1:
         kills[0].client = SECOND_SERVER, draw.randint(1, 12), draw.random() < 0.5
     return kills

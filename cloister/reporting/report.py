@@ -185,8 +185,8 @@ def stood_still(run: Run) -> list[str]:
     for name, since in sorted((last.get("stopped") or {}).items()):
         members = ", ".join(run.name_of(i) for i in (last.get("clusters") or {}).get(name) or [])
         found.append(f"Cluster {name} (clients {members}) learned nothing from round {since} on: too few were there for a sum.")
-    if unplaced := run.summary.get("unplaced"):
-        found.append(f"In no cluster, and without a model of one: {', '.join(run.client(i) for i in unplaced)}.")
+    if apart := run.summary.get("apart"):
+        found.append(f"In no cluster, and without a model of one: {', '.join(run.client(i) for i in apart)}.")
     return found
 
 

@@ -186,9 +186,14 @@ def _play(simulation: Simulation, folder: RunFolder, progress: _Progress, hosts:
         hosts.begin(state.round, simulation.view)
     write(folder.checkpoints, kept)
     count = len(simulation.clusters)
-    unplaced = simulation.population.clients.keys() - {i for c in simulation.clusters.values() for i in c.members}
-    apart = () if simulation.weighing is not None else tuple(sorted(unplaced))
+    apart = _apart(simulation)
     return Round(state.round, scenario.rounds, count, line.get("accuracy_mean"), numbers_of(line, count), stopped, apart)
+
+
+def _apart(simulation: Simulation) -> tuple[int, ...]:
+    """Clients that are in no cluster; none where clients choose among models by themselves."""
+    placed = {i for cluster in simulation.clusters.values() for i in cluster.members}
+    return () if simulation.weighing is not None else tuple(sorted(simulation.population.clients.keys() - placed))
 
 
 def _metrics(simulation: Simulation, t: int, evaluated: Mapping[int, Score] | None) -> dict[str, Any]:
@@ -313,6 +318,7 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
         "rejected": [f for f in faults if f["rejected"]],
         "below_floor": [row for line in folder.read("metrics.jsonl") for row in line["below_floor"]],
         **({"stopped": dict(progress.stopped)} if progress.stopped else {}),
+        **({"apart": apart} if (apart := _apart(simulation)) else {}),
         "faults": len(faults),
         "unplaced": sorted(simulation.population.clients.keys() - placed),
         **({"names": {str(i): name for i, name in names.items()}} if (names := simulation.population.names) else {}),
