@@ -55,7 +55,7 @@ def join(
         greeting = Greeting.of(link.start(seen_in(InFile(folder / JOURNAL))))
         member = Member(scenario, greeting, folder, own=own, data=data, standing=link.standing, tells=tells, record=record)
         if aside is not None:
-            aside.start(greeting.drawn)
+            _start(aside, link, greeting.drawn)
         for number, word in link.words():
             answer = member.said(word)
             if aside is not None:
@@ -77,3 +77,12 @@ def join(
         link.stop()
         if aside is not None:
             aside.stop()
+
+
+def _start(aside: Aside, link: Dialled, drawn: bytes) -> None:
+    """The link to the second server. Where the run is over meanwhile, which the coordinator says, there is nothing to be had."""
+    try:
+        aside.start(drawn, link)
+    except ConnectionError:
+        if not link.over:
+            raise

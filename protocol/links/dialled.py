@@ -16,6 +16,7 @@ import logging
 import os
 import queue
 import random
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -68,7 +69,7 @@ class Dialled:
     standing: the client's own; None without certificates, on the loopback device, where client says who it is. patience: seconds
     without a connection after which it gives up. server: who must be at the other end, if it is not the coordinator. over:
     whether that end said that all is over. noted: told, in that thread, of every change: True and "" when the connection is
-    there, False and why when it is lost, or cannot be had.
+    there, False and why when it is lost, or cannot be had. ended: set when it goes on no more.
     """
 
     def __init__(
@@ -102,6 +103,8 @@ class Dialled:
         self._slot = asyncio.Semaphore(1)
         self.bytes_in = self.bytes_out = self.connections = 0
         self.over = False
+        self.ended = threading.Event()
+        self._unwanted = False
 
     @property
     def seen(self) -> Seen:
@@ -115,6 +118,8 @@ class Dialled:
         self._seen = seen or Seen()
         self._taken = self._seen.number
         self._background = Background(self._stay)
+        if self._unwanted:  # it was stopped before it began
+            self._background.soon(self._ending.set)
         greeting = self._greeted.get()
         if isinstance(greeting, BaseException):
             raise greeting
@@ -134,7 +139,8 @@ class Dialled:
                 self._background.result(self._answer(number, ANSWER.pack(number) + data))
 
     def stop(self) -> None:
-        """End the connection."""
+        """End the connection, also one that is yet to begin."""
+        self._unwanted = True
         if self._background is not None:
             self._background.soon(self._ending.set)
             self._background.join()
@@ -151,6 +157,8 @@ class Dialled:
             task.cancel()
         await asyncio.gather(staying, ending, return_exceptions=True)
         self._words.put(None)
+        self._greeted.put(ConnectionError("the link was ended before it was there"))  # for who still waits for a greeting
+        self.ended.set()
 
     async def _connect_again(self) -> None:
         """Until it is over. Raises LinkRefused, LinkRevoked, ConnectionError."""
