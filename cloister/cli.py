@@ -3,7 +3,7 @@
 What a command works with is imported by it: `--help` answers at once.
 
 Exit codes: 0 done; 1 could not be done; 2 wrong usage; 3 done, but updates were rejected, or an attack of yours failed; 4 a claim
-is refuted, or a run comes out otherwise; 130 stopped by the user, 143 by SIGTERM.
+is refuted, or a run comes out otherwise; 77 this party's certificate was revoked; 130 stopped by the user, 143 by SIGTERM.
 """
 
 from __future__ import annotations
@@ -372,7 +372,7 @@ def main() -> None:
         app()
     except Failure as failure:
         say(str(failure))
-        sys.exit(1)
+        sys.exit(failure.code)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import typer
 
 from .errors_in_one_line import Failure, one_line_errors, say
 from .passphrase import passphrase
+from .protocol.core.errors import Revoked
 
 if TYPE_CHECKING:
     from .fl.runs.vitals import Control
@@ -101,6 +102,7 @@ def serve(
         standing = standing_of(keys, insecure_loopback)
         if standing is not None and standing.party != SERVER:
             raise ValueError(f"the keys in {keys} are not the coordinator's")
+        from .deployment.log import Told
         from .fl.runs.serving import Listening
         from .fl.runs.serving import serve as play
         from .fl.runs.vitals import Control
@@ -111,6 +113,7 @@ def serve(
         scenario = scenario_of(file, set_, rounds=rounds, seed=seed)
         folder = out or Path("runs") / f"{scenario.name.replace(' ', '-').replace('/', '-')}-served"
         log, control = log_to_stderr(), Control()
+        told = Told(log)
         where = Listening(
             listen,
             standing,
@@ -124,10 +127,7 @@ def serve(
         try:
             with _operated(control, metrics, least or 0, log), on_signals(_stopping(control)):
                 for done in play(scenario, folder, where, data):
-                    log.info(
-                        "round",
-                        extra={"round": done.round, "of": done.rounds, "clusters": done.clusters, "accuracy": done.accuracy},
-                    )
+                    told.round(done)
         except Halted:
             of = f"stopped after {control.vitals().round} of {scenario.rounds} rounds; the same command goes on from {folder}"
             say(of + (", with clients that are started again" if control.leave else ", and clients wait for it"))
@@ -136,9 +136,11 @@ def serve(
 
 
 def join(
-    address: Annotated[str, typer.Argument(metavar="HOST:PORT", help="Where the coordinator listens.")],
-    scenario: Annotated[str, typer.Option(metavar="FILE[:NAME]", help="The scenario that this client agrees to take part in.")],
-    folder: Annotated[Path, typer.Option(help="This client's own: journal, record and final model.")],
+    address: Annotated[str | None, typer.Argument(metavar="HOST:PORT", help="Where the coordinator listens.")] = None,
+    scenario: Annotated[
+        str | None, typer.Option(metavar="FILE[:NAME]", help="The scenario that this client agrees to take part in.")
+    ] = None,
+    folder: Annotated[Path | None, typer.Option(help="This client's own: journal, record and final model.")] = None,
     data: Annotated[
         Path | None, typer.Option(help="Its data: a CSV file, label last, or a folder of images by label. Default: its share.")
     ] = None,
@@ -155,16 +157,31 @@ def join(
     second: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Where the second server listens, under TwoServer: a link of its own.")
     ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Connect to nobody: say what is in --data, and whether it fits the --scenario.")
+    ] = False,
 ) -> None:
     """Take part in a run as one client, with its own data.
 
     Try:  cloister join 127.0.0.1:7000 --scenario cloister:quickstart --client 0 --folder client0 --insecure-loopback
 
     The folder has the journal, from which it goes on after a crash with the same command; join.jsonl, the record of what it
-    revealed, to whom, what it spent and refused, which `cloister report FOLDER` shows; and at the end model.safetensors.
+    revealed, to whom, what it spent and refused, and when it was not there, which `cloister report FOLDER` shows; and at the end
+    model.safetensors.
+
+    Before that, with no coordinator there:  cloister join --check --data my.csv --scenario scenario.py
+
+    Exit codes: 0 when the run is over, 1 for an error, 77 where the authority has revoked this client's certificate: do not start
+    it again; 130 and 143 where it was stopped by a signal.
     """
     with one_line_errors():
-        standing = standing_of(keys, insecure_loopback)
+        if check:
+            _check(scenario, set_, seed, data, client, datasets)
+            return
+        if address is None or scenario is None or folder is None:
+            lacking = {"HOST:PORT": address, "--scenario": scenario, "--folder": folder}
+            raise ValueError(f"give {' and '.join(name for name, value in lacking.items() if value is None)}, or --check")
+        standing = _own_standing(keys, insecure_loopback, folder)
         if standing is None and client is None:
             raise ValueError("which client is it? give --client, or --keys with its certificate")
         if standing is not None and (standing.party < 0 or client not in (None, standing.party)):
@@ -194,7 +211,28 @@ def join(
         if (model := folder / "model.safetensors").exists():
             log.info("done", extra={"words": counted, "model": str(model)})
         else:
-            log.warning("ended", extra={"words": counted, "why": "the coordinator ended the run before its last round"})
+            why = "the run is over, and handed this client no model: it was in no cluster, or the last round was not played"
+            log.warning("ended", extra={"words": counted, "why": why})
+
+
+def _check(
+    scenario: str | None, set_: list[str] | None, seed: int | None, data: Path | None, client: int | None, datasets: Path | None
+) -> None:
+    """What `join --check` says. Raises ValueError of one line where the data do not fit."""
+    from .own_data_check import fits, label_of, seen
+
+    if scenario is None and data is None:
+        raise ValueError("give --data, --scenario or both: there is nothing to check")
+    found = None if scenario is None else scenario_of(scenario, set_, seed=seed)
+    if data is not None:
+        for name, words in seen(data, None if found is None else label_of(found)):
+            sys.stdout.write(f"{name:<12} {words}\n")
+    if found is None:
+        sys.stdout.write("whether it fits is to be seen with --scenario\n")
+        return
+    for name, words in fits(found, data, client, datasets):
+        sys.stdout.write(f"{name:<12} {words}\n")
+    sys.stdout.write("it fits\n")
 
 
 def scenario_of(file: str, set_: list[str] | None, **given: int | None) -> Any:
@@ -212,6 +250,18 @@ def standing_of(keys: Path | None, insecure: bool) -> "Standing | None":
     from .protocol.pki.standing import Standing
 
     return Standing(keys, passphrase())
+
+
+def _own_standing(keys: Path | None, insecure: bool, folder: Path) -> "Standing | None":
+    """As `standing_of`; that a client's certificate was taken back is in its record too, where it has one."""
+    try:
+        return standing_of(keys, insecure)
+    except Revoked as error:
+        from .fl.runs.member import LOG, Record
+
+        if (folder / LOG).is_file():
+            Record(folder / LOG).left(error)
+        raise
 
 
 def _plain(value: object) -> str:

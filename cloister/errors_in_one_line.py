@@ -7,12 +7,19 @@ from contextlib import contextmanager
 from typing import Any
 
 from .fl.functions import Unfit
-from .protocol.core.errors import ProtocolError
+from .protocol.core.errors import ProtocolError, Revoked
 from .user_errors import file_of, in_words
+
+FAILED, REVOKED = 1, 77
+"""Exit codes: of any failure; of a party whose certificate was taken back, not to be started again (NOPERM of sysexits)."""
 
 
 class Failure(Exception):
-    """Something to tell the user in one line."""
+    """Something to tell the user in one line. code: the process's exit code."""
+
+    def __init__(self, words: str, code: int = FAILED) -> None:
+        super().__init__(words)
+        self.code = code
 
 
 @contextmanager
@@ -23,10 +30,10 @@ def one_line_errors() -> Iterator[None]:
     except Exception as error:
         if (file := file_of(error)) is not None:
             raise Failure(" ".join(in_words(error, file).split())) from error
-        if not isinstance(error, ValueError | OSError | ProtocolError | Unfit):
+        if not isinstance(error, ValueError | OSError | ProtocolError | Unfit | Revoked):
             raise
         message = str(error) or type(error).__name__
-        raise Failure(" ".join(message.split())) from error
+        raise Failure(" ".join(message.split()), REVOKED if isinstance(error, Revoked) else FAILED) from error
 
 
 @contextmanager

@@ -2,12 +2,13 @@
 
     python tests/kills.py --kills 200                     # about ten minutes on two cores; prints JSON
     python tests/kills.py --kills 30 --only encrypted     # of one of SCENARIOS
+    python tests/kills.py --kills 30 --only "two servers" # with keys; of the second server too, whose round may be lost
 
 Each play is a run with six clients. What is counted: kills; rounds whose sum was right, of those whom it names; rounds that came
 to nothing; inputs that were lost with their clients; lives that hang; second answers to one word; updates that could be opened,
 because shares of both of a client's secrets, or of two survivor sets, were revealed. The model is held against that of a
 simulation that loses the same inputs; where no client was killed, none is lost, and all say how well they predict that are asked.
-Where clients own the models, it is their own that are held against it.
+Where clients own the models, it is their own that are held against it. What two servers could open together is not counted.
 """
 
 import argparse
@@ -35,14 +36,20 @@ from cloister.fl.emd.subsample import Size
 from cloister.fl.runs.experiment import run
 from cloister.fl.runs.joining import join
 from cloister.fl.runs.serving import Listening, serve
-from cloister.protocol import Encrypted, Masked, Permuted, Plain
+from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
+from cloister.protocol.core.session import SECOND_SERVER, SERVER
 from cloister.protocol.links.dialled import Dialled
 from cloister.protocol.links.terms import Limits
 from cloister.protocol.masked.messages import Reveal
 from cloister.protocol.messages import decode
 from cloister.protocol.pairs.choices import ONE_RELEASE
+from cloister.protocol.pki import office
+from cloister.protocol.two_servers.aside import Aside
+from cloister.protocol.two_servers.deployed import Listening as ListeningAside
+from cloister.protocol.two_servers.deployed import second_server
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
+from tests.deployed import standing
 from tests.deployed_scenario import scenario
 
 CLIENTS, ROUNDS = tuple(range(6)), 3
@@ -60,14 +67,17 @@ SCENARIOS = {
     "slots": replace(SHORT, algorithm=IFCA(models=2), protection=Masked(floor=2, slot_spare=0)),
     "pairs": replace(SHORT, algorithm=ALIKE, validation=0.3),
     "scores": SHORT,
+    "two servers": replace(SHORT, protection=TwoServer(k=128)),
 }
 SILENCES = {
     "plain": ("Upload",),
     "permuted": ("Upload",),
     "encrypted": ("Ready", "EncryptedInput"),
+    "two servers": ("ExplicitShare",),
 }
 """At which messages a client that is lost falls silent; under masked sums at those of `MASKED`."""
 MASKED = ("Ready", "MaskedInput")
+KILLED = ("kills of coordinators", "kills of clients", "kills of second servers")
 ASKED = ("permuted", "encrypted", "slots", "scores")
 """Of which clients are asked how well they predict."""
 assert isinstance(SCENARIOS["masked"].protection, Masked)
@@ -76,7 +86,8 @@ assert isinstance(SCENARIOS["masked"].protection, Masked)
 @dataclass
 class Kill:
     """Of one life of a coordinator: after so many frames, or after so many seconds. client: who is killed with it, and at which
-    of its words, before or after it answers; None: nobody."""
+    of its words, before or after it answers; None: nobody. It may be the second server.
+    """
 
     frames: int | None
     seconds: float | None
@@ -115,6 +126,11 @@ def logging_to(path):
     os.dup2(file, 2)
 
 
+def keys_of(folder, name, party):
+    """A party's standing, where the scenario is played with keys; they are made for the play."""
+    return standing(folder / "pki", party) if name == "two servers" else None
+
+
 def coordinator(folder, port, name, frames):
     """A life of the coordinator, which ends itself after so many frames."""
     logging_to(folder / "coordinator.log")
@@ -126,7 +142,8 @@ def coordinator(folder, port, name, frames):
             os.kill(os.getpid(), signal.SIGKILL)
         return [frame]
 
-    where = Listening(f"127.0.0.1:{port}", None, limits=Limits(patience=20.0, back=3.0), wait=60.0, scores=name == "scores")
+    own = keys_of(folder, name, SERVER)
+    where = Listening(f"127.0.0.1:{port}", own, limits=Limits(patience=20.0, back=3.0), wait=60.0, scores=name == "scores")
     for _ in serve(replace(SCENARIOS[name], faults=fate), folder / "served", where):
         pass
 
@@ -154,8 +171,27 @@ def client(folder, port, name, me, at):
     home = folder / f"client {me}"
     home.mkdir(exist_ok=True)
     logging_to(home / "log")
-    link = Watched(home, at, f"127.0.0.1:{port}", None, me, patience=LONGEST)
-    for _ in join(SCENARIOS[name], link, home):
+    own, aside = keys_of(folder, name, me), None
+    link = Watched(home, at, f"127.0.0.1:{port}", own, me if own is None else None, patience=LONGEST)
+    if own is not None:
+        aside = Aside(Dialled(f"127.0.0.1:{port_of(folder)}", own, patience=LONGEST, server=SECOND_SERVER))
+    for _ in join(SCENARIOS[name], link, home, aside=aside):
+        pass
+
+
+def port_of(folder):
+    """Where the second server listens, in all of its lives."""
+    return int((folder / "second port").read_text())
+
+
+def second(folder, port, name, me, at):
+    """A life of the second server."""
+    home = folder / f"client {me}"
+    home.mkdir(exist_ok=True)
+    logging_to(home / "log")
+    link = Watched(home, at, f"127.0.0.1:{port}", keys_of(folder, name, me), patience=LONGEST)
+    where = ListeningAside(f"127.0.0.1:{port_of(folder)}", Limits(patience=10.0, back=3.0))
+    for _ in second_server(SCENARIOS[name].protection, link, home / "journal", where):
         pass
 
 
@@ -189,7 +225,11 @@ def play(folder, name, kills):
     verdict, port = Verdict(), free_port()
     kills = list(kills)
     wanted = {kill.client[0]: kill.client[1:] for kill in kills if kill.client is not None}
-    clients = {i: forked(client, folder, port, name, i, wanted.get(i)) for i in CLIENTS}
+    if two := name == "two servers":
+        office.init(folder / "pki", "kills", len(CLIENTS), ["127.0.0.1"], two_servers=True, now=int(time.time()))
+        (folder / "second port").write_text(str(free_port()))
+    plays = {SECOND_SERVER: second} if two else {}
+    clients = {i: forked(plays.get(i, client), folder, port, name, i, wanted.get(i)) for i in (*CLIENTS, *plays)}
     try:
         while True:
             kill = kills.pop(0) if kills else Kill(None, None)
@@ -203,8 +243,8 @@ def play(folder, name, kills):
                 for i, pid in clients.items():
                     if pid and (found := os.waitpid(pid, os.WNOHANG)) != (0, 0):
                         died = os.WIFSIGNALED(found[1])
-                        verdict.counts["kills of clients"] += died
-                        clients[i] = forked(client, folder, port, name, i, None) if died else 0
+                        verdict.counts["kills of clients" if i >= 0 else "kills of second servers"] += died
+                        clients[i] = forked(plays.get(i, client), folder, port, name, i, None) if died else 0
                         if not died and found[1]:
                             verdict.wrong.append(f"client {i} gave up: {(folder / f'client {i}/log').read_text()[-300:]}")
             if status is None:
@@ -241,12 +281,15 @@ def play(folder, name, kills):
 _simulated: dict = {}
 
 
-def survivors(folder):
-    """Of each round, whom its sum was about."""
+def survivors(folder, name):
+    """Of each round, whom its sum was about. Of shares, that they came is no sum."""
     log = [json.loads(line) for line in (folder / "disclosure.jsonl").read_text().splitlines()]
+    summed = ("sums",) if name == "two servers" else ("sums", "updates")
     found = {}
     for line in log:
-        if line["what"] in ("sums", "updates") or (line["what"], line["recipient"]) == ("slots", "clients"):  # counts come first
+        if line["recipient"] == "second server":  # it is told whose sum is asked for, and perhaps not heard of again
+            continue
+        if line["what"] in summed or (line["what"], line["recipient"]) == ("slots", "clients"):  # counts come first
             found.setdefault(line["round"], set()).update(line["about"])
     return {t: tuple(sorted(found.get(t, ()))) for t in range(ROUNDS)}
 
@@ -280,7 +323,7 @@ def _played(name, lost):
     with tempfile.TemporaryDirectory() as place:
         for done in run(replace(SCENARIOS[name], faults=fate), Path(place) / "run"):
             now["round"] = done.round
-        return survivors(Path(place) / "run"), models_in(Path(place) / "run/models")
+        return survivors(Path(place) / "run", name), models_in(Path(place) / "run/models")
 
 
 def models_in(folder):
@@ -302,7 +345,7 @@ def owned(folder, verdict):
 
 def judge(folder, name, verdict):
     """Right sums, and nothing said twice or opened."""
-    alive = survivors(folder / "served")
+    alive = survivors(folder / "served", name)
     verdict.counts["rounds"] += ROUNDS
     verdict.counts["aborted"] += sum(not who for who in alive.values())
     found = models_in(folder / "served/models") or owned(folder, verdict)
@@ -312,7 +355,9 @@ def judge(folder, name, verdict):
     verdict.counts["right"] += sum(bool(who) for who in alive.values()) if right else 0
     if not right:
         verdict.wrong.append(f"the model is not that of a simulation of {alive}")
-    if not verdict.counts["kills of clients"] and any(who != CLIENTS for who in alive.values()):
+    if not (verdict.counts["kills of clients"] or verdict.counts["kills of second servers"]) and any(
+        who != CLIENTS for who in alive.values()
+    ):
         verdict.wrong.append(f"no client was killed, and some were left out: {alive}")
     if name in ASKED:
         told = [json.loads(line)["accuracy"] for line in (folder / "served/metrics.jsonl").read_text().splitlines()]
@@ -354,15 +399,19 @@ def check_answers(folder, verdict):
 # --- many plays -----------------------------------------------------------------------------------------------------------
 
 
-def drawn(draw, number):
-    """The kills of a play: of the coordinator at frames and at times, in every third play of clients too."""
+def drawn(draw, number, two=False):
+    """The kills of a play: of the coordinator at frames and at times, in every third play of clients too, and where there are two
+    servers in every third of the second one.
+    """
     kills = []
     for _ in range(draw.randint(3, 8)):
         at_frame = draw.random() < 0.7
-        kills.append(Kill(draw.randint(1, 260), None) if at_frame else Kill(None, draw.uniform(0.2, 3.0)))
+        kills.append(Kill(draw.randint(1, 60 if two else 260), None) if at_frame else Kill(None, draw.uniform(0.2, 3.0)))
     if number % 3 == 2:
         for kill, victim in zip(kills, draw.sample(CLIENTS, min(len(kills), 2)), strict=False):
-            kill.client = victim, draw.randint(1, 40), draw.random() < 0.5
+            kill.client = victim, draw.randint(1, 12 if two else 40), draw.random() < 0.5
+    if two and number % 3 == 1:
+        kills[0].client = SECOND_SERVER, draw.randint(1, 12), draw.random() < 0.5
     return kills
 
 
@@ -377,17 +426,15 @@ def main():
     draw, total, wrong, plays, begun = random.Random(asked.seed), Counter(), [], 0, time.monotonic()
     while total["kills"] < asked.kills and time.monotonic() - begun < asked.seconds:
         name = asked.only or ("masked", "plain")[plays % 4 == 3]
-        kills = drawn(draw, plays)
+        kills = drawn(draw, plays, name == "two servers")
         with tempfile.TemporaryDirectory() as place:
             verdict = play(Path(place), name, kills)
         total += verdict.counts
-        total["kills"] = total["kills of coordinators"] + total["kills of clients"]
+        total["kills"] = sum(total[of] for of in KILLED)
         wrong += [{"play": plays, "protection": name, "what": what, "kills": repr(kills)} for what in verdict.wrong]
         plays += 1
         sys.stderr.write(f"play {plays} ({name}): {dict(verdict.counts)} {verdict.wrong}\n")
-    shown = {
-        key: total[key] for key in ("kills of coordinators", "kills of clients", "rounds", "right", "aborted", "lost inputs")
-    }
+    shown = {key: total[key] for key in (*KILLED, "rounds", "right", "aborted", "lost inputs")}
     shown |= {key: total[key] for key in ("hangs", "double answers", "opened", "scores")}
     sys.stdout.write(
         json.dumps(

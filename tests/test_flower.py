@@ -315,5 +315,5 @@ def test_the_server_app_plays_a_run_of_its_configuration(tmp_path, flower, capsy
     nodes = Nodes(tmp_path, replace(load(str(SCENARIO)), rounds=1))
     played = server_app(SCENARIO).played
     played(nodes.grid, SimpleNamespace(run_id=9, run_config={"rounds": 1, "out": str(tmp_path / "out"), "data": "", "wait": 5.0}))
-    assert "round 1 of 1: 1 clusters" in capsys.readouterr().out
+    assert "1 of 1 rounds played: 1 clusters" in capsys.readouterr().out
     assert (tmp_path / "out/report.html").is_file()

@@ -25,7 +25,7 @@ from cloister.protocol.core.session import SERVER
 from cloister.protocol.links.dialled import Dialled
 from cloister.protocol.links.flow import HEAD, PIECE_BYTES
 from cloister.protocol.links.listener import Listener
-from cloister.protocol.links.terms import BOOT_BYTES, LinkRefused, grpc_or_words, hello
+from cloister.protocol.links.terms import BOOT_BYTES, LinkRefused, LinkRevoked, grpc_or_words, hello
 from cloister.protocol.pki import office
 from cloister.protocol.pki.certificates import Untrusted
 from cloister.protocol.pki.standing import Standing
@@ -114,7 +114,7 @@ def test_who_is_revoked_in_a_round_is_sent_away_and_the_round_goes_on(folder, ca
         # its own folder has the list, too: it does not even try; whoever has its keys alone does
         thief = Shown(of(folder, 4), office_credentials(folder, BAD))
         link = Dialled(f"127.0.0.1:{run.listener.port}", thief, patience=0.5)
-        with pytest.raises(ConnectionError, match="UNAUTHENTICATED: the certificate is revoked"):
+        with pytest.raises(LinkRevoked, match="the certificate is revoked: this party takes no further part"):
             link.start()
         link.stop()
         assert logged(caplog, "refused", who="client-3", why="the certificate is revoked")

@@ -33,11 +33,18 @@ def shown(vitals: Vitals) -> RenderableType:
     grid.add_column(style="dim", justify="right")
     grid.add_column()
     bar = ProgressBar(total=max(vitals.rounds, 1), completed=vitals.round, width=30)
-    grid.add_row("round", Group(Text(f"{vitals.round} of {vitals.rounds}"), bar))
+    playing = f", round {vitals.round} in progress" if vitals.running and vitals.round < vitals.rounds else ""
+    grid.add_row("rounds", Group(Text(f"{vitals.round} of {vitals.rounds} played{playing}"), bar))
     grid.add_row("clients", f"{vitals.connected} of {vitals.cohort} connected")
     if vitals.clusters:
         accuracy = "" if vitals.accuracy is None else f", accuracy {vitals.accuracy:.3f}"
         grid.add_row("groups", f"{vitals.clusters}{accuracy}")
+    if vitals.stopped:
+        still = ", ".join(f"{name} (since round {since})" for name, since in [*vitals.stopped.items()][:SHOWN])
+        more = f" and {len(vitals.stopped) - SHOWN} more" if len(vitals.stopped) > SHOWN else ""
+        grid.add_row("stand still", Text(f"groups {still}{more}: too few clients for a sum", style="yellow"))
+    if vitals.unplaced:
+        grid.add_row("in no group", Text(f"{vitals.unplaced} clients", style="yellow"))
     grid.add_row("stage", vitals.stage or "-")
     waiting = [(client, seconds) for client, seconds in vitals.stragglers if seconds >= PATIENT]
     if waiting:

@@ -19,6 +19,7 @@ GAUGES = {
     "cohort": "Clients of the run.",
     "connected": "Clients that are connected.",
     "clusters": "Clusters after the last round.",
+    "unplaced": "Clients that are in no cluster after the last round.",
     "running": "1 while the run is in progress.",
     "stalled": "Seconds since anything moved on a link.",
     "life": "How often the coordinator was started for this run.",
@@ -48,6 +49,8 @@ class Collected:
         vitals = self._now()
         for name, words in GAUGES.items():
             yield GaugeMetricFamily(f"cloister_{name}", words, float(getattr(vitals, name)))
+        words = "Clusters whose training stands still, as too few of their clients are there for a sum."
+        yield GaugeMetricFamily("cloister_stopped_clusters", words, float(len(vitals.stopped)))
         yield GaugeMetricFamily("cloister_owing", "Clients that owe an answer.", float(len(vitals.owing)))
         yield GaugeMetricFamily(
             "cloister_owing_longest_seconds", "Of these, for how long.", max(vitals.owing.values(), default=0.0)

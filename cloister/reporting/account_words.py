@@ -58,12 +58,27 @@ def account_notes(account: Mapping[str, Any]) -> list[str]:
         numbers = _count(account.get("numbers"))
         counted = f" Here: {numbers} numbers for each update in a Gram matrix." if numbers and grams else ""
         notes.append(f"The server and one client together also learn {with_one}.{counted}")
-    if account.get("span") is None:
+    if account.get("elsewhere"):
+        notes += _elsewhere(account)
+    if account.get("span") is None and account.get("transformed", True):
         notes.append("The server holds every update, transformed by a secret of the clients; no meter covers what that leaks.")
     elif account.get("exact") is False:
         notes.append(f"Updates were measured on a public sketch of {account.get('width')} numbers.")
     if account.get("missing"):
         notes.append(f"{account['missing']} sketched updates were not kept for measuring and are in no figure.")
+    return notes
+
+
+def _elsewhere(account: Mapping[str, Any]) -> list[str]:
+    """Of a run whose clients were processes of their own: what could not be measured, and what was assumed."""
+    notes = [
+        "Clients were elsewhere: single updates, and habits over rounds, are measured on the updates themselves, and nobody here"
+        " has these. A simulation of the scenario (`cloister run`) measures both."
+    ]
+    if account.get("alike"):
+        notes.append("Sums are weighted by numbers of records, which the coordinator does not know: all count alike here.")
+    if account.get("hidden"):
+        notes.append("Sums of slots are left out: nobody here knows who is in which.")
     return notes
 
 

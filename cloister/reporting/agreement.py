@@ -33,7 +33,7 @@ def worth_in_words(summary: Summary) -> Iterator[tuple[str, str]]:
     clear: Mapping[str, Any] = summary.get("silhouette") or {}
     if math.isfinite(value := number(clear.get("value"))):
         words = f"{value:.2f}, by the similarities of {clear.get('clients')} clients that the server saw in round"
-        yield "silhouette", f"{words} {number(clear.get('round')) + 1:.0f}; 1: clusters far apart, 0: not told apart"
+        yield "silhouette", f"{words} {number(clear.get('round')):.0f}; 1: clusters far apart, 0: not told apart"
     of: Mapping[str, Any] = summary.get("yardsticks") or {}
     if math.isfinite(mean := number(of.get("stability"))):
         seeds = ", ".join(map(str, of.get("seeds") or ()))

@@ -1,4 +1,6 @@
-"""The report of one client of a run: what it revealed, to whom, what it spent, refused and was sent, from its own record."""
+"""The report of one client of a run, from its own record: what it revealed, to whom, what it spent, refused and was sent, and
+when it was not there.
+"""
 
 import json
 import math
@@ -7,47 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .own_presence import absences, outcome, rounds_of
+from .own_words import COORDINATOR, KEYS, SAID, SENT, TERMS, UPLOADED
 from .page import environment, write_page
 from .report import Tile
 from .run_data import DASH, number
 
 RECORD = "join.jsonl"
-COORDINATOR, CLIENTS = "the coordinator", "other clients, sealed; the coordinator sees its size"
-SAID: Mapping[str, tuple[str, str]] = {
-    "MaskedInput": ("its update, hidden by masks that vanish in the sum", COORDINATOR),
-    "EncryptedInput": ("its update, under the clients' key", COORDINATOR),
-    "ExplicitShare": ("a share of its update, which says nothing without the other", COORDINATOR),
-    "KeyShare": ("the other share of its update, as a key", "the second server"),
-    "SlotShare": ("shares of its update for slots, which say nothing without the others", COORDINATOR),
-    "SlotKey": ("the other shares of its update for slots, as a key", "the second server"),
-    "OffsetSketched": ("a sketch of its update, under a secret of the clients", COORDINATOR),
-    "SumOpened": ("what a sum that it opened says, of slots how many chose each", COORDINATOR),
-    "RoundedScores": ("cosines and norms of updates, rounded", COORDINATOR),
-    "OpenedTotal": ("a sum that it opened", COORDINATOR),
-    "Choice": ("which model serves it best", COORDINATOR),
-    "Score": ("how well it predicts its own test records, or that it does not say", COORDINATOR),
-    "PairClouds": ("its data as the choice of the algorithm releases it, to be compared", COORDINATOR),
-    "PairDistance": ("the distance that it measured to another client", COORDINATOR),
-    "SealedCloud": ("its embedded data", CLIENTS),
-    "SealedEmbedding": ("its embedding model", CLIENTS),
-    "Lent": ("a model that clients hold", CLIENTS),
-    "Ready": ("that it takes part, and of how many records, where sums are weighted", COORDINATOR),
-    "Declined": ("that it sits out, and why", COORDINATOR),
-    "Holds": ("which models it holds, by name", COORDINATOR),
-    "Accepted": ("whom it agrees to mask with", COORDINATOR),
-    "Reveal": ("shares that take masks of the missing out of a sum", COORDINATOR),
-    "SealedShares": ("shares of its masks' seeds", CLIENTS),
-    "SealedSeed": ("the seed that all clients share", CLIENTS),
-    "OfferedKey": ("a key of a sum", CLIENTS),
-}
-"""Of kinds of messages: what is in them, and for whom. Any other has keys, signatures and nothing else."""
-KEYS = ("keys, signatures and what they are of", COORDINATOR)
-UPLOADED = {
-    "Plain": "its update and the number of its records, as they are",
-    "Permuted": "its update under a secret transform that all clients know, and the number of its records",
-}
 MOST = 200
-"""Rows of what was refused."""
+"""Rows of what was refused, of when it was away, and of rounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +73,10 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
     refused = [{"time": line.get("time", ""), **of} for line in lines for of in line.get("refused", ())]
     learned = [name for line in lines for name in line.get("learned", ())]
     spent: Mapping[str, Any] = next((line["spent"] for line in reversed(lines) if "spent" in line), {})
-    ended = any(line.get("ended") for line in lines)
+    got = received(lines)
+    models = sum(bool((line.get("received") or {}).get("model")) for line in lines)
+    away, rounds = absences(lines), rounds_of(lines)
+    took = sum(of.last - of.first + 1 for of in rounds if of.words.startswith("its update"))
     withheld = sorted({str(line["withheld"]) for line in lines if "withheld" in line})
     return (
         environment()
@@ -111,18 +84,21 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
         .render(
             kind="client report",
             title=f"Client {last.get('client', DASH)}",
-            verdict=f"{'Took part to the end of' if ended else 'Takes part, or was cut off from,'} a run of "
-            f"{len(last.get('clients', ()))} clients under {protection}.",
+            verdict=outcome(lines, f"a run of {len(last.get('clients', ()))} clients under {protection}"),
             tiles=[
                 Tile("messages sent", str(sum(row.times for row in rows)), f"{len(rows)} kinds"),
-                Tile("bytes sent", f"{sum(row.bytes for row in rows):,}".replace(",", " ")),
-                Tile("sums received", str(len(learned))),
+                Tile("bytes sent", grouped(sum(row.bytes for row in rows))),
+                Tile("models and means received", str(models), f"{grouped(sum(row.bytes for row in got))} bytes in all"),
+                Tile("rounds", str(took), "with its update in the protocol"),
                 Tile("refused", str(len(refused)), "words and messages"),
-                Tile("lives", str(len(joined)), "times that it was started"),
+                Tile("away", str(len(away)), f"times; started {len(joined)} time{'s' * (len(joined) != 1)}"),
             ],
             rows=rows,
             withheld=withheld,
             spent=[{"unit": unit, **_numbers(of)} for unit, of in spent.items()],
+            received=got,
+            away=away[-MOST:],
+            rounds=rounds[-MOST:],
             learned=sorted({name: learned.count(name) for name in learned}.items()),
             refused=refused[-MOST:],
             earlier=max(0, len(refused) - MOST),
@@ -137,6 +113,11 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
+def grouped(number: int) -> str:
+    """12345 is "12 345"."""
+    return f"{number:,}".replace(",", " ")
+
+
 def revealed(lines: Sequence[Mapping[str, Any]], protection: str) -> list[Row]:
     """What it sent, by kind; what says something of its data comes first."""
     times: dict[str, int] = {}
@@ -148,6 +129,19 @@ def revealed(lines: Sequence[Mapping[str, Any]], protection: str) -> list[Row]:
             sizes[kind] = sizes.get(kind, 0) + int(one.get("bytes", 0))
     order = {kind: k for k, kind in enumerate(("Upload", *SAID))}
     rows = [Row(kind, *_words(kind, protection), times[kind], sizes[kind]) for kind in times]
+    return sorted(rows, key=lambda row: (order.get(row.kind, len(order)), row.kind))
+
+
+def received(lines: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """What it was sent, by kind; what brings models and sums comes first."""
+    times, sizes = dict[str, int](), dict[str, int]()
+    for line in lines:
+        if one := line.get("received"):
+            kind = str(one.get("what", DASH))
+            times[kind] = times.get(kind, 0) + 1
+            sizes[kind] = sizes.get(kind, 0) + int(one.get("bytes", 0))
+    order = {kind: k for k, kind in enumerate(SENT)}
+    rows = [Row(kind, SENT.get(kind, TERMS), "", times[kind], sizes[kind]) for kind in times]
     return sorted(rows, key=lambda row: (order.get(row.kind, len(order)), row.kind))
 
 

@@ -22,6 +22,12 @@ def how_to_repeat(run: Run) -> Repeat | None:
         return None
     data, commit = str(origin.get("data_sha256") or "")[:16], origin.get("commit") or "an installed version, see below"
     facts = (("commit of Cloister", str(commit)), ("data, SHA-256", f"{data}..."))
+    if origin.get("served"):
+        words = (
+            "It cannot be repeated from here: its clients were processes of their own, and trained on data that stayed with them."
+            " The scenario can be served again, with the same clients, or simulated on data that is here; neither is this run."
+        )
+        return Repeat(words, (), ())
     folder = shlex.quote(run.folder)
     if not isinstance(origin.get("file"), str):
         words = "It was played from Python, which has its scenario. Play it there again, and compare the two run folders:"

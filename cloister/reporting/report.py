@@ -93,7 +93,7 @@ def render(run: Run) -> str:
         summary=run.summary,
         title=str(run.summary.get("name") or run.scenario.get("name") or run.folder),
         facts=[str(run.summary[k]) for k in ("algorithm", "protection", "data") if run.summary.get(k)],
-        verdict=verdict(run, final),
+        verdict=" ".join([verdict(run, final), *stood_still(run)]),
         privately=privacy_in_words(run),
         tiles=tiles(run, final),
         legend=[(g, h % figures.HUES, sum(v == g for v in run.kin.values())) for g, h in hues.items()],
@@ -176,6 +176,18 @@ def _groups_tile(run: Run, final: Mapping[str, Sequence[str]], agree: Sequence[s
     mixed = {group for groups in inside if len(groups) > 1 for group in groups}
     said = [words for words in agree if "isolated" not in words]
     return Tile("groups isolated", f"{len(planted - mixed)} of {len(planted)}", f"{found}; {', '.join(said)}" if said else found)
+
+
+def stood_still(run: Run) -> list[str]:
+    """A sentence on each cluster whose training stood still at the end, and one on clients that are in no cluster."""
+    last = run.rounds[-1] if run.rounds else {}
+    found = []
+    for name, since in sorted((last.get("stopped") or {}).items()):
+        members = ", ".join(run.name_of(i) for i in (last.get("clusters") or {}).get(name) or [])
+        found.append(f"Cluster {name} (clients {members}) learned nothing from round {since} on: too few were there for a sum.")
+    if apart := run.summary.get("apart"):
+        found.append(f"In no cluster, and without a model of one: {', '.join(run.client(i) for i in apart)}.")
+    return found
 
 
 def verdict(run: Run, final: Mapping[str, Sequence[str]]) -> str:

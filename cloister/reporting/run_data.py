@@ -109,7 +109,7 @@ def read_run(folder: Path) -> Run:
         _read_lines(folder / "disclosure.jsonl"),
         _read(folder / "tree.json", []),
         _read(folder / "privacy.json", {}),
-        _read(folder / "origin.json", {}),
+        _read(folder / "origin.json", {"served": True} if (folder / "link.json").is_file() else {}),
     )
 
 
@@ -245,7 +245,8 @@ def _read(path: Path, missing: Any) -> Any:
     except ValueError as error:
         raise ValueError(f"{path} is not JSON ({error}); delete it to report without it") from error
     if type(value) is not type(missing):
-        raise ValueError(f"{path} should hold a JSON {'object' if missing == {} else 'list'}; delete it to report without it")
+        kind = "object" if isinstance(missing, dict) else "list"
+        raise ValueError(f"{path} should hold a JSON {kind}; delete it to report without it")
     return value
 
 

@@ -102,6 +102,12 @@ scenario = Scenario(
 """)
 
 # %% [markdown]
+# Each hospital looks at its own file, with nobody connected: what is in it, and whether it is what was agreed.
+
+# %%
+# !cloister join --check --data "data/hospital 0.csv" --scenario agreed.py
+
+# %% [markdown]
 # What a round will cost each party:
 
 # %%

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from .images import stratified
 from .population import Examples, Source
+from .spelling import check_spelling
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ def source_of(
     if numbers:
         targets, count = _numbers(name, y), 1
     elif classes is None:
+        check_spelling(name, y)
         kinds = in_order(set(y))
         codes = {kind: code for code, kind in enumerate(kinds)}
         targets = np.array([codes[kind] for kind in y], np.int64)

@@ -82,7 +82,7 @@ class CsvClients:
 
     def _read(self, file: Path, known: tuple[str, ...]) -> Read:
         """Names of the inputs; inputs, labels and clients of its rows."""
-        with file.open(newline="", encoding="utf-8") as opened:
+        with file.open(newline="", encoding="utf-8-sig") as opened:
             lines = csv.DictReader(opened)
             names = tuple(lines.fieldnames or ())
             for wanted in (self.label, self.client):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from .images import stratified
 from .pictures import IMAGES, picture
 from .population import Client, Examples, Population, Source
+from .spelling import nearest
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class OwnData:
         if self.agreed is not None:
             return self._by_name(self.agreed)
         wide, rows = math.prod(self.shape) + 1, []
-        with self.path.open(newline="", encoding="utf-8") as file:
+        with self.path.open(newline="", encoding="utf-8-sig") as file:
             for number, line in enumerate(csv.reader(file), 1):
                 if not line:
                     continue
@@ -84,7 +85,7 @@ class OwnData:
         """The table's rows in the agreed order of columns, labels as the agreed numbers."""
         wanted, codes = (*agreed.columns, agreed.label), {kind: code for code, kind in enumerate(agreed.kinds)}
         x, y = list[list[float]](), list[int]()
-        with self.path.open(newline="", encoding="utf-8") as file:
+        with self.path.open(newline="", encoding="utf-8-sig") as file:
             lines = csv.DictReader(file, skipinitialspace=True)
             there = [name.strip() for name in lines.fieldnames or ()]
             lines.fieldnames = there
@@ -98,9 +99,10 @@ class OwnData:
                 x.append([self._number(line[name], lines.line_num, name) for name in agreed.columns])
                 kind = (line[agreed.label] or "").strip()
                 if kind not in codes:
+                    meant = nearest(kind, agreed.kinds)
                     raise ValueError(
                         f"line {lines.line_num} of {self.path}: {agreed.label} is {kind!r}, none of those agreed:"
-                        f" {', '.join(agreed.kinds)}"
+                        f" {', '.join(agreed.kinds)}" + (f"; is {meant!r} meant?" if meant else "")
                     )
                 y.append(codes[kind])
         return np.array(x, np.float32).reshape(-1, *self.shape), np.array(y, np.int64)

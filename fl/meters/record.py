@@ -42,7 +42,8 @@ def read(plain: Iterable[Mapping[str, Any]]) -> tuple[list[Sketched], list[Opene
 def said(watch: Watch, view: ServerView, log: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """All meters of a run, plain JSON values: the largest value and the mean, and whom they are about.
 
-    log: lines of the disclosure log. Span and temporal are None where the server holds each update in a transformed form.
+    log: lines of the disclosure log. Span and temporal are None where the server holds each update in a transformed form, and
+    where clients are elsewhere: they take the updates themselves. elsewhere, transformed, alike, hidden: then, and of `Watch`.
     """
     account, rho = watch.account, watch.rho
     there = participation(account.opened, rho or RHO)
@@ -64,6 +65,9 @@ def said(watch: Watch, view: ServerView, log: Iterable[Mapping[str, Any]]) -> di
         "span": None,
         "temporal": None,
     }
+    if not watch.here:
+        transformed = view.record.holds_transformed
+        return found | {"elsewhere": True, "transformed": transformed, "alike": watch.alike, "hidden": watch.hidden}
     if view.record.holds_transformed:
         return found
     told = span(account)

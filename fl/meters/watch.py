@@ -32,10 +32,14 @@ _PUBLIC = hashlib.sha256(b"cloister/v1/meters").digest()
 
 
 class Watch:
-    """Stands before the clients' computers. limit: bytes. on: whether anything is kept."""
+    """Stands before the clients' computers. limit: bytes. on: whether anything is kept. here: whether these computers are; if
+    they are not, what the server itself knows is kept, and no update. alike: whether a sum's weights are then those of clients
+    with the same number of records, as nobody here knows how many each has; hidden: whether sums of slots were left out.
+    """
 
     def __init__(self, workers: Workers, d: int, clients: Sequence[int], limit: int = LIMIT) -> None:
-        self.on = True
+        self.on = self.here = True
+        self.alike = self.hidden = False
         self.opened: list[Opened] = []
         self.sketched: list[Sketched] = []
         self.watched = tuple(sorted(clients))
@@ -86,6 +90,13 @@ class Watch:
         """Take a round's record in, and forget the round's updates. Returns the record, with true weights in place of samples."""
         if not self.on:
             return [], []
+        if not self.here:
+            known = [replace(entry, times_samples=False) for entry in opened if entry.slot is None]
+            self.alike |= any(entry.times_samples for entry in opened)
+            self.hidden |= len(known) < len(opened)
+            self.sketched += sketched
+            self.opened += known
+            return list(sketched), known
         true = [self._weighed(entry) for entry in opened]
         self.sketched += sketched
         self.opened += true
@@ -147,6 +158,8 @@ class Watch:
     def save(self) -> dict[str, NDArray[Any]]:
         """The vectors, by name; the record is kept apart."""
         found: dict[str, NDArray[Any]] = {"watched": np.array(self.watched, np.int64)}
+        if not self.here:
+            return found | {"guessed": np.array([self.alike, self.hidden])}
         for (t, kind), block in self._blocks.items():
             arrays: dict[str, NDArray[Any]] = {"rows": block.rows, "sums": block.sums}
             arrays |= {"clients": np.array(block.clients, np.int64), "of": np.array(list(block.updates), np.int64)}
@@ -157,6 +170,7 @@ class Watch:
     def restore(self, arrays: Mapping[str, NDArray[Any]], sketched: Sequence[Sketched], opened: Sequence[Opened]) -> None:
         """Continue from what was saved, and from the record until then."""
         self.sketched, self.opened, self._blocks, self._drift = list(sketched), list(opened), {}, {}
+        self.alike, self.hidden = arrays.get("guessed", np.array([False, False])).tolist()
         self.watched = tuple(arrays["watched"].tolist()) if "watched" in arrays else self.watched
         for name in (name for name in arrays if name.endswith(" rows")):
             t, kind, _ = name.split()

@@ -65,7 +65,9 @@ def check_batches(module: nn.Module, like: Tensor, sizes: Mapping[int, int], bat
         return
     client = alone[0]
     fitting = next((b for b in range(batch - 1, 1, -1) if all(size % b != 1 for size in sizes.values())), None)
-    how = f"set training.batch={fitting}" if fitting else "give it another, or take LayerNorm in the place of BatchNorm"
+    how = f"set training.batch={fitting}, or leave one record out"
+    if not fitting:
+        how = "give it another, or take LayerNorm in the place of BatchNorm"
     raise ValueError(
         f"client {client} has {sizes[client]} records, of which batches of {batch} leave one, and the model needs two: {how}"
     )

@@ -30,6 +30,7 @@ from .privacy import headline, ran_out, spent
 from .run_folder import RunFolder, machine, versions
 from .scenario import Scenario, described
 from .simulation import Hosts, Simulation
+from .standstill import Standstill, standing_still
 from .verdicts import agreement, clearness, metric_of, numbers_of, over_clients
 
 Make = Callable[[Scenario, Path | None], Simulation]
@@ -41,7 +42,8 @@ Engine = Callable[[Executor], Executor]
 class Round:
     """What a watcher is told after each round. accuracy: mean over clients, None in a round without evaluation, or where targets
     are numbers. numbers: of the round by name, as far as they are known: accuracy_mean, accuracy_worst, loss_mean, the mean over
-    clients of each further metric, bytes_up, bytes_down, seconds, clusters, and epsilon of a unit ("epsilon client").
+    clients of each further metric, bytes_up, bytes_down, seconds, clusters, and epsilon of a unit ("epsilon client"). round: how
+    many are over. stopped: clusters whose training stands still. unplaced: clients that are in no cluster.
     """
 
     round: int
@@ -49,14 +51,17 @@ class Round:
     clusters: int
     accuracy: float | None
     numbers: Mapping[str, float] = field(default_factory=dict)
+    stopped: tuple[Standstill, ...] = ()
+    unplaced: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
 class _Progress:
-    """What the summary needs from rounds that are over; kept in checkpoints."""
+    """What the summary needs from rounds that are over; kept in checkpoints. stopped: since when, by cluster."""
 
     seconds: float = 0.0
     before: float | None = None
+    stopped: Mapping[str, int] = field(default_factory=dict)
 
 
 def run(
@@ -91,8 +96,7 @@ def run(
         warnings.warn(doubt, Doubt, stacklevel=2)
     if not resume:
         folder.begin(plain)
-    if hosts is None:  # else the data are not here
-        folder.write_json(ORIGIN, origin(given, simulation.population))
+    folder.write_json(ORIGIN, origin(given, simulation.population if hosts is None else None))
     progress = _Progress()
     path = latest(folder.checkpoints) if folder.checkpoints.exists() else None
     if path is not None:
@@ -107,7 +111,7 @@ def run(
         if simulation.weighing is not None:
             simulation.weighing.kept.restore(checkpoint.clients)
         simulation.watch.restore(checkpoint.account, *read_account(folder.read("account.jsonl")))
-        progress = _Progress(checkpoint.extra["seconds"], checkpoint.extra["before"])
+        progress = _Progress(checkpoint.extra["seconds"], checkpoint.extra["before"], dict(checkpoint.extra.get("stopped", [])))
         simulation.went = dict(checkpoint.extra.get("went by", []))
         simulation.in_vain = checkpoint.extra.get("in_vain", 0)
         simulation.spending.restore(checkpoint.extra.get("spent on training", []))
@@ -151,9 +155,12 @@ def _play(simulation: Simulation, folder: RunFolder, progress: _Progress, hosts:
     now = record.traffic
     traffic = {"bytes_up": now.bytes_up - before.bytes_up, "bytes_down": now.bytes_down - before.bytes_down}
     below = [{"round": t, "cluster": b.name, "members": list(b.clients)} for b in record.below_floor[refused:]]
+    stopped = standing_still(earlier.clusters, state.clusters, record.below_floor[refused:], progress.stopped, t)
+    progress.stopped = {of.cluster: of.since for of in stopped}
     privacy = spent(simulation.ledgers)
     epsilon = {unit: of["epsilon_worst"] for unit, of in privacy.items()}
     line = _metrics(simulation, t, evaluated) | traffic | {"below_floor": below, "seconds": took}
+    line |= {"stopped": dict(progress.stopped)} if stopped else {}
     line |= {"epsilon": epsilon} if epsilon else {}
     beside = {unit: of["acknowledged"] for unit, of in privacy.items() if of["acknowledged"]}
     line |= {"epsilon_leaves_out": beside} if beside else {}
@@ -169,6 +176,7 @@ def _play(simulation: Simulation, folder: RunFolder, progress: _Progress, hosts:
         folder.write_json("privacy.json", privacy)
     extra: dict[str, Any] = {"seconds": progress.seconds, "before": progress.before, "in_vain": simulation.in_vain}
     extra |= {"went by": sorted(simulation.went.items())} if simulation.went else {}
+    extra |= {"stopped": sorted(progress.stopped.items())} if stopped else {}
     extra |= {"spent on training": spending} if (spending := simulation.spending.save()) else {}
     memory = simulation.corrupted.save() if simulation.corrupted is not None else {}
     snapshot, account = simulation.view.harness.save(), simulation.watch.save()
@@ -178,7 +186,14 @@ def _play(simulation: Simulation, folder: RunFolder, progress: _Progress, hosts:
         hosts.begin(state.round, simulation.view)
     write(folder.checkpoints, kept)
     count = len(simulation.clusters)
-    return Round(state.round, scenario.rounds, count, line.get("accuracy_mean"), numbers_of(line, count))
+    apart = _apart(simulation)
+    return Round(state.round, scenario.rounds, count, line.get("accuracy_mean"), numbers_of(line, count), stopped, apart)
+
+
+def _apart(simulation: Simulation) -> tuple[int, ...]:
+    """Clients that are in no cluster; none where clients choose among models by themselves."""
+    placed = {i for cluster in simulation.clusters.values() for i in cluster.members}
+    return () if simulation.weighing is not None else tuple(sorted(simulation.population.clients.keys() - placed))
 
 
 def _metrics(simulation: Simulation, t: int, evaluated: Mapping[int, Score] | None) -> dict[str, Any]:
@@ -302,6 +317,8 @@ def finish(simulation: Simulation, folder: RunFolder, progress: _Progress) -> di
         "disclosed": totals(log, map(party_of, simulation.view.record.costs)),
         "rejected": [f for f in faults if f["rejected"]],
         "below_floor": [row for line in folder.read("metrics.jsonl") for row in line["below_floor"]],
+        **({"stopped": dict(progress.stopped)} if progress.stopped else {}),
+        **({"apart": apart} if (apart := _apart(simulation)) else {}),
         "faults": len(faults),
         "unplaced": sorted(simulation.population.clients.keys() - placed),
         **({"names": {str(i): name for i, name in names.items()}} if (names := simulation.population.names) else {}),

@@ -20,7 +20,7 @@ from ...protocol.two_servers.protection import TwoServer
 from ...protocol.work.driving import LINK, seen_in
 from ...protocol.work.linked import Said
 from .greeting import Greeting
-from .member import JOURNAL, Member
+from .member import JOURNAL, LOG, Member, Record
 from .scenario import Scenario
 
 if TYPE_CHECKING:
@@ -42,18 +42,20 @@ def join(
     folder: of this client, mode 0700: its journal, from which it goes on after a crash, its record and its final model. own: its
     data; None for its share of the scenario's. data: folder of data sets. aside: its link to a second server, where the run has
     one. tells: whether it says how well it predicts, where it is asked. Raises Refused, also where the coordinator says of
-    others what the directory does not; LinkRefused, ConnectionError and ValueError.
+    others what the directory does not; LinkRefused, LinkRevoked, ConnectionError and ValueError.
     """
     if isinstance(scenario.protection, TwoServer) != (aside is not None):
         raise Refused("a client has a link to a second server (--second) under TwoServer, and under nothing else")
     if link.standing is None and aside is not None:
         raise Refused("two servers are two by their certificates: TwoServer is played with --keys alone")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    greeting = Greeting.of(link.start(seen_in(InFile(folder / JOURNAL))))
+    record = Record(folder / LOG)
+    link.noted = record.connected
     try:
-        member = Member(scenario, greeting, folder, own=own, data=data, standing=link.standing, tells=tells)
+        greeting = Greeting.of(link.start(seen_in(InFile(folder / JOURNAL))))
+        member = Member(scenario, greeting, folder, own=own, data=data, standing=link.standing, tells=tells, record=record)
         if aside is not None:
-            aside.start(greeting.drawn)
+            _start(aside, link, greeting.drawn)
         for number, word in link.words():
             answer = member.said(word)
             if aside is not None:
@@ -64,8 +66,23 @@ def join(
             yield answer
             if answer.word == "enrol" and answer.refused and not member.enrolled:
                 raise Refused(f"this client leaves: {answer.refused[0][1]}")
-        member.record.add(ended=True)
+        record.add(ended=True)
+    except Exception as error:
+        record.left(error)
+        raise
+    except BaseException:
+        record.left()
+        raise
     finally:
         link.stop()
         if aside is not None:
             aside.stop()
+
+
+def _start(aside: Aside, link: Dialled, drawn: bytes) -> None:
+    """The link to the second server. Where the run is over meanwhile, which the coordinator says, there is nothing to be had."""
+    try:
+        aside.start(drawn, link)
+    except ConnectionError:
+        if not link.over:
+            raise

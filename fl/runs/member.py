@@ -5,8 +5,10 @@ The record says what it told whom, what it spent of its privacy budget, and what
 
 import json
 import os
+import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,6 +19,7 @@ import numpy as np
 from safetensors.torch import save_file
 
 from ...crypto.entropy import KeptEntropy, OsEntropy
+from ...protocol.core.errors import Revoked
 from ...protocol.drivers.journal import InFile
 from ...protocol.pki.standing import Standing
 from ...protocol.view.answers import Vector
@@ -38,25 +41,51 @@ LOG, MODEL, JOURNAL = "join.jsonl", "model.safetensors", "journal"
 
 
 class Record:
-    """A client's own record, a line for each word that it was told, what it answered and spent: no values of its own, no keys."""
+    """A client's own record: a line for whatever it was sent, answered, spent and refused, and for when it was not there.
+
+    No values of its own, and no keys. Rounds are counted from 0. Lines may come from several threads.
+    """
 
     def __init__(self, path: Path) -> None:
         self._file = os.fdopen(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600), "a", encoding="utf-8")
+        self._away = False
+        self._one = threading.Lock()
 
     def add(self, **what: object) -> None:
         """A line, with the time."""
         line = {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), **what}
-        self._file.write(json.dumps(line) + "\n")
-        self._file.flush()
+        with self._one:
+            self._file.write(json.dumps(line) + "\n")
+            self._file.flush()
+
+    def connected(self, there: bool, why: str) -> None:
+        """The link to the coordinator is there, or is lost, or cannot be had: see `Dialled.noted`."""
+        if there and self._away:
+            self.add(back=True)
+        if not there:
+            self.add(away=why)
+        self._away = not there
+
+    def left(self, error: Exception | None = None) -> None:
+        """It takes no part from here on, for this reason; None where it was stopped by whoever runs it."""
+        why = "it was stopped where it runs" if error is None else str(error) or type(error).__name__
+        with suppress(OSError):  # of a disk that is full
+            self.add(left=why, **({"revoked": True} if isinstance(error, Revoked) else {}))
 
     def said(self, what: Said) -> None:
-        """What a word led to. A frame that led to nothing is no line."""
+        """What a word was, and led to."""
+        at = {} if what.round is None else {"round": what.round}
+        if what.kind:
+            self.add(received={"what": what.kind, "bytes": len(what.told), "model": what.carried}, **at)
+        if what.final:
+            self.add(received={"what": "final", "bytes": sum(map(len, what.final)), "model": True})
         if what.sent:
-            self.add(revealed=[{"what": kind, "bytes": size} for kind, size in what.sent], to="coordinator")
+            self.add(revealed=[{"what": kind, "bytes": size} for kind, size in what.sent], to="coordinator", **at)
         if what.aside:
-            self.add(revealed=[{"what": kind, "bytes": len(frame)} for kind, frame in what.aside], to="second server")
+            sent = [{"what": kind, "bytes": len(frame)} for kind, frame in what.aside]
+            self.add(revealed=sent, to="second server", **at)
         if what.learned:
-            self.add(learned=list(what.learned))
+            self.add(learned=list(what.learned), **at)
         if what.refused:
             self.add(refused=[{"of": blame, "why": reason} for blame, reason in what.refused])
         if what.word not in ("frame", "deadline"):
@@ -66,8 +95,8 @@ class Record:
 class Member:
     """A client that takes part in a run, whatever brings it words. folder: its own, mode 0700: journal, record and final model.
 
-    own, data, tells: see `join`. standing: of a client with certificates, by whose directory it tells who is who. Raises Refused,
-    Untrusted and ValueError.
+    own, data, tells: see `join`. standing: of a client with certificates, by whose directory it tells who is who. record: that is
+    begun already. Raises Refused, Untrusted and ValueError.
     """
 
     def __init__(
@@ -80,8 +109,9 @@ class Member:
         data: Path | None = None,
         standing: Standing | None = None,
         tells: bool = True,
+        record: Record | None = None,
     ) -> None:
-        self.record, self.journal = Record(folder / LOG), InFile(folder / JOURNAL)
+        self.record, self.journal = record or Record(folder / LOG), InFile(folder / JOURNAL)
         self._folder, self._rounds = folder, 0
         maker = maker_of(scenario.protection)
         self._parties = parties = own_parties(scenario, greeting, own, data)

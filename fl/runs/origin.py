@@ -15,13 +15,17 @@ from .run_folder import machine, versions
 
 ORIGIN = "origin.json"
 """Of a run folder. file: as it was named, None for a scenario that Python made; source: its text; name: there; settings:
-PATH=VALUE, in their order; data_sha256: see `checksum`; commit: of Cloister's own source tree, None where it is installed."""
+PATH=VALUE, in their order; data_sha256: see `checksum`; served: in its place, of a run whose clients were elsewhere; commit: of
+Cloister's own source tree, None where it is installed."""
 NOWHERE: Mapping[str, Any] = {"file": None, "name": "", "source": "", "settings": []}
 
 
-def origin(given: Mapping[str, Any] | None, population: Population) -> dict[str, Any]:
-    """What a run folder records. given: file, source, name and settings; None for a scenario that Python made."""
-    seen: dict[str, Any] = {"data_sha256": checksum(population), "commit": commit(), "versions": versions()}
+def origin(given: Mapping[str, Any] | None, population: Population | None) -> dict[str, Any]:
+    """What a run folder records. given: file, source, name and settings; None for a scenario that Python made. population: None
+    of a run that was served, whose clients' data are with them.
+    """
+    data = {"served": True} if population is None else {"data_sha256": checksum(population)}
+    seen: dict[str, Any] = {**data, "commit": commit(), "versions": versions()}
     kernels = torch.backends.cpu.get_cpu_capability()  # as ATEN_CPU_CAPABILITY has it: each kind rounds its own way
     seen["machine"] = machine() | {"kernels": kernels}
     return {**NOWHERE, **(given or {}), **seen}

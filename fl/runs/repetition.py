@@ -71,9 +71,9 @@ def _rounds_apart(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> 
     if not differing:
         return []
     a, b = differing[0]
-    words = [f"numbers differ from round {a.get('round', 0) + 1} on, first in {', '.join(k for k in a if a[k] != b.get(k))}"]
+    words = [f"numbers differ from round {a.get('round', 0)} on, first in {', '.join(k for k in a if a[k] != b.get(k))}"]
     cut = next((a for a, b in differing if a.get("clusters") != b.get("clusters")), None)
-    words += [] if cut is None else [f"clusters differ from round {cut.get('round', 0) + 1} on"]
+    words += [] if cut is None else [f"clusters differ from round {cut.get('round', 0)} on"]
     means = [line.get("accuracy_mean") for line in (first[-1], second[-1])]
     if all(isinstance(mean, int | float) and math.isfinite(mean) for mean in means) and means[0] != means[1]:
         words.append(f"accuracy at the end {means[0]:.4f} against {means[1]:.4f}")

@@ -108,7 +108,7 @@ class Simulation(Parties):
         self.watch = Watch(self.setup.workers, len(self.setup.initial), self.setup.clients)
         setup = replace(self.setup, workers=self.watch) if hosts is None else _elsewhere(self.setup, hosts, self.comparing)
         self.view = cast(ServerView, scenario.protection.open(setup))  # the scenario has checked that it gives what is needed
-        self.watch.on = hosts is None and not self.view.record.sees_updates
+        self.watch.on, self.watch.here = not self.view.record.sees_updates, hosts is None
         self.accounted: list[dict[str, Any]] = []  # what the last round added to the account, for the record
         present = tuple(i for i in self.setup.clients if scenario.arrivals.get(i, 0) <= 0)
         models = tuple(Model(f"init {k + 1}") for k in range(len(self.setup.others)))

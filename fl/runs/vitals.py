@@ -22,7 +22,8 @@ class Vitals:
     connected: how many are there. stage: the kind of message that was sent last. owing: seconds since the oldest word that each
     client has not answered, by client. unanswered: how often clients did not answer in time; late: answers that came afterwards.
     bytes_in, bytes_out: on links. displaced, refused, slow, revoked: see `Listener`. life: of the coordinator, counted from 1.
-    running: False when the run is over, or this life of it. stalled: seconds since anything moved on a link.
+    stopped: since which round, counted from 0, by cluster whose training stands still. unplaced: how many clients are in no
+    cluster. running: False when the run is over, or this life of it. stalled: seconds since anything moved on a link.
     """
 
     round: int = 0
@@ -31,6 +32,8 @@ class Vitals:
     connected: int = 0
     clusters: int = 0
     accuracy: float | None = None
+    stopped: Mapping[str, int] = field(default_factory=dict)
+    unplaced: int = 0
     stage: str = ""
     owing: Mapping[int, float] = field(default_factory=dict)
     unanswered: int = 0
@@ -89,6 +92,8 @@ class Watched:
             cohort=self.clients,
             clusters=0 if played is None else played.clusters,
             accuracy=None if played is None else played.accuracy,
+            stopped={} if played is None else {of.cluster: of.since for of in played.stopped},
+            unplaced=0 if played is None else len(played.unplaced),
             stage=linked.stage,
             unanswered=sum(list(linked.absent.values())),
             late=linked.late,

@@ -30,6 +30,10 @@ class NobodyAnswered(Refused):
     """Clients alone could have done what was asked for, and none of them said that it did. Nothing came of it."""
 
 
+class Revoked(Exception):
+    """The authority has taken a party's own certificate back, and listed no other: it takes no further part."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """A message that a party refused. blame: the party id that it came from.

@@ -4,6 +4,9 @@ What the coordinator says is handed out word by word; an answer that a lost conn
 the word comes again, without doing anything twice. So it is with a coordinator that was started again, which says again what it
 knows no answer to. Who has no answer of before to give, because another life of this process gave it, says that it has none.
 
+Whose own certificate is revoked, with no other in its place, gives up (LinkRevoked) when that is so for REVOKED_FOR seconds: of a
+rotation the list may be there before the directory.
+
 At the beginning of every stream the coordinator shows that it holds its identity, for a challenge; what it says of its run counts
 only then. A stream to one whose certificate is revoked is ended, also in its midst, and tried again later.
 """
@@ -13,13 +16,16 @@ import logging
 import os
 import queue
 import random
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ..core.errors import Revoked
 from ..core.session import SERVER
+from ..pki.admission import REVOKED
 from ..pki.certificates import Untrusted
 from ..pki.hello import CHALLENGE_BYTES
 from ..pki.names import name_of
@@ -33,6 +39,7 @@ from .terms import (
     MOST_BYTES,
     SERVICE,
     LinkRefused,
+    LinkRevoked,
     Seen,
     channel_credentials,
     grpc_or_words,
@@ -47,6 +54,8 @@ if TYPE_CHECKING:
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
 """Seconds between attempts to connect, which double."""
+REVOKED_FOR = 3.0
+"""Seconds after which a client believes that its certificate is revoked."""
 MOST_WAITING = 64
 """Words that are taken ahead of the one that is worked on."""
 BEAT = 1.0
@@ -59,7 +68,8 @@ class Dialled:
 
     standing: the client's own; None without certificates, on the loopback device, where client says who it is. patience: seconds
     without a connection after which it gives up. server: who must be at the other end, if it is not the coordinator. over:
-    whether that end said that all is over.
+    whether that end said that all is over. noted: told, in that thread, of every change: True and "" when the connection is
+    there, False and why when it is lost, or cannot be had. ended: set when it goes on no more.
     """
 
     def __init__(
@@ -71,9 +81,11 @@ class Dialled:
         patience: float = 600.0,
         most: int = MOST_BYTES,
         server: int = SERVER,
+        noted: Callable[[bool, str], None] = lambda there, why: None,
     ) -> None:
         grpc_or_words()
         self.standing = standing
+        self.noted = noted
         self._server = server
         self._address, self._client, self._patience, self._most = address, client, patience, most
         self._boot = os.urandom(BOOT_BYTES)
@@ -91,6 +103,8 @@ class Dialled:
         self._slot = asyncio.Semaphore(1)
         self.bytes_in = self.bytes_out = self.connections = 0
         self.over = False
+        self.ended = threading.Event()
+        self._unwanted = False
 
     @property
     def seen(self) -> Seen:
@@ -99,11 +113,13 @@ class Dialled:
 
     def start(self, seen: Seen | None = None) -> bytes:
         """Connect; what the coordinator says first. seen: what an earlier life of this process knew. Raises LinkRefused,
-        ConnectionError.
+        LinkRevoked, ConnectionError.
         """
         self._seen = seen or Seen()
         self._taken = self._seen.number
         self._background = Background(self._stay)
+        if self._unwanted:  # it was stopped before it began
+            self._background.soon(self._ending.set)
         greeting = self._greeted.get()
         if isinstance(greeting, BaseException):
             raise greeting
@@ -123,7 +139,8 @@ class Dialled:
                 self._background.result(self._answer(number, ANSWER.pack(number) + data))
 
     def stop(self) -> None:
-        """End the connection."""
+        """End the connection, also one that is yet to begin."""
+        self._unwanted = True
         if self._background is not None:
             self._background.soon(self._ending.set)
             self._background.join()
@@ -140,16 +157,23 @@ class Dialled:
             task.cancel()
         await asyncio.gather(staying, ending, return_exceptions=True)
         self._words.put(None)
+        self._greeted.put(ConnectionError("the link was ended before it was there"))  # for who still waits for a greeting
+        self.ended.set()
 
     async def _connect_again(self) -> None:
-        """Until it is over. Raises LinkRefused, ConnectionError."""
+        """Until it is over. Raises LinkRefused, LinkRevoked, ConnectionError."""
         pause, lost, told = FIRST_PAUSE, time.monotonic(), ""
+        revoked: float | None = None
         while True:
             before = self.connections
             try:
                 why = await self._connected()
-            except asyncio.CancelledError:
-                raise
+                revoked = None
+            except LinkRevoked as error:
+                revoked = time.monotonic() if revoked is None else revoked
+                if time.monotonic() - revoked > min(REVOKED_FOR, self._patience):
+                    raise
+                why = str(error)
             if why is None:
                 self.over = True
                 return
@@ -159,12 +183,13 @@ class Dialled:
                 raise ConnectionError(f"the {name_of(self._server)} at {self._address} cannot be reached: {why}")
             if (kind := why.partition(":")[0]) != told:  # once for each, and not at every attempt
                 told = kind
+                self.noted(False, why)
                 log.warning("not connected", extra={"why": why, "tried_again_for": self._patience})
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(2 * pause, LONGEST_PAUSE)
 
     async def _connected(self) -> str | None:
-        """One connection, to its end: why, None when all is over. Raises LinkRefused."""
+        """One connection, to its end: why, None when all is over. Raises LinkRefused, LinkRevoked."""
         import grpc
 
         final = {
@@ -175,6 +200,8 @@ class Dialled:
         }
         try:
             channel = self._channel()
+        except Revoked as error:
+            raise LinkRevoked(f"{error}: this party takes no further part, unless the authority gives it another") from None
         except ValueError as error:  # of the authority, or of this client's own folder: both may change
             return str(error)
         async with channel:
@@ -201,6 +228,8 @@ class Dialled:
                 return str(error)
             except Misplaced as error:
                 raise LinkRefused(f"the {name_of(self._server)} does not keep to the order of pieces: {error}") from None
+            if code is grpc.StatusCode.PERMISSION_DENIED and details == REVOKED:
+                raise LinkRevoked(f"{REVOKED}: this party takes no further part, unless the authority gives it another")
             if code in final:
                 raise LinkRefused(f"the {name_of(self._server)} refuses this party: {details or final[code]}")
             return f"{code.name if code is not None else 'lost'}: {str(details)[:200]}"
@@ -213,6 +242,7 @@ class Dialled:
             raise LinkRefused(f"the {name_of(self._server)}'s journal is an older copy: a later life of it is known here")
         self._seen, self._greeting = replace(self._seen, run=run, life=life), greeting
         self.connections += 1
+        self.noted(True, "")
         if self.connections == 1:
             self._greeted.put(greeting)
 

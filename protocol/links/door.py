@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..core.errors import Revoked
 from ..pki.certificates import Untrusted, common_name
 from ..pki.names import name_of
 from ..pki.standing import Standing
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 NOT_IN_FORCE, NOBODY, WRONG, OFTEN = "UNAUTHENTICATED", "PERMISSION_DENIED", "FAILED_PRECONDITION", "RESOURCE_EXHAUSTED"
 """gRPC's names of why a stream is turned away: try again when the authority has spoken; never; never; later."""
+TAKEN_BACK = NOBODY
+"""Of a certificate that is revoked, and nothing takes its place."""
 
 
 class TurnedAway(Exception):
@@ -101,7 +104,8 @@ class Door:
         try:
             client = self._standing.party_of(certificate)
         except Untrusted as error:
-            raise TurnedAway(NOT_IN_FORCE, str(error), who=common_name(certificate)) from None
+            code = TAKEN_BACK if isinstance(error, Revoked) else NOT_IN_FORCE
+            raise TurnedAway(code, str(error), who=common_name(certificate)) from None
         if client not in self._known:
             raise TurnedAway(NOBODY, "", "nobody of this run", name_of(client))
         return client

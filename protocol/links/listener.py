@@ -340,6 +340,8 @@ class Listener:
         log.info("connected", extra={"client": peer.id})
         with self._changed:
             self._changed.notify_all()
+        if self._ending.is_set() and self._over:  # it came when the others had been told
+            await flow.end()
         parts: list[Coroutine[Any, Any, object]] = [self._hear(peer, flow), self._tell(peer, flow)]
         tasks = [asyncio.create_task(part) for part in parts]
         try:

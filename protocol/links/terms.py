@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import cbor2
 
+from ..core.errors import Revoked
 from ..core.session import VERSION
 from ..pki.hello import CHALLENGE_BYTES
 from ..pki.party import Credentials
@@ -48,6 +49,10 @@ class Limits:
 
 class LinkRefused(ConnectionError):
     """The other side refuses this one, and says why: there is no use in trying again."""
+
+
+class LinkRevoked(LinkRefused, Revoked):
+    """This side's certificate was taken back by the authority: it takes no further part."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,18 +5,26 @@ import hmac
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 
+from ..core.errors import Revoked
 from .certificates import Untrusted, key_hash, on_p256, read_certificate, serial_of, when
 from .directory import Directory, Entry
 from .names import name_of
 from .revocations import RevocationList
+
+REVOKED = "the certificate is revoked"
+"""What is said of one that nothing takes the place of."""
+
+
+class TakenBack(Untrusted, Revoked):
+    """A certificate is revoked, and the directory lists no other of the party that it names."""
 
 
 def party_of(certificate: bytes, directory: Directory, revoked: RevocationList, now: int) -> int:
     """The party whose certificate this is (DER, or the PEM of gRPC's `x509_pem_cert`). now: Unix seconds.
 
     Raises Untrusted, with the reason: no certificate, of an unknown authority, expired, revoked, not in the directory, of another
-    key or name than the directory's; or the directory or the list expired. A stream that is open is asked about again when a
-    newer directory or list comes.
+    key or name than the directory's; or the directory or the list expired; TakenBack where it is revoked for good. A stream that
+    is open is asked about again when a newer directory or list comes.
     """
     found = read_certificate(certificate)
     try:
@@ -30,7 +38,7 @@ def party_of(certificate: bytes, directory: Directory, revoked: RevocationList, 
         raise Untrusted(f"the certificate expired at {found.not_valid_after_utc:%Y-%m-%d %H:%M} UTC")
     serial = serial_of(found)
     if serial in revoked.when:
-        raise Untrusted("the certificate is revoked")
+        raise _revoked(found, serial, directory)
     if (entry := directory.by_serial.get(serial)) is None:
         raise Untrusted("the certificate is not in the directory: it was replaced by a newer one, or was never listed")
     if not hmac.compare_digest(key_hash(on_p256(found.public_key(), "the certificate")), entry.key):
@@ -59,6 +67,15 @@ def _in_force(directory: Directory, revoked: RevocationList, now: int) -> None:
     directory.authority.check(now)
     directory.header.at(now, "directory")
     revoked.header.at(now, "revocation list")
+
+
+def _revoked(certificate: x509.Certificate, serial: bytes, directory: Directory) -> Untrusted:
+    """Why one is not let in that is on the list: was it taken back, or did another take its place?"""
+    names = _names(certificate)
+    newer = [entry for entry in directory.entries.values() if name_of(entry.party) in names and entry.serial != serial]
+    if newer:
+        return Untrusted(f"{REVOKED}: a newer one of {name_of(newer[0].party)} took its place; take it by `cloister keys accept`")
+    return TakenBack(REVOKED)
 
 
 def _names(certificate: x509.Certificate) -> list[str]:

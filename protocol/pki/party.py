@@ -88,7 +88,9 @@ def request(
         if not again:
             for name in (_link(), *map(_identity, uses)):
                 if (folder / name).exists() and not force:
-                    raise FileExistsError(f"{folder / name} exists already, and is not written over without --force")
+                    raise FileExistsError(
+                        f"{folder / name} exists already: --again makes another key beside it, --force new ones in its place"
+                    )
         key = private_keys.new_key() if link is None else private_keys.load_link(link, unlock)
         fresh = not again or identities
         own = {

@@ -27,8 +27,12 @@ class Aside:
         self._lock = threading.Lock()
         self._failed: BaseException | None = None
 
-    def start(self, drawn: bytes) -> None:
-        """Connect. drawn: what names the run. Raises Refused where another one is played there, LinkRefused, ConnectionError."""
+    def start(self, drawn: bytes, beside: Dialled | None = None) -> None:
+        """Connect. drawn: what names the run. beside: the link to the coordinator; when that has ended, nobody waits any more
+        for the second server. Raises Refused where another run is played there, LinkRefused, ConnectionError.
+        """
+        if beside is not None:
+            threading.Thread(target=self._stop_after, args=(beside,), name="cloister aside ends", daemon=True).start()
         if self.link.start() != drawn:
             self.link.stop()
             raise Refused("the second server plays another run than the coordinator")
@@ -50,6 +54,10 @@ class Aside:
 
     def stop(self) -> None:
         """End the connection."""
+        self.link.stop()
+
+    def _stop_after(self, beside: Dialled) -> None:
+        beside.ended.wait()
         self.link.stop()
 
     def _play(self) -> None:

@@ -35,7 +35,7 @@ from ..links.terms import Seen
 from ..view.answers import Memory, Vector
 from ..view.protection import Setup
 from ..wire.codec import Envelope, decode, encode
-from ..wire.messages import MESSAGES
+from ..wire.messages import MESSAGES, Task
 from ..wire.recipes import MESSAGES as RECIPES
 from ..wire.recipes import RoundOver
 from ..wire.scores import MESSAGES as SCORES
@@ -52,6 +52,8 @@ BEGUN, SINCE, LINK, COMPUTER = "begun", "since", "link", "computer"
 computer keeps."""
 _LASTING = frozenset({BEGUN, LINK, COMPUTER})
 _VECTOR = "vector "
+_BRING = ("vector", "content", "ciphertexts")
+"""Fields of messages that bring a client what others made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,9 @@ class Followed:
 class Driven:
     """A client and what drives it. setup: its own, with its entropy, computers and data. listed: who is who; None: as it is told.
 
+    heard: of the last frame, the kind of message; carried: whether it brought a model, a mean or a sum. asked: the round of the
+    last task, counted from 0; None before the first.
+
     Raises ValueError for a journal of another client or run, or one that could not be gone on from.
     """
 
@@ -81,6 +86,8 @@ class Driven:
         taken = {WORK: {**MESSAGES, **RECIPES, **SCORES}, **maker.messages}
         self._roles_of = {kind: tuple(n for n, of in taken.items() if kind in of) for kinds in taken.values() for kind in kinds}
         self._kinds = {kind: message for kinds in taken.values() for kind, message in kinds.items()}
+        self.heard, self.carried = "", False
+        self.asked: int | None = None
         self._since, self._held = 0, frozenset[str]()
         entries = journal.read()
         for others in (LINK, COMPUTER):
@@ -128,8 +135,11 @@ class Driven:
     def arrived(self, sender: int, data: bytes) -> Followed:
         """A frame came over the link of this party."""
         found = Followed()
+        self.heard, self.carried = "", False
         try:
             envelope = decode(data, sender, MOST_BYTES, self._kinds)
+            self.heard = type(envelope.message).__name__
+            self.carried = any(getattr(envelope.message, name, b"") for name in _BRING)
             if (envelope.sender, envelope.receiver) != (sender, self.client.id):
                 raise ProtocolError("a message that names other parties than its link", sender)
             role = self._taker(envelope)
@@ -138,6 +148,8 @@ class Driven:
             return found
         before = self._round
         self._feed(role, Received(envelope, mark_of(data)), found)
+        if isinstance(envelope.message, Task) and not found.refused:
+            self.asked = envelope.message.round
         if self._round > before:
             self._leave(found)
         if isinstance(envelope.message, RoundOver) and not found.refused:

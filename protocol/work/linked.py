@@ -311,8 +311,9 @@ class Said:
     """A client's answer to a word. word: what it was told. data: the answer. sent: kinds and bytes of its messages. learned:
     names of sums that it was sent. refused: (blame, reason) of what it took no notice of. final: its models, at the end.
 
-    told: of a frame, its bytes. aside: what it has for a second server, as (kind, frame): not in the answer, as it goes by a link
-    of its own.
+    kind: of a frame, the message in it; empty where that cannot be read. carried: whether it brought a model, a mean or a sum.
+    round: of the last task, counted from 0; None before one. told: of a frame, its bytes. aside: what it has for a second server,
+    as (kind, frame): not in the answer, as it goes by a link of its own.
     """
 
     word: str
@@ -321,6 +322,9 @@ class Said:
     learned: tuple[str, ...] = ()
     refused: tuple[tuple[int, str], ...] = ()
     final: tuple[bytes, ...] = field(default=(), repr=False)
+    kind: str = ""
+    carried: bool = False
+    round: int | None = None
     told: bytes = field(default=b"", repr=False)
     aside: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)
 
@@ -354,7 +358,10 @@ def said(driven: Driven, data: bytes) -> Said:
     words = tuple((kind, len(frame)) for _, kind, frame in here)
     names = tuple(name for name, _ in learned)
     told = of[1] if what == "frame" else b""
-    return Said(what, cbor2.dumps([here, learned, refused]), words, names, tuple(map(tuple, refused)), told=told, aside=aside)
+    kind = driven.heard if what == "frame" else ""
+    answered = cbor2.dumps([here, learned, refused])
+    carried = bool(kind) and driven.carried
+    return Said(what, answered, words, names, tuple(map(tuple, refused)), (), kind, carried, driven.asked, told, aside)
 
 
 def _final(driven: Driven, model: Any) -> bytes:

@@ -1,0 +1,97 @@
+"""`cloister join --check`: one's own data, and whether they fit the scenario, before anything is connected."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from .fl.data.looking import Column, Look, look
+
+SHOWN = 8
+"""Columns, labels and sizes that are named."""
+Line = tuple[str, str]
+
+
+def seen(data: Path, label: str | None) -> Iterator[Line]:
+    """What is in them, as (name, words). label: the column of labels that was agreed, or None. Raises ValueError."""
+    found = look(data, label)
+    if not found.label:
+        sizes = [f"{wide} x {high} ({count})" for (wide, high), count in found.sizes.items()]
+        yield "images", f"{found.rows} of {len(found.labels)} labels, {_named(sizes)}"
+        yield "labels", _counted(found)
+        if found.unreadable:
+            yield "not read", f"{found.unreadable} files are no image"
+        return
+    yield "rows", str(found.rows)
+    names = _named([of.name for of in found.columns])
+    yield "columns", f"{len(found.columns)} inputs ({names}), and {found.label!r} to be learned"
+    yield "labels", _counted(found)
+    yield "missing", _of(found.columns, "missing") or "no value"
+    if others := _of(found.columns, "others"):
+        yield "no numbers", others
+    if constant := [of.name for of in found.columns if of.constant]:
+        yield "constant", f"{_named(constant)}: the same in every row, of which nothing can be learned"
+    if found.ragged:
+        yield "ragged", f"{found.ragged} rows have another number of cells than the first line"
+
+
+def fits(scenario: Any, data: Path | None, client: int | None, datasets: Path | None) -> Iterator[Line]:
+    """What joining would come to, as (name, words). Raises ValueError of one line where it would come to nothing.
+
+    Whatever a client makes of a coordinator's first words it makes here too, of the words that this scenario's coordinator has.
+    """
+    from .fl.models.vector import dimension
+    from .fl.runs.greeting import Greeting, maker_of, own_parties
+    from .fl.runs.parties import Parties
+    from .fl.runs.serving import check_served, greeting_of
+
+    check_served(scenario)
+    maker_of(scenario.protection)
+    agreed = Parties(scenario, datasets)
+    clients = agreed.setup.clients
+    mine = clients[0] if client is None else client
+    if mine not in clients:
+        raise ValueError(f"the scenario has no client {mine}; it has {clients[0]} to {clients[-1]}")
+    found = own_parties(scenario, Greeting.of(greeting_of(agreed, bytes(16))(mine)), data, datasets)
+    own = found.population.clients[mine]
+    records, batch = len(own.train), scenario.training.batch or len(own.train)
+    shape = " x ".join(map(str, found.population.shape))
+    yield "scenario", f"{scenario.name}: {type(scenario.algorithm).__name__} with {len(clients)} clients"
+    yield "protection", repr(scenario.protection)
+    yield "model", f"{dimension(found.module):,} parameters, inputs of {shape}, {found.population.classes} classes"
+    if (table := _words_of(scenario)) is not None:
+        present = {int(code) for part in (own.train, own.test) for code in part.y.tolist()}
+        lacking = [kind for code, kind in enumerate(table.kinds) if code not in present]
+        yield "agreed", f"labels {', '.join(table.kinds)}; columns {_named(list(table.columns))}"
+        if lacking and data is not None:
+            yield "not here", f"no record of {', '.join(lacking)}: fine, if that is so"
+    last = records % batch or batch
+    yield "train on", f"{records} records, in batches of {batch}{f', the last of {last}' if last != batch else ''}"
+    yield "held out", f"{len(own.test)} records, to score models by"
+
+
+def label_of(scenario: Any) -> str | None:
+    """The column of labels that a scenario agrees on, where it does."""
+    table = _words_of(scenario)
+    return None if table is None else str(table.label)
+
+
+def _words_of(scenario: Any) -> Any:
+    from .fl.data.given import CsvClients
+
+    there = isinstance(scenario.data, CsvClients) and Path(scenario.data.path).exists()
+    return scenario.data.agreed() if there else None
+
+
+def _counted(found: Look) -> str:
+    if len(found.labels) > 4 * SHOWN:
+        return f"{len(found.labels)} different ones: are these numbers, or is it the wrong column?"
+    return ", ".join(f"{word or '(empty)'} ({count})" for word, count in found.labels.items())
+
+
+def _of(columns: tuple[Column, ...], what: str) -> str:
+    return _named([f"{of.name} ({getattr(of, what)})" for of in columns if getattr(of, what)])
+
+
+def _named(names: list[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more

@@ -1,0 +1,110 @@
+"""When a client of a run was there, and in which rounds it was asked for anything, from its own record."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from .own_words import UPDATES
+
+Line = Mapping[str, Any]
+NOT_RUNNING = "its process was not running: killed, or its machine was off"
+BEFORE = "before it was first asked for anything: it was not there yet, or others were asked"
+
+
+@dataclass(frozen=True, slots=True)
+class Away:
+    """A time without a link to the coordinator. since, until: as in the record; until: empty where it did not come back."""
+
+    since: str
+    until: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """Some rounds, first and last, and what was with them."""
+
+    first: int
+    last: int
+    words: str
+
+    @property
+    def named(self) -> str:
+        """As people say it."""
+        return str(self.first) if self.first == self.last else f"{self.first} to {self.last}"
+
+
+def absences(lines: Sequence[Line]) -> list[Away]:
+    """In order."""
+    found: list[Away] = []
+    since, why, before, lives = "", "", "", 0
+    for line in lines:
+        now = str(line.get("time", ""))
+        if "joined" in line:
+            lives += 1
+            if since or lives > 1:
+                found.append(Away(since or before, now, why or NOT_RUNNING))
+            since = why = ""
+        elif "back" in line and since:
+            found.append(Away(since, now, why))
+            since = why = ""
+        elif "left" in line:
+            since, why = since or now, str(line["left"])
+        elif "away" in line:  # the last reason is the best known: a stream that breaks off gives none
+            since, why = since or now, str(line["away"])
+        before = now
+    ended = any("ended" in line for line in lines[-1:])
+    return [*found, Away(since, "", why)] if since and not ended else found
+
+
+def rounds_of(lines: Sequence[Line]) -> list[Rounds]:
+    """Every round up to the last that it was asked in, with what was with it: neighbours that are alike are one entry."""
+    asked: dict[int, tuple[int, int]] = {}  # by round, the first and the last of its lines
+    sent: set[int] = set()
+    for k, line in enumerate(lines):
+        t = line.get("round")
+        if type(t) is not int or t < 0:
+            continue
+        if t in asked or (line.get("received") or {}).get("what") == "Task":
+            asked[t] = asked.get(t, (k, k))[0], k
+        if any(one.get("what") in UPDATES for one in line.get("revealed", ())):
+            sent.add(t)
+    return _joined(_each(lines, asked, sent))
+
+
+def _each(lines: Sequence[Line], asked: Mapping[int, tuple[int, int]], sent: set[int]) -> Iterator[Rounds]:
+    order = sorted(asked)
+    for before, t in pairwise([-1, *order]):
+        if t > before + 1:
+            yield Rounds(before + 1, t - 1, _missed(lines[asked[before][1] : asked[t][0] + 1]) if before >= 0 else BEFORE)
+        yield Rounds(t, t, "its update went into the protocol" if t in sent else "it was asked, and sent nothing of an update")
+
+
+def _missed(between: Sequence[Line]) -> str:
+    """Of rounds of which nothing is in these lines, whether it was away, or its process began."""
+    gone = any("away" in line or "left" in line or "joined" in line for line in between)
+    return "it was not there" if gone else "it was there, and asked for nothing"
+
+
+def _joined(rounds: Iterator[Rounds]) -> list[Rounds]:
+    found: list[Rounds] = []
+    for one in rounds:
+        if found and found[-1].words == one.words and found[-1].last + 1 == one.first:
+            found[-1] = Rounds(found[-1].first, one.last, one.words)
+        else:
+            found.append(one)
+    return found
+
+
+def outcome(lines: Sequence[Line], run: str) -> str:
+    """How the run, in words, ended for this client: a sentence."""
+    last = next((line for line in reversed(lines) if {"joined", "left", "ended"} & line.keys()), {})
+    if last.get("revoked"):
+        return f"Its certificate was revoked: it left {run} at {last.get('time')}."
+    if "left" in last:
+        return f"It left {run} at {last.get('time')}: {last['left']}."
+    if "ended" in last:
+        handed = any((line.get("received") or {}).get("what") == "final" or line.get("told") == "final" for line in lines)
+        return f"Took part to the end of {run}." if handed else f"It was there at the end of {run}, and was handed no model."
+    return f"Takes part in, or was cut off from, {run}."

@@ -1,0 +1,60 @@
+"""What a client's messages say, and those that it is sent, in words, and who can read them."""
+
+from collections.abc import Mapping
+
+COORDINATOR, CLIENTS = "the coordinator", "other clients, sealed; the coordinator sees its size"
+SAID: Mapping[str, tuple[str, str]] = {
+    "MaskedInput": ("its update, hidden by masks that vanish in the sum", COORDINATOR),
+    "EncryptedInput": ("its update, under the clients' key", COORDINATOR),
+    "ExplicitShare": ("a share of its update, which says nothing without the other", COORDINATOR),
+    "KeyShare": ("the other share of its update, as a key", "the second server"),
+    "SlotShare": ("shares of its update for slots, which say nothing without the others", COORDINATOR),
+    "SlotKey": ("the other shares of its update for slots, as a key", "the second server"),
+    "OffsetSketched": ("a sketch of its update, under a secret of the clients", COORDINATOR),
+    "SumOpened": ("what a sum that it opened says, of slots how many chose each", COORDINATOR),
+    "RoundedScores": ("cosines and norms of updates, rounded", COORDINATOR),
+    "OpenedTotal": ("a sum that it opened", COORDINATOR),
+    "Choice": ("which model serves it best", COORDINATOR),
+    "Score": ("how well it predicts its own test records, or that it does not say", COORDINATOR),
+    "PairClouds": ("its data as the choice of the algorithm releases it, to be compared", COORDINATOR),
+    "PairDistance": ("the distance that it measured to another client", COORDINATOR),
+    "SealedCloud": ("its embedded data", CLIENTS),
+    "SealedEmbedding": ("its embedding model", CLIENTS),
+    "Lent": ("a model that clients hold", CLIENTS),
+    "Ready": ("that it takes part, and of how many records, where sums are weighted", COORDINATOR),
+    "Declined": ("that it sits out, and why", COORDINATOR),
+    "Holds": ("which models it holds, by name", COORDINATOR),
+    "Accepted": ("whom it agrees to mask with", COORDINATOR),
+    "Reveal": ("shares that take masks of the missing out of a sum", COORDINATOR),
+    "SealedShares": ("shares of its masks' seeds", CLIENTS),
+    "SealedSeed": ("the seed that all clients share", CLIENTS),
+    "OfferedKey": ("a key of a sum", CLIENTS),
+}
+"""Of kinds of messages: what is in them, and for whom. Any other has keys, signatures and nothing else."""
+KEYS = ("keys, signatures and what they are of", COORDINATOR)
+UPLOADED = {
+    "Plain": "its update and the number of its records, as they are",
+    "Permuted": "its update under a secret transform that all clients know, and the number of its records",
+}
+UPDATES = frozenset({"Upload", "MaskedInput", "EncryptedInput", "ExplicitShare", "SlotShare"})
+"""Messages that have the result of its work in them, in whatever form."""
+SENT: Mapping[str, str] = {
+    "Task": "what to work on, with the model to work from, where the coordinator has it",
+    "Mean": "the mean of its cluster's updates",
+    "Lent": "a model",
+    "EncryptedSum": "a sum of updates under the clients' key, to open",
+    "OpenSlots": "sums of slots under the clients' key, to open",
+    "ScoreRequest": "products of updates under the clients' key, to open",
+    "final": "its final model",
+    "Recipe": "how the next model is made of those that it holds",
+    "Offer": "models to choose from",
+    "Evaluate": "the question how well it predicts",
+    "RoundOver": "that a round is over",
+    "Survivors": "whose updates are in a sum",
+    "RelayedShares": "shares of its neighbours' masks, sealed for it",
+    "SealedSeed": "the seed that all clients share, sealed for it",
+    "SealedCloud": "another client's embedded data, sealed for it",
+    "SealedEmbedding": "another client's embedding model, sealed for it",
+}
+"""Of kinds of messages that it is sent: what is in them. Any other has terms, keys, signatures and nothing else."""
+TERMS = "terms, keys and signatures"

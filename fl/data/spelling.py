@@ -1,0 +1,41 @@
+"""Labels as people write them: what one that is not known may have meant, and which two differ in spelling alone."""
+
+from collections.abc import Hashable, Iterable, Sequence
+from difflib import get_close_matches
+
+
+def plain(word: str) -> str:
+    """Without what people write differently: case, spaces, hyphens, underscores and full stops."""
+    return "".join(letter for letter in word.casefold() if not letter.isspace() and letter not in "-_.")
+
+
+def nearest(word: str, known: Sequence[str]) -> str | None:
+    """The known one that it is nearest to, or None where it is near to none."""
+    by_plain = {plain(one): one for one in reversed(known)}
+    found = get_close_matches(plain(word), list(by_plain), 1, 0.75)
+    return by_plain[found[0]] if found else None
+
+
+def check_spelling(name: str, labels: Iterable[Hashable]) -> None:
+    """Raises ValueError of one line where two labels of more than one letter differ in spelling alone: they would be two classes.
+
+    name: of the data.
+    """
+    known: dict[str, str] = {}
+    for label in sorted({label for label in labels if isinstance(label, str)}):
+        if _is_number(label):
+            continue
+        other = known.setdefault(plain(label), label)
+        if other != label and len(plain(label)) > 1:
+            raise ValueError(
+                f"labels {other!r} and {label!r} of {name} differ in spelling alone, and would be two classes: write them alike,"
+                " or give one another name"
+            )
+
+
+def _is_number(label: str) -> bool:
+    try:
+        float(label)
+    except ValueError:
+        return False
+    return True

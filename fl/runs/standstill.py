@@ -1,0 +1,35 @@
+"""Clusters whose training stands still, as no sum of theirs can be opened: their clients are gone, or too few are there."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...protocol.view.answers import BelowFloor
+
+
+@dataclass(frozen=True, slots=True)
+class Standstill:
+    """Of one cluster. since: the first round, counted from 0, in which it learned nothing, as in every one after it.
+
+    clients: its members. words: why, of the last round.
+    """
+
+    cluster: str
+    since: int
+    clients: tuple[int, ...]
+    words: str
+
+
+def standing_still(
+    before: Mapping[str, Any], now: Mapping[str, Any], refused: Iterable[BelowFloor], since: Mapping[str, int], round: int
+) -> tuple[Standstill, ...]:
+    """Clusters whose model is that of before the round, and of which a sum was refused in it. Not of sums into slots.
+
+    before, now: clusters of the algorithm's state, by name. refused: in this round. since: of those that stood still before it,
+    by name. round: that is over, counted from 0.
+    """
+    last = {of.name.partition("@")[0]: of for of in refused}  # sums are named by their cluster and round
+    same = (name for name in sorted(now.keys() & before.keys()) if before[name].model == now[name].model)
+    return tuple(
+        Standstill(name, since.get(name, round), tuple(now[name].members), last[name].words) for name in same if name in last
+    )

@@ -1,0 +1,159 @@
+"""`join --check`: what is in one's own data, and whether they fit, with nobody connected."""
+
+import csv
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from cloister.fl.data.given import from_csv
+from cloister.fl.data.looking import look
+from cloister.fl.data.spelling import check_spelling, nearest
+from cloister.own_data_check import fits, seen
+from cloister.scenario_file import load
+
+AGREED = """
+from pathlib import Path
+from cloister import Scenario, Training, algorithms, data, protections
+from torch import nn
+
+def network(shape, classes):
+    return nn.Sequential(nn.BatchNorm1d(shape[0], track_running_stats=False), nn.Linear(shape[0], classes))
+
+scenario = Scenario(
+    name="agreed",
+    data=data.from_csv(str(Path(__file__).with_name("columns.csv")), client="hospital", label="ill"),
+    model=network,
+    training=Training(epochs=1, batch=10, lr=0.1),
+    algorithm=algorithms.FedAvg(by_samples=False),
+    protection=protections.Masked(floor=2),
+    rounds=2,
+)
+"""
+
+
+def table(path: Path, rows: list[list[object]], names: tuple[str, ...] = ("age", "dose", "ill")) -> Path:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([names, *rows])
+    return path
+
+
+def of(count: int, label: str = "Yes") -> list[list[object]]:
+    return [[k + 0.5, (7 * k) % 11, label if k % 2 else "No"] for k in range(count)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    rows = [[f"h{k % 3}", *row] for k, row in enumerate(of(36))]
+    table(tmp_path / "columns.csv", rows, ("hospital", "age", "dose", "ill"))
+    (tmp_path / "agreed.py").write_text(AGREED)
+    return tmp_path
+
+
+def words(lines) -> dict[str, str]:
+    return dict(lines)
+
+
+def test_a_table_is_looked_at(tmp_path):
+    rows = [[1, 5, "a"], ["", 5, "b"], ["n/a", 5, "a"], ["x", 5, "a"], [2, 5]]
+    found = look(table(tmp_path / "t.csv", rows))
+    assert (found.rows, found.label, dict(found.labels), found.ragged) == (5, "ill", {"a": 3, "b": 1}, 1)
+    age, dose = found.columns
+    assert (age.missing, age.others, age.constant) == (2, 1, True)
+    assert (dose.missing, dose.others, dose.constant) == (0, 0, True)
+    told = words(seen(tmp_path / "t.csv", None))
+    assert told["missing"] == "age (2)"
+    assert told["no numbers"] == "age (1)"
+    assert "dose" in told["constant"]
+    assert told["ragged"].startswith("1 rows")
+
+
+def test_a_table_without_a_header_and_one_of_another_program(tmp_path):
+    (tmp_path / "bare.csv").write_text("1,2,0\n3,4,1\n")
+    found = look(tmp_path / "bare.csv")
+    assert (found.rows, found.label, dict(found.labels)) == (2, "column 3", {"0": 1, "1": 1})
+    (tmp_path / "other.csv").write_text("age;dose;ill\n1;2;a\n")
+    with pytest.raises(ValueError, match="parts its cells by ';'"):
+        look(tmp_path / "other.csv")
+    (tmp_path / "marked.csv").write_bytes(b"\xef\xbb\xbfage,ill\n1,a\n")
+    assert [column.name for column in look(tmp_path / "marked.csv").columns] == ["age"]
+    (tmp_path / "none.csv").write_text("")
+    with pytest.raises(ValueError, match="is empty"):
+        look(tmp_path / "none.csv")
+    with pytest.raises(ValueError, match="no column 'sick'"):
+        look(tmp_path / "marked.csv", "sick")
+
+
+def test_images_are_looked_at(tmp_path):
+    for label in "01":
+        (tmp_path / label).mkdir()
+        Image.fromarray(np.zeros((4, 6), np.uint8)).save(tmp_path / label / "a.png")
+    (tmp_path / "1" / "b.png").write_bytes(b"no image")
+    found = look(tmp_path)
+    assert (found.rows, dict(found.labels), dict(found.sizes), found.unreadable) == (3, {"0": 1, "1": 2}, {(6, 4): 2}, 1)
+    assert words(seen(tmp_path, None))["images"] == "3 of 2 labels, 6 x 4 (2)"
+
+
+def test_data_that_fit_are_said_to(folder):
+    told = words(fits(load(str(folder / "agreed.py")), table(folder / "mine.csv", of(40)), None, None))
+    assert told["model"] == "10 parameters, inputs of 2, 2 classes"
+    assert told["agreed"] == "labels No, Yes; columns age, dose"
+    assert told["train on"] == "32 records, in batches of 10, the last of 2"
+    assert told["held out"].startswith("8 records")
+    assert "not here" not in told
+
+
+@pytest.mark.parametrize(
+    ("rows", "names", "message"),
+    [
+        (of(40, "yes "), ("age", "dose", "ill"), "ill is 'yes', none of those agreed: No, Yes; is 'Yes' meant"),
+        (of(40, "zebra"), ("age", "dose", "ill"), "ill is 'zebra', none of those agreed: No, Yes$"),
+        (of(40), ("age", "drug", "ill"), "lacks dose and has drug besides"),
+        ([["", 1, "No"], *of(40)], ("age", "dose", "ill"), "column 'age' has '', which is no finite number"),
+        (of(51), ("age", "dose", "ill"), "has 41 records, of which batches of 10 leave one.*leave one record out"),
+    ],
+    ids=["spelled differently", "unknown", "another column", "missing", "a last batch of one"],
+)
+def test_data_that_do_not_fit_are_refused_in_a_line(folder, rows, names, message):
+    with pytest.raises(ValueError, match=message):
+        list(fits(load(str(folder / "agreed.py")), table(folder / "mine.csv", rows, names), 1, None))
+
+
+def test_labels_that_differ_in_spelling_alone_are_no_two_classes(tmp_path):
+    for client, label in (("a", "Yes"), ("b", "yes")):
+        table(tmp_path / f"{client}.csv", of(20, label))
+    with pytest.raises(ValueError, match=r"labels 'Yes' and 'yes' of .* differ in spelling alone"):
+        from_csv(tmp_path, label="ill")(None)
+    check_spelling("letters and numbers", ["a", "A", "1", "1.0", "-1", 3, "type 1", "type 2"])
+    with pytest.raises(ValueError, match="'Type-1' and 'type 1'"):
+        check_spelling("types", ["type 1", "Type-1"])
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"), [("yes", "Yes"), ("YES", "Yes"), ("Yess", "Yes"), ("dont know", "Don't know"), ("zebra", None), ("", None)]
+)
+def test_the_nearest_word_is_named(word, meant):
+    assert nearest(word, ["No", "Yes", "Don't know"]) == meant
+
+
+def test_the_command_connects_to_nobody(folder):
+    def run(*more: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "cloister", "join", *more]
+        return subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False, env=os.environ)
+
+    table(folder / "mine.csv", of(40))
+    good = run("--check", "--data", "mine.csv", "--scenario", "agreed.py")
+    assert (good.returncode, good.stdout.splitlines()[-1]) == (0, "it fits"), good.stderr
+    table(folder / "mine.csv", of(40, "yes"))
+    bad = run("--check", "--data", "mine.csv", "--scenario", "agreed.py")
+    assert bad.returncode == 1
+    assert bad.stderr.count("\n") == 1
+    assert "is 'Yes' meant?" in bad.stderr
+    assert "labels       No (20), yes (20)" in bad.stdout
+    assert list(folder.glob("*/journal")) == []
+    lacking = run("localhost:1", "--scenario", "agreed.py", "--insecure-loopback")
+    assert (lacking.returncode, lacking.stderr) == (1, "cloister: give --folder, or --check\n")

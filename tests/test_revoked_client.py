@@ -1,0 +1,94 @@
+"""A client whose certificate was taken back stops, with words and an exit code of its own; one that gets another goes on."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from cloister.errors_in_one_line import REVOKED, Failure, one_line_errors
+from cloister.fl.runs.member import LOG, Record
+from cloister.protocol.core.errors import Revoked
+from cloister.protocol.links import dialled
+from cloister.protocol.links.dialled import Dialled
+from cloister.protocol.links.terms import LinkRevoked, grpc_or_words
+from cloister.protocol.pki import office, party
+from cloister.protocol.pki.admission import party_of
+from cloister.protocol.pki.certificates import Untrusted
+from cloister.reporting.own_record import read_record
+
+from .deployed import authority, deployed, of
+
+grpc_or_words()
+SCENARIO = Path(__file__).with_name("deployed_scenario.py")
+
+
+def now():
+    return int(time.time())
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return authority(tmp_path / "pki", 4)
+
+
+def refusal(folder, certificate):
+    trust = party.trusted(folder / "public", now())
+    with pytest.raises(Untrusted) as raised:
+        party_of(certificate, trust.directory, trust.revoked, now())
+    return raised.value
+
+
+def test_a_certificate_that_was_taken_back_is_told_from_one_that_another_took_the_place_of(folder):
+    old = (of(folder, 1) / "link.pem").read_bytes()
+    office.revoke(folder, 1, now=now())
+    assert isinstance(refusal(folder, old), Revoked)
+    office.rotate(folder, 1, None, now=now())
+    replaced = refusal(folder, old)
+    assert not isinstance(replaced, Revoked)
+    assert "a newer one of client-1 took its place; take it by `cloister keys accept`" in str(replaced)
+
+
+def test_a_revoked_client_stops_and_its_record_says_so(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(dialled, "REVOKED_FOR", 0.5)
+    record = Record(tmp_path / LOG)
+    record.add(joined="x", client=3, clients=[0, 1, 2, 3], protection="Masked()")
+
+    def dial(address, standing, **more):
+        return Dialled(address, standing, noted=record.connected if standing.party == 3 else lambda *_: None, **more)
+
+    with deployed(folder, dial=dial) as run:
+        run.begin()
+        assert run.round() == (0, 1, 2, 3)
+        office.revoke(folder, 3, now=now())
+        run.members[3].thread.join(20)
+        assert isinstance(run.members[3].ended, LinkRevoked)
+        assert run.round() == (0, 1, 2)
+    record.left(run.members[3].ended)
+    lines = read_record(tmp_path / LOG)
+    assert ["away" in line for line in lines] == [False, True, False]
+    assert lines[-1]["revoked"]
+    assert "revoked" in lines[-1]["left"]
+
+
+def test_who_is_revoked_ends_with_a_code_that_says_not_to_start_it_again(folder, tmp_path):
+    def join(*more):
+        command = [sys.executable, "-m", "cloister", "join", "localhost:1", "--scenario", f"{SCENARIO}:scenario"]
+        command += ["--folder", str(tmp_path / "mine"), "--keys", str(of(folder, 3)), *more]
+        return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
+
+    (tmp_path / "mine").mkdir()
+    Record(tmp_path / "mine" / LOG).add(joined="x", client=3, clients=[3], protection="Masked()")
+    office.revoke(folder, 3, now=now())
+    done = join()
+    assert (done.returncode, done.stderr) == (77, "cloister: the certificate is revoked\n")
+    assert read_record(tmp_path / "mine" / LOG)[-1]["revoked"]
+
+
+@pytest.mark.parametrize(("error", "code"), [(LinkRevoked("gone"), REVOKED), (ConnectionError("lost"), 1), (ValueError("no"), 1)])
+def test_exit_codes_of_errors(error, code):
+    with pytest.raises(Failure) as raised, one_line_errors():
+        raise error
+    assert raised.value.code == code

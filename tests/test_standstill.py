@@ -1,0 +1,97 @@
+"""A cluster that learns nothing any more: in the run's record, the coordinator's log, its metrics and view, and the report."""
+
+import io
+import json
+import logging
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from cloister.deployment.live import shown
+from cloister.deployment.log import Told
+from cloister.deployment.metrics import Collected
+from cloister.fl.algorithms.fedavg import Oracle
+from cloister.fl.data.partition import LabelSwap
+from cloister.fl.runs.experiment import Round, run
+from cloister.fl.runs.standstill import Standstill, standing_still
+from cloister.fl.runs.vitals import Vitals
+from cloister.protocol import Masked
+from cloister.protocol.view.answers import BelowFloor, Model
+from cloister.reporting.report import write_report
+
+from .served import SMALL
+
+STILL = Standstill("00", 4, (0, 2), "a sum over 0 clients is below the floor of 2")
+
+
+class Cluster:
+    def __init__(self, model, members=(0, 2)):
+        self.model, self.members = Model(model), members
+
+
+def test_a_cluster_stands_still_where_a_sum_was_refused_and_its_model_stayed():
+    before = {"00": Cluster("a"), "01": Cluster("b"), "02": Cluster("c")}
+    now = {"00": Cluster("a"), "01": Cluster("moved"), "02": Cluster("c"), "03": Cluster("d")}
+    refused = [BelowFloor(f"{name}@7/update", (), 2) for name in ("00", "01", "03")]
+    found = standing_still(before, now, refused, {}, 7)
+    assert found == (Standstill("00", 7, (0, 2), "a sum over 0 clients is below the floor of 2"),)
+    assert standing_still(before, now, refused, {"00": 4}, 7)[0].since == 4
+    assert standing_still(before, now, [], {"00": 4}, 7) == ()
+
+
+def test_the_log_says_once_that_training_stopped_and_that_it_goes_on(caplog):
+    told = Told(logging.getLogger("cloister.test"))
+    with caplog.at_level(logging.INFO, "cloister.test"):
+        told.round(Round(4, 9, 2, 0.5))
+        told.round(Round(5, 9, 2, 0.5, {}, (STILL,), (7,)))
+        told.round(Round(6, 9, 2, 0.5, {}, (STILL,), (7,)))
+        told.round(Round(7, 9, 2, 0.5))
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [
+        "round",
+        *("round", "stopped training", "in no cluster"),
+        "round",
+        *("round", "no longer stopped", "all in clusters"),
+    ]
+    first = caplog.records[0]
+    assert (first.round, first.played, first.of) == (3, 4, 9)
+    stopped = caplog.records[2]
+    assert (stopped.levelname, stopped.cluster, stopped.since, stopped.clients) == ("WARNING", "00", 4, [0, 2])
+    assert "below the floor" in stopped.why
+
+
+def test_metrics_and_view_have_it():
+    vitals = Vitals(round=5, rounds=9, cohort=4, stopped={"00": 4}, unplaced=1)
+    pytest.importorskip("prometheus_client")
+    found = {family.name: family.samples[0].value for family in Collected(lambda: vitals).collect()}
+    assert (found["cloister_stopped_clusters"], found["cloister_unplaced"]) == (1.0, 1.0)
+    out = io.StringIO()
+    Console(file=out, width=200).print(shown(vitals))
+    assert "groups 00 (since round 4): too few clients for a sum" in out.getvalue()
+    assert "5 of 9 played, round 5 in progress" in out.getvalue()
+    out = io.StringIO()
+    Console(file=out, width=200).print(shown(replace(vitals, stopped={}, unplaced=0)))
+    assert "stand still" not in out.getvalue()
+
+
+@pytest.mark.trains
+def test_a_run_says_of_a_cluster_whose_clients_are_gone_since_when_it_learns_nothing_also_gone_on_with(tmp_path):
+    now = {"round": 0}
+
+    def lost(frame):
+        return [] if now["round"] >= 1 and (frame.kind, frame.sender in (0, 1)) == ("Ready", True) else [frame]
+
+    groups = LabelSwap(clients=4, groups=2, pairs=((1, 7), (3, 8)), shared_test=True)
+    how = replace(SMALL, partition=groups, algorithm=Oracle(by_samples=False), protection=Masked(floor=2), faults=lost)
+    seen = []
+    for rounds, resume in ((2, False), (3, True)):
+        for done in run(replace(how, rounds=rounds), tmp_path / "run", resume=resume):
+            now["round"] = done.round
+            seen.append([(of.cluster, of.since, of.clients) for of in done.stopped])
+    assert seen == [[], [("group 0", 1, (0, 1))], [("group 0", 1, (0, 1))]]
+    lines = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    assert [line.get("stopped") for line in lines] == [None, {"group 0": 1}, {"group 0": 1}]
+    assert json.loads((tmp_path / "run/summary.json").read_text())["stopped"] == {"group 0": 1}
+    text = write_report(tmp_path / "run").read_text()
+    assert "Cluster group 0 (clients 0, 1) learned nothing from round 1 on" in text
