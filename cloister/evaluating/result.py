@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..tables_out import as_html, as_text, frame_of, write_rows
+from .broken_down import BrokenDown
 from .data import Grid, read_grid
 from .report import write_evaluation_report
 from .tables import bounds_words, grid_json, grid_table, reasons
@@ -43,6 +44,11 @@ class Evaluated:
         accuracy.late for instance. table.csv in the folder holds the same.
         """
         return cell_rows(self._grid)
+
+    @property
+    def breakdown(self) -> BrokenDown | None:
+        """The breakdown searches in the folder, if there were any."""
+        return BrokenDown(self.folder) if (self.folder / "breakdown.json").is_file() else None
 
     @property
     def report(self) -> Path:
