@@ -4,6 +4,7 @@ import ast
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 HOME = Path(__file__).resolve().parent
@@ -18,11 +19,11 @@ def file_of_value(value: Any, same: Callable[[str], bool]) -> str:
 
     same: whether what is loaded from there is this very value; it may raise ValueError.
     """
-    found = [(name, Path(str(module.__file__)), key) for name, module in _modules() for key in _names(module, value)]
+    found = [(module, Path(str(module.__file__)), key) for module in _modules() for key in _names(module, value)]
     if not found:
         raise NotLoadable("no name at the top level of a file holds this object: give it one, or play it by that file's name")
     module, file, key = found[0]
-    if module == "__main__" and not _guarded(file):
+    if module is sys.modules["__main__"] and not _guarded(file):
         raise NotLoadable(f'{file.name} plays as it is read: put the call under: if __name__ == "__main__"')
     where = f"{file}:{key}"
     try:
@@ -34,17 +35,17 @@ def file_of_value(value: Any, same: Callable[[str], bool]) -> str:
     return where
 
 
-def _modules() -> list[tuple[str, Any]]:
+def _modules() -> list[ModuleType]:
     """Modules of the user's that are files, the one that is played last."""
     found = []
-    for name, module in list(sys.modules.items()):
+    for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
         if isinstance(file, str) and file.endswith(".py") and not Path(file).resolve().is_relative_to(HOME):
-            found.append((name, module))
-    return sorted(found, key=lambda one: one[0] == "__main__")
+            found.append(module)
+    return sorted(found, key=lambda one: one is sys.modules["__main__"])
 
 
-def _names(module: Any, value: Any) -> list[str]:
+def _names(module: ModuleType, value: Any) -> list[str]:
     return [key for key, each in list(vars(module).items()) if each is value and key.isidentifier()]
 
 

@@ -25,6 +25,7 @@ from .backdoors import LearnedTarget, Target
 from .breakdown import Steps
 from .broken import Bounds
 from .evaluation_attack import ABSENT, Attack, Informed, absent_adversary, adversary_of
+from .evaluation_check import check_attacks, check_defences
 
 __all__ = [
     "ABSENT",
@@ -118,6 +119,8 @@ class Evaluation:
         for name in ("attacks", "defences"):
             if not isinstance(getattr(self, name), Mapping):
                 raise ValueError(f"{name} are a dict by name, not {brief(getattr(self, name))}")
+        check_defences(self.defences, self.scenario)
+        check_attacks(self.attacks, self.strengths[0], self.scenario)
         if unknown := sorted(self.targets.keys() - self.attacks.keys()):
             raise ValueError(f"targets names attacks that are not there: {', '.join(unknown)}")
         if unknown := sorted(self.limits.keys() - self.defences.keys()):
