@@ -19,9 +19,9 @@ def point_rows(search: Search) -> list[dict[str, Any]]:
     """A row for each point that was played, the most severe first.
 
     attackers, share: how many of the clients attack. strength: the attack's own, with its name in `strength_of`. loss: of
-    accuracy of loyal clients, mean over the seeds that were played, with Student's t interval of the mean at 95 % (None of one
-    seed); gained: of a backdoor, likewise. severity: times the bound that it comes nearest to or passes. verdict: "breaks" if it
-    does on every seed that was held out too. seconds: of CPU, of its runs.
+    accuracy of loyal clients, mean over the seeds that were played, with Student's t interval of the mean at 95 %, cut to what
+    can be (None of one seed); gained: of a backdoor, likewise. severity: times the bound that it comes nearest to or passes.
+    verdict: "breaks" if it does on every seed that was held out too. seconds: of CPU, of its runs.
     """
     return [_row(search, point) for point in sorted(search.points.values(), key=lambda p: -p.severity)]
 
@@ -63,7 +63,7 @@ def _schedule(point: Point) -> str:
 
 def _figures(name: str, of: Spread | None) -> dict[str, Any]:
     known = of is not None and isfinite(of.half) and of.count > 1
-    low, high = (of.low, of.high) if of is not None and known else (None, None)
+    low, high = (max(-1.0, of.low), min(1.0, of.high)) if of is not None and known else (None, None)
     return {name: None if of is None else of.mean, f"{name}_low": low, f"{name}_high": high}
 
 

@@ -40,7 +40,14 @@ def cell_rows(grid: Grid) -> list[dict[str, Any]]:
     for spot, lines in grid.cells.items():
         of = found.get((spot.protection, spot.defence, spot.strength or 0.0))
         rows += [_row(line, judged) for line, judged in zip(lines, _judged(grid, spot, lines, of), strict=True)]
-    return rows
+    hollow = _hollow(rows)
+    return [{name: value for name, value in row.items() if name not in hollow} for row in rows]
+
+
+def _hollow(rows: Sequence[Row]) -> frozenset[str]:
+    """Names that stand for numbers of other lines, and have no value of their own: "success" beside "success.mean"."""
+    beginnings = {name.rpartition(".")[0] for row in rows for name in row if "." in name}
+    return frozenset(name for name in beginnings if all(row.get(name) is None for row in rows))
 
 
 def _judged(grid: Grid, spot: Spot, lines: Sequence[Row], found: Finding | None) -> list[dict[str, Any]]:
