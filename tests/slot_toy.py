@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from numpy.typing import NDArray
 
@@ -41,6 +42,8 @@ WITH_SLOTS: list[tuple[Protection, float, int]] = [
     (Encrypted(floor=2), 3e-3, 2),
 ]
 """Protections that answer slots, how far from the arithmetic of the clear a model may be, and rounds that are quick."""
+SPARED = [*WITH_SLOTS[:-1], pytest.param(*WITH_SLOTS[-1], marks=pytest.mark.slow)]
+"""The same, for methods whose sums under encryption ask for nothing that another's do not: seconds of encryption are put off."""
 Values = NDArray[np.float64]
 
 

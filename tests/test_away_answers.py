@@ -14,7 +14,7 @@ from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
 from cloister.protocol.work.away import Processes
-from cloister.protocol.work.participant import UNAGREED
+from cloister.protocol.work.tasks import UNAGREED
 
 from .test_away import INITIAL, MEMBERS, RUN, D, mine_lasting, nobody, update_of, workers
 

@@ -75,7 +75,8 @@ from cloister.protocol.work.conduct import as_sent
 from cloister.protocol.work.making import Making
 from cloister.protocol.work.opening import Opening
 from cloister.protocol.work.owned import Owned
-from cloister.protocol.work.participant import Participant, Taken
+from cloister.protocol.work.participant import Participant
+from cloister.protocol.work.tasks import Taken
 
 RUN, MODEL, D, MOST = bytes(range(16)), bytes(range(32)), 2, 100
 NUMBERS = {"d": D, "ring_bits": 64, "clip": 4.0, "max_samples": MOST}

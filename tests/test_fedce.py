@@ -16,7 +16,7 @@ from cloister.protocol.core.errors import Refused
 from cloister.protocol.view.protection import check_composition
 
 from .example_files import load
-from .slot_toy import MODELS, WITH_SLOTS, K, Toy, Values, check_a_pause, descended, examples_of, losses_of
+from .slot_toy import MODELS, SPARED, K, Toy, Values, check_a_pause, descended, examples_of, losses_of
 
 BATCH, DELTA = 3, 0.5
 
@@ -37,7 +37,7 @@ def paper(models: list[Values], history: dict[int, Values], active: list[int]) -
     return [np.average(ends, axis=0, weights=raised[:, k]) for k in range(len(models))]
 
 
-@pytest.mark.parametrize(("protection", "bound", "rounds"), WITH_SLOTS, ids=repr)
+@pytest.mark.parametrize(("protection", "bound", "rounds"), SPARED, ids=repr)
 def test_every_round_is_the_papers_but_for_the_rounding_of_shares(protection: Any, bound: float, rounds: int) -> None:
     toy = Toy(FedCE(models=K, batch=BATCH, most=1000), protection)
     models, history = [m.astype(np.float64) for m in MODELS], dict.fromkeys(range(8), np.zeros(K))

@@ -25,7 +25,7 @@ from cloister.protocol.view.protection import check_composition
 from cloister.protocol.view.work import LocalJob
 
 from .example_files import load
-from .slot_toy import MODELS, WITH_SLOTS, K, Toy, Values, check_a_pause, descended, examples_of, losses_of
+from .slot_toy import MODELS, SPARED, WITH_SLOTS, K, Toy, Values, check_a_pause, descended, examples_of, losses_of
 
 
 def paper(models: list[Values], pi: dict[int, Values], active: list[int], most: int) -> list[Values]:
@@ -41,7 +41,7 @@ def paper(models: list[Values], pi: dict[int, Values], active: list[int], most: 
     return [np.average([end[k] for end in ends], axis=0, weights=sizes) for k in range(len(models))]
 
 
-@pytest.mark.parametrize(("protection", "bound", "rounds"), WITH_SLOTS, ids=repr)
+@pytest.mark.parametrize(("protection", "bound", "rounds"), SPARED, ids=repr)
 def test_every_round_is_the_papers(protection: Any, bound: float, rounds: int) -> None:
     toy = Toy(FedEM(models=K), protection)
     models, pi = [m.astype(np.float64) for m in MODELS], dict.fromkeys(range(8), np.full(K, 1 / K))

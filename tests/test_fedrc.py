@@ -17,7 +17,7 @@ from cloister.protocol.core.errors import Refused
 from cloister.protocol.view.protection import check_composition
 
 from .example_files import load
-from .slot_toy import LABELS, MODELS, WITH_SLOTS, D, K, Toy, Values, check_a_pause, descended, examples_of, losses_of
+from .slot_toy import LABELS, MODELS, SPARED, D, K, Toy, Values, check_a_pause, descended, examples_of, losses_of
 
 
 def paper(models: list[Values], p: Values, omega: dict[int, Values], active: list[int]) -> tuple[list[Values], Values]:
@@ -37,7 +37,7 @@ def paper(models: list[Values], p: Values, omega: dict[int, Values], active: lis
     return moved, np.maximum(table, 1e-8)
 
 
-@pytest.mark.parametrize(("protection", "bound", "rounds"), WITH_SLOTS, ids=repr)
+@pytest.mark.parametrize(("protection", "bound", "rounds"), SPARED, ids=repr)
 def test_every_round_is_the_papers(protection: Any, bound: float, rounds: int) -> None:
     toy = Toy(FedRC(models=K), protection)
     models, p = [m.astype(np.float64) for m in MODELS], np.full((K, LABELS), 1 / K)

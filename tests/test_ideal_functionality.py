@@ -148,14 +148,14 @@ def test_many_random_questions_of_many_clients(case, seed):
     Drive(case, tuple(range(40)), seed).some_rounds(20)
 
 
-@pytest.mark.parametrize("case", MASKED, ids=str)
+@pytest.mark.parametrize("case", [pytest.param(MASKED[0], marks=pytest.mark.slow), *MASKED[1:]], ids=str)
 def test_masked_random_questions_over_rounds_with_random_losses(case):
     for n in (3, 5, 8):
         for seed in range(2):
             Drive(case, tuple(range(n)), 10 * n + seed).some_rounds(12)
 
 
-@pytest.mark.parametrize("case", MASKED, ids=str)
+@pytest.mark.parametrize("case", [pytest.param(MASKED[0], marks=pytest.mark.slow), *MASKED[1:]], ids=str)
 def test_masked_every_stage_at_which_one_or_all_of_four_clients_fall_silent(case):
     stages = len(case.stages)
     alone = [tuple(s if i == k else stages for i in range(4)) for k in (0, 2) for s in range(stages)]

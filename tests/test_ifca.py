@@ -42,6 +42,17 @@ WITH_SLOTS: list[tuple[Protection, float]] = [
     (TwoServer(floor=2), 2e-3),
     (Encrypted(floor=2), 2e-3),
 ]
+PLAYED = [
+    pytest.param(
+        *(protection, bound, participation, average),
+        id=f"{type(protection).__name__}-{participation}-{average}",
+        marks=[pytest.mark.slow] if isinstance(protection, Encrypted) and (participation, average) != (0.5, "gradients") else [],
+    )
+    for protection, bound in WITH_SLOTS
+    for participation in (1.0, 0.5)
+    for average in ("models", "gradients")
+]
+"""Encryption takes seconds."""
 Values = NDArray[np.float64]
 
 
@@ -119,10 +130,8 @@ def paper(models: list[Values], active: Sequence[int], algorithm: IFCA, floor: i
     return found
 
 
-@pytest.mark.parametrize("average", ["models", "gradients"])
-@pytest.mark.parametrize("participation", [1.0, 0.5])
-@pytest.mark.parametrize(("protection", "bound"), WITH_SLOTS, ids=lambda p: type(p).__name__)
-def test_every_round_is_the_papers(protection: Any, bound: float, average: Any, participation: float) -> None:
+@pytest.mark.parametrize(("protection", "bound", "participation", "average"), PLAYED)
+def test_every_round_is_the_papers(protection: Any, bound: float, participation: float, average: Any) -> None:
     run = Run(IFCA(models=K, average=average, gamma=0.8, participation=participation), protection)
     models = [m.astype(np.float64) for m in MODELS]
     for t in range(4):

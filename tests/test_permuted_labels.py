@@ -43,7 +43,7 @@ def played(protection, seed=0) -> Stage:
 
 
 @pytest.mark.trains
-@pytest.mark.parametrize("keys", ["run", "session"])
+@pytest.mark.parametrize("keys", ["run", pytest.param("session", marks=pytest.mark.slow)])
 def test_the_papers_claim_on_labels_is_refuted(keys):
     claims = [c for c in CLAIMS if c.id == "permuted.labels.server"]
     both = [played(Permuted(keys=keys), seed) for seed in (0, 1)]

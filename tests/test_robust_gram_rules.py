@@ -6,7 +6,7 @@ from math import sqrt
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -99,6 +99,15 @@ def caf(x: Array, f: int) -> Array:
     return kept
 
 
+def decided(made: Callable[[Array], Array], x: Array) -> bool:
+    """Whether it does not rest on a tie: updates moved by their last digits give the same.
+
+    Rows that NNM mixed of the same neighbours are one point each, and Krum's scores of such points tie.
+    """
+    moved = x * (1 + 1e-9 * np.random.default_rng(0).standard_normal(x.shape))
+    return bool(np.linalg.norm(made(moved) - made(x)) <= 1e-7 * np.linalg.norm(x))
+
+
 DEFINITIONS: list[tuple[GramRule, Callable[[Array], Array]]] = [
     (Mean(), lambda x: x.mean(axis=0)),
     (NormBound(2.0), lambda x: (x * np.minimum(1, 2 / np.linalg.norm(x, axis=1))[:, None]).mean(axis=0)),
@@ -128,6 +137,7 @@ def test_a_rule_of_the_gram_matrix_is_its_definition(
     rule: GramRule, definition: Callable[[Array], Array], seed: int, n: int
 ) -> None:
     x = updates_of(seed, n)
+    assume(decided(definition, x) and decided(lambda rows: rule.weights(rows @ rows.T, rng()) @ rows, x))
     expected = definition(x)
     found = rule.weights(x @ x.T, rng()) @ x
     assert np.linalg.norm(found - expected) <= 1e-6 * np.linalg.norm(x)
@@ -142,6 +152,7 @@ def test_a_rule_of_the_gram_matrix_is_its_definition(
 @settings(max_examples=10)
 def test_it_does_not_matter_in_which_order_the_clients_come(rule: GramRule, seed: int) -> None:
     x = updates_of(seed)
+    assume(decided(lambda rows: rule.weights(rows @ rows.T, rng()), x))
     order = np.random.default_rng(seed).permutation(len(x))
     weights, permuted = rule.weights(x @ x.T, rng()), rule.weights(x[order] @ x[order].T, rng())
     np.testing.assert_allclose(permuted, weights[order], atol=1e-9)

@@ -33,7 +33,7 @@ from cloister.protocol.view.answers import Assignment, Model, Sum
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.wire.codec import encode
 from cloister.protocol.wire.messages import Task
-from cloister.protocol.work.participant import UNAGREED
+from cloister.protocol.work.tasks import UNAGREED
 from cloister.threat_models.inference.crafted_models import isolated, layers_of, relative_error
 
 from . import quadratic_clients

@@ -377,7 +377,7 @@ def test_the_cost_of_slots_is_that_of_a_k_fold_vector(protection: Protection) ->
 
 
 @pytest.mark.parametrize("protection", [Plain(floor=2), Permuted(floor=2), MASKED, TwoServer(floor=2)], ids=repr)
-@pytest.mark.parametrize("first", [0, 10**6])
+@pytest.mark.parametrize("first", [pytest.param(0, marks=pytest.mark.slow), 10**6])
 def test_sixty_four_slots_work_in_late_rounds(protection: Protection, first: int) -> None:
     """Their models are named one by one, however long the names are."""
 

@@ -63,7 +63,9 @@ class Fast:
     def __call__(
         self, module: nn.Module, jobs: Sequence[Job], training: Training, round: int
     ) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        module = deepcopy(module).to(self.device).train()
+        at = torch.device(self.device)
+        if linear_layers(module) is None or any(parameter.device != at for parameter in module.parameters()):
+            module = deepcopy(module).to(at).train()  # a perceptron's layers are measured, or copied, and are alike in both modes
         return played(self.way(module, jobs, training, round), module, jobs, training, round)
 
     def way(self, module: nn.Module, jobs: Sequence[Job], training: Training, round: int) -> Way:

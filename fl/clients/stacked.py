@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from ..models.papers import EmbeddingAndHead
 from ..models.vector import trainable
-from .training import Job, Training, minibatches
+from .training import Job, Training, orders
 
 
 def linear_layers(module: nn.Module) -> list[nn.Linear] | None:
@@ -89,12 +89,17 @@ def plan(jobs: Sequence[Job], training: Training) -> Plan:
     first = 0
     for k, job in enumerate(jobs):
         rows[:, k] = first  # filled up with an example of its own: 0 times another's that is not finite is not 0
-        for step, index in enumerate(minibatches(job, training)):
-            rows[step, k, : len(index)] = index.numpy() + first
-            share[step, k, : len(index)] = 1 / len(index)
-            if job.weights is not None:
-                share[step, k, : len(index)] *= job.weights[index.numpy()]
-        first += len(job.examples)
+        size, at = len(job.examples), 0
+        whole, rest = divmod(size, training.batch)
+        cuts = [cut for cut in ((whole, training.batch), (1, rest)) if all(cut)]  # of an epoch: so many minibatches, of this size
+        for order in orders(job, training):
+            used = 0
+            for many, width in cuts:
+                index = order[used : used + many * width].reshape(many, width)
+                rows[at : at + many, k, :width] = index + first
+                share[at : at + many, k, :width] = np.float32(1 / width) * (1 if job.weights is None else job.weights[index])
+                at, used = at + many, used + many * width
+        first += size
     active = [sum(count > step for count in counts) for step in range(counts[0])]
     return Plan(torch.from_numpy(rows), torch.from_numpy(share), active)
 

@@ -229,9 +229,15 @@ def full_gradient(module: nn.Module, job: Job, loss: str | LossFunction = CROSS_
 
 def minibatches(job: Job, training: Training) -> Iterator[Tensor]:
     """Positions of every minibatch of the round, int64: one fresh permutation an epoch, the last partial batch kept."""
+    for order in orders(job, training):
+        yield from torch.split(torch.from_numpy(order), training.batch)
+
+
+def orders(job: Job, training: Training) -> Iterator[NDArray[np.int64]]:
+    """Positions of the examples in the order in which each epoch uses them, int64 (n,)."""
     rng = np.random.default_rng(job.seed)
     for _ in range(training.epochs):
-        yield from torch.split(torch.from_numpy(rng.permutation(len(job.examples))), training.batch)
+        yield rng.permutation(len(job.examples))
 
 
 def summed_loss(outputs: Tensor, y: Tensor, weights: Tensor | None = None, loss: str | LossFunction = CROSS_ENTROPY) -> Tensor:

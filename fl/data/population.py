@@ -30,7 +30,7 @@ class Examples:
             raise ValueError(f"{len(self.y)} examples but topics of shape {tuple(self.topic.shape)}; give one topic for each")
 
     def __len__(self) -> int:
-        return len(self.y)
+        return self.y.shape[0]
 
     def take(self, index: Tensor) -> "Examples":
         """The examples at int64 positions `index`, in that order."""

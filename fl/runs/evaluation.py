@@ -55,7 +55,16 @@ def accuracies(
     Clients that share one vector (the same object) are scored in common batches. Raises ValueError for a client without examples
     or with padding only, and for one that is named twice.
     """
-    local = deepcopy(module).eval()
+    return accuracies_in(deepcopy(module).eval(), evaluations, loss, measures)
+
+
+def accuracies_in(
+    local: nn.Module,
+    evaluations: Sequence[Evaluation],
+    loss: str | LossFunction = CROSS_ENTROPY,
+    measures: Mapping[str, Measure] = MappingProxyType({}),
+) -> dict[int, Score]:
+    """`accuracies` in a module that is in evaluation mode, and has another model each time: no copy of it is made."""
     groups: dict[int, list[Evaluation]] = {}
     seen: set[int] = set()
     for evaluation in evaluations:

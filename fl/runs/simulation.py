@@ -22,7 +22,7 @@ from ..clients.spending import together
 from ..clients.training import Job
 from ..meters.record import lines
 from ..meters.watch import Watch
-from .evaluation import Evaluation, Score, accuracies
+from .evaluation import Evaluation, Score, accuracies_in
 from .parties import Parties
 from .parties import held_out as held_out
 from .parties import seed_of as seed_of
@@ -243,7 +243,7 @@ class Simulation(Parties):
         for i in sorted(vectors):
             alike.setdefault((id(vectors[i]), id(self.population.clients[i].test)), []).append(i)
         first = [Evaluation(same[0], vectors[same[0]], self.population.clients[same[0]].test) for same in alike.values()]
-        found = accuracies(self.module, first, self._training.loss, self.measures)
+        found = accuracies_in(self._scratch, first, self._training.loss, self.measures)
         return dict(mixed) | {i: found[same[0]] for same in alike.values() for i in same}
 
     @property

@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass
+from operator import lt
 
 import cbor2
 
@@ -41,9 +42,7 @@ class Session:
             raise ValueError(f"round {self.round} is out of range")
         if not 0 < len(self.roster) <= MAX_ROSTER:
             raise ValueError(f"a roster of {len(self.roster)} clients is out of range")
-        if any(not 0 <= i <= MAX_ID for i in self.roster) or any(
-            a >= b for a, b in zip(self.roster, self.roster[1:], strict=False)
-        ):
+        if not 0 <= min(self.roster) <= max(self.roster) <= MAX_ID or not all(map(lt, self.roster, self.roster[1:])):
             raise ValueError("a roster lists client ids in ascending order, each once")
         if not 1 <= self.threshold <= len(self.roster):
             raise ValueError(f"threshold {self.threshold} does not fit a roster of {len(self.roster)}")

@@ -15,7 +15,8 @@ from ..drivers.roles import Persist
 from .terms import PROTOCOL
 
 if TYPE_CHECKING:
-    from ..work.participant import Participant, Taken
+    from ..work.participant import Participant
+    from ..work.tasks import Taken
 
 _PURPOSES = {"weights": b"weights", "slot": b"counts", "slots": b"sums"}
 COUNTED = frozenset({"weights", "by"})

@@ -7,38 +7,32 @@ protocol and enters every answer in the disclosure log.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.errors import Fault
-from .account import Opened, Sketched
 from .answers import (
     Assignment,
     BelowFloor,
-    Cost,
     Gram,
     Model,
     Owner,
     Remembered,
-    Snapshot,
     Sum,
-    Traffic,
     Updates,
     Vector,
     Weights,
     Work,
 )
-from .disclosure import Disclosure
 from .functionality import Functionality
 from .fusion import Fuses
+from .record import Plays, Recorded
 
 if TYPE_CHECKING:
     from ..pairs.question import PairAnswers, PairQuestion
-    from ..privacy.ledger import Ledger, Unit
 
 
 class Trains(Protocol):
@@ -265,83 +259,6 @@ class Revises(Protocol):
 
     def norm(self, model: Model, /) -> float:
         """The l2 norm of a model that its owner, the server, holds. Raises Refused where clients own the model."""
-        ...
-
-
-class Recorded(Protocol):
-    """What is on record of a run (`parts.record.Record`). No algorithm reads it."""
-
-    @property
-    def log(self) -> Sequence[Disclosure]:
-        """Every answer so far, in order."""
-        ...
-
-    @property
-    def sketched(self) -> Sequence[Sketched]:
-        """Every set of updates that the server has sketches or all inner products of, in order. Not kept by snapshots."""
-        ...
-
-    @property
-    def opened(self) -> Sequence[Opened]:
-        """Every sum that was published, in order. Not kept by snapshots."""
-        ...
-
-    @property
-    def sees_updates(self) -> bool:
-        """Whether the server holds clients' updates as they are."""
-        ...
-
-    @property
-    def holds_transformed(self) -> bool:
-        """Whether the server holds each update transformed by a secret of the clients."""
-        ...
-
-    @property
-    def with_a_client(self) -> str:
-        """What server and one client together learn beyond what the server does, in words; empty for nothing."""
-        ...
-
-    @property
-    def faults(self) -> Sequence[Fault]:
-        """Messages that some party refused, and vectors that were rejected, in order."""
-        ...
-
-    @property
-    def below_floor(self) -> Sequence[BelowFloor]:
-        """Every sum that was asked for and not answered because it rested on too few clients."""
-        ...
-
-    @property
-    def traffic(self) -> Traffic: ...
-
-    @property
-    def costs(self) -> Mapping[int, Cost]:
-        """What each party has spent since the view was opened, keys and seeds included, by party id. Not kept by snapshots."""
-        ...
-
-    @property
-    def ledgers(self) -> Mapping[tuple[int, Unit], Ledger]:
-        """What each client's unit has spent of its privacy budget; empty where no answer has noise."""
-        ...
-
-
-class Plays(Protocol):
-    """What only whoever plays a run may do (`parts.run.Harness`). No party of the protocol calls this."""
-
-    def observe(self, model: Model, /) -> Vector:
-        """The model itself, float32 (d,), for whoever measures a simulation. No party of the protocol calls this."""
-        ...
-
-    def retire(self, models: Iterable[Model], remembered: Iterable[Remembered], /) -> None:
-        """Forget everything but these handles."""
-        ...
-
-    def save(self) -> Snapshot:
-        """All that the view holds between rounds, server and clients together, to resume a simulation."""
-        ...
-
-    def restore(self, snapshot: Snapshot, remembered: Iterable[Remembered], /) -> None:
-        """Continue from a snapshot; `remembered` are the handles that the algorithm still holds."""
         ...
 
 

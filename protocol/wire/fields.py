@@ -64,7 +64,7 @@ def clients(value: object, low: int, name: str) -> None:
     """Ascending client ids, each once."""
     if not isinstance(value, tuple) or not low <= len(value) <= MAX_ROSTER:
         raise ValueError(f"{name} is not a list of at least {low} clients")
-    if any(type(client) is not int for client in value) or (value and not 0 <= min(value) <= max(value) <= MAX_ID):
+    if set(map(type, value)) - {int} or (value and not 0 <= min(value) <= max(value) <= MAX_ID):
         raise ValueError(f"{name} are not integers from 0 to {MAX_ID}")
     if not all(map(lt, value, value[1:])):
         raise ValueError(f"{name} lists clients in ascending order, each once")

@@ -6,7 +6,7 @@ simulation, and a network could not, is listed in drivers/__init__.py.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TypeVar, get_args
 
 import numpy as np
@@ -29,7 +29,7 @@ from ..drivers.roles import (
     Worked,
     drop_oldest,
 )
-from ..view.answers import COMPUTED, Memory, Vector, Work
+from ..view.answers import Memory, Vector, Work
 from ..view.work import LocalJob, LocalWork, Scorer, Unwilling
 from ..wire.codec import Envelope
 from ..wire.fields import MOST_SAMPLES
@@ -37,10 +37,11 @@ from ..wire.messages import MOST_REASON, Declined, Discard, Retain, Task
 from ..wire.recipes import Lend, Lent, Recipe, RoundOver
 from ..wire.scores import Evaluate
 from .conduct import Conduct
-from .opening import Opened, Opening
+from .opening import Opening
 from .owned import Owned
 from .scoring import score_of
 from .sketching import Sketcher
+from .tasks import TRAINED, Doing, Taken, check_agreed, from_own, public, public_bytes, unusable, updates_of
 
 T = TypeVar("T")
 MODEL, OWN, KNOWN, RETAINED, SPLIT = "model", "own model", "known model", "retained", "key of split"
@@ -49,33 +50,6 @@ SCORED = "scored"
 """And of how many rounds it last said how well it does."""
 MOST_AHEAD = 1 << 20
 """Rounds by which a task may be ahead of the one before."""
-TRAINED = frozenset({*COMPUTED, "slots"})
-"""Kinds of work that a client's own computer does."""
-UNAGREED = "a model beside the public ones to work from, or to be pulled to, which this run has not agreed on"
-
-
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """What a client remembers of a task. session: its digest. round: its round. model: SHA-256 of the models as they came.
-
-    most: as in `Task`. work: its kind. models: how many of its models are public. name: of the first of them.
-    """
-
-    session: bytes
-    round: int
-    model: bytes
-    most: int
-    work: str = "update"
-    models: int = 1
-    name: str = ""
-
-
-@dataclass(slots=True)
-class Doing:
-    """A task that the client has taken, from the models that came with it; none came where clients own them."""
-
-    task: Task
-    models: Opened | None = field(repr=False)
 
 
 class Participant:
@@ -129,7 +103,7 @@ class Participant:
         if isinstance(event, Received) and isinstance(event.envelope.message, Evaluate):
             return self._evaluated(event.envelope, event.envelope.message)
         if isinstance(event, Received) and isinstance(event.envelope.message, Task):
-            self._check_agreed(event.envelope.sender, event.envelope.message)
+            check_agreed(event.envelope.sender, event.envelope.message, self.starts_apart)
         found: list[Effect] = []
         for effect in self.role.handle(event):
             match effect:
@@ -189,7 +163,7 @@ class Participant:
         """What its computer is asked for."""
         task, models = doing.task, doing.models
         given = models.vectors if models is not None else tuple(self.owned[name] for name in task.models)
-        start = self.owned[task.own] if self._from_own(task) else given[0]
+        start = self.owned[task.own] if from_own(task) else given[0]
         slots = given if task.work == "slots" else ()
         pulled = None if public(task) == len(task.models) else task.models[-1]
         toward = None if pulled is None else given[0] if pulled == task.models[0] else self.owned[pulled]
@@ -201,18 +175,10 @@ class Participant:
             return work.reason
         if type(work.samples) is not int or not 1 <= work.samples <= MOST_SAMPLES:
             return f"a number of samples that is not a whole number from 1 to {MOST_SAMPLES}"
-        if self._from_own(task := doing.task):
+        if from_own(task := doing.task):
             public = self.owned[task.models[0]] if doing.models is None else doing.models.vectors[0]
             work = replace(work, vector=self.owned[task.own] - public + work.vector)
         return self._conduct.unfit(task, work) or work
-
-    def _from_own(self, task: Task) -> bool:
-        return task.own not in ("", task.models[0])
-
-    def _check_agreed(self, sender: int, task: Task) -> None:
-        """Raises ProtocolError for a task whose work this run has not agreed on."""
-        if apart(task) and not self.starts_apart:
-            raise ProtocolError(UNAGREED, sender)
 
     def _performed(self, task: Task) -> tuple[Effect, ...]:
         if not self._round <= task.round <= self._round + MOST_AHEAD:
@@ -226,9 +192,9 @@ class Participant:
         return self._begun(task) if task.work in TRAINED else self._sketched(task)
 
     def _begun(self, task: Task) -> tuple[Effect, ...]:
-        if (reason := self._against(task)) is not None:
+        if (reason := unusable(task, self.owned, self._conduct)) is not None:
             return self._declined(task, reason)
-        whole = 4 * self.owned.length * public(task)
+        whole = public_bytes(task, self.owned)
         models = self._opening(task.vector[:whole], public(task)) if task.vector else None
         if models is not None:
             self.owned.came_with(models.digest, task.models, models.vectors)
@@ -236,7 +202,7 @@ class Participant:
             start = self._opening(task.vector[whole:], 1)
             self.owned.came_with(start.digest, (task.own,), start.vectors)
         mine = (
-            *((task.own,) if self._from_own(task) and len(task.vector) <= whole else ()),
+            *((task.own,) if from_own(task) and len(task.vector) <= whole else ()),
             *(name for name in task.models[public(task) :] if name != task.models[0]),
         )
         needed = (*(task.models[: public(task)] if models is None else ()), *mine)
@@ -252,21 +218,6 @@ class Participant:
             return self.role.handle(Worked(np.zeros(0, np.float32), 1))
         self._doing = doing
         return (Compute(self.job(doing)),)
-
-    def _against(self, task: Task) -> str | None:
-        """Why the models of a task are not such as it works from, or None."""
-        if task.vector and not self.owned.served:
-            return "a model in the clear where clients own them"
-        came = public(task) + (self._from_own(task) and len(task.vector) > 4 * self.owned.length * public(task))
-        if task.vector and len(task.vector) != 4 * self.owned.length * came:
-            return f"models that are not of {self.owned.length} coordinates each"
-        if task.own and task.work != "update":
-            return "a model of its own to start work of another kind from"
-        if self._conduct.hides and self._from_own(task) and task.own in self.owned.known:
-            return "a start that everybody knows: its difference from another one would tell the secret map"
-        if task.later and self._conduct.uploads:
-            return "work for later, where it is sent when it is done"
-        return None
 
     def _computed(self, work: LocalWork | Unwilling) -> tuple[Effect, ...]:
         doing, self._doing = self._doing, None
@@ -342,22 +293,3 @@ class Participant:
 def _named(kind: str, entries: Mapping[str, T]) -> dict[str, T]:
     """Of these entries, those of a kind, by the name behind it."""
     return {key.removeprefix(f"{kind} "): entry for key, entry in entries.items() if key.startswith(f"{kind} ")}
-
-
-def public(task: Task) -> int:
-    """How many of a task's models are public. A second one of work on one model is the client's own, which it is pulled to."""
-    return len(task.models) if task.work == "slots" else 1
-
-
-def apart(task: Task) -> bool:
-    """Whether a task names a model beside its public ones, to start from or to be pulled to.
-
-    What is made of it is the difference from a public model all the same, which alone clients compare: so whoever names such a
-    model, and can choose it, can know what becomes of it (Pasquini et al. 2022, model inconsistency).
-    """
-    return task.own != "" or (task.work in TRAINED and len(task.models) != public(task))
-
-
-def updates_of(task: Task) -> str:
-    """What updates that are made in a task's session are called."""
-    return f"{task.cluster}@{task.round}/{task.work}"
