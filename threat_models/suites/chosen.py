@@ -8,9 +8,7 @@ CHOSEN = (
     "minus gradient", "minus gradient x0.2", "minus gradient x5", "ALIE z=1.5", "IPM eps=0.5", "IPM eps=2", "IPM eps=20",
     "Min-Max mean", "Fang trim", "mimic", "dynamic label flip", "optimal ALIE", "optimal IPM", "DYN-OPT", "BadNets", "BadNets x3",
 )  # fmt: skip
-"""By what they did to five rules on digits, data alike and skewed: `examples/results/attacks_and_defences.md`. IPM at 20 passes
-all honest values, and does to rules that trim what it does at 10, or more.
-"""
+"""By what they did to five rules on digits, data alike and skewed: `examples/results/attacks_and_defences.md`."""
 
 
 def strongest(images: bool = True) -> dict[str, Attack]:
