@@ -42,7 +42,7 @@ layers: setup
 
 check: lint types layers
 
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(THREADS)
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(THREADS) --dist worksteal
 
 pytest: setup
 	$(PYTEST) -m "not slow"

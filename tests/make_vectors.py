@@ -76,7 +76,7 @@ def floats(values):
 
 
 def session_fields(session):
-    return {f.name: getattr(session, f.name) for f in fields(session)}
+    return {f.name: getattr(session, f.name) for f in fields(session) if f.init}
 
 
 def keys():

@@ -1,7 +1,7 @@
 """A session: one protocol run among named parties. Its digest enters every message, key and signature."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import lt
 
 import cbor2
@@ -32,6 +32,7 @@ class Session:
     cluster: str
     roster: tuple[int, ...]
     threshold: int
+    _digest: bytes = field(default=b"", init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if len(self.run) != RUN_BYTES:
@@ -55,4 +56,7 @@ class Session:
     @property
     def digest(self) -> bytes:
         """SHA-256 of the deterministic CBOR of the version and the fields."""
-        return hashlib.sha256(cbor2.dumps([VERSION, *self.fields], canonical=True)).digest()
+        if not self._digest:  # once: a roster of a thousand clients is asked for it by each of them
+            made = hashlib.sha256(cbor2.dumps([VERSION, *self.fields], canonical=True)).digest()
+            object.__setattr__(self, "_digest", made)
+        return self._digest

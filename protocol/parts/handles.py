@@ -177,11 +177,11 @@ class Handles:
         roster = tuple(sorted({i for i, _ in words}))
         self._met.update(roster)
         session = Session(PROTOCOL, run.setup.run, self.round, f"{self._plays}", roster, 1)
-        server = Party(SERVER, Moving(session, asked or {}), server_step)
+        server, digest = Party(SERVER, Moving(session, asked or {}), server_step), session.digest
 
         def opening() -> Iterator[tuple[int, Effect]]:
-            yield from ((SERVER, Send(Envelope(session.digest, SERVER, i, word))) for i, word in words)
+            yield from ((SERVER, Send(Envelope(digest, SERVER, i, word))) for i, word in words)
 
-        run.network.run(run.clients.parties, {session.digest: server}, opening(), no_work, run.learn)
+        run.network.run(run.clients.parties, {digest: server}, opening(), no_work, run.learn)
         ended: Moved = server.state
         return ended
