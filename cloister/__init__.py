@@ -8,9 +8,10 @@
 
 What a scenario is made of is in `algorithms`, `attacks`, `data`, `models`, `partitions`, `protections` and `rules`, what an
 attack on privacy is made of in `threats`. `iterate` plays round by round; `callbacks` has what watches a run. `evaluate` plays
-attacks against defences (an `Evaluation`), `compare` methods beside each other (a `Comparison`), `audit` attacks what each party
-of a scenario sees. `load` reads any of their folders.
-The command `cloister --help` does the same, and deploys. Everything else that is installed here is not for use from outside.
+attacks against defences (an `Evaluation`), `breakdown` searches how many attackers break them, `attack` the cheapest break of
+one, over all attacks; `compare` plays methods beside each other (a `Comparison`), `audit` attacks what each party of a scenario
+sees. `load` reads any of their folders. The command `cloister --help` does the same, and deploys. Everything else that is
+installed here is not for use from outside.
 """
 
 from importlib import import_module
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from .fl.runs.scenario import Scenario
     from .grids_from_python import audit, compare, evaluate
     from .running import Result, Round, iterate, load, run
+    from .searches_from_python import attack, breakdown
     from .threat_models.evaluation import Evaluation
 
 __version__ = "0.1.0"
@@ -35,8 +37,10 @@ __all__ = [
     "Training",
     "__version__",
     "algorithms",
+    "attack",
     "attacks",
     "audit",
+    "breakdown",
     "callbacks",
     "compare",
     "data",
@@ -59,6 +63,7 @@ _WHERE = {
     "Training": ".fl.clients.training",
     **dict.fromkeys(("iterate", "load", "run"), ".running"),
     **dict.fromkeys(("audit", "compare", "evaluate"), ".grids_from_python"),
+    **dict.fromkeys(("attack", "breakdown"), ".searches_from_python"),
 }
 _MODULES = frozenset({"algorithms", "attacks", "callbacks", "data", "models", "partitions", "protections", "rules", "threats"})
 """Imported when they are first asked for: a client that does not train needs neither torch nor what else they bring."""

@@ -21,6 +21,7 @@ from .threat_models.label_attacks import DynamicLabelFlip, LabelFlip, LabelShuff
 from .threat_models.liars import KernelPoison
 from .threat_models.membership import Fixed, PerRound, Pool, Schedule, Share
 from .threat_models.offers import Offered
+from .threat_models.search.fields import Span
 from .threat_models.semantic import CornerPatches, GreenDigits, SpuriousGreen, SpuriousPatch
 from .threat_models.similarity_attacks import Faker, LoneFaker
 from .threat_models.simple_attacks import (
@@ -107,6 +108,7 @@ __all__ = [
     "SignFlip",
     "Sinusoid",
     "Situation",
+    "Span",
     "SpuriousGreen",
     "SpuriousPatch",
     "Stale",

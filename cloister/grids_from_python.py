@@ -17,6 +17,7 @@ from .comparing.run import play_comparison
 from .comparing.workers import Bench as ComparisonBench
 from .comparing.workers import Origin as ComparisonOrigin
 from .comparing.workers import crew as comparison_crew
+from .errors_in_one_line import say
 from .evaluating.play import opened as evaluation_opened
 from .evaluating.play import watched_grid
 from .evaluating.report import write_evaluation_report
@@ -25,6 +26,7 @@ from .evaluating.run import play_grid
 from .evaluating.workers import Bench as EvaluationBench
 from .evaluating.workers import Origin as EvaluationOrigin
 from .evaluating.workers import crew as evaluation_crew
+from .fl.engines.cores import cores
 from .fl.runs.comparison import Comparison
 from .fl.runs.results_folder import Row
 from .fl.runs.scenario import Scenario
@@ -32,7 +34,8 @@ from .grids.workers import Bench, Crew, crew_of
 from .scenario_file import check_not_reading, load
 from .threat_models.audit.experiment import Experiment
 from .threat_models.audit.observer import Observer, named
-from .threat_models.evaluation import Evaluation
+from .threat_models.evaluation import Evaluation, description
+from .where_from import NotLoadable, file_of_value
 
 FROM_PYTHON: dict[str, Any] = {"file": None, "settings": []}
 """Where a value comes from that no file is known of."""
@@ -51,27 +54,20 @@ def evaluate(
 ) -> Evaluated:
     """Play a grid of attacks and defences; what came out.
 
-    evaluation: or where a file has one, "FILE.py:NAME". out: the folder to write; by default a new one under runs/. data: folder
-    of data sets. resume: go on with that folder. seeds: others than the evaluation's. workers: processes that play cells, which
-    load the file by themselves, so that there are any for a file alone: then as many as there are cores if None; an evaluation
-    that Python made is played in this process. quiet: no progress. callbacks: called with each
-    cell's line.
+    evaluation: or where a file has one, "FILE.py:NAME". out: the folder to write; by default a new one under runs/. data:
+    folder of data sets. resume: go on with that folder. seeds: others than the evaluation's. workers: processes that play
+    cells, as many as there are cores if None. They load the evaluation's file by themselves: that of an object is the one at
+    whose top level it has a name; of an object that has none, or whose file cannot be loaded once more, all cells are played in
+    this process, and a line says why. quiet: no progress, and no such line. callbacks: called with each cell's line.
 
     Raises ValueError of one line for input that does not fit. What a protection refuses, and what fails, is in `cells`.
     """
     check_not_reading("evaluate")
-    folder = None if out is None else Path(out)
-    if isinstance(evaluation, str):
-        origin = EvaluationOrigin(evaluation, (), tuple(seeds), None if data is None else Path(data))
-        made = origin.load()
-        folder, ledger = evaluation_opened(made, origin.data, folder, resume, origin.about)
-        hands = evaluation_crew(origin, made, ledger.folder, workers)
-    else:
-        _check_workers(workers, "an evaluation")
-        made = replace(evaluation, seeds=tuple(seeds)) if seeds else evaluation
-        where = None if data is None else Path(data)
-        folder, ledger = evaluation_opened(made, where, folder, resume, FROM_PYTHON)
-        hands = _here(EvaluationBench(made, ledger.folder, where))
+    folder, where = None if out is None else Path(out), None if data is None else Path(data)
+    origin, made = origin_of(evaluation, seeds, data, workers, quiet)
+    folder, ledger = evaluation_opened(made, where, folder, resume, FROM_PYTHON if origin is None else origin.about)
+    bench = EvaluationBench(made, ledger.folder, where)
+    hands = _here(bench) if origin is None else evaluation_crew(origin, made, ledger.folder, workers)
     with hands as crew:
         _tell(watched_grid(ledger, play_grid(ledger, crew), quiet=quiet), callbacks)
     write_evaluation_report(folder)
@@ -101,7 +97,11 @@ def compare(
         folder, ledger = comparison_opened(made, origin.data, folder, resume, origin.about)
         hands = comparison_crew(origin, made, workers)
     else:
-        _check_workers(workers, "a comparison")
+        if workers not in (None, 1):
+            raise ValueError(
+                'worker processes load a comparison from its file: give "FILE.py:NAME" in the place of the object, or leave'
+                " workers out"
+            )
         made = replace(comparison, seeds=tuple(seeds)) if seeds else comparison
         where = None if data is None else Path(data)
         folder, ledger = comparison_opened(made, where, folder, resume, FROM_PYTHON)
@@ -147,16 +147,38 @@ def audit(
     return Audited(folder)
 
 
+def origin_of(
+    evaluation: Evaluation | str, seeds: Sequence[int], data: str | Path | None, workers: int | None, quiet: bool
+) -> tuple[EvaluationOrigin | None, Evaluation]:
+    """Where worker processes load an evaluation from, and the evaluation with these seeds; None where this process is to play it.
+
+    Raises ValueError of one line where several workers are asked for and none can load it.
+    """
+    where = None if data is None else Path(data)
+    if isinstance(evaluation, str):
+        origin = EvaluationOrigin(evaluation, (), tuple(seeds), where)
+        return origin, origin.load()
+    made = replace(evaluation, seeds=tuple(seeds)) if seeds else evaluation
+    if workers == 1:
+        return None, made
+
+    def same(name: str) -> bool:
+        loaded = EvaluationOrigin(name, (), tuple(seeds), where).load()
+        return bool(description(loaded)["keys"] == description(made)["keys"])
+
+    try:
+        return EvaluationOrigin(file_of_value(evaluation, same), (), tuple(seeds), where), made
+    except NotLoadable as reason:
+        if workers is not None:
+            raise ValueError(f"worker processes load an evaluation from its file, and {reason}") from None
+        if not quiet and cores() > 1:
+            say(f"note: played in this process alone, as {reason}")
+        return None, made
+
+
 def _here(bench: Bench) -> AbstractContextManager[Crew]:
     """This process, which alone has what Python made: it is not sent, and no worker has to run a script to get it."""
     return crew_of(bench, lambda: bench, 1)
-
-
-def _check_workers(workers: int | None, what: str) -> None:
-    if workers not in (None, 1):
-        raise ValueError(
-            f'worker processes load {what} from its file: give "FILE.py:NAME" in the place of the object, or leave workers out'
-        )
 
 
 def _tell(rows: Iterable[Row], callbacks: Callable[[Row], object] | Iterable[Callable[[Row], object]]) -> None:

@@ -1,6 +1,7 @@
 """Robust rules that a server may aggregate by: what `algorithms.RobustFedAvg` and `algorithms.HardenedFLIC` take.
 
-`RobustFedAvg` takes a function of all updates, too, and so another library's aggregator.
+`RobustFedAvg` takes a function of all updates, too, and so another library's aggregator. `Sight` is what a rule of one's own
+says that it must see.
 """
 
 from .fl.robust.aggregate import aggregate
@@ -19,6 +20,7 @@ from .fl.robust.diameter import MDA, SMEA
 from .fl.robust.frequency import FreqFed
 from .fl.robust.krum import Krum, MultiKrum
 from .fl.robust.mixing import ARC, NNM, Bucketing, Clip, Mixed
+from .fl.robust.rule import Sight
 from .fl.robust.signs import SignGuard
 from .fl.robust.similarity import FLTrust, FoolsGold
 from .fl.robust.smoothing import CRFL
@@ -55,6 +57,7 @@ __all__ = [
     "NormBound",
     "Phocas",
     "RobustLearningRate",
+    "Sight",
     "SignGuard",
     "TrimmedMean",
     "aggregate",

@@ -18,6 +18,7 @@ from .result import load as load_run
 from .scenario_file import check_not_reading
 
 if TYPE_CHECKING:
+    from .attacking.result import Attacked
     from .auditing.result import Audited
     from .comparing.result import Compared
     from .evaluating.result import Evaluated
@@ -82,8 +83,9 @@ def free_folder(scenario: Scenario, resume: bool = False) -> Path:
     return next(path for path in taken if not path.exists())
 
 
-def load(folder: str | Path) -> Result | Evaluated | Compared | Audited:
-    """What came out of the run, evaluation, comparison or audit that this folder holds, whether it is over or not.
+def load(folder: str | Path) -> Result | Evaluated | Compared | Audited | Attacked:
+    """What came out of the run, evaluation, comparison, audit or search for a break that this folder holds, whether it is over
+    or not.
 
     Raises ValueError where it holds none.
     """
@@ -96,6 +98,10 @@ def load(folder: str | Path) -> Result | Evaluated | Compared | Audited:
         from .comparing.result import Compared
 
         return Compared(path)
+    if (path / "search.json").is_file():
+        from .attacking.result import Attacked
+
+        return Attacked(path)
     if (path / "evaluation.json").is_file():
         from .evaluating.result import Evaluated
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from .fl.functions import brief
 from .fl.runs.comparison import Comparison
 from .fl.runs.scenario import NoField, Scenario, changed, replaced
 from .parts_from_text import made, names, tree_of
@@ -57,6 +58,22 @@ def load_attack(where: str) -> "Attack":
     from .threat_models.audit.attack import Attack
 
     return _named(where, Attack, "attack", "an attack, for example cloister:audit_with_art")
+
+
+def load_poisoning(where: str) -> Any:
+    """The attack on the model that FILE[:name] holds: a class, one made of it, or a function; the default name is `attack`.
+
+    Raises ValueError of one line.
+    """
+    module, file, name = _module_of(where, object, "attack", "a file with an attack of yours")
+    wanted = name or "attack"
+    own = [key for key, value in vars(module).items() if callable(value) and getattr(value, "__module__", "") == module.__name__]
+    if wanted not in vars(module):
+        raise ValueError(f"{file} holds no attack named {wanted!r}; it has: {', '.join(own) or 'none'}")
+    found = vars(module)[wanted]
+    if not callable(found) and not hasattr(found, "make"):
+        raise ValueError(f"{file}: {wanted} is {brief(found)}, and no attack; give a function or a dataclass with __call__")
+    return found
 
 
 def file_and_name(where: str) -> tuple[Path, str, str]:

@@ -73,6 +73,7 @@ evaluation = Evaluation(
     partitions={
         "IID": Iid(clients=20, shared_test=True),
         "Dirichlet 0.5": Dirichlet(clients=20, alpha=0.5, shared_test=True),
+        "Dirichlet 0.1": Dirichlet(clients=20, alpha=0.1, shared_test=True),
     },
     seeds=(0,),
 )

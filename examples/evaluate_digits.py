@@ -61,7 +61,7 @@ evaluation = Evaluation(
     },
     strengths=(6, 9),
     seeds=(0, 1, 2),
-    breakdown=Steps(least=1, most=14, drop=0.1),
+    breakdown=Steps(least=1, most=14),
 )
 
 skewed = replace(

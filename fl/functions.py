@@ -2,7 +2,8 @@
 
 import hashlib
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -29,6 +30,40 @@ def as_vector(found: Any, shape: tuple[int, ...], of: object) -> NDArray[np.floa
 def name_of(function: object) -> str:
     """What a function or an object is called."""
     return str(getattr(function, "__name__", None) or type(function).__name__)
+
+
+def place_of_code(value: object) -> str:
+    """Where a function or a class, or that of an object, is written: "mine.py, line 12"; empty where no file says."""
+    kind = value if inspect.isroutine(value) or isinstance(value, type) else type(value)
+    code = getattr(kind, "__code__", None)
+    if isinstance(code, CodeType):
+        return f"{Path(code.co_filename).name}, line {code.co_firstlineno}"
+    try:
+        return f"{Path(inspect.getsourcefile(kind) or '').name}, line {inspect.getsourcelines(kind)[1]}"
+    except (OSError, TypeError):
+        methods = [m.__code__ for m in vars(kind).values() if isinstance(m, FunctionType)]
+        return f"{Path(methods[0].co_filename).name}, line {methods[0].co_firstlineno}" if methods else ""
+
+
+def called(value: object) -> str:
+    """What it is called, and where it is written."""
+    kind = value if inspect.isroutine(value) or isinstance(value, type) else type(value)
+    name = getattr(kind, "__name__", type(kind).__name__)
+    return f"{name} ({place})" if (place := place_of_code(value)) else str(name)
+
+
+def misfit(function: Any, given: Sequence[str]) -> str:
+    """Why a function cannot be called with these arguments, by position, in words; empty where it can, or cannot be known."""
+    try:
+        said = inspect.signature(function)
+    except (TypeError, ValueError):
+        return ""
+    try:
+        said.bind(*given)
+    except TypeError:
+        takes = ", ".join(f"{p}" for p in said.parameters.values()) or "nothing"
+        return f"it takes {takes}, and is called with {' and '.join(given)} alone"
+    return ""
 
 
 def parameters_of(function: object) -> str:

@@ -18,10 +18,11 @@ import pytest
 
 from cloister import cli
 from cloister.attacking.data import read_search, said
-from cloister.attacking.defence import defended, expressed
+from cloister.attacking.defence import expressed, subject_of
 from cloister.attacking.report import render
 from cloister.attacking.source import Unwritable, expression, scenario_source
 from cloister.attacking.tables import verdict
+from cloister.attacking.workers import Origin
 from cloister.evaluating.data import read_grid
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.algorithms.flic import FLIC
@@ -108,7 +109,7 @@ def test_what_was_found_is_replayed_by_run_with_the_same_numbers(cloister: Comma
         rounds = [json.loads(line) for line in Path(name.removesuffix(".py"), "metrics.jsonl").read_text().splitlines()]
         wanted = (told["numbers"], told["attackers"], 0)
         (line,) = [row for row in search.rows if (row["numbers"], row["attackers"], row["seed"]) == wanted]
-        judged = last_rounds(sample.scenario.rounds, 1, search.bounds.share)
+        judged = last_rounds(sample.scenario.rounds, 1)
         course = [[rounds[t]["accuracy"][i] for i in line["of"]] for t in judged]
         assert float(np.array(course).mean(axis=0).mean()) == line["accuracy"]
 
@@ -264,9 +265,9 @@ def test_without_optuna_the_command_says_what_to_install(cloister: Command, monk
 
 
 def test_a_defence_is_a_name_or_an_expression() -> None:
-    assert defended(str(FILE), "multikrum").algorithm == RobustFedAvg(rule=MultiKrum(2))
-    assert defended(str(FILE), None, ["rounds=7"]).rounds == 7
-    assert defended(f"{FILE}:scenario", None).algorithm == FedAvg()
+    assert subject_of(str(FILE), "multikrum").scenario.algorithm == RobustFedAvg(rule=MultiKrum(2))
+    assert subject_of(str(FILE), None, ["rounds=7"]).scenario.rounds == 7
+    assert subject_of(f"{FILE}:scenario", None).scenario.algorithm == FedAvg()
     assert expressed("HardenedFLIC()", 40) == HardenedFLIC(rounds_before=10, every=5)
     assert expressed("FLIC(rounds_before=3, participation=0.5)", 40) == FLIC(rounds_before=3, participation=0.5)
     assert expressed("Mixed((NNM(f=2),), Median())", 40) == RobustFedAvg(rule=Mixed((NNM(2),), Median()))
@@ -295,7 +296,7 @@ def test_a_scenario_is_written_as_a_file_that_makes_it_again() -> None:
         replace(sample.scenario, name='a "name"', seed=5, adversary=adversary),
         replace(load_evaluation(str(ROOT / "examples" / "evaluate_digits.py")).scenario, adversary=adversary),
     ):
-        text = scenario_source(scenario, 'three """ quotes \\', ("nowhere.py", None, ()))
+        text = scenario_source(scenario, 'three """ quotes \\', Origin("nowhere.py"))
         assert executed(text) == scenario
 
 
@@ -303,7 +304,7 @@ def test_every_point_of_a_space_is_written_as_a_file_that_makes_it_again() -> No
     space = Space(replace(sample.scenario, algorithm=HardenedFLIC(rounds_before=1, every=2, by_samples=True)))
     for numbers in usual_forms(space):
         scenario = replace(space.scenario, adversary=space.adversary(Given(numbers), Pool(2)))
-        assert executed(scenario_source(scenario, "", ("", None, ()))) == scenario, numbers
+        assert executed(scenario_source(scenario, "", None)) == scenario, numbers
 
 
 def test_a_scenario_with_parts_of_the_users_own_loads_the_file_that_they_are_in(tmp_path: Path) -> None:
@@ -326,7 +327,7 @@ scenario = replace(base, partition=Mine(6))
 """
     )
     scenario = replace(load(str(own)), seed=3, adversary=Adversary(members=Pool(2), upload=MinusGradient(0.5)))
-    text = scenario_source(scenario, "", (str(own), "Median()", ("rounds=9",)))
+    text = scenario_source(scenario, "", Origin(str(own), "Median()", ("rounds=9",)))
     made = executed(text)
     assert (made.rounds, made.seed, made.adversary) == (9, 3, scenario.adversary)
     assert repr(made.partition) == "Mine(clients=6)"
@@ -359,8 +360,8 @@ def test_a_try_is_the_run_that_its_scenario_is() -> None:
     one = Try(numbers, 3, 4)
     scenario, absent = scenario_of(space, one, None), scenario_of(space, one.absent, None)
     assert (scenario.seed, scenario.adversary.members) == (4, Pool(3))  # type: ignore[union-attr]
-    attacked, _ = played(scenario, 0.5, None, None)
-    alone, clean = played(absent, 0.5, None, None)
+    attacked, _ = played(scenario, None, None)
+    alone, clean = played(absent, None, None)
     assert attacked["members"] == alone["members"]
     assert attacked["of"].keys() == alone["of"].keys() == {str(i) for i in clean.clients}
     assert attacked["accuracy"] != alone["accuracy"]
@@ -373,7 +374,7 @@ def test_a_try_is_the_run_that_its_scenario_is() -> None:
 def test_breakdown_does_not_narrow_the_report_of_a_finished_grid(cloister: Command) -> None:
     assert cloister("evaluate", FILE, "--workers", 1, "--seeds", "0,1", "--out", "here").code == 0
     about, grid = Path("here/evaluation.json").read_bytes(), read_grid(Path("here"))
-    search = ("breakdown", FILE, "--workers", 1, "--defence", "fedavg", "--attack", "minus", "--most", 2, "--drop", 0.01)
+    search = ("breakdown", FILE, "--workers", 1, "--defence", "fedavg", "--attack", "minus", "--most", 2, "--loss", 0.01)
     assert cloister(*search, "--seeds", "0", "--out", "here", "--resume").code == 0
     after = read_grid(Path("here"))
     assert Path("here/evaluation.json").read_bytes() == about

@@ -40,6 +40,7 @@ def test_the_flaw_is_found(
     file, attackers, runs, flaw = FLAWS[defence]
     held_out = [str(seed) for seed in SEEDS[1:]]
     command = ["cloister", "attack", str(ROOT / file), "--against", defence, "--attackers", attackers, "--goal", "accuracy"]
+    command += ["--loss", "0.1"]
     command += [
         "--budget",
         str(runs),

@@ -14,13 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from cloister.evaluating.play import breakdown_json, steps_of
-from cloister.evaluating.run import Ledger, Searched, play_searches
+from cloister.evaluating.breaking import breakdown_json, steps_of
+from cloister.evaluating.run import Ledger
+from cloister.evaluating.searches import Searched, broken_by, play_searches
 from cloister.evaluating.workers import Task
 from cloister.fl.runs.results_folder import Row
 from cloister.grids.workers import Crew
 from cloister.threat_models.breakdown import Steps, median_interval, searched
-from cloister.threat_models.evaluation import Evaluation, description
+from cloister.threat_models.broken import Bounds
+from cloister.threat_models.evaluation import ABSENT, Cell, Evaluation, description
 from cloister.threat_models.evaluation_folder import EvaluationFolder
 
 from . import evaluation_sample as sample
@@ -97,10 +99,10 @@ def test_whatever_the_curve_a_crossing_that_was_seen_is_reported(curve: list[boo
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"most": 0}, {"most": inf}, {"most": 2, "step": 0}, {"most": 2, "drop": 0}, {"most": 2, "probes": -1}, {"most": 1e9}],
+    [{"most": 0}, {"most": inf}, {"most": 2, "step": 0}, {"most": 2, "probes": -1}, {"most": 1e9}],
 )
 def test_steps_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match=r"search|drop is"):
+    with pytest.raises(ValueError, match="search"):
         Steps(**wrong)  # type: ignore[arg-type]
 
 
@@ -143,7 +145,7 @@ def crew_of(played: list[tuple[Any, ...]], count: int) -> Crew:
         else:
             played.append((cell.attack, cell.defence, cell.seed, cell.strength))
             threshold = THRESHOLDS[cell.attack, cell.defence] + cell.seed
-            row["impact"] = {"late": 0.4 if cell.strength >= threshold else 0.05}
+            row |= {"clean": {"late": 0.9}, "accuracy": {"late": 0.5 if cell.strength >= threshold else 0.87}}
             if cell.defence == "multikrum" and cell.seed == 2:
                 row |= {"status": "failed", "reason": "no such thing"}
         future: Future[Row] = Future()
@@ -213,13 +215,58 @@ def test_a_defence_that_does_not_work_without_attack_is_not_searched_and_not_cal
         ledger = Known(evaluation, folder, folder.open(description(evaluation), resume=False))
         (one,) = play_searches(ledger, Crew(submit, 1), Steps(most=8), ["minus"], ["fedavg"], ["Plain"])
         assert bool(played) == (one.found is not None) == searches
-        (result,) = breakdown_json(evaluation, Steps(most=8), [one])["results"]
+        (result,) = breakdown_json(evaluation, Steps(most=8), Bounds(), [one])["results"]
         assert (result["median"] is not None) == searches
         assert searches or one.reason == "it does not work without attack either: too few updates"
 
 
+def attacked(cell: Cell, late: float, success: float | None = None) -> dict[str, Any]:
+    """A made-up line under attack, of a defence with .9 without attack."""
+    gain = None if success is None else {"last_poisoned": success, "clean_mean": 0.1}
+    place = {name: getattr(cell, name) for name in cell.__slots__}
+    done = {"key": str(cell), "status": "done", "reason": "", **place}
+    return done | {"clean": {"late": 0.9}, "accuracy": {"late": late}, "success": gain}
+
+
+def test_what_the_missing_data_cost_is_no_break_and_such_runs_are_played_where_they_decide_and_once(tmp_path: Path) -> None:
+    """Both attacks lose .3 against the run without attack from 3 on; from 5 on the data of so many are worth .28 of it."""
+    evaluation = replace(sample.evaluation, seeds=(0,), absent=True, attacks=dict.fromkeys(("one", "two"), sample.minus))
+    played: list[Cell] = []
+
+    def submit(task: Task) -> "Future[Row]":
+        cell, _ = task
+        played.append(cell)
+        late = 0.9 if cell.strength is None or cell.strength < 3 else 0.6
+        if cell.attack == ABSENT:
+            late = 0.9 if cell.strength < 5 else 0.62
+        future: Future[Row] = Future()
+        future.set_result({**attacked(cell, late), "clean_sha256": "", "rounds": [0]})
+        return future
+
+    folder = EvaluationFolder(tmp_path / "folder")
+    ledger = Known(evaluation, folder, folder.open(description(evaluation), resume=False))
+    found = list(play_searches(ledger, Crew(submit, 3), Steps(most=7), ["one", "two"], ["fedavg"], ["Plain"]))
+    assert [(one.found.breaks, one.found.single, one.by) for one in found if one.found] == [
+        (3, False, {3: "accuracy", 4: "accuracy"})
+    ] * 2
+    assert len(played) == len(set(played))
+    absent = {cell.strength for cell in played if cell.attack == ABSENT}
+    assert {3, 4, 7} <= absent
+    assert not {1, 2} & absent
+
+
+def test_a_backdoor_that_leaves_accuracy_alone_breaks_and_it_is_said_that_it_was_the_backdoor() -> None:
+    cell = Cell("backdoor", "fedavg", 2.0, "Plain", 0)
+    assert broken_by(attacked(cell, 0.9, 0.75), None, Bounds()) == "backdoor"
+    assert broken_by(attacked(cell, 0.9, 0.15), None, Bounds()) == ""
+    assert broken_by(attacked(cell, 0.5, 0.75), None, Bounds()) == "accuracy and backdoor"
+    assert broken_by(attacked(cell, 0.5, 0.75), {"status": "done", "accuracy": {"late": 0.52}}, Bounds()) == "backdoor"
+    lost = {"status": "done", "accuracy": {"late": 0.52}, "unmoved": {"rounds": 1, "reason": "too few"}}
+    assert broken_by(attacked(cell, 0.5), lost, Bounds()) == "accuracy"
+
+
 def check_summary(evaluation: Evaluation, steps: Steps, found: Iterable[Searched]) -> None:
-    results = {(r["attack"], r["defence"]): r for r in breakdown_json(evaluation, steps, list(found))["results"]}
+    results = {(r["attack"], r["defence"]): r for r in breakdown_json(evaluation, steps, Bounds(), list(found))["results"]}
     assert results["minus", "fedavg"]["median"] == {"median": 4, "low": 3, "high": 5, "coverage": 0.75}
     assert results["backdoor", "multikrum"]["median"] == {"median": None, "low": None, "high": None, "coverage": 0.5}
     assert [s["reason"] for s in results["minus", "multikrum"]["seeds"]] == ["", "", "at strength 8: no such thing"]
@@ -228,10 +275,10 @@ def check_summary(evaluation: Evaluation, steps: Steps, found: Iterable[Searched
 
 def test_the_command_line_changes_the_steps_of_the_evaluation() -> None:
     with pytest.raises(ValueError, match="--most"):
-        steps_of(sample.evaluation, {"drop": 0.2, "most": None})
+        steps_of(sample.evaluation, {"step": 2, "most": None})
     assert steps_of(sample.evaluation, {"most": 7, "least": None}) == Steps(most=7)
-    given_ = replace(sample.evaluation, breakdown=Steps(most=9, drop=0.3))
-    assert steps_of(given_, {"most": 5, "drop": None}) == Steps(most=5, drop=0.3)
+    given_ = replace(sample.evaluation, breakdown=Steps(most=9, step=2))
+    assert steps_of(given_, {"most": 5, "step": None}) == Steps(most=5, step=2)
 
 
 def test_combinations_of_two_broken_ranges_never_report_a_strength_that_holds() -> None:

@@ -10,12 +10,14 @@ import tomllib
 from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 import typer
 
 import cloister
+from cloister.evaluating.texts import JUDGED
 from cloister.fl.runs.run_folder import LOGS
 from cloister.protocol.view.disclosure import Disclosure
 from cloister.threat_models.claims import CLAIMS
@@ -112,6 +114,22 @@ def test_an_attack_of_ones_own_is_written_as_the_page_shows() -> None:
     assert {"attack", "corrupt"} <= set(found)
 
 
+@pytest.mark.trains
+def test_a_defence_of_ones_own_is_played_as_the_page_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the rule to the verdict: whatever becomes of the defence, the page's code says it."""
+    monkeypatch.chdir(tmp_path)
+    found: dict[str, Any] = {"__name__": "page"}
+    for block in CODE.findall((ROOT / "docs/how-to/my-defence.md").read_text()):
+        exec(block, found)  # noqa: S102
+    result = found["result"]
+    assert {row["defence"] for row in result.cells} == set(found["evaluation"].defences)
+    assert {row["status"] for row in result.cells} == {"done"}
+    assert "agreeing" in result.verdict
+    assert (tmp_path / "runs/mine/table.csv").is_file()
+    assert found["worst"]["lost"] == max(row["lost"] for row in found["attacked"])
+    assert {row["seed"] for row in found["searched"].searches} == {0, 1}
+
+
 def test_a_scenario_in_the_readme_is_built() -> None:
     found: dict[str, object] = {}
     for block in CODE.findall((ROOT / "README.md").read_text()):
@@ -189,6 +207,7 @@ def test_every_claim_is_on_the_page_of_threat_models() -> None:
 def test_files_and_fields_that_runs_write_are_in_the_reference() -> None:
     page = (ROOT / "docs/reference/files.md").read_text()
     written = (*LOGS, "summary.json", "scenario.json", "privacy.json", "tree.json", "link.json", "join.jsonl", "audit.json")
+    written += ("table.csv", "table.md", "breakdown.json", "search.json", "found.json", *JUDGED)
     assert [name for name in (*written, *(field.name for field in fields(Disclosure))) if f"`{name}`" not in page] == []
 
 

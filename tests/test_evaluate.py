@@ -23,7 +23,7 @@ from markupsafe import Markup
 from scipy import stats
 
 from cloister import cli
-from cloister.attacking.defence import defended
+from cloister.attacking.defence import subject_of
 from cloister.evaluating.cells import MORE, details, lasting
 from cloister.evaluating.data import Grid, read_grid
 from cloister.evaluating.judging import finding
@@ -878,7 +878,7 @@ def test_breakdown_searches_and_shares_the_folder(cloister: Command) -> None:
     before = len(timeless(Path("here")))
     result = cloister(
         "breakdown", FILE, "--workers", 1, "--seeds", "0", "--out", "here", "--resume", "--defence", "fedavg",
-        "--attack", "minus", "--most", 3, "--drop", 0.01, "--json",
+        "--attack", "minus", "--most", 3, "--loss", 0.01, "--json",
     )  # fmt: skip
     assert result.code == 0
     found = json.loads(result.out)
@@ -977,7 +977,7 @@ def test_the_example_is_the_suite_on_ten_defences_and_every_cell_is_one_of_its_o
     ("command", "words"),
     [
         ("evaluate", ("--resume", "--workers", "--seeds", "FILE[:NAME]", "cloister evaluate cloister:evaluate_digits")),
-        ("breakdown", ("--drop", "crossing", "neighbours", "cloister breakdown cloister:evaluate_digits")),
+        ("breakdown", ("--loss", "--success", "crossing", "neighbours", "cloister breakdown cloister:evaluate_digits")),
     ],
 )
 def test_help_teaches_by_example_and_says_what_bisection_finds(cloister: Command, command: str, words: tuple[str, ...]) -> None:
@@ -1008,7 +1008,7 @@ def test_every_example_of_the_help_names_what_is_there(line: list[str]) -> None:
     file = where if where.startswith("cloister:") else str(FILE.parent.parent / where)
     if command == "attack":
         against = dict(pairwise(options)).get("--against")
-        assert defended(file, against).adversary is None
+        assert subject_of(file, against).scenario.adversary is None
         return
     if command == "compare":
         assert load_comparison(file).data

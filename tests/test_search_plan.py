@@ -12,12 +12,13 @@ from cloister.fl.algorithms.hardened_flic import HardenedFLIC
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
 from cloister.fl.robust.krum import MultiKrum
 from cloister.fl.runs.results_folder import Row
+from cloister.threat_models.broken import Bounds
 from cloister.threat_models.membership import Pool
 from cloister.threat_models.search.choosing import Usual
 from cloister.threat_models.search.fields import Numbers
 from cloister.threat_models.search.found import Point, cheapest, cost_of, points_of, strength_of, worst
 from cloister.threat_models.search.plan import BATCH, Plan, hunt, usual_forms
-from cloister.threat_models.search.play import Bounds, Harm, Try, harm, last_rounds
+from cloister.threat_models.search.play import Sought, Try, harm, last_rounds
 from cloister.threat_models.search.space import Space
 
 from . import evaluation_sample as sample
@@ -33,7 +34,7 @@ Loss = Callable[[Numbers, int, int], float]
 
 def line(one: Try, loss: Loss, success: float | None = None) -> Row:
     """The line of a run of a defence that keeps .9 of accuracy where nobody attacks, with two loyal clients."""
-    accuracy = 0.9 if one.is_absent else 0.9 - loss(one.numbers, one.attackers, one.seed)
+    accuracy = 0.9 if one.is_clean or one.is_absent else 0.9 - loss(one.numbers, one.attackers, one.seed)
     return {
         "key": repr((sorted(one.numbers.items()), one.attackers, one.seed)),
         "numbers": dict(one.numbers),
@@ -42,8 +43,10 @@ def line(one: Try, loss: Loss, success: float | None = None) -> Row:
         "status": "done",
         "reason": "",
         "accuracy": accuracy,
-        "of": {"0": accuracy, "1": accuracy - 0.01},
-        "success": None if success is None else {"mean": success, "worst": success, "absent": 0.1},
+        "of": {"0": accuracy + 0.005, "1": accuracy - 0.005},
+        "success": None if success is None else {"last_poisoned": success, "worst": success, "clean_mean": 0.1},
+        "unmoved": 0,
+        "lost": 0,
         "cost": {"seconds": 0.5},
     }
 
@@ -71,7 +74,7 @@ def played(space: Space, plan: Plan, loss: Loss, known: Mapping[str, Row] | None
 
 
 def found(space: Space, plan: Plan, rows: list[Row]) -> Point | None:
-    return cheapest(space, points_of(rows, plan.seeds, plan.held_out, plan.bounds), plan.held_out)
+    return cheapest(space, points_of(rows, plan.seeds, plan.held_out, plan.sought), plan.held_out)
 
 
 def weak_ipm(numbers: Numbers, attackers: int, seed: int) -> float:
@@ -96,7 +99,7 @@ def test_where_nothing_breaks_the_whole_budget_is_spent_and_the_worst_is_told(sp
     rows = played(space, plan, lambda numbers, attackers, seed: attackers / 1000)
     assert len(rows) == 90
     assert found(space, plan, rows) is None
-    most = worst(points_of(rows, plan.seeds, plan.held_out, plan.bounds).values())
+    most = worst(points_of(rows, plan.seeds, plan.held_out, plan.sought).values())
     assert most is not None
     assert (most.attackers, round(most.loss, 6)) == (8, 0.008)
     assert len({row["attackers"] for row in rows}) >= 3  # how harm grows is known at more than one number
@@ -106,7 +109,7 @@ def test_what_breaks_on_the_searched_seed_alone_is_no_break() -> None:
     plan = Plan(least=1, most=4, seeds=(7,), held_out=(8, 9), runs=120)
     rows = played(KRUM, plan, lambda numbers, attackers, seed: 0.5 if seed in (7, 8) else 0.0)
     assert found(KRUM, plan, rows) is None
-    points = points_of(rows, plan.seeds, plan.held_out, plan.bounds)
+    points = points_of(rows, plan.seeds, plan.held_out, plan.sought)
     refuted = [point for point in points.values() if point.refuted()]
     assert refuted
     assert all(set(point.held_out) <= {8, 9} for point in refuted)
@@ -167,7 +170,7 @@ def test_cpu_time_is_a_budget_too() -> None:
 def test_a_defence_without_a_run_of_its_own_ends_the_search() -> None:
     hunted = hunt(KRUM, Plan(least=1, most=8, seeds=(0,), held_out=(1,), runs=50))
     (one,) = next(hunted)
-    with pytest.raises(ValueError, match="no run without 8 clients' data: too few"):
+    with pytest.raises(ValueError, match="no run without attack: too few"):
         hunted.send([{**line(one, weak_ipm), "status": "failed", "reason": "too few"}])
 
 
@@ -186,26 +189,41 @@ def test_plans_that_make_no_sense_are_refused() -> None:
 
 
 def test_harm_is_in_units_of_the_bound_that_is_nearest() -> None:
-    absent, one = line(Try({"which": "any"}, 3, 0), weak_ipm), Try({"attack": "IPM"}, 3, 0)
-    bounds = Bounds(loss=0.1, success=0.2)
-    lost = harm(line(one, lambda *_: 0.25), absent, bounds)
+    one = Try({"attack": "IPM"}, 3, 0)
+    clean, absent = line(one.clean, weak_ipm), line(one.absent, weak_ipm)
+    sought = Sought(bounds=Bounds(loss=0.1, success=0.2))
+    lost = harm(line(one, lambda *_: 0.25), clean, absent, sought)
     assert (round(lost.severity, 9), round(lost.loss, 9), round(lost.client, 9)) == (2.5, 0.25, 0.25)
-    taken_in = harm(line(one, lambda *_: 0.0, success=0.8), absent, bounds)
-    assert taken_in == Harm(pytest.approx(3.5), 0.0, 0.0, 0.8, 0.1)
-    assert harm(line(one, lambda *_: 0.05, success=0.8), absent, replace(bounds, goal="accuracy")).severity == pytest.approx(0.5)
-    assert harm(line(one, lambda *_: 0.5), absent, replace(bounds, goal="backdoor")).severity == 0
+    taken_in = harm(line(one, lambda *_: 0.0, success=0.8), clean, absent, sought)
+    assert (taken_in.severity, taken_in.success, taken_in.clean) == (pytest.approx(3.5), 0.8, 0.1)
+    by_accuracy = harm(line(one, lambda *_: 0.05, success=0.8), clean, absent, replace(sought, goal="accuracy"))
+    assert by_accuracy.severity == pytest.approx(0.5)
+    assert harm(line(one, lambda *_: 0.5), clean, absent, replace(sought, goal="backdoor")).severity == 0
     failed = {**line(one, lambda *_: 0.5), "status": "failed"}
-    assert harm(failed, absent, bounds).severity < 0
+    assert harm(failed, clean, absent, sought).severity < 0
     with pytest.raises(ValueError, match="loss is above 0"):
         Bounds(loss=0)
     with pytest.raises(ValueError, match="the goal is any, accuracy, backdoor, not 'all'"):
-        Bounds(goal="all")  # type: ignore[arg-type]
+        Sought(goal="all")  # type: ignore[arg-type]
+
+
+def test_loss_is_against_the_lower_of_two_runs_as_in_an_evaluation() -> None:
+    """What the missing data are worth is not the attack's doing; a run without them that came to nothing says nothing of it."""
+    one, sought = Try({"attack": "IPM"}, 3, 0), Sought()
+    clean, attacked = line(one.clean, weak_ipm), line(one, lambda *_: 0.3)
+    absent = line(one.absent, weak_ipm) | {"accuracy": 0.62, "of": {"0": 0.625, "1": 0.615}}
+    assert harm(attacked, clean, absent, sought).loss == pytest.approx(0.02)
+    assert harm(attacked, clean, absent, sought).client == pytest.approx(0.02)
+    higher = {**absent, "accuracy": 0.99, "of": {"0": 0.99, "1": 0.99}}
+    for beside in (higher, {**absent, "lost": 1}, {**absent, "unmoved": 2}, {**absent, "status": "failed"}, None):
+        assert harm(attacked, clean, beside, sought).loss == pytest.approx(0.3)
 
 
 def test_what_could_not_be_played_is_not_the_worst() -> None:
-    rows = [line(Try({"which": "any"}, 3, 0), weak_ipm), line(Try({"attack": "ALIE"}, 3, 0), lambda *_: -0.3)]
+    rows = [line(Try({}, 0, 0), weak_ipm), line(Try({"which": "any"}, 3, 0), weak_ipm)]
+    rows.append(line(Try({"attack": "ALIE"}, 3, 0), lambda *_: -0.3))
     rows.append({**line(Try({"attack": "IPM"}, 3, 0), lambda *_: 0.0), "status": "failed", "reason": "it would not"})
-    points = points_of(rows, (0,), (1,), Bounds())
+    points = points_of(rows, (0,), (1,), Sought())
     found = worst(points.values())
     assert found is not None
     assert found.numbers["attack"] == "ALIE"
@@ -226,6 +244,7 @@ def test_cost_is_attackers_then_strength() -> None:
 
 
 def test_the_rounds_that_are_judged_are_a_share_of_the_evaluations() -> None:
-    assert last_rounds(40, 1, 0.25) == list(range(30, 40))
-    assert last_rounds(4, 1, 0.25) == [3]
-    assert last_rounds(10, 4, 0.5) == [7, 9]
+    assert last_rounds(40, 1) == list(range(30, 40))
+    assert last_rounds(100, 1) == list(range(90, 100))
+    assert last_rounds(4, 1) == [3]
+    assert last_rounds(16, 4) == [15]

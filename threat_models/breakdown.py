@@ -5,8 +5,8 @@ grows with strength, and nothing promises that: an attack may be noticed when it
 looks at the neighbours of the crossing, at a few strengths between where the strongest does not break, goes on below whatever
 breaks, and reports every strength that it tried and whether all of them fit a single crossing.
 
-What "breaks" means is the driver's: for `cloister breakdown` that one attack at this strength does; for `cloister attack`
-(`search.plan`) that any of all attacks that it tries does, by so many attackers, and then how weak the cheapest may be.
+What breaks a defence is defined in `broken`; of what, is the driver's: for `cloister breakdown` one attack at this strength; for
+`cloister attack` (`search.plan`) any of all attacks that it tries, by so many attackers, and then how weak the cheapest may be.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -18,24 +18,22 @@ from scipy.stats import binom
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """The strengths least, least + step, ... up to most, and when one of them has broken a defence.
+    """The strengths least, least + step, ... up to most. When one of them has broken a defence, `broken.Bounds` say.
 
-    drop: accuracy of the loyal clients lost against the attack-free run of the same seed, late in the run.
     neighbours: strengths looked at on either side of a crossing. probes: strengths between, where the strongest does not break.
     """
 
     most: float
     least: float = 1.0
     step: float = 1.0
-    drop: float = 0.1
     neighbours: int = 2
     probes: int = 3
 
     def __post_init__(self) -> None:
         if not (self.step > 0 and isfinite(self.least) and isfinite(self.most) and self.least <= self.most):
             raise ValueError(f"a search goes from least up to most in steps above 0, not {self}")
-        if not 0 < self.drop <= 1 or self.neighbours < 0 or self.probes < 0:
-            raise ValueError(f"drop is above 0 and at most 1, neighbours and probes are 0 or more, not {self}")
+        if self.neighbours < 0 or self.probes < 0:
+            raise ValueError(f"neighbours and probes of a search are 0 or more, not {self}")
         if len(self) > 100_000:
             raise ValueError(f"{len(self)} strengths are more than a search takes; choose a larger step")
 

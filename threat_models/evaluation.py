@@ -23,7 +23,9 @@ from ..protocol.uploaded.plain import Plain
 from ..protocol.view.protection import Protection
 from .backdoors import LearnedTarget, Target
 from .breakdown import Steps
+from .broken import Bounds
 from .evaluation_attack import ABSENT, Attack, Informed, absent_adversary, adversary_of
+from .evaluation_check import check_attacks, check_defences
 
 __all__ = [
     "ABSENT",
@@ -74,22 +76,6 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
-    """When a defence is called broken.
-
-    loss: accuracy that loyal clients lose against the lower of the runs without attack and without the attackers' data. success:
-    of a backdoor in its last poisoned round, above what the models of the attack-free run have of it.
-    """
-
-    loss: float = 0.05
-    success: float = 0.1
-
-    def __post_init__(self) -> None:
-        if not (0 < self.loss <= 1 and 0 < self.success <= 1):
-            raise ValueError(f"bounds are shares above 0 and at most 1, not {self}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
     """attacks x defences x strengths x protections x partitions x seeds, all by name.
 
@@ -113,7 +99,7 @@ class Evaluation:
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     absent: bool = True
     limits: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    bounds: Bounds = Bounds()
+    bounds: Bounds = field(default_factory=Bounds)
     targets: Mapping[str, Target | LearnedTarget] = field(default_factory=lambda: MappingProxyType({}))
     breakdown: Steps | None = None
 
@@ -133,6 +119,8 @@ class Evaluation:
         for name in ("attacks", "defences"):
             if not isinstance(getattr(self, name), Mapping):
                 raise ValueError(f"{name} are a dict by name, not {brief(getattr(self, name))}")
+        check_defences(self.defences, self.scenario)
+        check_attacks(self.attacks, self.strengths[0], self.scenario)
         if unknown := sorted(self.targets.keys() - self.attacks.keys()):
             raise ValueError(f"targets names attacks that are not there: {', '.join(unknown)}")
         if unknown := sorted(self.limits.keys() - self.defences.keys()):

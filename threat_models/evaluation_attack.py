@@ -92,11 +92,7 @@ class Applied:
 
 
 def absent_adversary(attacks: Mapping[str, Attack], strength: float, scenario: Scenario) -> Adversary | None:
-    """The members that all attacks of this strength have in common, without their data; None where attacks differ in them.
-
-    They never answer. Where the defence is a rule, they send what is rejected instead: it then knows so many of those that it is
-    built for, and trims or leaves out as many fewer of the others.
-    """
+    """The members that all attacks of this strength have in common, without their data; None where attacks differ in them."""
     found: dict[str, Members] = {}
     for name, attack in attacks.items():
         with suppress(Exception):  # whatever an attack of the user's raises: its cells' lines will say it
@@ -104,6 +100,12 @@ def absent_adversary(attacks: Mapping[str, Attack], strength: float, scenario: S
             found |= {} if members is None else {str(described(members)): members}
     if len(found) != 1:
         return None
-    members = next(iter(found.values()))
+    return absent_of(next(iter(found.values())), scenario)
+
+
+def absent_of(members: Members, scenario: Scenario) -> Adversary:
+    """These members without their data: they never answer. Where the defence is a rule, they send what is rejected instead: it
+    then knows so many of those that it is built for, and trims or leaves out as many fewer of the others.
+    """
     rejected = hasattr(scenario.algorithm, "rule")
     return Adversary(members=members, upload=Overwritten()) if rejected else Adversary(members=members, silent=ALWAYS)

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -10,32 +10,36 @@ from typing import Any
 from ..fl.runs.run_folder import machine, versions
 from ..fl.runs.scenario import described
 from ..grids.watching import seeds_of
+from ..threat_models.broken import Bounds
 from ..threat_models.knowledge import Level
+from ..threat_models.membership import Pool
+from ..threat_models.search.found import strength_of
 from ..threat_models.search.plan import Plan
-from ..threat_models.search.play import Bounds
-from ..threat_models.search.space import Space
+from ..threat_models.search.play import Sought
+from ..threat_models.search.space import Space, usual
 from .run import Named
 from .source import Unwritable, expression
-from .workers import Origin
+from .workers import Origin, is_file_name
 
+LEVELS = ("own", "colluding", "omniscient", "insider")
 RUNS = 200
 """The budget where none is given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What the command was given."""
+    """What the command was given, or a call from Python: file is empty of what Python made."""
 
     file: str
     against: str | None
+    partition: str | None
     attackers: str | None
     attacks: Sequence[str]
     fixed: Sequence[str]
     knows: str
     goal: str
-    loss: float
-    success: float
-    share: float
+    loss: float | None
+    success: float | None
     runs: int | None
     minutes: float | None
     exhaust: bool
@@ -55,15 +59,35 @@ class Asked:
 
     @property
     def origin(self) -> Origin:
+        """Where it comes from."""
+        only = tuple(absolute(name) if is_file_name(name) else name for name in self.attacks)
+        where = absolute(self.file) if self.file else ""
+        settings = tuple(self.settings)
+        return Origin(where, self.against, settings, self.data, self.level, only, tuple(self.named.items()), self.partition)
+
+    @property
+    def level(self) -> Level:
+        """The most that the adversary knows. Raises ValueError."""
+        if self.knows not in LEVELS:
+            raise ValueError(f"--knows is {', '.join(LEVELS[:-1])} or {LEVELS[-1]}, not {self.knows!r}")
+        return Level[self.knows.upper()]
+
+    @property
+    def named(self) -> dict[str, str]:
+        """Numbers that are not searched, by name. Raises ValueError."""
         if wrong := [text for text in self.fixed if "=" not in text]:
             raise ValueError(f"--fix takes NAME=VALUE, for example schedule=always, not {wrong[0]!r}")
-        fixed = tuple((name.strip(), value.strip()) for name, _, value in (text.partition("=") for text in self.fixed))
-        level = Level[self.knows.upper()]
-        return Origin(self.file, self.against, tuple(self.settings), self.data, level, tuple(self.attacks), self.share, fixed)
+        return {name.strip(): value.strip() for name, _, value in (text.partition("=") for text in self.fixed)}
 
 
-def plan_of(asked: Asked, space: Space, clients: int) -> Plan:
-    """The limits of the search. Raises ValueError.
+def absolute(where: str) -> str:
+    """FILE[:NAME] with the whole path of a file that is there; anything else as it is."""
+    file, colon, name = where.partition(":")
+    return f"{Path(file).resolve()}{colon}{name}" if Path(file).is_file() else where
+
+
+def plan_of(asked: Asked, space: Space, clients: int, bounds: Bounds) -> Plan:
+    """The limits of the search. bounds: where none are asked for. Raises ValueError.
 
     By default as many attackers as the defence's rule is built for, or fewer than half of the clients; one seed is searched, the
     scenario's, and two others are held out.
@@ -79,14 +103,15 @@ def plan_of(asked: Asked, space: Space, clients: int) -> Plan:
             )
         least, most = min(counts), max(counts)
     goal: Any = asked.goal
-    bounds = Bounds(loss=asked.loss, success=asked.success, share=asked.share, goal=goal)
+    given = {"loss": asked.loss, "success": asked.success}
+    sought = Sought(bounds=replace(bounds, **{name: value for name, value in given.items() if value is not None}), goal=goal)
     seconds = inf if asked.minutes is None else 60 * asked.minutes
     return Plan(
         least=least,
         most=most,
         seeds=seeds,
         held_out=held_out,
-        bounds=bounds,
+        sought=sought,
         runs=asked.budget,
         seconds=seconds,
         exhaust=asked.exhaust,
@@ -101,11 +126,11 @@ def _most(space: Space, clients: int) -> int:
     return f if type(f) is int and 0 < f < clients else max(1, (clients - 1) // 2)
 
 
-def description(asked: Asked, space: Space, plan: Plan, clients: int, named: Named) -> dict[str, Any]:
+def description(asked: Asked, space: Space, plan: Plan, clients: int, named: Named, partition: str) -> dict[str, Any]:
     """The search as plain JSON values: what its folder records before anything is played."""
     return {
         "name": space.scenario.name,
-        "defence": asked.against or _said(space.scenario.algorithm),
+        "defence": (asked.against or _said(space.scenario.algorithm)) + (f" on {partition}" if partition else ""),
         "about": named.id,
         "scenario": described(space.scenario),
         "clients": clients,
@@ -113,13 +138,16 @@ def description(asked: Asked, space: Space, plan: Plan, clients: int, named: Nam
         "most": plan.most,
         "seeds": list(plan.seeds),
         "held_out": list(plan.held_out),
-        "bounds": asdict(plan.bounds),
+        "bounds": asdict(plan.sought.bounds),
+        "goal": plan.sought.goal,
         "runs": None if plan.runs == inf else int(plan.runs),
         "minutes": asked.minutes,
         "knows": space.knows.name,
         "distinct": space.distinct,
         "fixed": dict(space.fixed),
         "attacks": [*space.attacks, *space.votes],
+        "own": [*space.own],
+        "strengths": {name: strength_of(space, usual(space, {"attack": name}, Pool(1))[0]) for name in space.attacks},
         "left_out": dict(space.left_out),
         "command": command_of(asked),
         "versions": versions(),
@@ -136,15 +164,20 @@ def _said(algorithm: object) -> str:
 
 
 def command_of(asked: Asked) -> str:
+    """The command line that searches again, or the call of what Python made."""
+    if not asked.file:
+        against = f", against={asked.against!r}" if asked.against else ""
+        return f"cloister.attack(scenario{against}, budget={asked.runs}, minutes={asked.minutes}, attackers={asked.attackers!r})"
     words = ["cloister", "attack", asked.file]
     words += ["--against", asked.against] if asked.against else []
+    words += ["--partition", asked.partition] if asked.partition else []
     words += ["--attackers", asked.attackers] if asked.attackers else []
     words += [word for name in asked.attacks for word in ("--attack", name)]
     words += [word for text in asked.fixed for word in ("--fix", text)]
     words += ["--knows", asked.knows] if asked.knows != "insider" else []
     words += ["--goal", asked.goal] if asked.goal != "any" else []
-    for name, value, usual in (("loss", asked.loss, 0.1), ("success", asked.success, 0.2), ("last", asked.share, 0.25)):
-        words += [f"--{name}", f"{value:g}"] if value != usual else []
+    for name, value in (("loss", asked.loss), ("success", asked.success)):
+        words += [f"--{name}", f"{value:g}"] if value is not None else []
     words += ["--budget", str(asked.runs)] if asked.runs else []
     words += ["--minutes", f"{asked.minutes:g}"] if asked.minutes is not None else []
     words += ["--exhaust"] if asked.exhaust else []

@@ -17,11 +17,19 @@ def attack(
         str | None,
         typer.Option(metavar="DEFENCE", help="One of the evaluation's, or HardenedFLIC(), MultiKrum(6). Default: the file's."),
     ] = None,
+    partition: Annotated[
+        str | None, typer.Option(metavar="NAME", help="One of the evaluation's. Default: its first, else the scenario's.")
+    ] = None,
     attackers: Annotated[
         str | None,
         typer.Option(metavar="RANGE", help="How many, e.g. 1-6. Default: up to what the rule is built for, or below half."),
     ] = None,
-    attack: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Repeatable. Default: all but the slow ones.")] = None,
+    attack: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Or FILE.py:NAME of yours. Repeatable. Default: all but slow ones, and the file's own."
+        ),
+    ] = None,
     fix: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Not searched, e.g. samples=true, schedule=always. Repeatable.")
     ] = None,
@@ -34,9 +42,12 @@ def attack(
         bool, typer.Option("--exhaust", help="Spend the whole budget, on what else breaks the defence and how badly.")
     ] = False,
     goal: Annotated[str, typer.Option(help="What counts as a break: any, accuracy or backdoor.")] = "any",
-    loss: Annotated[float, typer.Option(help="Accuracy lost by loyal clients beyond which a defence is broken.")] = 0.1,
-    success: Annotated[float, typer.Option(help="By so much more often a backdoor succeeds when it is.")] = 0.2,
-    last: Annotated[float, typer.Option(help="Share of the evaluations, the last ones, over which accuracy is averaged.")] = 0.25,
+    loss: Annotated[
+        float | None, typer.Option(help="Accuracy lost that breaks a defence. Default: the evaluation's, else 0.05.")
+    ] = None,
+    success: Annotated[
+        float | None, typer.Option(help="By so much more often a backdoor succeeds. Default: the evaluation's, else 0.1.")
+    ] = None,
     seeds: Annotated[str | None, typer.Option(metavar="LIST", help="Seeds that are searched. Default: the scenario's.")] = None,
     held_out: Annotated[
         str | None, typer.Option(metavar="LIST", help="Seeds on which a break must hold, too. Default: the next two.")
@@ -53,29 +64,28 @@ def attack(
 
     Try:  cloister attack examples/evaluate_digits.py --against Multi-Krum --budget 80
 
-    A defence is broken when loyal clients lose more than --loss of accuracy against the run of the same seed in which the
-    attackers' data are absent, mean of the last evaluations; or when a backdoor succeeds more often than there by --success. A
-    break must hold on every seed that was held out. The cheapest has the fewest attackers, then the least strength.
+    A defence is broken, as everywhere in Cloister, where loyal clients lose more than --loss of accuracy, late in the run,
+    against the lower of the runs of the same seed without attack and without the attackers' data, or where a backdoor succeeds
+    more often by --success, in its last poisoned round, than on the models without attack. A break must hold on every seed that
+    was held out. The cheapest has the fewest attackers, then the least strength.
+
+    An attack of yours is one more family, in the evaluation's file or by --attack FILE.py:NAME: fields of a dataclass are
+    searched as ours are, or in the span that they are annotated with: scale: Annotated[float, attacks.Span(0.1, 10, log=True)].
 
     First come all attacks as they are by default, then what an optimiser (Optuna's TPE) proposes. That nothing was found is said
     with how much was tried; it is no proof.
 
-    The folder holds results.jsonl, one line a run, report.html, found.json, and what was found as scenarios for `cloister run`:
-    break.py, the cheapest break, and worst.py. A search that was stopped, even by a kill, goes on with the same command plus
-    --out FOLDER --resume; so does one with a larger budget. Needs the extra: pip install 'cloister\\[search]'
+    The folder holds results.jsonl, one line a run, report.html, found.json, table.csv and table.md with a row for every point,
+    and what was found as scenarios for `cloister run`: break.py, the cheapest break, and worst.py. A search that was stopped,
+    even by a kill, goes on with the same command plus --out FOLDER --resume; so does one with a larger budget. Needs the extra:
+    pip install 'cloister\\[search]'
     """
-    from ..errors_in_one_line import one_line_errors
     from .asked import Asked
     from .play import play_attack
 
-    with one_line_errors():
-        if knows not in ("own", "colluding", "omniscient", "insider"):
-            raise ValueError(f"--knows is own, colluding, omniscient or insider, not {knows!r}")
     asked = Asked(
-        file=file, against=against, attackers=attackers, attacks=attack or (), fixed=fix or (), knows=knows, goal=goal, loss=loss,
-        success=success,
-        share=last, runs=budget, minutes=minutes, exhaust=exhaust, out=out,
-        resume=resume, workers=workers, engine=engine.value, seeds=seeds,
-        held_out=held_out, data=data, settings=set_ or (),
+        file=file, against=against, partition=partition, attackers=attackers, attacks=attack or (), fixed=fix or (),
+        knows=knows, goal=goal, loss=loss, success=success, runs=budget, minutes=minutes, exhaust=exhaust, out=out,
+        resume=resume, workers=workers, engine=engine.value, seeds=seeds, held_out=held_out, data=data, settings=set_ or (),
     )  # fmt: skip
     play_attack(asked, as_json)

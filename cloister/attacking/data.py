@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from ..fl.runs.results_folder import Row, read_results
+from ..threat_models.broken import Bounds
 from ..threat_models.search.fields import Numbers
-from ..threat_models.search.found import Key, Point, key_of, points_of, try_of, worst
-from ..threat_models.search.play import Bounds
+from ..threat_models.search.found import Key, Point, key_of, points_of, try_of
+from ..threat_models.search.play import Sought, is_measure
 from .workers import KIND
 
 
@@ -27,8 +28,9 @@ class Search:
     found: Row
 
     @property
-    def bounds(self) -> Bounds:
-        return Bounds(**self.about["bounds"])
+    def sought(self) -> Sought:
+        """What counts as a break."""
+        return sought_in(self.about)
 
     @property
     def seconds(self) -> float:
@@ -70,7 +72,7 @@ class Search:
 
     def absent(self, count: int) -> float | None:
         """Accuracy of the loyal clients without the attackers' data: mean over the runs with so many attackers."""
-        seen = [row["accuracy"] for row in self.rows if row["attackers"] == count and _is_absent(row)]
+        seen = [row["accuracy"] for row in self.rows if row["attackers"] == count and try_of(row).is_absent and is_measure(row)]
         return sum(seen) / len(seen) if seen else None
 
     def growth(self) -> list[tuple[int, float, float]]:
@@ -87,8 +89,8 @@ class Search:
         return found
 
 
-def _is_absent(row: Row) -> bool:
-    return row["status"] == "done" and "attack" not in row["numbers"]
+def sought_in(about: Row) -> Sought:
+    return Sought(bounds=Bounds(**about["bounds"]), goal=about["goal"])
 
 
 def read_search(folder: Path) -> Search:
@@ -99,31 +101,36 @@ def read_search(folder: Path) -> Search:
         found = json.loads((folder / "found.json").read_text()) if (folder / "found.json").exists() else {}
     except (OSError, ValueError) as error:
         raise ValueError(f"{folder} does not say what was attacked ({error}); run the search again with --resume") from None
+    if "goal" not in about:
+        raise ValueError(f"{folder} was written by an earlier version, which judged otherwise; search again, in another folder")
     own = [row for row in rows.values() if row.get("about") == about["about"]]
-    points = points_of(own, about["seeds"], about["held_out"], Bounds(**about["bounds"]))
+    points = points_of(own, about["seeds"], about["held_out"], sought_in(about))
     return Search(folder.resolve().name, about, own, len(rows) - len(own), points, found)
 
 
 def curve(search: Search) -> list[dict[str, Any]]:
-    """By number of attackers: points tried, the worst found, and whether something broke the defence."""
+    """How harm grows with cost: by number of attackers the largest loss and the largest gain of a backdoor, each of any point."""
     rows = []
     for count in search.counts:
         points = [p for p in search.at(count) if not p.failed]
-        most, deadly = worst(points), [p for p in points if p.breaks(search.about["held_out"])]
-        backdoors = [h.success for p in points for h in p.searched.values() if h.success is not None]
+        gains = [gain for p in points if (gain := gained_of(p)) is not None]
         rows.append(
             {
                 "attackers": count,
                 "tried": len(search.at(count)),
-                "broken": bool(deadly),
+                "broken": any(p.breaks(search.about["held_out"]) for p in points),
                 "absent": search.absent(count),
-                "severity": 0.0 if most is None else most.severity,
                 "loss": max((p.loss for p in points), default=0.0),
-                "success": max(backdoors, default=None),
-                "worst": None if most is None else said(most.numbers),
+                "gained": max(gains, default=None),
             }
         )
     return rows
+
+
+def gained_of(point: Point) -> float | None:
+    """By how much more often a backdoor succeeds, mean over the seeds that were played; None where it is none."""
+    seen = [h.gained for h in point.seen if h.gained is not None]
+    return sum(seen) / len(seen) if seen else None
 
 
 def said(numbers: Numbers) -> str:

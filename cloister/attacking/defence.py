@@ -2,7 +2,7 @@
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields, is_dataclass, replace
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from .. import algorithms, rules
@@ -12,22 +12,47 @@ from ..scenario_file import load, load_evaluation, with_settings
 from ..threat_models.evaluation import Cell, Evaluation, resolved
 
 
-def defended(where: str, against: str | None, settings: Sequence[str] = ()) -> Scenario:
-    """The scenario that FILE[:NAME] holds, or that its evaluation is about, under a defence; without an adversary.
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is attacked. scenario: under its defence, without an adversary. evaluation: that it is of, or None. partition: of the
+    evaluation's, by name; empty for the scenario's own.
+    """
+
+    scenario: Scenario
+    evaluation: Evaluation | None = None
+    partition: str = ""
+
+
+def subject_of(where: str, against: str | None, settings: Sequence[str] = (), partition: str | None = None) -> Subject:
+    """The scenario that FILE[:NAME] holds, or that its evaluation is about, under a defence.
 
     against: the name of one of the evaluation's defences, or an expression of `cloister.algorithms` and `cloister.rules`; None
-    for the scenario's own algorithm. Raises ValueError of one line; Refused where a protection cannot give what is needed.
+    for the scenario's own algorithm. partition: one of the evaluation's; None for its first. Raises ValueError of one line;
+    Refused where a protection cannot give what is needed.
     """
     evaluation = _evaluation(where)
-    scenario = load(where) if evaluation is None else evaluation.scenario
-    scenario = replace(with_settings(scenario, settings), adversary=None)
+    scenario = with_settings(load(where) if evaluation is None else evaluation.scenario, settings)
+    return subject(scenario if evaluation is None else replace(evaluation, scenario=scenario), against, partition)
+
+
+def subject(of: Scenario | Evaluation, against: str | None, partition: str | None = None) -> Subject:
+    """The same of a value."""
+    evaluation = of if isinstance(of, Evaluation) else None
+    places = {} if evaluation is None else evaluation.partitions
+    if partition is not None and partition not in places:
+        known = f"; the evaluation's are: {', '.join(places)}" if places else ", for no evaluation names any"
+        raise ValueError(f"there is no partition {partition!r}{known}")
+    named = partition or next(iter(places), "")
+    scenario: Scenario = of if evaluation is None else evaluation.scenario  # type: ignore[assignment]
+    scenario = replace(scenario, adversary=None, partition=places[named] if named else scenario.partition)
     if against is None:
-        return scenario
+        return Subject(scenario, evaluation, named)
     if evaluation is not None and against in evaluation.defences:
         about = replace(evaluation, scenario=scenario)
-        return resolved(about, Cell(None, against, None, next(iter(about.named_protections)), scenario.seed))
+        cell = Cell(None, against, None, next(iter(about.named_protections)), scenario.seed, named)
+        return Subject(resolved(about, cell), evaluation, named)
     known = "" if evaluation is None else f"; the evaluation's defences are: {', '.join(evaluation.defences)}"
-    return replace(scenario, algorithm=expressed(against, scenario.rounds, known))
+    return Subject(replace(scenario, algorithm=expressed(against, scenario.rounds, known)), evaluation, named)
 
 
 def _evaluation(where: str) -> Evaluation | None:

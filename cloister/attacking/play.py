@@ -2,9 +2,11 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from math import inf
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from rich.console import Console
@@ -13,7 +15,9 @@ from ..errors_in_one_line import one_line_errors
 from ..fl.runs.results_folder import Row, write
 from ..grids.ledger import Ledger
 from ..grids.watching import folder_for, stoppable
+from ..grids.workers import crew_of
 from ..progress import shown
+from ..threat_models.broken import Bounds
 from ..threat_models.evaluation_folder import EvaluationFolder
 from ..threat_models.search.found import Point, cheapest, key_of, strength_of, try_of, worst
 from ..threat_models.search.plan import Plan, hunt, settled
@@ -23,13 +27,15 @@ from ..threat_models.search.tpe import available
 from ..threat_models.search.who import clients_of
 from .asked import Asked, command_of, description, plan_of
 from .data import Search, read_search
+from .defence import Subject
 from .report import write_search_report
 from .run import Named, play_hunt
-from .source import scenario_source
-from .tables import curve_table, point_json, search_json, verdict
-from .workers import KIND, crew
+from .source import Unwritable, scenario_source
+from .tables import break_words, curve_table, point_json, points_table, search_json, verdict
+from .workers import KIND, Origin, crew, space_of
 
 BREAK, WORST = "break.py", "worst.py"
+NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 def play_attack(asked: Asked, as_json: bool) -> None:
@@ -37,32 +43,49 @@ def play_attack(asked: Asked, as_json: bool) -> None:
     with one_line_errors():
         available()
         origin = asked.origin
-        space = origin.space()
-        clients = len(clients_of(space.scenario, origin.data))
-        plan = plan_of(asked, space, clients)
-        named = Named.of(space, origin.share)
-        folder = asked.out or folder_for(space.scenario.name, "attack", asked.resume)
-        bench = Bench(space, EvaluationFolder(folder, KIND), origin.share, origin.data)
-        about, before = description(asked, space, plan, clients, named), _described(folder)
-        rows = bench.folder.open(about, asked.resume)
-        ledger = Ledger[Try](bench.folder, rows, named.key)
-        with crew(origin, bench, asked.workers, asked.engine) as hands, stoppable(folder):
-            if any(before.get(name, about[name]) != about[name] for name in ("runs", "minutes")):
-                list(play_hunt(settled(plan, read_search(folder).points.values()), ledger, hands, named.id))
-            _watch(space, plan, play_hunt(hunt(space, plan), ledger, hands, named.id))
-        bench.folder.write_json("found.json", _found(read_search(folder), space, plan, asked, folder))
-        report = write_search_report(folder)
-        search = read_search(folder)
+        folder, subject = play_search(asked, origin.subject(), origin)
+        report, search = folder / "report.html", read_search(folder)
     if as_json:
         sys.stdout.write(json.dumps(search_json(search)) + "\n")
         return
     console = Console()
+    console.print(points_table(search))
     console.print(curve_table(search))
+    console.print(f"Broken is a defence where {break_words(search)}.", highlight=False, markup=False)
     console.print(verdict(search), highlight=False, markup=False)
+    if subject.partition and subject.evaluation is not None:
+        others = [name for name in subject.evaluation.partitions if name != subject.partition]
+        more = f"; --partition takes {', '.join(others)} too" if others else ""
+        console.print(f"partition   {subject.partition}{more}", highlight=False, markup=False)
     for name in (BREAK, WORST):
         if (folder / name).exists():
             console.print(f"replay      cloister run {folder / name}", highlight=False, soft_wrap=True)
     console.print(f"folder      {folder}\nreport      {report}", highlight=False, soft_wrap=True)
+
+
+def play_search(
+    asked: Asked, subject: Subject, origin: Origin | None, quiet: bool = False, own: Mapping[str, Any] = NONE
+) -> tuple[Path, Subject]:
+    """The folder of the search, and what was attacked. origin: that worker processes load it from; None to play in this process.
+
+    own: attacks that Python gave, by name. Raises ValueError of one line.
+    """
+    space = space_of(subject, asked.level, asked.attacks, asked.named, asked.data, own)
+    clients = len(clients_of(space.scenario, asked.data))
+    plan = plan_of(asked, space, clients, Bounds() if subject.evaluation is None else subject.evaluation.bounds)
+    named = Named.of(space)
+    folder = asked.out or folder_for(space.scenario.name, "attack", asked.resume)
+    bench = Bench(space, EvaluationFolder(folder, KIND), asked.data)
+    about, before = description(asked, space, plan, clients, named, subject.partition), _described(folder)
+    ledger = Ledger[Try](bench.folder, bench.folder.open(about, asked.resume), named.key)
+    hands = crew_of(bench, lambda: bench, 1) if origin is None else crew(origin, bench, asked.workers, asked.engine)
+    with hands as played, stoppable(folder):
+        if any(before.get(name, about[name]) != about[name] for name in ("runs", "minutes")):
+            list(play_hunt(settled(plan, read_search(folder).points.values()), ledger, played, named.id))
+        _watch(space, plan, play_hunt(hunt(space, plan), ledger, played, named.id), quiet)
+    bench.folder.write_json("found.json", _found(read_search(folder), space, plan, asked, origin, folder))
+    write_search_report(folder)
+    return folder, subject
 
 
 def _described(folder: Path) -> Row:
@@ -72,14 +95,16 @@ def _described(folder: Path) -> Row:
     return found
 
 
-def _found(search: Search, space: Space, plan: Plan, asked: Asked, folder: Path) -> dict[str, Any]:
+def _found(search: Search, space: Space, plan: Plan, asked: Asked, origin: Origin | None, folder: Path) -> dict[str, Any]:
     """What was found, with the scenarios that replay it written into the folder."""
     best = cheapest(space, search.points, plan.held_out)
     most = worst(search.points.values())
-    (folder / BREAK).unlink(missing_ok=True)  # of an earlier end of this search
+    for name in (BREAK, WORST):  # of an earlier end of this search
+        (folder / name).unlink(missing_ok=True)
     for name, point in ((BREAK, best), (WORST, most)):
         if point is not None and (name == WORST or point is not most):
-            write(folder / name, _source(point, space, plan, asked).encode())
+            with suppress(Unwritable):  # of what Python made, which no file has
+                write(folder / name, _source(point, space, plan, asked, origin).encode())
     found: dict[str, Any] = {"cheapest": None, "worst": None if most is None else point_json(most)}
     if best is not None:
         runs, seconds = _first_break(search)
@@ -105,29 +130,24 @@ def _first_break(search: Search) -> tuple[int, float]:
     return len(search.rows), seconds
 
 
-def _source(point: Point, space: Space, plan: Plan, asked: Asked) -> str:
-    """The file that replays a point, under the first seed that was searched."""
-    seed = plan.seeds[0]
-    scenario = scenario_of(space, Try(point.numbers, point.attackers, seed), asked.data)
+def _source(point: Point, space: Space, plan: Plan, asked: Asked, origin: Origin | None) -> str:
+    """The file that replays a point, under the first seed that was searched. Raises Unwritable."""
+    one = Try(point.numbers, point.attackers, plan.seeds[0])
+    scenario = scenario_of(space, one, asked.data)
     told = point_json(point)
-    only = "" if point.numbers.get("which", "any") == "any" else f" Who attacks was chosen by the data of seed {seed}."
+    only = "" if point.numbers.get("which", "any") == "any" else f" Who attacks was chosen by the data of seed {one.seed}."
     about = (
         f"{point.attackers} attackers: {told['said']}\n\n{told['did']}, mean over seeds.{only} Found by\n\n{command_of(asked)}\n"
     )
-    return scenario_source(scenario, about, (str(_absolute(asked.file)), asked.against, tuple(asked.settings)))
+    return scenario_source(scenario, about, origin, one)
 
 
-def _absolute(where: str) -> str:
-    file, colon, name = where.partition(":")
-    return f"{Path(file).resolve()}{colon}{name}"
-
-
-def _watch(space: Space, plan: Plan, rows: Iterator[Row]) -> None:
+def _watch(space: Space, plan: Plan, rows: Iterator[Row], quiet: bool) -> None:
     """A bar of runs, or of CPU seconds where they are the budget, with the worst severity so far."""
     by_seconds = plan.runs == inf
     total = plan.seconds if by_seconds else plan.runs
     runs, seconds = 0, 0.0
-    with shown(sys.stderr, always=True) as tell:
+    with shown(sys.stderr, always=not quiet, quiet=quiet) as tell:
         for row in rows:
             runs += 1
             seconds += float(row["cost"]["seconds"])

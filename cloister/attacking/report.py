@@ -5,21 +5,26 @@ from typing import Any
 
 import numpy as np
 
-from ..fl.runs.results_folder import Row
+from ..fl.runs.results_folder import Row, write
 from ..grids.panels import Tile
 from ..reporting import figures
 from ..reporting.figures import NARROW, WIDE, Chart, Line
 from ..reporting.page import environment, write_page
 from ..reporting.run_data import flat, time_words
 from .data import Search, curve, read_search, said
+from .points import csv_text, markdown, point_rows, shown, with_interval
 from .tables import break_words, point_json, verdict
 
 WORST_SHOWN = 30
 
 
 def write_search_report(folder: Path) -> Path:
-    """Writes `folder`/report.html from the search's folder, finished or not, and returns its path."""
-    return write_page(folder, render(read_search(folder)))
+    """Writes `folder`/table.csv, table.md and report.html, finished or not, and returns the path of the last."""
+    search = read_search(folder)
+    words = (verdict(search), f"Broken is a defence where {break_words(search)}.")
+    write(folder / "table.csv", csv_text(point_rows(search)).encode())
+    write(folder / "table.md", markdown(search, words).encode())
+    return write_page(folder, render(search))
 
 
 def render(search: Search) -> str:
@@ -33,7 +38,7 @@ def render(search: Search) -> str:
         tiles=tiles(search),
         search=search,
         about=about,
-        bounds=search.bounds,
+        shown=[row | {name: with_interval(row, name) for name in ("loss", "gained")} for row in shown(search)],
         broken=break_words(search),
         curve=curve(search),
         charts=charts(search),
@@ -77,7 +82,7 @@ def charts(search: Search) -> list[dict[str, Any]]:
     if len(rows) > 1:
         x = np.array([r["attackers"] for r in rows], dtype=np.float64)
         y = np.array([r["loss"] for r in rows], dtype=np.float64)
-        bound = np.full(len(x), search.bounds.loss)
+        bound = np.full(len(x), search.sought.bounds.loss)
         chart = Chart(
             name="cost",
             thin=[Line("worst loss", x, y, 1)],
@@ -107,7 +112,7 @@ def by_attack(search: Search) -> list[dict[str, Any]]:
     for name in names:
         points = [p for p in search.points.values() if p.numbers["attack"] == name]
         top = max(points, key=lambda p: p.severity)
-        rates = [h.success for p in points for h in (*p.searched.values(), *p.held_out.values()) if h.success is not None]
+        rates = [h.success for p in points for h in p.seen if h.success is not None]
         rows.append(
             {
                 "attack": name,

@@ -8,32 +8,51 @@ from types import FunctionType
 from typing import Any
 
 from ..fl.runs.scenario import Scenario
+from ..threat_models.search.play import Try
 from ..user_errors import PREFIX
+from .workers import Origin
 
 
 class Unwritable(ValueError):
     """A value that cannot be written as an expression of what can be imported."""
 
 
-def scenario_source(scenario: Scenario, about: str, origin: tuple[str, str | None, tuple[str, ...]]) -> str:
-    """The text of the file. about: its docstring. origin: the file, the defence and the settings that it comes from.
+def scenario_source(scenario: Scenario, about: str, origin: Origin | None, point: Try | None = None) -> str:
+    """The text of the file. about: its docstring. origin: where the scenario comes from; None where Python made it. point: that
+    it was found at.
 
     The file stands alone where the scenario is made of what can be imported. Where parts of it are the user's own, it loads the
-    file that they are in, which must stay where it is.
+    file that they are in, which must stay where it is; where the attack is one of them, by the point. Raises Unwritable.
     """
     imports: set[tuple[str, str]] = set()
     about = about.replace("\\", "\\\\").replace('"""', "'''")
     try:
         given = [f for f in fields(scenario) if not _usual(f, getattr(scenario, f.name))]
         lines = [f"    {f.name}={expression(getattr(scenario, f.name), imports)},\n" for f in given]
-        whole = f"{_imported(type(scenario), imports)}(\n{''.join(lines)})"
-        return f'"""{about}\n"""\n\n{_imports(imports)}\n\nscenario = {whole}\n'
+        made = f"{_imported(type(scenario), imports)}(\n{''.join(lines)})"
     except Unwritable:
-        imports = {("dataclasses", "replace"), ("cloister.attacking.defence", "defended")}
+        if origin is None:
+            raise
+        imports, made = _loaded(scenario, origin, point)
+    return f'"""{about}\n"""\n\n{_imports(imports)}\n\nscenario = {made}\n'
+
+
+def _loaded(scenario: Scenario, origin: Origin, point: Try | None) -> tuple[set[tuple[str, str]], str]:
+    """An expression that loads the file that a scenario is of, and what it needs."""
+    where = ", ".join(map(repr, (origin.where, origin.against, origin.settings, origin.partition)))
+    try:
+        imports = {("dataclasses", "replace"), ("cloister.attacking.defence", "subject_of")}
         adversary = expression(scenario.adversary, imports)
-        base = f"defended({origin[0]!r}, {origin[1]!r}, {tuple(origin[2])!r})"
-        changed = f"replace(\n    {base},\n    seed={scenario.seed},\n    adversary={adversary},\n)"
-        return f'"""{about}\n"""\n\n{_imports(imports)}\n\nscenario = {changed}\n'
+        base = f"subject_of({where}).scenario"
+        return imports, f"replace(\n    {base},\n    seed={scenario.seed},\n    adversary={adversary},\n)"
+    except Unwritable:
+        if point is None:
+            raise
+        imports = {("cloister.attacking.replaying", "replayed")}
+        asked = {"only": origin.only, "knows": origin.knows.name, "fixed": origin.fixed}
+        words = "".join(f"    {name}={value!r},\n" for name, value in asked.items())
+        at = f"    numbers={dict(point.numbers)!r},\n    attackers={point.attackers},\n    seed={point.seed},\n"
+        return imports, f"replayed(\n    ({where}),\n{words}{at})"
 
 
 def expression(value: Any, imports: set[tuple[str, str]]) -> str:

@@ -2,10 +2,13 @@
 
 from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 
+from ..threat_models.broken import broken_words
 from ..threat_models.search.found import Point, worst
 from .data import Search, curve, said
+from .points import point_rows, shown, with_interval
 
 DASH = "-"
 
@@ -26,7 +29,7 @@ def verdict(search: Search) -> str:
         return (
             f"No break found in {spent}, by {about['least']} to {about['most']} of {about['clients']} clients, at"
             f" {len(search.points)} points; this does not say that there is none.{held} The worst: {_did(most)} by"
-            f" {most.attackers}, {said(most.numbers)}. A break {break_words(search)}."
+            f" {most.attackers}, {said(most.numbers)}."
         )
     seeds = ", ".join(map(str, about["held_out"]))
     fewer = f" With fewer, none was found in {cheapest['fewer_tried']} points." if cheapest["fewer_tried"] else ""
@@ -38,24 +41,18 @@ def verdict(search: Search) -> str:
 
 
 def break_words(search: Search) -> str:
-    """What would have been one."""
-    bounds = search.bounds
-    last = f"mean of the last {100 * bounds.share:g} % of the evaluations"
-    words = {
-        "accuracy": f"costs loyal clients over {bounds.loss:g} of accuracy against the run without the attackers' data, {last}",
-        "backdoor": f"lets a backdoor succeed more often by {bounds.success:g} than without the attackers' data",
-    }
-    return ", or ".join(text for goal, text in words.items() if bounds.goal in ("any", goal))
+    """What is one, as the end of "broken is a defence where ..."."""
+    return broken_words(search.sought.bounds, search.sought.goal)
 
 
 def _did(point: Point) -> str:
     """What a point did, in the mean of the seeds that it was played on."""
-    seen = [*point.searched.values(), *point.held_out.values()]
-    rates = [(h.success, h.absent) for h in seen if h.success is not None and h.absent is not None]
+    seen = point.seen
+    rates = [(h.success, h.clean) for h in seen if h.success is not None and h.clean is not None]
     words = f"loses {point.loss:.3f} of accuracy (the client that loses most {max(h.client for h in seen):.3f})"
     if rates:
-        success, absent = (sum(pair[k] for pair in rates) / len(rates) for k in (0, 1))
-        words += f", backdoor success {100 * success:.1f} % (without the attackers' data {100 * absent:.1f} %)"
+        success, clean = (sum(pair[k] for pair in rates) / len(rates) for k in (0, 1))
+        words += f", backdoor success {100 * success:.1f} % (on the models without attack {100 * clean:.1f} %)"
     return words
 
 
@@ -71,7 +68,7 @@ def point_json(point: Point) -> dict[str, Any]:
         "did": _did(point),
         "seeds": {
             kind: {
-                str(seed): {"loss": h.loss, "client": h.client, "success": h.success, "absent": h.absent, "severity": h.severity}
+                str(seed): {"loss": h.loss, "client": h.client, "success": h.success, "clean": h.clean, "severity": h.severity}
                 for seed, h in of.items()
             }
             for kind, of in harms.items()
@@ -79,17 +76,29 @@ def point_json(point: Point) -> dict[str, Any]:
     }
 
 
-def curve_table(search: Search) -> Table:
-    """How loss grows with cost."""
+def points_table(search: Search) -> Table:
+    """A row for each of the points that are worth a look, as it was played."""
     about = search.about
-    table = Table(title=f"{about['name']} against {about['defence']}: the worst that was found", title_justify="left")
-    for column in ("attackers", "points", "broken", "loss", "backdoor"):
+    title = f"{about['name']} against {about['defence']}: points that were played, the worst of each number of attackers first"
+    table = Table(title=f"{title}; mean over seeds (95 %)", title_justify="left")
+    for column in ("attackers", "point", "verdict", "loss", "worst client", "backdoor gained", "CPU s"):
+        table.add_column(column, justify="left" if column in ("point", "verdict") else "right")
+    for row in shown(search):
+        client = f"{row['worst_client']:.3f}"
+        words = (row["point"], row["verdict"], with_interval(row, "loss"), client, with_interval(row, "gained"))
+        table.add_row(str(row["attackers"]), *map(escape, words), f"{row['seconds']:.1f}")
+    return table
+
+
+def curve_table(search: Search) -> Table:
+    """How harm grows with cost: of each number of attackers the largest loss and the largest gain, of whatever points."""
+    table = Table(title="How harm grows with the number of attackers: the largest of any point", title_justify="left")
+    for column in ("attackers", "points tried", "largest loss", "largest gain of a backdoor", "a break"):
         table.add_column(column, justify="right")
-    table.add_column("worst")
     for row in curve(search):
-        success = DASH if row["success"] is None else f"{100 * row['success']:.0f} %"
-        broken = "yes" if row["broken"] else DASH
-        table.add_row(str(row["attackers"]), str(row["tried"]), broken, f"{row['loss']:.3f}", success, row["worst"] or DASH)
+        gained = DASH if row["gained"] is None else f"{row['gained']:.3f}"
+        broken = "yes" if row["broken"] else "none found"
+        table.add_row(str(row["attackers"]), str(row["tried"]), f"{row['loss']:.3f}", gained, broken)
     return table
 
 
@@ -103,6 +112,8 @@ def search_json(search: Search) -> dict[str, Any]:
         "points": len(search.points),
         "seconds": search.seconds,
         "bounds": search.about["bounds"],
+        "broken": break_words(search),
+        "table": point_rows(search),
         "curve": curve(search),
         "growth": [list(step) for step in search.growth()],
         "refuted": search.refuted,

@@ -1,24 +1,30 @@
 """Tries in worker processes: each loads the file by itself and is sent named numbers, never code."""
 
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from ..grids.workers import Crew, crew_of
+from ..scenario_file import file_and_name, load_poisoning
 from ..threat_models.evaluation_folder import EvaluationFolder
 from ..threat_models.knowledge import Level
+from ..threat_models.search.own import own_attacks
 from ..threat_models.search.play import Bench
 from ..threat_models.search.space import Space
 from ..threat_models.search.who import clients_of, differ
-from .defence import defended
+from .defence import Subject, subject_of
 
 KIND = "search"
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a defended scenario comes from, and what of the space is searched. share: of the evaluations that are averaged."""
+    """Where a defended scenario comes from, and what of the space is searched. only: names of attacks, or FILE.py:NAME of one's
+    own. partition: one of the evaluation's, by name; None for its first, or the scenario's own.
+    """
 
     where: str
     against: str | None = None
@@ -26,16 +32,50 @@ class Origin:
     data: Path | None = None
     knows: Level = Level.INSIDER
     only: tuple[str, ...] = ()
-    share: float = 0.25
     fixed: tuple[tuple[str, str], ...] = ()
+    partition: str | None = None
+
+    def subject(self) -> Subject:
+        """Loads the file. Raises ValueError of one line."""
+        return subject_of(self.where, self.against, self.settings, self.partition)
 
     def space(self) -> Space:
         """Loads the file, and the data, to see whether it may matter which clients attack. Raises ValueError of one line."""
-        scenario = defended(self.where, self.against, self.settings)
-        return Space(scenario, self.knows, self.only, differ(clients_of(scenario, self.data)), dict(self.fixed))
+        return space_of(self.subject(), self.knows, self.only, dict(self.fixed), self.data)
 
     def bench(self, folder: Path) -> Bench:
-        return Bench(self.space(), EvaluationFolder(folder, KIND), self.share, self.data)
+        return Bench(self.space(), EvaluationFolder(folder, KIND), self.data)
+
+
+def space_of(
+    subject: Subject,
+    knows: Level,
+    only: Sequence[str],
+    fixed: Mapping[str, str],
+    data: Path | None,
+    given: Mapping[str, Any] | None = None,
+) -> Space:
+    """What can be tried against it: attacks of this package, those of its evaluation's file, and files of attacks that are named.
+
+    given: others by name, from Python. Raises ValueError of one line.
+    """
+    files = {name: load_poisoning(name) for name in only if is_file_name(name)}
+    named = [file_and_name(name)[2] or "attack" if name in files else name for name in only]
+    own, aside = ({}, {}) if subject.evaluation is None else own_attacks(subject.evaluation, tuple(named))
+    own = {
+        **own,
+        **dict(zip([n for n, o in zip(named, only, strict=True) if o in files], files.values(), strict=True)),
+        **(given or {}),
+    }
+    scenario = subject.scenario
+    space = Space(scenario, knows, tuple(named), differ(clients_of(scenario, data)), fixed, own)
+    space.left_out.update(aside)
+    return space
+
+
+def is_file_name(name: str) -> bool:
+    """Whether an attack is named by the file that it is in."""
+    return name.partition(":")[0].endswith(".py")
 
 
 def crew(origin: Origin, bench: Bench, workers: int | None, engine: str = "local") -> AbstractContextManager[Crew]:

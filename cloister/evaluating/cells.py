@@ -1,6 +1,7 @@
 """The tables of every cell in an evaluation's report: means over seeds of all that a line records."""
 
 from collections.abc import Sequence
+from math import isfinite
 from typing import Any
 
 from ..fl.runs.results_folder import Row
@@ -9,13 +10,14 @@ from ..reporting.figures import byte_words
 from ..reporting.run_data import DASH
 from ..threat_models.evaluation import ABSENT
 from .data import Grid
+from .judging import lost_by_seed
 
 METRICS: tuple[tuple[str, tuple[str, ...], bool], ...] = (
     ("final", ("accuracy", "final"), True),
     ("late", ("accuracy", "late"), True),
     ("best of 50", ("accuracy", "best_of_last_50"), True),
     ("worst client", ("accuracy", "worst"), True),
-    ("lost", ("impact", "late"), True),
+    ("below no attack", ("impact", "late"), True),
     ("ASR, last poisoned round", ("success", "last_poisoned"), True),
     ("ASR, peak", ("success", "peak"), True),
     ("ASR, end", ("success", "mean"), True),
@@ -58,7 +60,10 @@ def details(grid: Grid) -> list[dict[str, Any]]:
                     if not cells:
                         continue
                     names = {"protection": protection, "defence": defence, "attack": attack, "strength": f"{strength:g}"}
-                    values = [_value(cells, path, share) for _, path, share in METRICS]
+                    absent = {} if attack == ABSENT else grid.absent(defence, strength, protection)
+                    lost = spread(v for v in lost_by_seed(cells, absent).values() if isfinite(v))
+                    values = [DASH if lost is None or attack == ABSENT else f"{100 * lost.mean:.1f}"]
+                    values += [_value(cells, path, share) for _, path, share in METRICS]
                     rows.append(names | {"values": values, "more": [_more(cells, name, path) for name, path in MORE]})
     return rows
 

@@ -31,9 +31,10 @@ def evaluate(
     Of a file with a Scenario it plays the usual grid: its algorithm and usual rules, all built for three tenths of the clients,
     against the strongest attack of each family by as many; if data are dealt IID or by Dirichlet, on data alike and skewed.
 
-    The folder holds results.jsonl, one line a cell with all its metrics, evaluation.json and report.html. What a protection
-    refuses and what fails is there too, with the reason. An evaluation that was stopped, even by a kill, goes on with the same
-    command plus --out FOLDER --resume; so does one that has grown.
+    The folder holds results.jsonl, one line a cell with all its metrics, evaluation.json, report.html, and the cells as
+    table.csv and table.md: one row a cell, with what it lost and whether that breaks the defence. What a protection refuses and
+    what fails is there too, with the reason. An evaluation that was stopped, even by a kill, goes on with the same command plus
+    --out FOLDER --resume; so does one that has grown.
     """
     from .play import play_evaluation
 
@@ -54,9 +55,13 @@ def breakdown(
     least: Annotated[float | None, typer.Option(help="The smallest strength to try. Default: the evaluation's, else 1.")] = None,
     most: Annotated[float | None, typer.Option(help="The greatest strength to try. Default: the evaluation's.")] = None,
     step: Annotated[float | None, typer.Option(help="Between two strengths. Default: the evaluation's, else 1.")] = None,
-    drop: Annotated[
+    loss: Annotated[
         float | None,
-        typer.Option(help="Accuracy lost by loyal clients that counts as broken. Default: the evaluation's, else 0.1."),
+        typer.Option(help="Accuracy lost by loyal clients that breaks a defence. Default: the evaluation's, else 0.05."),
+    ] = None,
+    success: Annotated[
+        float | None,
+        typer.Option(help="By so much more often a backdoor succeeds when it gets through. Default: the evaluation's, else 0.1."),
     ] = None,
     out: Out = None,
     resume: Resume = False,
@@ -71,18 +76,20 @@ def breakdown(
 
     Try:  cloister breakdown cloister:evaluate_digits:small --defence median --attack "minus gradient"
 
-    A defence is broken when its loyal clients lose more than --drop of accuracy against the run of the same seed without attack,
-    late in the run. Harm need not grow with strength, so bisection finds a crossing: a strength that breaks next
-    to one that does not. Its neighbours are tried too, and the search goes on below whatever breaks; where the strengths tried
-    fit no single crossing, the result says so. Over seeds: the median with a distribution-free interval.
+    A defence is broken, as everywhere in Cloister, where loyal clients lose more than --loss of accuracy, late in the run,
+    against the lower of the runs of the same seed without attack and without the attackers' data, or where a backdoor succeeds
+    more often by --success, in its last poisoned round, than on the models without attack. The result says which of the two it
+    was. Harm need not grow with strength, so bisection finds a crossing: a strength that breaks next to one that does not. Its
+    neighbours are tried too, and the search goes on below whatever breaks; where the strengths tried fit no single crossing,
+    the result says so. Over seeds: the median with a distribution-free interval.
 
     It is a command of its own because it plays other strengths than the grid. Both may use one folder (--out, --resume), and
     cells in it are never played twice; a grid that is in the folder stays as it is described, and its report about all of it.
 
     It tries the evaluation's attacks, as they are. `cloister attack` searches all that there are, by the same bisection.
     """
-    from .play import play_breakdown
+    from .breaking import play_breakdown
 
     names = {"attack": attack, "defence": defence, "protection": protection}
-    steps = {"least": least, "most": most, "step": step, "drop": drop}
-    play_breakdown(file, names, steps, out, resume, workers, engine.value, seeds, data, set_ or (), as_json)
+    steps, bounds = {"least": least, "most": most, "step": step}, {"loss": loss, "success": success}
+    play_breakdown(file, names, steps, bounds, out, resume, workers, engine.value, seeds, data, set_ or (), as_json)

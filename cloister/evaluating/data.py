@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ..fl.runs.results_folder import Row, read_results
 from ..grids.spread import Spread, metric, spread
+from ..threat_models.broken import Bounds
 from ..threat_models.cell import idle
 from ..threat_models.evaluation import ABSENT
 
@@ -59,6 +60,11 @@ class Grid:
         return [float(s) for s in self.about["strengths"]]
 
     @property
+    def bounds(self) -> Bounds:
+        """When a defence is called broken."""
+        return Bounds(**self.about["bounds"])
+
+    @property
     def expected(self) -> int:
         """Cells of the whole grid."""
         return len(self.about["keys"])
@@ -84,7 +90,7 @@ class Grid:
         since a protection or a rule had too few without them: that is no measure of what their data are worth.
         """
         rows = self.rows(ABSENT, defence, strength, protection)
-        return {} if any(row.get("lost") or row.get("unmoved") for row in rows) else _by_seed(rows)
+        return _by_seed(rows) if all(map(is_measure, rows)) else {}
 
     def built_for(self, defence: str, rows: Sequence[Row]) -> int | None:
         """Attackers in a round that the defence is built for: what the evaluation says, else what it says itself."""
@@ -109,6 +115,11 @@ class Grid:
         found = {a: self.attacked(a, defence, strength, protection) for a in self.attacks}
         seen = {a: s.mean for a, s in found.items() if s is not None}
         return min(seen, key=lambda a: seen[a]) if seen else None
+
+
+def is_measure(absent: Row) -> bool:
+    """Whether a run without the attackers' data says what they are worth: none of its rounds came to nothing."""
+    return absent["status"] == "done" and not (absent.get("lost") or absent.get("unmoved"))
 
 
 def place_words(protection: str, partition: str) -> str:
@@ -169,6 +180,7 @@ def read_grid(folder: Path) -> Grid:
     order = {seed: k for k, seed in enumerate(about["seeds"])}
     ordered = {spot: sorted(found, key=lambda r: order[r["seed"]]) for spot, found in cells.items()}
     results = breakdown.get("results", [])
-    current = [one for one in results if one.get("of") in about.get("searches", ())]
-    found = {**breakdown, "results": current, "left_aside": len(results) - len(current)} if breakdown else {}
+    same = "bounds" in breakdown  # else by an earlier version, which judged otherwise
+    current = [one for one in results if same and one.get("of") in about.get("searches", ())]
+    found = {"bounds": {}, **breakdown, "results": current, "left_aside": len(results) - len(current)} if breakdown else {}
     return Grid(folder.resolve().name, about, ordered, foreign, earlier, found)

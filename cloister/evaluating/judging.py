@@ -1,11 +1,9 @@
 """Whether a defence holds, in an evaluation: by accuracy and backdoors together, seed by seed, and never by a mean that hides a
 break.
 
-A defence breaks under an attack where its loyal clients lose more than a stated bound in some seed: of accuracy, against the
-lower of the runs without attack and without the attackers' data, so that nothing that the defence costs by itself, or the
-missing data, is the attack's doing; or to a backdoor, whose success in its last poisoned round is held against that on the models
-of the attack-free run. It holds where no seed breaks and the interval of the mean over seeds ends below the bound. Else it is
-undecided, and the seeds that would decide it, if they are like those played, are counted.
+A defence breaks under an attack where, as `threat_models.broken` defines it, it is broken in some seed. It holds where no seed
+breaks and the interval of the mean over seeds ends below the bound. Else it is undecided, and the seeds that would decide it,
+if they are like those played, are counted.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,9 +15,9 @@ from scipy.stats import t as student
 
 from ..fl.runs.results_folder import Row
 from ..grids.spread import LEVEL, Spread, metric, spread
+from ..threat_models.broken import CLEAN, LOWER, gained, lost
 from .data import Grid
 
-LOWER = "the lower of the runs without attack and without the attackers' data"
 MANY = 1000
 """Seeds beyond which none are counted."""
 
@@ -106,7 +104,7 @@ def finding(grid: Grid, defence: str, strength: float, protection: str) -> Findi
     losses, rates = {}, {}
     for attack, of in rows.items():
         losses[attack] = [*lost_by_seed(of, absent).values()]
-        rates[attack] = [metric(row, "success", "last_poisoned") - metric(row, "success", "clean_mean") for row in of]
+        rates[attack] = [gain for row in of if (gain := gained(row.get("success"))) is not None]
     bounds, every = grid.about["bounds"], [row for of in rows.values() for row in of]
     return Finding(
         defence,
@@ -117,7 +115,7 @@ def finding(grid: Grid, defence: str, strength: float, protection: str) -> Findi
         _worst(losses, bounds["loss"]),
         _worst(rates, bounds["success"]),
         tuple(attack for attack, of in rows.items() if len(of) < len(grid.about["seeds"])),
-        LOWER if absent else "the run without attack",
+        LOWER if absent else CLEAN,
     )
 
 
@@ -127,10 +125,11 @@ def lost_by_seed(rows: Sequence[Row], absent: Mapping[int, float]) -> dict[int, 
     absent: what they have without the attackers' data, by seed, of which and of what the same clients have without attack the
     lower counts; empty for the latter alone.
     """
-    found = {row["seed"]: metric(row, "clean", "late") for row in rows}
-    if absent:
-        found = {seed: nan if seed not in absent else min(absent[seed], clean) for seed, clean in found.items()}
-    return {row["seed"]: found[row["seed"]] - metric(row, "accuracy", "late") for row in rows}
+    found = {}
+    for row in rows:
+        seed, of = row["seed"], (metric(row, "accuracy", "late"), metric(row, "clean", "late"))
+        found[seed] = nan if absent and seed not in absent else lost(*of, absent.get(seed))
+    return found
 
 
 def findings(grid: Grid, protection: str) -> list[Finding]:

@@ -17,11 +17,12 @@ from ..reporting import figures
 from ..reporting.figures import NARROW, WIDE, Band, Chart, Line
 from ..reporting.run_data import DASH, time_words
 from ..threat_models.attack_metrics import late_count
+from ..threat_models.broken import Bounds, broken_words
 from ..threat_models.evaluation import ABSENT
 from .cells import METRICS, lasting
 from .data import Grid, Spot
 from .judging import Finding, findings, seeds_words
-from .tables import breakdown_words, clean_words, without_result
+from .tables import breakdown_words, by_words, clean_words, without_result
 
 WORDS = {"unmoved": "the rule had no result", "lost": "nothing was learned"}
 BROKE = "\u00d7"
@@ -255,8 +256,16 @@ def breakdowns(grid: Grid) -> dict[str, Any]:
     for one in grid.breakdown["results"]:
         median, interval, remarks = breakdown_words(one, steps["most"])
         names = {key: one[key] for key in ("attack", "defence", "protection")}
-        rows.append(names | {"median": median, "interval": interval, "remarks": remarks, "tried": _tried(one)})
-    return {"steps": steps, "rows": rows, "strength": grid.breakdown["strength"], "left_aside": grid.breakdown["left_aside"]}
+        said = {"median": median, "interval": interval, "by": by_words(one), "remarks": remarks, "tried": _tried(one)}
+        rows.append(names | said)
+    broken = broken_words(Bounds(**grid.breakdown["bounds"])) if rows else ""
+    return {
+        "steps": steps,
+        "rows": rows,
+        "broken": broken,
+        "strength": grid.breakdown["strength"],
+        "left_aside": grid.breakdown["left_aside"],
+    }
 
 
 def _tried(one: Row) -> str:

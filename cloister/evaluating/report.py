@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+from ..fl.runs.results_folder import write
 from ..reporting.page import environment, write_page
 from ..reporting.run_data import flat
+from ..threat_models.broken import broken_words
 from .cells import METRICS, MORE, details
 from .data import Grid, read_grid
 from .panels import (
@@ -20,12 +22,15 @@ from .panels import (
     refusals,
     tiles,
 )
+from .texts import csv_text, markdown
 from .verdict import verdict
 
 
 def write_evaluation_report(folder: Path) -> Path:
-    """Writes `folder`/report.html from the evaluation's folder, finished or not, and returns its path."""
+    """Writes `folder`/table.csv, table.md and report.html, finished or not, and returns the path of the last."""
     grid = read_grid(folder)
+    write(folder / "table.csv", csv_text(grid).encode())
+    write(folder / "table.md", markdown(grid).encode())
     return write_page(folder, render(grid))
 
 
@@ -46,13 +51,13 @@ def render(grid: Grid) -> str:
         breakdowns=breakdowns(grid),
         late=late_words(grid),
         courses=backdoor_courses(grid),
-        bounds=grid.about["bounds"],
+        broken=broken_words(grid.bounds),
         command=command(grid),
         nobody_loyal=nobody_loyal(grid),
         refusals=refusals(grid),
         learned=learned(grid),
         details=details(grid),
-        metrics=[name for name, _, _ in METRICS],
+        metrics=["lost", *(name for name, _, _ in METRICS)],
         more=[name for name, _ in MORE],
         repeat=[*flat(about["scenario"])],
         attacks=[*flat(about["attacks"])],

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..tables_out import as_html, as_text, frame_of, tidy, write_rows
+from ..tables_out import as_html, as_text, frame_of, write_rows
+from .broken_down import BrokenDown
 from .data import Grid, read_grid
 from .report import write_evaluation_report
-from .tables import grid_json, grid_table, reasons
+from .tables import bounds_words, grid_json, grid_table, reasons
+from .texts import cell_rows
 from .verdict import verdict
 
 if TYPE_CHECKING:
@@ -37,10 +39,16 @@ class Evaluated:
 
     @property
     def cells(self) -> list[dict[str, Any]]:
-        """A row for each cell: attack and strength (None without attack), defence, protection, seed, status, reason, and its
-        numbers, accuracy.late and impact.late first of all.
+        """A row for each cell: attack and strength (None without attack), defence, protection, partition, seed, status;
+        verdict, lost and gained of this run and the finding over all seeds (None without attack); reason, and all its numbers,
+        accuracy.late for instance. table.csv in the folder holds the same.
         """
-        return tidy(row for rows in self._grid.cells.values() for row in rows)
+        return cell_rows(self._grid)
+
+    @property
+    def breakdown(self) -> BrokenDown | None:
+        """The breakdown searches in the folder, if there were any."""
+        return BrokenDown(self.folder) if (self.folder / "breakdown.json").is_file() else None
 
     @property
     def report(self) -> Path:
@@ -86,7 +94,12 @@ class Evaluated:
         return [grid_table(grid, protection) for protection in grid.protections]
 
     def _lines(self, grid: Grid) -> list[str]:
-        return [*(line for p in grid.protections for line in reasons(grid, p)), verdict(grid), f"report  {self.report}"]
+        return [
+            *(line for p in grid.protections for line in reasons(grid, p)),
+            bounds_words(grid),
+            verdict(grid),
+            f"report  {self.report}",
+        ]
 
     def __str__(self) -> str:
         grid = self._grid

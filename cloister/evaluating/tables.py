@@ -7,6 +7,7 @@ from rich.table import Table
 
 from ..fl.runs.results_folder import strict
 from ..grids.spread import Spread, metric, percent, spread
+from ..threat_models.broken import Bounds, broken_words
 from .data import Grid
 from .judging import Finding, Harm, findings
 
@@ -15,7 +16,10 @@ def grid_table(grid: Grid, protection: str) -> Table:
     """Each defence at each strength under one protection: what is found, and accuracy without the attackers' data and under the
     worst attack, which is named.
     """
-    table = Table(title=f"{grid.about['name']}, under {protection}: accuracy in %, mean over seeds ±95 %", title_justify="left")
+    title = f"{grid.about['name']}, under {protection}: accuracy of loyal clients late in the run in %, mean over seeds ±95 %"
+    if any(one.backdoor for one in findings(grid, protection)):
+        title += "; backdoor: success in its last poisoned round in % (on the models without attack)"
+    table = Table(title=title, title_justify="left")
     table.add_column("defence", no_wrap=True)
     for column in (str(grid.about["strength"]), "clean / absent", "worst attack", "under it", "backdoor", "finding"):
         table.add_column(column, justify="left" if column in ("worst attack", "finding") else "right")
@@ -114,21 +118,36 @@ def _plain(spot: Spread | None) -> dict[str, Any] | None:
     return {"mean": spot.mean, "half": half, "least": spot.least, "most": spot.most, "seeds": spot.count}
 
 
+def bounds_words(grid: Grid) -> str:
+    """When a defence is called broken, with the bounds."""
+    return f"Broken is a defence where {broken_words(grid.bounds)}."
+
+
 def breakdown_table(found: Mapping[str, Any]) -> Table:
-    """What searches found: the median over seeds, its interval, and whether one crossing explains what was tried."""
-    drop = found["steps"]["drop"]
-    table = Table(
-        title=f"{found['name']}: smallest {found['strength']} that cost over {drop:g} of accuracy", title_justify="left"
-    )
+    """What searches found: the median over seeds, its interval, what broke, and whether one crossing explains all tries."""
+    table = Table(title=f"{found['name']}: smallest {found['strength']} that break each defence", title_justify="left")
     table.add_column("attack")
     table.add_column("defence")
     table.add_column("protection")
     table.add_column("median over seeds", justify="right")
     table.add_column("interval of the median", justify="right")
+    table.add_column("breaks by")
     table.add_column("remarks")
     for one in found["results"]:
-        table.add_row(one["attack"], one["defence"], one["protection"], *breakdown_words(one, found["steps"]["most"]))
+        median, interval, remarks = breakdown_words(one, found["steps"]["most"])
+        table.add_row(one["attack"], one["defence"], one["protection"], median, interval, by_words(one), remarks)
     return table
+
+
+def breakdown_lines(found: Mapping[str, Any]) -> list[str]:
+    """What stands below the table."""
+    return [f"Broken is a defence where {broken_words(Bounds(**found['bounds']))}."]
+
+
+def by_words(one: Mapping[str, Any]) -> str:
+    """What broke at the smallest strength of each seed: accuracy, backdoor, or both."""
+    seen = [seed["by"] for seed in one["seeds"] if seed["by"]]
+    return "; ".join(dict.fromkeys(seen)) or "-"
 
 
 def breakdown_words(one: Mapping[str, Any], most: float) -> tuple[str, str, str]:

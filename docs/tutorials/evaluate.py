@@ -22,25 +22,24 @@ print(Path("evaluate.py").read_text())
 # !cloister evaluate evaluate.py --seeds 0,1 --workers 1 --out runs/evaluation 2> progress.txt
 
 # %% [markdown]
-# The page is [in the gallery](../gallery/evaluate.html); `results.jsonl` has a line for each run.
+# The page is [in the gallery](../gallery/evaluate.html); `table.csv` has a row for each run, with what it lost, what that is held against,
+# and whether it breaks the defence. `cloister.load("runs/evaluation").frame()` is the same as a data frame.
 
 # %%
-import json
-
 import pandas
 
-lines = [json.loads(line) for line in Path("runs/evaluation/results.jsonl").read_text().splitlines()]
-runs = pandas.DataFrame(lines)
-sorted(runs.columns)
+runs = pandas.read_csv("runs/evaluation/table.csv")
+runs[["attack", "defence", "partition", "seed", "verdict", "lost", "accuracy.late"]].dropna().sort_values("lost").tail()
 
 # %% [markdown]
-# A defence is to be judged by what its loyal clients lose against their own attack-free run, over seeds, and not by the best round of
-# fifty: training may collapse afterwards. So the evaluation takes the mean of the last quarter of a run's evaluations, ten at most, and
-# shows the least of all seeds beside the mean.
+# A defence is to be judged by what an attack costs its loyal clients, over seeds, and not by the best round of fifty: training may collapse
+# afterwards. So *lost* is accuracy below the lower of the runs without attack and without the attackers' data, of the same seed, mean of the
+# last quarter of a run's evaluations, ten at most; and the least of all seeds is shown beside the mean. Broken is the same thing in
+# `evaluate`, `breakdown` and `attack`, and each says its bounds.
 #
 # ## How many attackers does it take?
 #
-# `cloister breakdown` searches the smallest strength that breaks a defence.
+# `cloister breakdown` searches the smallest strength that breaks a defence, by accuracy or by a backdoor.
 
 # %%
 # !cloister breakdown evaluate.py --defence median --attack "minus gradient" --least 1 --most 10 --seeds 0,1 --workers 1 --out runs/evaluation --resume 2> progress.txt
@@ -81,5 +80,5 @@ for name, algorithm in {
 # The accuracy here is over all clients, the corrupt ones too, of one seed: put the three into an evaluation with
 # `protections={"Plain": ..., "Masked": ...}` before you believe it.
 #
-# Next: [your own attack](../how-to/my-attack.md), [your own protection](../how-to/my-protection.md), and what
+# Next: [your own defence](../how-to/my-defence.md), [your own attack](../how-to/my-attack.md), [your own protection](../how-to/my-protection.md), and what
 # [attacks that adapt](../../examples/results/hardened_flic.md) find.

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..functions import Unfit, as_vector, brief, name_of, parameters_of
+from ..functions import Unfit, as_vector, brief, called, misfit, name_of, parameters_of
 from .rule import Block, Matrix, Rule, Sight
 
 METHODS = {
@@ -17,6 +17,8 @@ METHODS = {
     Sight.UPDATES: "weigh(rows, rng)",
 }
 """What a rule of our kinds does its work by."""
+CALLS = {"weights": ["gram", "rng"], "combine": ["block"], "weigh": ["rows", "rng"]}
+"""What rules of our kinds are called with, by position."""
 KNOWN = ("weights", "weights_with", "combine", "weigh", "steps")
 
 
@@ -43,13 +45,14 @@ class FunctionRule:
 def as_rule(rule: Any) -> Rule:
     """The rule, a plain function as one. Raises ValueError for what is none, and says what it lacks."""
     if isinstance(rule, type):
-        raise ValueError(f"rule is the class {rule.__name__} itself; make one of it: {rule.__name__}(...)")
+        raise ValueError(f"rule is the class {called(rule)} itself; make one of it: {rule.__name__}(...)")
     has = [name for name in KNOWN if callable(getattr(rule, name, None)) or (name == "steps" and hasattr(rule, name))]
     if isinstance(rule, FunctionRule) or (hasattr(rule, "sees") and has):
         if "weights" in has and not hasattr(rule, "shift_invariant"):
             raise ValueError(
                 f"{name_of(rule)} has no shift_invariant: say whether its weights sum to 1 and look at differences alone"
             )
+        _check_calls(rule)
         found: Rule = rule
         return found
     if hasattr(rule, "sees"):
@@ -58,8 +61,18 @@ def as_rule(rule: Any) -> Rule:
     if has:
         raise ValueError(f"{name_of(rule)} has no sees: name the least that it must see, for example sees = Sight.GRAM")
     if callable(rule):
+        if wrong := misfit(rule, ["updates"]):
+            raise ValueError(f"rule {called(rule)} is a function of all updates, float32 (n, d), to one vector (d,): {wrong}")
         return FunctionRule(rule)
     raise ValueError(f"rule is {brief(rule)}, which is none; give one, for example rules.Median(), or a function of all updates")
+
+
+def _check_calls(rule: Any) -> None:
+    """Raise ValueError for a method that cannot be called as rules are."""
+    for name, given in CALLS.items():
+        method = getattr(rule, name, None)
+        if callable(method) and (wrong := misfit(method, given)):
+            raise ValueError(f"{name} of the rule {called(rule)} is to take ({', '.join(given)}): {wrong}")
 
 
 def checked_weights(rule: object, weights: Any, n: int) -> Matrix:

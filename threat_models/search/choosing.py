@@ -9,13 +9,13 @@ from .fields import Choose, Number, Numbers
 @dataclass(slots=True)
 class Usual:
     """Everything as it is by default but for what `instead` names. chosen: all that was asked; options: of choices by name;
-    strengths: names of numbers that count by their logarithm.
+    strengths: numbers that count by their logarithm, by name, with the least and the most that they may be.
     """
 
     instead: Numbers = field(default_factory=dict)
     chosen: dict[str, Number] = field(default_factory=dict)
     options: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    strengths: list[str] = field(default_factory=list)
+    strengths: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def one_of(self, name: str, options: Sequence[str], /) -> str:
         self.options[name] = tuple(options)
@@ -25,7 +25,7 @@ class Usual:
 
     def number(self, name: str, least: float, most: float, logarithmic: bool, usual: float, /) -> float:
         value = float(self.instead.get(name, usual))
-        self.strengths += [name] if logarithmic else []
+        self.strengths |= {name: (least, most)} if logarithmic else {}
         self.chosen[name] = value
         return value
 

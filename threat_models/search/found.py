@@ -7,7 +7,7 @@ from ...fl.runs.results_folder import Row
 from ..membership import Pool
 from .choosing import Usual
 from .fields import Numbers
-from .play import Bounds, Harm, Try, harm
+from .play import Harm, Sought, Try, harm
 from .space import Space
 
 Key = tuple[tuple[tuple[str, object], ...], int]
@@ -17,7 +17,7 @@ Key = tuple[tuple[tuple[str, object], ...], int]
 class Point:
     """A point of the space with a number of attackers. searched, held_out: harm by seed, of those seeds that were played.
 
-    failed: why it could not be played, or empty.
+    failed: why it could not be played, or empty. seconds: of CPU, of its runs.
     """
 
     numbers: Numbers
@@ -25,11 +25,17 @@ class Point:
     searched: dict[int, Harm] = field(default_factory=dict)
     held_out: dict[int, Harm] = field(default_factory=dict)
     failed: str = ""
+    seconds: float = 0.0
+
+    @property
+    def seen(self) -> list[Harm]:
+        """Of all seeds that were played, those held out last."""
+        return [*self.searched.values(), *self.held_out.values()]
 
     @property
     def severity(self) -> float:
         """Mean over all seeds that were played, held out or not: what holds on one seed alone counts for little."""
-        seen = [h.severity for h in (*self.searched.values(), *self.held_out.values())]
+        seen = [h.severity for h in self.seen]
         return sum(seen) / len(seen) if seen else 0.0
 
     @property
@@ -49,7 +55,7 @@ class Point:
     @property
     def loss(self) -> float:
         """Mean over the seeds that were played."""
-        seen = [h.loss for h in (*self.searched.values(), *self.held_out.values())]
+        seen = [h.loss for h in self.seen]
         return sum(seen) / len(seen) if seen else 0.0
 
 
@@ -57,24 +63,23 @@ def key_of(numbers: Numbers, attackers: int) -> Key:
     return tuple(sorted(numbers.items())), attackers
 
 
-def points_of(rows: Iterable[Row], seeds: Sequence[int], held_out: Sequence[int], bounds: Bounds) -> dict[Key, Point]:
-    """Every point that was tried under these seeds, in the order of the lines. Lines without their absent run are left aside."""
-    kept = list(rows)
-    absent: dict[tuple[object, int, int], Row] = {}
-    for row in kept:
-        one = try_of(row)
-        if one.is_absent:
-            absent[one.numbers["which"], one.attackers, one.seed] = row
+def points_of(rows: Iterable[Row], seeds: Sequence[int], held_out: Sequence[int], sought: Sought) -> dict[Key, Point]:
+    """Every point that was tried under these seeds, in the order of the lines. Lines without the runs beside them are left
+    aside.
+    """
+    kept = [(try_of(row), row) for row in rows]
+    clean = {one.seed: row for one, row in kept if one.is_clean}
+    absent = {(one.numbers["which"], one.attackers, one.seed): row for one, row in kept if one.is_absent}
     found: dict[Key, Point] = {}
-    for row in kept:
-        one = try_of(row)
+    for one, row in kept:
         beside = absent.get((one.numbers.get("which", "any"), one.attackers, one.seed))
-        if one.is_absent or beside is None or one.seed not in (*seeds, *held_out):
+        if "attack" not in one.numbers or beside is None or one.seed not in clean or one.seed not in (*seeds, *held_out):
             continue
         point = found.setdefault(key_of(one.numbers, one.attackers), Point(one.numbers, one.attackers))
         of = point.searched if one.seed in seeds else point.held_out
-        of[one.seed] = harm(row, beside, bounds)
+        of[one.seed] = harm(row, clean[one.seed], beside, sought)
         point.failed = point.failed or ("" if row["status"] == "done" else str(row["reason"]))
+        point.seconds += float(row["cost"]["seconds"])
     return found
 
 
@@ -84,11 +89,16 @@ def try_of(row: Row) -> Try:
 
 def strength_of(space: Space, numbers: Numbers) -> str | None:
     """The name of the attack's first number that is a strength; None where it has none."""
+    return next(iter(strengths_of(space, numbers)), None)
+
+
+def strengths_of(space: Space, numbers: Numbers) -> dict[str, tuple[float, float]]:
+    """The strengths of a point by name, the attack's own first, with the least and the most that each may be."""
     choose = Usual(numbers)
     space.adversary(choose, Pool(1))
     prefix = f"{numbers['attack']}."
-    own = [name for name in choose.strengths if name.startswith(prefix)]
-    return next(iter(own or choose.strengths), None)
+    own = {name: span for name, span in choose.strengths.items() if name.startswith(prefix)}
+    return own or choose.strengths
 
 
 def cost_of(space: Space, point: Point) -> tuple[int, float]:

@@ -22,8 +22,8 @@ from ...fl.runs.results_folder import Row
 from ..breakdown import Steps, search
 from ..membership import Pool
 from .fields import STRONGEST, WEAKEST, Number, Numbers
-from .found import Key, Point, cheapest, key_of, points_of, strength_of
-from .play import Bounds, Try, harm
+from .found import Key, Point, cheapest, key_of, points_of, strengths_of
+from .play import Sought, Try, harm
 from .space import HONEST, TOGETHER, TRAINED, UPLOADED, Space, chosen_which, usual
 from .tpe import proposed, seed_for
 
@@ -50,7 +50,7 @@ class Plan:
     most: int
     seeds: tuple[int, ...]
     held_out: tuple[int, ...]
-    bounds: Bounds = field(default_factory=Bounds)
+    sought: Sought = field(default_factory=Sought)
     runs: float = inf
     seconds: float = inf
     exhaust: bool = False
@@ -65,7 +65,7 @@ class Plan:
 
 
 Hunt = Generator[list[Try], list[Row], None]
-"""Yields tries to be played, of which those without the attackers' data come first, and is sent their lines in this order."""
+"""Yields tries to be played, of which those without attack or the attackers' data come first, and is sent their lines."""
 
 
 class _Spent(Exception):
@@ -86,19 +86,19 @@ class _Hunter:
 
     @property
     def points(self) -> dict[Key, Point]:
-        return points_of(self.rows.values(), self.plan.seeds, self.plan.held_out, self.plan.bounds)
+        return points_of(self.rows.values(), self.plan.seeds, self.plan.held_out, self.plan.sought)
 
     def play(self, tries: Sequence[Try]) -> Hunt:
         """Plays what is not known yet, first the runs that it is compared with. Raises _Spent where the budget ends before."""
-        for wanted in ([one.absent for one in tries], tries):
+        for wanted in ([one.clean for one in tries], [one.absent for one in tries], tries):
             new = {(key_of(one.numbers, one.attackers), one.seed): one for one in wanted}
             missing = [(key, one) for key, one in new.items() if key not in self.rows]
             left = floor(min(self.plan.runs - len(self.rows), len(missing))) if self.progress < 1 else 0
             if left:
                 found = yield [one for _, one in missing[:left]]
                 for (key, _), row in zip(missing, found, strict=False):
-                    if row["status"] != "done" and not row["numbers"].get("attack"):
-                        raise ValueError(f"the defence has no run without {row['attackers']} clients' data: {row['reason']}")
+                    if row["status"] != "done" and not row["attackers"]:
+                        raise ValueError(f"the defence has no run without attack: {row['reason']}")
                     self.rows[key] = row
                     self.seconds += float(row["cost"]["seconds"])
             if left < len(missing):
@@ -201,11 +201,11 @@ class _Hunter:
 
     def weaken(self, best: Point) -> Hunt:
         """Bisects the strength of a break, down to the weakest that still breaks and holds."""
-        name = strength_of(self.space, best.numbers)
-        if name is None:
+        name, (weakest, _) = next(iter(strengths_of(self.space, best.numbers).items()), ("", (WEAKEST, STRONGEST)))
+        if not name:
             return
         top = log10(float(best.numbers[name]))
-        count = floor((top - log10(WEAKEST)) / QUARTER + 1e-9)
+        count = floor((top - log10(weakest)) / QUARTER + 1e-9)
         if count < 1:
             return
         driven = search(Steps(least=top - count * QUARTER, most=top, step=QUARTER, neighbours=0, probes=0))
@@ -230,9 +230,10 @@ def settled(plan: Plan, points: Iterable[Point]) -> Hunt:
     for point in sorted(waiting, key=lambda p: -p.severity):
         for seed in plan.held_out:
             one = Try(point.numbers, point.attackers, seed)
+            (clean,) = yield [one.clean]
             (absent,) = yield [one.absent]
             (row,) = yield [one]
-            if harm(row, absent, plan.bounds).severity <= 1:
+            if harm(row, clean, absent, plan.sought).severity <= 1:
                 break
 
 
@@ -245,10 +246,11 @@ def usual_forms(space: Space) -> list[Numbers]:
     for name in attacks:
         numbers, options = usual(space, {"attack": name}, Pool(1))
         plain.append(numbers)
-        strength = strength_of(space, numbers) if name in space.of(UPLOADED, TOGETHER) else None
-        if strength is not None and strength.startswith(f"{name}.") and strength not in space.fixed:
+        uploads = name in space.of(UPLOADED, TOGETHER)
+        strength, (least, most) = next(iter(strengths_of(space, numbers).items()), ("", (WEAKEST, STRONGEST)))
+        if uploads and strength.startswith(f"{name}.") and strength not in space.fixed:
             around = (float(numbers[strength]) * factor for factor in (0.1, 10.0))
-            strengths += [form for v in around if WEAKEST <= v <= STRONGEST if (form := _form(space, name, strength, v))]
+            strengths += [form for v in around if least <= v <= most if (form := _form(space, name, strength, v))]
         others = [(o, v) for o, of in options.items() if o != "attack" for v in of[1:] if v == "Backdoor" or v not in poisons]
         if name == attacks[0]:
             of_first = [form for o, v in others if "." not in o if (form := _form(space, name, o, v))]

@@ -8,11 +8,12 @@ A point is named numbers (`fields.Numbers`). "attack" names a class; its fields 
 - samples: the true number of examples, or a multiple, where the defence weighs by it;
 - which: any clients, or those with the most, the fewest or the oddest examples, where clients differ.
 
-Where the defence has numbers of rounds of its own (FLIC's T, say), they are the usual start and period of a schedule: who attacks
-a published defence knows them. An insider is told the defence's rule.
+Attacks of the user's own (`own`) are families like ours, their fields searched likewise; what makes a whole adversary of a
+strength is played as it is. Where the defence has numbers of rounds of its own (FLIC's T, say), they are the usual start and
+period of a schedule: who attacks a published defence knows them. An insider is told the defence's rule.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from types import MappingProxyType
@@ -26,6 +27,8 @@ from ...protocol.view.functionality import Functionality
 from ..adversary import Adversary
 from ..attack import CollusiveAttack, DataAttack, LoneAttack
 from ..backdoors import Backdoor
+from ..evaluation_attack import Informed
+from ..functions import as_upload, place_of
 from ..knowledge import Colluding, Level, Own, Situation
 from ..label_attacks import LabelFlip
 from ..liars import KernelPoison
@@ -40,9 +43,12 @@ from ..triggers import Parts, Patch, Sinusoid, Trigger, dba_bars
 from ..variants import Jittered, SignBalanced
 from .catalogue import AT_REQUEST, ATTACKS
 from .choosing import Partly, Usual
-from .fields import Choose, Makers, NotSearched, Numbers, hints_of, made
+from .fields import Choose, Makers, NotSearched, Numbers, family_of, hints_of, made
+from .own import whole_adversary
 
 UPLOADED, TOGETHER, POISONED, TRAINED, VOTED = "upload", "upload together", "data", "local", "choice"
+WHOLE = "adversary"
+"""Of a function of a strength that makes an adversary."""
 PLAIN, NONE, HONEST = "as it is", "none", "Honest"
 AROUND: tuple[type, ...] = (Jittered, SignBalanced, Magnified, KernelPoison)
 """Attacks about another one."""
@@ -63,8 +69,8 @@ class Space:
     """What can be tried against a scenario, which has the defence and no adversary.
 
     knows: the most that the adversary knows. only: names of attacks; empty for all but the slow ones. distinct: whether clients
-    differ so much that it may matter which of them attack. fixed: numbers that are not searched, by name. left_out: attacks that
-    are not searched, with the reason.
+    differ so much that it may matter which of them attack. fixed: numbers that are not searched, by name. own: attacks of the
+    user's own, by name, as an `Evaluation` takes them, or classes. left_out: attacks that are not searched, with the reason.
     """
 
     scenario: Scenario
@@ -72,20 +78,25 @@ class Space:
     only: tuple[str, ...] = ()
     distinct: bool = False
     fixed: Numbers = field(default_factory=dict, hash=False)
-    kinds: dict[str, tuple[str, type]] = field(init=False)
+    own: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    kinds: dict[str, tuple[str, Any]] = field(init=False)
     left_out: dict[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
         known = {kind.__name__ for kind in ATTACKS}
-        if unknown := [name for name in self.only if name not in known]:
-            raise ValueError(f"there is no attack {unknown[0]!r}; there are: {', '.join(sorted(known))}")
-        kinds: dict[str, tuple[str, type]] = {}
+        if unknown := [name for name in self.only if name not in {*known, *self.own}]:
+            own = f"; the file's own: {', '.join(self.own)}" if self.own else ""
+            raise ValueError(f"there is no attack {unknown[0]!r}; there are: {', '.join(sorted(known))}{own}")
+        first, *rest = ((kind.__name__, kind) for kind in ATTACKS if kind.__name__ not in self.own)
+        kinds: dict[str, tuple[str, Any]] = {}
         left_out: dict[str, str] = {}
-        for kind in (k for k in ATTACKS if not self.only or k.__name__ in self.only):
+        for name, kind in (first, *self.own.items(), *rest):
+            if self.only and name not in self.only:
+                continue
             try:
-                kinds[kind.__name__] = self._slot(kind)
+                kinds[name] = self._own_slot(name, kind) if name in self.own else self._slot(kind)
             except NotSearched as error:
-                left_out[kind.__name__] = str(error)
+                left_out[name] = str(error)
         object.__setattr__(self, "kinds", kinds)
         object.__setattr__(self, "left_out", left_out)
         self._check_fixed()
@@ -110,15 +121,37 @@ class Space:
         if name in AT_REQUEST and name not in self.only:
             raise NotSearched(f"{AT_REQUEST[name]}; ask for it by name")
         slot = slot_of(kind)
+        self._check(slot, made(kind, Usual(), self.makers, self.scenario.rounds))
+        return slot, kind
+
+    def _own_slot(self, name: str, attack: Any) -> tuple[str, Any]:
+        """Of one of the user's own. Raises NotSearched."""
+        family = family_of(name, attack)
+        try:
+            usual = made(family, Usual(), self.makers, self.scenario.rounds)
+        except NotSearched:
+            raise
+        except Exception as error:  # whatever a class of the user's raises
+            raise NotSearched(f"{type(error).__name__}: {error}") from None
+        place = None if isinstance(usual, Informed) else place_of(usual)
+        if place is None:
+            if (knows := whole_adversary(attack, name, 1, self.scenario).knows) > self.knows:
+                raise NotSearched(f"it needs level {knows.name}")
+            return WHOLE, attack
+        level = as_upload(usual, Level.OMNISCIENT).needs if place == UPLOADED else Level.OWN
+        slot = TOGETHER if place == UPLOADED and level > Level.OWN else place
+        self._check(slot, as_upload(usual, Level.OMNISCIENT) if place == UPLOADED else usual)
+        return slot, family
+
+    def _check(self, slot: str, attack: Any) -> None:
+        """Raises NotSearched for an attack that nothing can be done with here."""
         if slot == VOTED and Functionality.CHOICE not in self.scenario.algorithm.needs:
             raise NotSearched("the defence asks for no choices")
-        attack = made(kind, Usual(), self.makers, self.scenario.rounds)
         needs = Level.COLLUDING if hasattr(attack, "learn") and slot == POISONED else getattr(attack, "needs", Level.OWN)
         if needs > self.knows:
             raise NotSearched(f"it needs level {needs.name}")
         if needs == Level.INSIDER and rule_of(self.scenario.algorithm) is None:
             raise NotSearched("the defence has no rule that an insider could search against")
-        return slot, kind
 
     @property
     def poisons(self) -> tuple[type, ...]:
@@ -148,7 +181,7 @@ class Space:
     @property
     def attacks(self) -> list[str]:
         """What members may do, honest work among it where they may vote."""
-        found = self.of(UPLOADED, TOGETHER, POISONED, TRAINED)
+        found = self.of(UPLOADED, TOGETHER, POISONED, TRAINED, WHOLE)
         return [name for name in found if name != HONEST] + ([HONEST] if self.votes else [])
 
     @property
@@ -163,6 +196,8 @@ class Space:
         choose = Partly(choose, self.fixed)
         name = choose.one_of("attack", self.attacks)
         slot, kind = self.kinds.get(name, (UPLOADED, Honest))
+        if slot == WHOLE:
+            return whole_adversary(kind, name, members, self.scenario)
         made_of: dict[str, Any] = {"members": members, "when": self._schedule(choose)}
         attack = made(kind, choose, self.makers, self.scenario.rounds)
         if slot in (POISONED, TRAINED):
@@ -213,7 +248,8 @@ class Space:
 
     def _known(self, made_of: dict[str, Any]) -> dict[str, Any]:
         """What the adversary knows: a member's own where that will do; of those who collude, all honest updates if it may."""
-        needs = max((getattr(made_of.get(name), "needs", Level.OWN) for name in ("upload", "choice")), default=Level.OWN)
+        upload = as_upload(made_of.get("upload"), Level.OMNISCIENT)
+        needs = max(getattr(one, "needs", Level.OWN) for one in (upload, made_of.get("choice")))
         if hasattr(made_of.get("data"), "learn"):
             needs = max(needs, Level.COLLUDING)
         if needs == Level.OWN:

@@ -5,7 +5,7 @@ from .backdoors import backdoors
 from .untargeted import insiders, untargeted
 
 CHOSEN = (
-    "minus gradient", "minus gradient x0.2", "minus gradient x5", "ALIE z=1.5", "IPM eps=0.5", "IPM eps=2", "IPM eps=10",
+    "minus gradient", "minus gradient x0.2", "minus gradient x5", "ALIE z=1.5", "IPM eps=0.5", "IPM eps=2", "IPM eps=20",
     "Min-Max mean", "Fang trim", "mimic", "dynamic label flip", "optimal ALIE", "optimal IPM", "DYN-OPT", "BadNets", "BadNets x3",
 )  # fmt: skip
 """By what they did to five rules on digits, data alike and skewed: `examples/results/attacks_and_defences.md`."""

@@ -21,15 +21,16 @@ def untargeted() -> dict[str, Attack]:
 
     Minus gradient (as FLIC's attackers do, Espinoza Castellon et al. 2022), also weaker and stronger: weak uploads pass rules
     of norms. ALIE (Baruch et al. 2019) at the paper's z and beyond, and turned round. IPM (Xie et al. 2020) from .1, against
-    Krum, to above (n - f) / f, against the mean. Min-Max and Min-Sum (Shejwalkar and Houmansadr 2021) with their three
-    perturbations. Fang et al. 2020 against Krum and trimmed means, and their label flips; dynamic ones (Shejwalkar et al.
-    2022). Mimic (Karimireddy et al. 2022). Colluders under a cloak of noise (`CloakedCollusion`). Noise alone, and NaN.
+    Krum, to above (n - f) / f, against the mean, and to 20, against rules that trim: beyond all honest values. Min-Max and
+    Min-Sum (Shejwalkar and Houmansadr 2021) with their three perturbations. Fang et al. 2020 against Krum and trimmed means,
+    and their label flips; dynamic ones (Shejwalkar et al. 2022). Mimic (Karimireddy et al. 2022). Colluders under a cloak of
+    noise (`CloakedCollusion`). Noise alone, and NaN.
     """
     return {
         **{f"minus gradient{_times(s)}": MinusGradient(s) for s in (1.0, 0.2, 5.0)},
         "ALIE": ALIE(),
         **{f"ALIE z={z:g}": ALIE(z) for z in (0.5, 1.0, 1.5, 3.0, -1.5)},
-        **{f"IPM eps={eps:g}": IPM(eps) for eps in (0.1, 0.5, 1.0, 2.0, 10.0)},
+        **{f"IPM eps={eps:g}": IPM(eps) for eps in (0.1, 0.5, 1.0, 2.0, 10.0, 20.0)},
         **{f"Min-Max {p}": MinMax(p) for p in PERTURBATIONS},  # type: ignore[arg-type]
         **{f"Min-Sum {p}": MinSum(p) for p in PERTURBATIONS},  # type: ignore[arg-type]
         "Fang Krum": FangKrum(),

@@ -1,0 +1,121 @@
+"""The points of a search as tidy rows: each is one point that was played, with what it did and what it costs."""
+
+import csv
+import io
+from collections.abc import Sequence
+from math import isfinite
+from typing import Any
+
+from ..grids.spread import Spread, spread
+from ..tables_out import columns_of
+from ..threat_models.search.found import Point
+from .data import Search, said
+
+SHOWN = 12
+"""Rows of the table on the terminal and of the page."""
+
+
+def point_rows(search: Search) -> list[dict[str, Any]]:
+    """A row for each point that was played, the most severe first.
+
+    attackers, share: how many of the clients attack. strength: the attack's own, with its name in `strength_of`. loss: of
+    accuracy of loyal clients, mean over the seeds that were played, with Student's t interval of the mean at 95 %, cut to what
+    can be (None of one seed); gained: of a backdoor, likewise. severity: times the bound that it comes nearest to or passes.
+    verdict: "breaks" if it does on every seed that was held out too. seconds: of CPU, of its runs.
+    """
+    return [_row(search, point) for point in sorted(search.points.values(), key=lambda p: -p.severity)]
+
+
+def _row(search: Search, point: Point) -> dict[str, Any]:
+    numbers, about = point.numbers, search.about
+    own: str | None = about["strengths"].get(str(numbers["attack"]))
+    name = own if own in numbers else next((n for n in numbers if n.endswith(".factor")), None)
+    seen = [] if point.failed else point.seen
+    loss, gain = spread(h.loss for h in seen), spread(h.gained for h in seen if h.gained is not None)
+    return {
+        "attackers": point.attackers,
+        "share": point.attackers / about["clients"],
+        "attack": str(numbers["attack"]),
+        "strength_of": name,
+        "strength": None if name is None else float(numbers[name]),
+        "schedule": _schedule(point),
+        "members": str(numbers.get("which", "any")),
+        "point": said(numbers),
+        "verdict": verdict_of(search, point),
+        **_figures("loss", loss),
+        "worst_client": max((h.client for h in seen), default=None),
+        **_figures("gained", gain),
+        "severity": None if point.failed else point.severity,
+        "seeds": ",".join(map(str, point.searched)),
+        "held_out": ",".join(map(str, point.held_out)),
+        "seconds": point.seconds,
+        "reason": point.failed,
+    }
+
+
+def _schedule(point: Point) -> str:
+    numbers = point.numbers
+    kind = str(numbers.get("schedule", "always"))
+    own = {k.removeprefix("schedule."): v for k, v in numbers.items() if k.startswith("schedule.")}
+    words = ", ".join(f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}" for name, value in own.items())
+    return f"{kind} ({words})" if words else kind
+
+
+def _figures(name: str, of: Spread | None) -> dict[str, Any]:
+    known = of is not None and isfinite(of.half) and of.count > 1
+    low, high = (max(-1.0, of.low), min(1.0, of.high)) if of is not None and known else (None, None)
+    return {name: None if of is None else of.mean, f"{name}_low": low, f"{name}_high": high}
+
+
+def verdict_of(search: Search, point: Point) -> str:
+    """What a point did to the defence, in a word or two."""
+    if point.failed:
+        return "not played"
+    if point.breaks(search.about["held_out"]):
+        return "breaks"
+    if not point.suspected:
+        return "holds"
+    return "holds on other seeds" if point.refuted() else "breaks where searched"
+
+
+def shown(search: Search) -> list[dict[str, Any]]:
+    """The rows that are looked at first: of each number of attackers the most severe point, then the most severe of all."""
+    rows = [row for row in point_rows(search) if row["severity"] is not None]
+    first = [next(row for row in rows if row["attackers"] == n) for n in sorted({row["attackers"] for row in rows})]
+    cheapest = search.found.get("cheapest")
+    first += [r for r in rows if cheapest and (r["attackers"], r["point"]) == (cheapest["attackers"], cheapest["said"])][:1]
+    kept = [row for row in rows if any(row is one for one in first)]
+    rest = [row for row in rows if not any(row is one for one in first)]
+    return sorted([*kept, *rest[: max(0, SHOWN - len(kept))]], key=lambda row: (row["attackers"], -row["severity"]))
+
+
+def with_interval(row: dict[str, Any], name: str, digits: int = 3) -> str:
+    """A figure with its interval, as ".120 (.098 to .142)"; a dash for none."""
+    if row[name] is None:
+        return "-"
+    words = f"{row[name]:.{digits}f}"
+    low, high = row[f"{name}_low"], row[f"{name}_high"]
+    return words if low is None else f"{words} ({low:.{digits}f} to {high:.{digits}f})"
+
+
+def csv_text(rows: Sequence[dict[str, Any]]) -> str:
+    """The rows with every number, empty where a point has none."""
+    columns = columns_of(rows)
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    return out.getvalue()
+
+
+def markdown(search: Search, words: Sequence[str]) -> str:
+    """What was found in words, and a table of all points."""
+    heads = ("attackers", "point", "verdict", "loss", "worst client", "backdoor gained", "seeds", "held out", "CPU s")
+    lines = ["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads)]
+    for row in point_rows(search):
+        client = "-" if row["worst_client"] is None else f"{row['worst_client']:.3f}"
+        cells = [str(row["attackers"]), row["point"], row["verdict"], with_interval(row, "loss"), client]
+        cells += [with_interval(row, "gained"), row["seeds"], row["held_out"], f"{row['seconds']:.1f}"]
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    title = f"# {search.about['name']}: {search.about['defence']} attacked"
+    return "\n\n".join([title, *words, "\n".join(lines)]) + "\n"

@@ -1,0 +1,189 @@
+"""What `cloister breakdown` does: search, show how far it is, write the folder, say what was found."""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import product
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from ..errors_in_one_line import one_line_errors
+from ..fl.runs.run_folder import machine, versions
+from ..grids.watching import seeds_of, stoppable
+from ..grids.workers import Crew
+from ..progress import shown
+from ..threat_models.breakdown import Steps, median_interval
+from ..threat_models.broken import Bounds
+from ..threat_models.evaluation import Evaluation, search_key
+from .data import place_words
+from .play import opened
+from .report import write_evaluation_report
+from .run import Ledger
+from .searches import Searched, play_searches
+from .tables import breakdown_lines, breakdown_table
+from .workers import Origin, crew
+
+
+def play_breakdown(
+    file: str,
+    names: Mapping[str, Sequence[str] | None],
+    strengths: Mapping[str, float | None],
+    bounds: Mapping[str, float | None],
+    out: Path | None,
+    resume: bool,
+    workers: int | None,
+    engine: str,
+    seeds: str | None,
+    data: Path | None,
+    settings: Sequence[str],
+    as_json: bool,
+) -> None:
+    """names: the attacks, defences and protections that were named. strengths: what bounds the search. bounds: when a defence
+    is broken. Raises Failure.
+    """
+    with one_line_errors():
+        origin = Origin(file, tuple(settings), seeds_of(seeds), data)
+        asked = breakdown_asked(origin.load(), names, strengths, bounds)
+        folder, ledger = opened(asked.evaluation, origin.data, out, resume, origin.about, beside=True)
+        with crew(origin, asked.evaluation, ledger.folder, workers, engine) as hands, stoppable(folder):
+            found = played_breakdown(asked, ledger, hands)
+        report = write_evaluation_report(folder)
+    if as_json:
+        sys.stdout.write(json.dumps(found) + "\n")
+        return
+    console = Console()
+    console.print(breakdown_table(found))
+    for line in breakdown_lines(found):
+        console.print(line, highlight=False, markup=False)
+    console.print(f"folder      {folder}\nreport      {report}", highlight=False, soft_wrap=True)
+
+
+@dataclass(frozen=True, slots=True)
+class AskedBreakdown:
+    """What breakdown searches were asked: of an evaluation, whose bounds they judge by, over which strengths, of which names."""
+
+    evaluation: Evaluation
+    steps: Steps
+    bounds: Bounds
+    attacks: Sequence[str]
+    defences: Sequence[str]
+    protections: Sequence[str]
+
+    @property
+    def count(self) -> int:
+        places = len(self.evaluation.seeds) * max(1, len(self.evaluation.partitions))
+        return places * len(self.attacks) * len(self.defences) * len(self.protections)
+
+
+def breakdown_asked(
+    evaluation: Evaluation,
+    names: Mapping[str, Sequence[str] | None],
+    strengths: Mapping[str, float | None],
+    bounds: Mapping[str, float | None],
+) -> AskedBreakdown:
+    """names: of the attacks, defences and protections, None or empty for all. bounds: others than the evaluation's. Raises
+    ValueError.
+    """
+    given: dict[str, Any] = {name: value for name, value in bounds.items() if value is not None}
+    return AskedBreakdown(
+        evaluation,
+        steps_of(evaluation, strengths),
+        replace(evaluation.bounds, **given),
+        _chosen("attack", names["attack"], evaluation.attacks),
+        _chosen("defence", names["defence"], evaluation.defences),
+        _chosen("protection", names["protection"], evaluation.named_protections),
+    )
+
+
+def played_breakdown(asked: AskedBreakdown, ledger: Ledger, hands: Crew, *, quiet: bool = False) -> dict[str, Any]:
+    """Plays the searches and writes breakdown.json, which is returned."""
+    named = asked.attacks, asked.defences, asked.protections
+    searches = play_searches(ledger, hands, asked.steps, *named, asked.bounds)
+    searched = _watch_searches(searches, asked.count, quiet)
+    found = breakdown_json(asked.evaluation, asked.steps, asked.bounds, searched)
+    ledger.folder.write_json("breakdown.json", found)
+    return found
+
+
+def steps_of(evaluation: Evaluation, given: Mapping[str, float | None]) -> Steps:
+    """The strengths to search: the evaluation's, changed by what the command line gives. Raises ValueError."""
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if evaluation.breakdown is None and "most" not in changes:
+        raise ValueError("give --most, the greatest strength to try; the evaluation names none")
+    return replace(evaluation.breakdown, **changes) if evaluation.breakdown is not None else Steps(**changes)
+
+
+def breakdown_json(evaluation: Evaluation, steps: Steps, bounds: Bounds, searched: Sequence[Searched]) -> dict[str, Any]:
+    """What searches found as plain values: each, and the median over the seeds with its interval.
+
+    of: its search key, by which a report knows that it is about what the folder's evaluation is about.
+    """
+    by: dict[tuple[str, str, str, str], list[Searched]] = {}
+    order = {seed: k for k, seed in enumerate(evaluation.seeds)}
+    for one in sorted(searched, key=lambda one: order[one.seed]):
+        by.setdefault((one.attack, one.defence, one.protection, one.partition), []).append(one)
+    results = []
+    places = [(p, of) for of in evaluation.partitions or ("",) for p in evaluation.named_protections]
+    for (protection, partition), defence, attack in product(places, evaluation.defences, evaluation.attacks):
+        if (attack, defence, protection, partition) in by:
+            of = search_key(evaluation, attack, defence, protection, partition)
+            results.append({"of": of, **_over_seeds(by[attack, defence, protection, partition])})
+    return {
+        "name": evaluation.name,
+        "strength": evaluation.strength,
+        "steps": asdict(steps),
+        "bounds": asdict(bounds),
+        "results": results,
+        "versions": versions(),
+        "machine": machine(),
+    }
+
+
+def _over_seeds(searches: Sequence[Searched]) -> dict[str, Any]:
+    done = [one.found for one in searches if one.found is not None]
+    points = [inf if found.breaks is None else found.breaks for found in done]
+    interval = asdict(median_interval(points)) if points else None
+    return {
+        "attack": searches[0].attack,
+        "defence": searches[0].defence,
+        "protection": place_words(searches[0].protection, searches[0].partition),
+        "median": None if interval is None else {k: _or_none(v) for k, v in interval.items()},
+        "single": all(found.single for found in done),
+        "seeds": [
+            {
+                "seed": one.seed,
+                "reason": one.reason,
+                "breaks": None if one.found is None else one.found.breaks,
+                "holds": None if one.found is None else one.found.holds,
+                "single": None if one.found is None else one.found.single,
+                "by": "" if one.found is None or one.found.breaks is None else one.by.get(one.found.breaks, ""),
+                "tried": [] if one.found is None else [list(pair) for pair in one.found.tried],
+            }
+            for one in searches
+        ],
+    }
+
+
+def _or_none(value: float) -> float | None:
+    """None for what lies above the greatest strength."""
+    return None if value == inf else value
+
+
+def _watch_searches(searches: Iterator[Searched], total: int, quiet: bool) -> list[Searched]:
+    found: list[Searched] = []
+    with shown(sys.stderr, always=not quiet, quiet=quiet) as tell:
+        tell("searches", 0, total, "")
+        for one in searches:
+            found.append(one)
+            tell("searches", len(found), total, "")
+    return found
+
+
+def _chosen(what: str, names: Sequence[str] | None, known: Mapping[str, object]) -> list[str]:
+    if unknown := [name for name in names or () if name not in known]:
+        raise ValueError(f"there is no {what} {unknown[0]!r}; there are: {', '.join(known)}")
+    return [name for name in known if not names or name in names]

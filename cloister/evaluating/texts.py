@@ -1,0 +1,135 @@
+"""An evaluation's cells as tidy rows, and its table as Markdown and CSV."""
+
+import csv
+import io
+from collections.abc import Sequence
+from math import isfinite
+from typing import Any
+
+from ..fl.runs.results_folder import Row
+from ..grids.spread import metric
+from ..reporting.run_data import DASH
+from ..tables_out import columns_of, tidy
+from ..threat_models.broken import CLEAN, LOWER, breaks, gained
+from ..threat_models.evaluation import ABSENT
+from .cells import METRICS
+from .data import Grid, Spot
+from .judging import Finding, findings, lost_by_seed
+from .tables import bounds_words, reasons
+from .verdict import verdict
+
+PLACE = ("attack", "strength", "defence", "protection", "partition", "seed", "status")
+JUDGED = ("verdict", "lost", "gained", "lost_against", "loss_bound", "success_bound", "finding")
+"""Columns of a cell under attack, beside those of its line: what it did to the defence, and what is found over all seeds."""
+WORDS = {
+    "": "holds",
+    "accuracy": "breaks",
+    "backdoor": "lets a backdoor through",
+    "accuracy and backdoor": "breaks and lets a backdoor through",
+}
+
+
+def cell_rows(grid: Grid) -> list[dict[str, Any]]:
+    """A row for each cell, by seed: where it stands, what it did to the defence, and all that was measured.
+
+    verdict: of this run alone. lost: accuracy of the loyal clients against `lost_against`; gained: of a backdoor; None where
+    nothing was attacked. finding: of the defence at this strength over all attacks and seeds.
+    """
+    found = {(p, one.defence, one.strength): one for p in grid.protections for one in findings(grid, p)}
+    rows = []
+    for spot, lines in grid.cells.items():
+        of = found.get((spot.protection, spot.defence, spot.strength or 0.0))
+        rows += [_row(line, judged) for line, judged in zip(lines, _judged(grid, spot, lines, of), strict=True)]
+    hollow = _hollow(rows)
+    return [{name: value for name, value in row.items() if name not in hollow} for row in rows]
+
+
+def _hollow(rows: Sequence[Row]) -> frozenset[str]:
+    """Names that stand for numbers of other lines, and have no value of their own: "success" beside "success.mean"."""
+    beginnings = {name.rpartition(".")[0] for row in rows for name in row if "." in name}
+    return frozenset(name for name in beginnings if all(row.get(name) is None for row in rows))
+
+
+def _judged(grid: Grid, spot: Spot, lines: Sequence[Row], found: Finding | None) -> list[dict[str, Any]]:
+    bounds = grid.bounds
+    if spot.attack is None or spot.strength is None or spot.attack == ABSENT:
+        return [dict.fromkeys(JUDGED) for _ in lines]
+    absent = grid.absent(spot.defence, spot.strength, spot.protection)
+    done = lost_by_seed([line for line in lines if line["status"] == "done"], absent)
+    judged = []
+    for line in lines:
+        loss = done.get(line["seed"])
+        known = loss is not None and isfinite(loss)
+        gain = gained(line.get("success"))
+        words = WORDS[breaks(loss, gain, bounds)] if loss is not None and known else None
+        judged.append(
+            {
+                "verdict": words,
+                "lost": loss if known else None,
+                "gained": gain,
+                "lost_against": (LOWER if absent else CLEAN) if known else None,
+                "loss_bound": bounds.loss,
+                "success_bound": bounds.success,
+                "finding": None if found is None else found.word,
+            }
+        )
+    return judged
+
+
+def _row(line: Row, judged: dict[str, Any]) -> dict[str, Any]:
+    flat = tidy([line])[0]
+    rounds = {"nothing_learned": flat.pop("lost")} if "lost" in flat else {}
+    place = {name: flat.pop(name, "") for name in PLACE}
+    rest = {
+        ("nothing_learned." + name.removeprefix("lost.") if name.startswith("lost.") else name): v for name, v in flat.items()
+    }
+    return {**place, **judged, **rounds, **rest}
+
+
+def csv_text(grid: Grid) -> str:
+    """The rows with every number, empty where a cell has none."""
+    columns = columns_of(cell_rows(grid))
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    return out.getvalue()
+
+
+def markdown(grid: Grid) -> str:
+    """What was found, when a defence is called broken, and a table of the cells under attack with their main numbers."""
+    shown = [(name, path, share) for name, path, share in METRICS if any(metric_of(row, path) for row in _lines(grid))]
+    heads = [*PLACE, *JUDGED[:3], "finding", *(f"{name}, %" if share else name for name, _, share in shown)]
+    body = []
+    for row, line in zip(cell_rows(grid), _lines(grid), strict=True):
+        names = [_word(row[name]) for name in (*PLACE, *JUDGED[:3], "finding")]
+        body.append([*names, *(_number(line, path, share) for _, path, share in shown)])
+    notes = [line for protection in grid.protections for line in reasons(grid, protection)]
+    parts = [f"# {grid.about['name']}", verdict(grid), bounds_words(grid), _table(heads, body)]
+    return "\n\n".join([*parts, *(["\n".join(f"- {note}" for note in notes)] if notes else [])]) + "\n"
+
+
+def _lines(grid: Grid) -> list[Row]:
+    return [line for lines in grid.cells.values() for line in lines]
+
+
+def metric_of(line: Row, path: tuple[str, ...]) -> bool:
+    """Whether a line has the number."""
+    return line["status"] == "done" and isfinite(metric(line, *path))
+
+
+def _number(line: Row, path: tuple[str, ...], share: bool) -> str:
+    if not metric_of(line, path):
+        return DASH
+    value = metric(line, *path)
+    return f"{100 * value:.1f}" if share else f"{value:.3g}"
+
+
+def _word(value: Any) -> str:
+    return DASH if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    escaped = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in (heads, *rows)]
+    lines = ["| " + " | ".join(row) + " |" for row in escaped]
+    return "\n".join([lines[0], "|" + " --- |" * len(heads), *lines[1:]])

@@ -1,0 +1,160 @@
+"""What is no defence and no attack is refused when the evaluation is built; the line says which, where, and what is missing."""
+
+import re
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from cloister import cli
+from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
+from cloister.fl.robust.coordinates import Median
+from cloister.fl.robust.rule import Sight
+from cloister.fl.runs.scenario import Scenario
+from cloister.threat_models.adversary import Adversary
+from cloister.threat_models.evaluation import Informed
+from cloister.threat_models.membership import Pool
+from cloister.threat_models.simple_attacks import MinusGradient
+
+from . import evaluation_sample as sample
+
+HERE = Path(__file__).name
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """A rule of one's own."""
+
+    keep: int = 3
+    sees: ClassVar[Sight] = Sight.GRAM
+    shift_invariant: ClassVar[bool] = True
+
+    def weights(self, gram: Any, rng: Any, /) -> Any:
+        return np.full(len(gram), 1 / len(gram))
+
+
+class Forgetful(Nearest):
+    def weights(self, gram: Any) -> Any:  # type: ignore[override]
+        return np.full(len(gram), 1 / len(gram))
+
+
+def middle(updates: Any) -> Any:
+    return np.median(updates, axis=0)
+
+
+def with_f(updates: Any, f: int) -> Any:
+    return updates[f]
+
+
+def nothing(scenario: Scenario) -> None:
+    return None
+
+
+def untyped(own: Any) -> Any:
+    return -own.update
+
+
+untyped.__annotations__.clear()
+
+
+def two(own: Any, scale: float) -> Any:
+    return -scale * own.update
+
+
+def refused(**changes: Any) -> str:
+    with pytest.raises(ValueError, match=r".") as caught:
+        replace(sample.evaluation, **changes)
+    (line,) = str(caught.value).splitlines()
+    return line
+
+
+@pytest.mark.parametrize(
+    ("defence", "words"),
+    [
+        (Nearest, rf"Nearest \({HERE}, line \d+\) is a class; .*: Nearest\(...\); .*RobustFedAvg\(rule=Nearest\(...\)\)"),
+        (Nearest(), r"Nearest \(.*\) is a rule; a robust rule stands in an algorithm: RobustFedAvg\(rule=Nearest\(...\)\)"),
+        (Median, r"Median \(coordinates.py, line \d+\) is a class; make one of it, with parentheses: Median\(...\)"),
+        (RobustFedAvg, r"RobustFedAvg \(.*\) is a class; make one of it, with parentheses: RobustFedAvg\(...\)$"),
+        (middle, rf"middle \({HERE}, line \d+\) was called with the scenario and raised .*RobustFedAvg\(rule=middle\)"),
+        (with_f, r"with_f .*: it takes updates: Any, f: int, and is called with scenario alone"),
+        (nothing, r"nothing .* returned None; a defence is an algorithm, or a function from a scenario to a scenario"),
+        ("Median", "'Median' is none; a defence is an algorithm"),
+    ],
+    ids=["class", "rule", "ours", "algorithm", "function", "signature", "none", "text"],
+)
+def test_what_is_no_defence_is_said_when_the_evaluation_is_built(defence: Any, words: str) -> None:
+    assert re.search("^defence 'mine': " + words, refused(defences={"mine": defence}))
+
+
+@pytest.mark.parametrize(
+    ("attack", "words"),
+    [
+        (MinusGradient, r"attack 'mine': MinusGradient \(simple_attacks.py, line \d+\) is a class; .*: MinusGradient\(...\)"),
+        (untyped, rf"untyped \({HERE}, line \d+\) says no type, .*'float' object has no attribute 'update'; .* own: attacks.Own"),
+        (two, r"two .*: it takes own: Any, scale: float, and is called with a strength alone"),
+        (Informed(lambda count: None), "it takes count, and is called with strength and scenario alone"),  # type: ignore[arg-type,misc]
+        (lambda count: np.zeros(3), rf"gave array.* for the strength 1.*{HERE}, line"),
+    ],
+    ids=["class", "untyped", "signature", "informed", "no adversary"],
+)
+def test_what_is_no_attack_is_said_when_the_evaluation_is_built(attack: Any, words: str) -> None:
+    assert re.search(words, refused(attacks={"mine": attack}))
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        (Nearest, rf"rule is the class Nearest \({HERE}, line \d+\) itself; make one of it: Nearest\(...\)"),
+        (with_f, rf"rule with_f \({HERE}, line \d+\) is a function of all updates.*: it takes updates: Any, f: int"),
+        (Forgetful(), r"weights of the rule Forgetful .* is to take \(gram, rng\): it takes gram: Any, and is called with gram"),
+    ],
+    ids=["class", "signature", "method"],
+)
+def test_a_rule_that_cannot_be_called_is_refused_with_its_line(rule: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        RobustFedAvg(rule=rule)
+
+
+def test_what_is_one_is_taken_and_what_attacks_raise_by_themselves_stays_with_their_cells() -> None:
+    def slower(scenario: Scenario) -> Scenario:
+        return replace(scenario, rounds=2)
+
+    defences: Any = {"a": RobustFedAvg(rule=Nearest()), "b": slower, "c": RobustFedAvg(rule=middle)}
+
+    def by_strength(count: float) -> Adversary:
+        return Adversary(members=Pool(int(count)), upload=MinusGradient())
+
+    found = replace(sample.evaluation, defences=defences, attacks={"x": by_strength, "y": sample.broken, "z": MinusGradient()})
+    assert set(found.attacks) == {"x", "y", "z"}
+
+
+def test_the_command_names_file_and_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = Path(__file__).parents[1]
+    (tmp_path / "mine.py").write_text(
+        f"""import sys
+sys.path.insert(0, {str(root)!r})
+from dataclasses import replace
+from tests.evaluation_sample import evaluation as base
+
+
+def untyped(own):
+    return -own.update
+
+
+evaluation = replace(
+    base, attacks={{"mine": untyped}}
+)
+"""
+    )
+    monkeypatch.setattr(sys, "argv", ["cloister", "evaluate", str(tmp_path / "mine.py"), "--out", str(tmp_path / "out")])
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    assert caught.value.code == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert re.search(r"mine.py, line 11: attack 'mine': untyped \(mine.py, line 7\) says no type", line)
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,74 @@
+"""When a defence is broken: the one definition that `evaluate`, `breakdown` and `attack` judge by.
+
+Lost is accuracy of loyal clients, late in a run (the last quarter of its evaluations, ten at most), below the lower of two runs
+of the same seed on the same clients: without attack, and without the attackers' data. So nothing that the defence costs by
+itself, or that the missing data cost, is the attack's doing. Where the second was not played, or a round of it came to nothing,
+it is held against the first alone. Gained is a backdoor's success in its last poisoned round above that of its trigger on the
+models of the run without attack. A run breaks a defence where more is lost, or gained, than the bound.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from math import isfinite
+from typing import Any
+
+LOWER = "the lower of the runs without attack and without the attackers' data"
+CLEAN = "the run without attack"
+LATE = "the last quarter of its evaluations, ten at most"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """When a defence is called broken.
+
+    loss: accuracy that loyal clients lose against the lower of the runs without attack and without the attackers' data. success:
+    of a backdoor in its last poisoned round, above what the models of the attack-free run have of it.
+    """
+
+    loss: float = 0.05
+    success: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if not 0 < value <= 1:
+                raise ValueError(f"bounds are shares: {name} is above 0 and at most 1, not {value}")
+
+
+def lost(attacked: float, clean: float, absent: float | None) -> float:
+    """Accuracy lost to an attack. absent: without the attackers' data; None where that is no measure."""
+    return (clean if absent is None else min(clean, absent)) - attacked
+
+
+def gained(success: Mapping[str, Any] | None) -> float | None:
+    """What a backdoor gained, of a run's line of success; None where the attack is no backdoor."""
+    return None if success is None else float(success["last_poisoned"]) - float(success["clean_mean"])
+
+
+def breaks(loss: float, gain: float | None, bounds: Bounds) -> str:
+    """What broke in one run: "accuracy", "backdoor", "accuracy and backdoor", or nothing."""
+    found = ["accuracy"] if loss > bounds.loss else []
+    found += ["backdoor"] if gain is not None and isfinite(gain) and gain > bounds.success else []
+    return " and ".join(found)
+
+
+def points(share: float) -> str:
+    """A share in points of 100."""
+    return f"{100 * share:g} point{'' if share == 0.01 else 's'}"
+
+
+def loss_words(bounds: Bounds, against: str = LOWER) -> str:
+    """What breaks a defence by accuracy, as a clause."""
+    return f"loyal clients lose more than {points(bounds.loss)} of accuracy, late in the run ({LATE}), against {against}"
+
+
+def backdoor_words(bounds: Bounds) -> str:
+    """What breaks it by a backdoor, as a clause."""
+    return (
+        f"a backdoor succeeds over {points(bounds.success)} more often in its last poisoned round than on the models of {CLEAN}"
+    )
+
+
+def broken_words(bounds: Bounds, goal: str = "any") -> str:
+    """The definition with its bounds, as the end of "broken is a defence where ...". goal: "accuracy" or "backdoor" for one."""
+    words = {"accuracy": loss_words(bounds), "backdoor": backdoor_words(bounds)}
+    return ", or ".join(text for name, text in words.items() if goal in ("any", name)) + "; all in runs of one seed"

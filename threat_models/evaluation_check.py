@@ -1,0 +1,105 @@
+"""What is no defence and no attack, said when an evaluation is built, before any cell is played: by name, file and line."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ..fl.functions import Unfit, brief, called, misfit
+from ..fl.robust.function import KNOWN
+from ..fl.runs.scenario import Scenario
+from ..protocol.core.errors import Refused
+from ..protocol.uploaded.plain import Plain
+from .evaluation_attack import Informed, adversary_of
+from .functions import place_of
+
+A_RULE = "a robust rule stands in an algorithm: RobustFedAvg(rule={})"
+A_CHANGE = "a defence is an algorithm, or a function from a scenario to a scenario"
+TYPES = (
+    "give its first parameter the type of what it attacks, own: attacks.Own for a member's update, known: attacks.Omniscient for"
+    " all of them, situation: attacks.Situation for data and training"
+)
+
+
+def check_defences(defences: Mapping[str, Any], scenario: Scenario) -> None:
+    """Raises ValueError of one line for the first that is none."""
+    for name, defence in defences.items():
+        if wrong := _no_defence(defence, scenario):
+            raise ValueError(f"defence {name!r}: {wrong}")
+
+
+def _no_defence(defence: Any, scenario: Scenario) -> str:
+    """Why it is none; empty for one."""
+    is_rule = hasattr(defence, "sees") or any(callable(getattr(defence, method, None)) for method in KNOWN)
+    if isinstance(defence, type):
+        made = f"{defence.__name__}(...)"
+        more = f"; {A_RULE.format(made)}" if is_rule and not hasattr(defence, "needs") else ""
+        return f"{called(defence)} is a class; make one of it, with parentheses: {made}{more}"
+    if hasattr(defence, "needs") and hasattr(defence, "round"):
+        return ""
+    if is_rule:
+        return f"{called(defence)} is a rule; {A_RULE.format(type(defence).__name__ + '(...)')}"
+    if not callable(defence):
+        return f"{brief(defence)} is none; {A_CHANGE}"
+    if wrong := misfit(defence, ["scenario"]):
+        return f"{called(defence)}: {wrong}; {A_CHANGE}"
+    return _no_change(defence, scenario)
+
+
+def _no_change(defence: Any, scenario: Scenario) -> str:
+    """Why a function is no change of a scenario, by what it makes of this one."""
+    name = getattr(defence, "__name__", type(defence).__name__)
+    rule = A_RULE.format(name)
+    try:
+        found: Any = defence(replace(scenario, protection=Plain()))
+    except Refused:
+        return ""  # its cells say so
+    except Exception as error:  # whatever a function of the user's raises
+        why = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        return f"{called(defence)} was called with the scenario and raised {why}; {A_CHANGE}, and {rule}"
+    if isinstance(found, Scenario):
+        return ""
+    return f"{called(defence)} was called with the scenario and returned {brief(found)}; {A_CHANGE}, and {rule}"
+
+
+def check_attacks(attacks: Mapping[str, Any], strength: float, scenario: Scenario) -> None:
+    """Raises ValueError of one line for the first that is none. What an attack raises by itself, its cells say."""
+    for name, attack in attacks.items():
+        if wrong := _no_attack(name, attack, strength, scenario):
+            raise ValueError(wrong)
+
+
+def _no_attack(name: str, attack: Any, strength: float, scenario: Scenario) -> str:
+    """Why it is none; empty for one."""
+    if isinstance(attack, Informed):
+        wrong = misfit(attack.make, ["strength", "scenario"])
+        return f"attack {name!r}: {called(attack.make)}: {wrong}" if wrong else ""
+    if isinstance(attack, type):
+        return f"attack {name!r}: {called(attack)} is a class; make one of it, with parentheses: {attack.__name__}(...)"
+    if place_of(attack) is not None:
+        given = "what it attacks"
+        wrong = misfit(attack, [given]) if callable(attack) else "it cannot be called: it has `needs`, and no __call__"
+        return f"attack {name!r}: {called(attack)}: {wrong}" if wrong else ""
+    if callable(attack) and (wrong := misfit(attack, ["a strength"])):
+        return f"attack {name!r}: {called(attack)}: {wrong}"
+    try:
+        adversary_of(name, attack, float(strength), scenario)
+    except Unfit as error:
+        return f"{error}" + (f" ({called(attack)})" if callable(attack) else "")
+    except (AttributeError, TypeError) as error:
+        if not _raised_by(attack, error):
+            return ""
+        why = f"{type(error).__name__}: {error}"
+        said = f"attack {name!r}: {called(attack)} says no type, so that it was called with a strength, {strength:g}"
+        return f"{said}, and raised {why}; {TYPES}"
+    except Exception:  # of the attack's own: its cells' lines say it
+        return ""
+    return ""
+
+
+def _raised_by(attack: Any, error: Exception) -> bool:
+    """Whether the attack's own lines raised it."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    code = getattr(attack, "__code__", None) or getattr(type(attack).__call__, "__code__", None)
+    return trace is not None and trace.tb_frame.f_code is code
