@@ -1,0 +1,147 @@
+"""The end of a run: its models, tree and summary."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from ...protocol.view.disclosure import Disclosure, party_of, totals
+from ..algorithms.algorithm import Cluster, State
+from ..clients.losses import CROSS_ENTROPY
+from ..clustering.fusion_theory import smoothness_of
+from ..emd.record import undecided
+from ..meters.record import said
+from .evaluation import Evaluation, accuracies
+from .feasibility import doubts
+from .generality import ensemble_accuracy, fall_back, models_of_clients
+from .privacy import headline, ran_out, spent
+from .round_lines import scores
+from .run_folder import RunFolder, machine, versions
+from .simulation import Simulation
+from .verdicts import agreement, clearness, metric_of, over_clients
+
+
+@dataclass(slots=True)
+class Progress:
+    """What the summary needs from rounds that are over; kept in checkpoints. stopped: since when, by cluster."""
+
+    seconds: float = 0.0
+    before: float | None = None
+    stopped: Mapping[str, int] = field(default_factory=dict)
+
+
+def finish(simulation: Simulation, folder: RunFolder, progress: Progress) -> dict[str, Any]:
+    """Write models, tree and summary of a run whose rounds are over, and return the summary."""
+    scenario, state, groups = simulation.scenario, simulation.state, simulation.population.groups
+    clusters = [list(c.members) for _, c in sorted(simulation.clusters.items())]
+    placed = {i for members in clusters for i in members}
+    final = folder.read("metrics.jsonl")[-1]
+    if "accuracy" not in final:  # stopped between two evaluations, and resumed to end there
+        logged = len(simulation.view.record.log)
+        final |= scores(simulation.evaluate())
+        folder.append("disclosure.jsonl", [entry.as_dict() for entry in simulation.view.record.log[logged:]])
+    models = {name: c.model for name, c in state.clusters.items()}
+    models |= {f"tree {name}": node.model for name, node in state.tree.items()}
+    seen = {name: simulation.parameters(model) for name, model in models.items() if simulation.sees(model)}
+    folder.write_models(simulation.module, seen)
+    folder.write_json("tree.json", list(_tree(state, simulation.clusters, final)))
+    faults = folder.read("faults.jsonl")
+    answers = folder.read("disclosure.jsonl")
+    log = (Disclosure(**{**entry, "about": tuple(entry["about"])}) for entry in answers)
+    asked = {str(i) for i in simulation.unseen} if simulation.told is not None else set()
+    targets = simulation.population.clients[min(placed)].test.y
+    summary = {
+        "name": scenario.name,
+        "algorithm": type(scenario.algorithm).__name__,
+        "protection": type(scenario.protection).__name__,
+        "data": type(scenario.data).__name__,
+        "metric": metric_of(targets, final),
+        "seed": scenario.seed,
+        "rounds": state.round,
+        "seconds": progress.seconds,
+        "accuracy_mean": final["accuracy_mean"],
+        "accuracy_worst": final["accuracy_worst"],
+        "accuracy_before_clustering": progress.before,
+        "loss_mean": float(np.mean(list(final["loss"].values()))) if final["loss"] else None,
+        **({"metrics": over_clients(final["metrics"])} if final.get("metrics") else {}),
+        **({"scored": {"clients": len(asked & {*final["accuracy"]}), "of": len(asked)}} if asked else {}),
+        "clusters": clusters,
+        "groups": {str(i): g for i, g in sorted(groups.items())},
+        **agreement(clusters, groups),
+        **clearness(clusters, folder),
+        **({"doubts": known} if (known := doubts(scenario, len(simulation.population.clients), groups)) else {}),
+        "bytes_up": simulation.view.record.traffic.bytes_up,
+        "bytes_down": simulation.view.record.traffic.bytes_down,
+        "disclosed": totals(log, map(party_of, simulation.view.record.costs)),
+        "rejected": [f for f in faults if f["rejected"]],
+        "below_floor": [row for line in folder.read("metrics.jsonl") for row in line["below_floor"]],
+        **({"stopped": dict(progress.stopped)} if progress.stopped else {}),
+        **({"apart": apart} if (apart := in_no_cluster(simulation)) else {}),
+        "faults": len(faults),
+        "unplaced": sorted(simulation.population.clients.keys() - placed),
+        **({"names": {str(i): name for i, name in names.items()}} if (names := simulation.population.names) else {}),
+        **({} if (compared := undecided(state)) is None else {"compared": compared}),
+        **({} if simulation.corrupted is None else {"corrupt": sorted(simulation.corrupted.members)}),
+        **({"account": said(simulation.watch, simulation.view, answers)} if simulation.watch.on else {}),
+        **({"privacy": headline(spent(ledgers))} if (ledgers := simulation.ledgers) else {}),
+        **({"ran_out": found} if (found := ran_out(faults)) else {}),
+        **_generality(simulation),
+        **_conditions(simulation),
+        "versions": versions(),
+        "machine": machine(),
+    }
+    folder.write_json("summary.json", summary)
+    return summary
+
+
+def in_no_cluster(simulation: Simulation) -> tuple[int, ...]:
+    """Clients that are in no cluster; none where clients choose among models by themselves."""
+    placed = {i for cluster in simulation.clusters.values() for i in cluster.members}
+    return () if simulation.weighing is not None else tuple(sorted(simulation.population.clients.keys() - placed))
+
+
+def _tree(state: State, clusters: Mapping[str, Cluster], final: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for name, node in sorted(state.tree.items()):
+        parent = name[:-1] or None
+        yield {"name": name, "parent": parent, "members": list(node.members), "born": node.born, "accuracy": None, "leaf": False}
+    for name, cluster in sorted(clusters.items()):
+        known = [final["accuracy"][str(i)] for i in cluster.members if str(i) in final["accuracy"]]
+        parent = name[:-1] if name[:-1] in state.tree else None
+        leaf = {"name": name, "parent": parent, "members": list(cluster.members), "born": cluster.born}
+        yield leaf | {"accuracy": float(np.mean(known)) if known else None, "leaf": True}
+
+
+def _conditions(simulation: Simulation) -> dict[str, Any]:
+    """What the algorithm's convergence is proved under, and whether that holds here."""
+    scenario = simulation.scenario
+    of = getattr(scenario.algorithm, "conditions", None)
+    if of is None:
+        return {}
+    data = [client.train for _, client in sorted(simulation.population.clients.items())]
+    found = of(scenario.training, [len(examples) for examples in data], smoothness_of(simulation.module, data))
+    return {"conditions": [asdict(condition) for condition in found]}
+
+
+def _generality(simulation: Simulation) -> dict[str, Any]:
+    """What clients gain from the more general models on their paths: the ensemble, and falling back where allowed."""
+    if not simulation.state.tree or simulation.asks_all or simulation.scenario.training.loss != CROSS_ENTROPY:
+        return {}
+    observe, module, clients = simulation.view.harness.observe, simulation.module, simulation.population.clients
+    named = models_of_clients(simulation.state)
+    if not all(map(simulation.sees, chain(*named.values()))):
+        return {}
+    paths = {i: [observe(m) for m in models] for i, models in named.items()}
+    ensembles = [ensemble_accuracy(module, vectors, clients[i]) for i, vectors in paths.items()]
+    found: dict[str, Any] = {"accuracy_ensemble": float(np.mean(ensembles))}
+    if simulation.validation:
+        losses = {
+            i: [accuracies(module, [Evaluation(i, v, simulation.validation[i].train)])[i].loss for v in vectors]
+            for i, vectors in paths.items()
+        }
+        chosen = fall_back(losses)
+        picked = accuracies(module, [Evaluation(i, paths[i][k], clients[i].test) for i, k in chosen.items()])
+        found["fell_back"] = sorted(i for i, k in chosen.items() if k < len(paths[i]) - 1)
+        found["accuracy_chosen"] = float(np.mean([s.accuracy for s in picked.values()]))
+    return found
