@@ -75,7 +75,7 @@ def verdict_of(search: Search, point: Point) -> str:
         return "breaks"
     if not point.suspected:
         return "holds"
-    return "holds on other seeds" if point.refuted() else "breaks where searched"
+    return "breaks on the seed searched, " + ("not on others" if point.refuted() else "others not tried")
 
 
 def shown(search: Search) -> list[dict[str, Any]]:
