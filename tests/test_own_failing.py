@@ -11,12 +11,13 @@ import pytest
 
 from cloister import attacks, cli
 from cloister.attacking.data import Search, curve, found_words
+from cloister.attacking.points import _figures, with_interval
 from cloister.attacking.tables import failed_words, verdict
 from cloister.evaluating.judging import Harm
 from cloister.evaluating.verdict import _success
 from cloister.fl.functions import Unfit
 from cloister.fl.runs.simulation import Simulation
-from cloister.grids.spread import spread
+from cloister.grids.spread import percent, spread
 from cloister.threat_models.search.found import FAILURES, Point, given_up, key_of
 from cloister.threat_models.search.plan import BATCH, Plan, hunt
 from cloister.threat_models.search.play import NOTHING
@@ -163,3 +164,12 @@ def test_a_backdoor_above_the_bound_in_some_seeds_is_said_by_seeds() -> None:
     assert of is not None
     words = "patch succeeds 25.0 points in the mean more often than without it, above the bound in 1 of 2 seeds"
     assert _success(Harm("patch", of, 0.1, 1, None)) == words
+
+
+def test_two_seeds_have_no_interval_and_are_both_shown() -> None:
+    assert percent(spread([0.2, 0.9])) == "55.0 (20.0 and 90.0)"
+    assert percent(spread([0.5])) == "50.0"
+    assert percent(spread([0.5, 0.5, 0.5])) == "50.0 ±0.0"
+    row = _figures("loss", spread([0.2, 0.9]))
+    assert (row["loss_low"], row["loss_high"]) == (None, None)
+    assert with_interval(row, "loss") == "0.550 (0.200 and 0.900)"
