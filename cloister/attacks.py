@@ -7,6 +7,7 @@ from .threat_models.a3fl import A3FL
 from .threat_models.adversary import Adversary
 from .threat_models.alternating import AlternatingMinimisation
 from .threat_models.backdoors import Backdoor, DistributedBackdoor, EdgeCase
+from .threat_models.breakdown import Steps
 from .threat_models.chameleon import Chameleon
 from .threat_models.cluster_attacks import Bridge, CloakedCollusion, Hider, VictimCapture
 from .threat_models.cluster_timing import Fragmentation
@@ -16,7 +17,7 @@ from .threat_models.evaluation import Bounds, Evaluation, Informed
 from .threat_models.forged_choices import Pretended, SameAs, WorstModel
 from .threat_models.forged_embeddings import ForgedEmbeddings
 from .threat_models.functions import OfHonest
-from .threat_models.knowledge import Colluding, Insider, Level, Omniscient, Own, Situation
+from .threat_models.knowledge import Colluding, Insider, Level, Omniscient, Own, Situation, forged
 from .threat_models.label_attacks import DynamicLabelFlip, LabelFlip, LabelShuffle, PairNoise, SymmetricNoise
 from .threat_models.liars import KernelPoison
 from .threat_models.membership import Fixed, PerRound, Pool, Schedule, Share
@@ -112,6 +113,7 @@ __all__ = [
     "SpuriousGreen",
     "SpuriousPatch",
     "Stale",
+    "Steps",
     "SymmetricNoise",
     "Tailored",
     "VictimCapture",
@@ -119,6 +121,7 @@ __all__ = [
     "backdoors",
     "choices",
     "embeddings",
+    "forged",
     "insiders",
     "schedules",
     "strongest",

@@ -15,15 +15,18 @@ class Unfit(TypeError):
     """A user's function or object returned something else than what is taken here, or lacks something."""
 
 
-def as_vector(found: Any, shape: tuple[int, ...], of: object) -> NDArray[np.float32]:
-    """Numbers of numpy, torch or Python as float32 of this shape. Raises Unfit, by the function's name."""
+def as_vector(found: Any, shape: tuple[int, ...], of: object, remedy: str = "") -> NDArray[np.float32]:
+    """Numbers of numpy, torch or Python as float32 of this shape. Raises Unfit, by the function's name, file and line, with the
+    remedy.
+    """
+    end = f"; {remedy}" if remedy else ""
     plain = found.detach().cpu().numpy() if hasattr(found, "detach") else found
     try:
-        vector = np.asarray(plain, dtype=np.float32)
+        vector = np.asarray("" if plain is None else plain, dtype=np.float32)
     except (TypeError, ValueError):
-        raise Unfit(f"{name_of(of)} returned {brief(found)}, which are no numbers") from None
+        raise Unfit(f"{called(of)} returned {brief(found)}, which are no numbers{end}") from None
     if vector.shape != shape:
-        raise Unfit(f"{name_of(of)} returned numbers of shape {vector.shape}, where shape {shape} is taken")
+        raise Unfit(f"{called(of)} returned numbers of shape {vector.shape}, where shape {shape} is taken{end}")
     return vector
 
 

@@ -105,7 +105,7 @@ def test_a_function_needs_what_its_parameter_says_or_what_the_adversary_knows() 
 @pytest.mark.parametrize(
     ("attack", "words"),
     [
-        ({"upload": lambda own: own.update[:5]}, r"<lambda> returned numbers of shape \(5,\), where shape \(\d+,\) is taken"),
+        ({"upload": lambda own: own.update[:5]}, r"<lambda> .* returned numbers of shape \(5,\), where shape \(\d+,\) is taken"),
         ({"upload": lambda own: "nothing"}, "returned 'nothing', which are no numbers"), ({"upload": lambda known: {1:
         known.own[1].update}, "knows": Level.COLLUDING}, r"returned vectors for \[1\]; the members at work are \[1, 2\]"),
         ({"data": lambda situation: situation.examples.x}, r"a poison returns Examples\(x, y\)"), ({"local": lambda situation:
@@ -258,9 +258,9 @@ def short_weights(gram: Any, rng: Any) -> Any:
 @pytest.mark.parametrize(
     ("rule", "words"),
     [
-        (lambda updates: updates[0][:4], r"<lambda> returned numbers of shape \(4,\)"), (Lacking(sees=Sight.GRAM,
+        (lambda updates: updates[0][:4], r"<lambda> .* returned numbers of shape \(4,\)"), (Lacking(sees=Sight.GRAM,
         weights=short_weights, shift_invariant=True), r"Lacking gave weights of shape \(3,\), for 8 updates"),
-        (Lacking(sees=Sight.COORDINATES, combine=lambda block: block), r"Lacking returned numbers of shape \(8, \d+\)"),
+        (Lacking(sees=Sight.COORDINATES, combine=lambda block: block), r"Lacking .* returned numbers of shape \(8, \d+\)"),
     ],
     ids=["function", "weights", "coordinates"],
 )  # fmt: skip

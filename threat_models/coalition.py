@@ -14,6 +14,7 @@ from ..protocol.core.errors import Refused
 from ..protocol.view.answers import COMPUTED, Vector
 from ..protocol.view.work import LocalJob, LocalOffer, LocalWork, Unwilling
 from .attack import ChoiceAttack, DataAttack, LearnedPoison, LoneAttack, TrainingAttack, UploadAttack, looks_back
+from .functions import alone, together
 from .knowledge import Level, Own, Randomness, Situation, colluding
 from .membership import Members, Schedule
 from .offers import Offered, OfferedTogether, whose
@@ -192,7 +193,7 @@ class Coalition:
             yield client, work
         elif not self._colludes:
             upload: Any = self._conduct.upload
-            yield client, self._answer(own, work.vector if upload is None else upload(own))
+            yield client, self._answer(own, work.vector if upload is None else alone(upload, own, upload(own)))
 
     def _check_slots(self) -> None:
         """Raises Refused for what a member of a coalition has no way to do to work for slots."""
@@ -207,7 +208,7 @@ class Coalition:
         vectors = work.vector if upload is None else work.vector.copy()
         for k in (k for k, share in enumerate(work.shares) if share and upload is not None):
             own = Own(**_fields(replace(member, start=member.starts[k])), update=work.vector[k], samples=samples)
-            vectors[k] = upload(own)
+            vectors[k] = alone(upload, own, upload(own))
         return replace(work, vector=vectors, samples=samples)
 
     def _colluded(self, sitting: Sitting, active: bool) -> Iterator[tuple[int, LocalWork]]:
@@ -219,7 +220,7 @@ class Coalition:
             self._memory = dict(attack.learn(known))
         if active:
             known = colluding(self._conduct.knows, sitting.own, sitting.honest, self._conduct.rule, self._memory)
-            vectors = attack(known)
+            vectors = together(attack, known, attack(known))
             for client in sorted(sitting.own):
                 yield client, self._answer(sitting.own[client], vectors[client])
 

@@ -14,12 +14,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..fl.data.population import Examples
-from ..fl.functions import Unfit, as_vector, brief, name_of, parameters_of
+from ..fl.functions import Unfit, as_vector, brief, called, name_of, parameters_of
 from ..protocol.view.answers import Vector
 from .knowledge import Colluding, Level, Own, forged
 
 LEVELS = {"Own": Level.OWN, "Colluding": Level.COLLUDING, "Omniscient": Level.OMNISCIENT, "Insider": Level.INSIDER}
 """Of an attack on uploads, by the type that it is handed."""
+
+
+ALONE = "return one vector of that shape, as own.update is"
+TOGETHER = "return one vector of that shape for all members, or a mapping, {member: vector}, with one for each"
+
+
+def alone(attack: object, own: Own, found: Any) -> Vector:
+    """What an attack of a member alone returned, as an upload. Raises Unfit, which says where the attack is written."""
+    return as_vector(found, own.update.shape, attack, ALONE)
+
+
+def together(attack: object, coalition: Colluding, found: Any) -> dict[int, Vector]:
+    """What an attack of all members returned, as an upload of each: a mapping with one for each, or one vector for all. Raises
+    Unfit, which says where the attack is written.
+    """
+    members = sorted(coalition.own)
+    shape = coalition.own[members[0]].update.shape
+    if not isinstance(found, Mapping):
+        vector = as_vector(found, shape, attack, TOGETHER)
+        return {i: vector.copy() for i in members}
+    if set(found) != set(members):
+        said = f"returned vectors for {brief(list(found))}; the members at work are {members}"
+        raise Unfit(f"{called(attack)} {said}; {TOGETHER}")
+    return {i: as_vector(found[i], shape, attack, TOGETHER) for i in members}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +58,7 @@ class UploadFunction:
 
     def __call__(self, known: Any, /) -> Any:
         found = self.function(known)
-        if isinstance(known, Own):
-            return as_vector(found, known.update.shape, self.function)
-        members = sorted(known.own)
-        shape = known.own[members[0]].update.shape
-        if not isinstance(found, Mapping):
-            vector = as_vector(found, shape, self.function)
-            return {i: vector.copy() for i in members}
-        if sorted(found) != members:
-            raise Unfit(f"{name_of(self.function)} returned vectors for {sorted(found)}; the members at work are {members}")
-        return {i: as_vector(found[i], shape, self.function) for i in members}
+        return alone(self.function, known, found) if isinstance(known, Own) else together(self.function, known, found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 from ..protocol.view.answers import Vector
 from .attack import CollusiveAttack, LoneAttack, looks_back
 from .critical_layers import layers_of
+from .functions import alone, together
 from .knowledge import Colluding, Level, Own
 from .variants import learned
 
@@ -35,7 +36,7 @@ class LoneInLayer:
         return looks_back(self.attack)
 
     def __call__(self, own: Own, /) -> Vector:
-        return in_layer(own, self.attack(own), self.layer)
+        return in_layer(own, alone(self.attack, own, self.attack(own)), self.layer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,4 +59,7 @@ class InLayer:
         return learned(self.attack, coalition)
 
     def __call__(self, coalition: Colluding, /) -> Mapping[int, Vector]:
-        return {i: in_layer(coalition.own[i], vector, self.layer) for i, vector in self.attack(coalition).items()}
+        return {
+            i: in_layer(coalition.own[i], vector, self.layer)
+            for i, vector in together(self.attack, coalition, self.attack(coalition)).items()
+        }

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..protocol.view.answers import Vector
 from .attack import CollusiveAttack, looks_back
+from .functions import together
 from .geometry import mean_of
 from .knowledge import Colluding, Level
 
@@ -37,7 +38,7 @@ class Jittered:
 
     def __call__(self, coalition: Colluding, /) -> Mapping[int, Vector]:
         found: dict[int, Vector] = {}
-        for member, vector in self.attack(coalition).items():
+        for member, vector in together(self.attack, coalition, self.attack(coalition)).items():
             noise = coalition.own[member].rng.standard_normal(len(vector), dtype=np.float32)
             noise *= np.float32(self.spread * float(np.linalg.norm(vector)) / float(np.linalg.norm(noise)))
             found[member] = vector + noise
@@ -73,7 +74,7 @@ class SignBalanced:
         mean = mean_of(coalition.seen)
         turned = coalition.own[min(coalition.own)].rng.permutation(len(mean))[: len(mean) // 2]
         found: dict[int, Vector] = {}
-        for member, vector in self.attack(coalition).items():
+        for member, vector in together(self.attack, coalition, self.attack(coalition)).items():
             found[member] = vector.copy()
             found[member][turned] = 2 * mean[turned] - vector[turned]
         return found

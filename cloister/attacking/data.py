@@ -55,6 +55,17 @@ class Search:
         return reasons
 
     @property
+    def played(self) -> list[Point]:
+        """Points that were played, which says something of the defence."""
+        return [p for p in self.points.values() if not p.failed]
+
+    @property
+    def erred(self) -> bool:
+        """Whether an attack of the user's own ended in an error, or no point could be played."""
+        own = any(p.erred for p in self.points.values() if p.numbers["attack"] in self.about["own"])
+        return own or (bool(self.points) and not self.played)
+
+    @property
     def breaks(self) -> list[Point]:
         """Points that break the defence on every seed that was held out."""
         return [p for p in self.points.values() if p.breaks(self.about["held_out"])]
@@ -67,8 +78,11 @@ class Search:
     @property
     def open(self) -> int:
         """Points that broke it where they were searched, and that the budget left untried on some seed that was held out."""
-        held_out = self.about["held_out"]
-        return sum(p.suspected and not p.refuted() and not p.breaks(held_out) for p in self.points.values())
+        return sum(map(self.unconfirmed, self.points.values()))
+
+    def unconfirmed(self, point: Point) -> bool:
+        """Whether it broke the defence where it was searched, and was not tried on every seed that was held out."""
+        return point.suspected and not point.refuted() and not point.breaks(self.about["held_out"])
 
     def absent(self, count: int) -> float | None:
         """Accuracy of the loyal clients without the attackers' data: mean over the runs with so many attackers."""
@@ -118,13 +132,22 @@ def curve(search: Search) -> list[dict[str, Any]]:
             {
                 "attackers": count,
                 "tried": len(search.at(count)),
+                "failed": len(search.at(count)) - len(points),
                 "broken": any(p.breaks(search.about["held_out"]) for p in points),
+                "unconfirmed": any(map(search.unconfirmed, points)),
                 "absent": search.absent(count),
-                "loss": max((p.loss for p in points), default=0.0),
+                "loss": max((p.loss for p in points), default=None),
                 "gained": max(gains, default=None),
             }
         )
     return rows
+
+
+def found_words(row: Mapping[str, Any]) -> str:
+    """Whether a number of attackers has a break, of a row of the curve."""
+    if row["broken"]:
+        return "yes"
+    return "unconfirmed" if row["unconfirmed"] else "none found" if row["failed"] < row["tried"] else "not played"
 
 
 def gained_of(point: Point) -> float | None:

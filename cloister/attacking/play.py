@@ -9,12 +9,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import typer
 from rich.console import Console
 
 from ..errors_in_one_line import one_line_errors
 from ..fl.runs.results_folder import Row, write
 from ..grids.ledger import Ledger
-from ..grids.watching import folder_for, stoppable
+from ..grids.watching import FAILED, folder_for, stoppable
 from ..grids.workers import crew_of
 from ..progress import shown
 from ..threat_models.broken import Bounds
@@ -31,7 +32,7 @@ from .defence import Subject
 from .report import write_search_report
 from .run import Named, play_hunt
 from .source import Unwritable, scenario_source
-from .tables import break_words, curve_table, point_json, points_table, search_json, verdict
+from .tables import break_words, curve_table, failed_words, point_json, points_table, search_json, verdict
 from .workers import KIND, Origin, crew, space_of
 
 BREAK, WORST = "break.py", "worst.py"
@@ -47,12 +48,15 @@ def play_attack(asked: Asked, as_json: bool) -> None:
         report, search = folder / "report.html", read_search(folder)
     if as_json:
         sys.stdout.write(json.dumps(search_json(search)) + "\n")
+        _end(search)
         return
     console = Console()
     console.print(points_table(search))
     console.print(curve_table(search))
     console.print(f"Broken is a defence where {break_words(search)}.", highlight=False, markup=False)
     console.print(verdict(search), highlight=False, markup=False)
+    if not_played := failed_words(search):
+        console.print(not_played, highlight=False, markup=False)
     if subject.partition and subject.evaluation is not None:
         others = [name for name in subject.evaluation.partitions if name != subject.partition]
         more = f"; --partition takes {', '.join(others)} too" if others else ""
@@ -61,6 +65,13 @@ def play_attack(asked: Asked, as_json: bool) -> None:
         if (folder / name).exists():
             console.print(f"replay      cloister run {folder / name}", highlight=False, soft_wrap=True)
     console.print(f"folder      {folder}\nreport      {report}", highlight=False, soft_wrap=True)
+    _end(search)
+
+
+def _end(search: Search) -> None:
+    """The exit code says whether an attack of the user's own failed, or all did."""
+    if search.erred:
+        raise typer.Exit(FAILED)
 
 
 def play_search(
@@ -109,7 +120,7 @@ def _found(search: Search, space: Space, plan: Plan, asked: Asked, origin: Origi
     if best is not None:
         runs, seconds = _first_break(search)
         strength = strength_of(space, best.numbers)
-        fewer = sum(p.attackers < best.attackers for p in search.points.values())
+        fewer = sum(p.attackers < best.attackers for p in search.played)
         found["cheapest"] = point_json(best) | {"strength": strength, "after_runs": runs, "after_seconds": seconds}
         found["cheapest"] |= {"fewer_tried": fewer, "file": WORST if best is most else BREAK}
     return found

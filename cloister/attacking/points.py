@@ -20,7 +20,8 @@ def point_rows(search: Search) -> list[dict[str, Any]]:
 
     attackers, share: how many of the clients attack. strength: the attack's own, with its name in `strength_of`. loss: of
     accuracy of loyal clients, mean over the seeds that were played, with Student's t interval of the mean at 95 %, cut to what
-    can be (None of one seed); gained: of a backdoor, likewise. severity: times the bound that it comes nearest to or passes.
+    can be (None of fewer than three), and the least and the most of any
+    seed; gained: of a backdoor, likewise. severity: times the bound that it comes nearest to or passes.
     verdict: "breaks" if it does on every seed that was held out too. seconds: of CPU, of its runs.
     """
     return [_row(search, point) for point in sorted(search.points.values(), key=lambda p: -p.severity)]
@@ -62,9 +63,11 @@ def _schedule(point: Point) -> str:
 
 
 def _figures(name: str, of: Spread | None) -> dict[str, Any]:
-    known = of is not None and isfinite(of.half) and of.count > 1
+    known = of is not None and isfinite(of.half) and of.count > 2
     low, high = (max(-1.0, of.low), min(1.0, of.high)) if of is not None and known else (None, None)
-    return {name: None if of is None else of.mean, f"{name}_low": low, f"{name}_high": high}
+    least, most = (None, None) if of is None else (of.least, of.most)
+    ends = {f"{name}_low": low, f"{name}_high": high, f"{name}_least": least, f"{name}_most": most}
+    return {name: None if of is None else of.mean, **ends}
 
 
 def verdict_of(search: Search, point: Point) -> str:
@@ -75,7 +78,7 @@ def verdict_of(search: Search, point: Point) -> str:
         return "breaks"
     if not point.suspected:
         return "holds"
-    return "holds on other seeds" if point.refuted() else "breaks where searched"
+    return "breaks on the seed searched, " + ("not on others" if point.refuted() else "others not tried")
 
 
 def shown(search: Search) -> list[dict[str, Any]]:
@@ -90,12 +93,15 @@ def shown(search: Search) -> list[dict[str, Any]]:
 
 
 def with_interval(row: dict[str, Any], name: str, digits: int = 3) -> str:
-    """A figure with its interval, as ".120 (.098 to .142)"; a dash for none."""
+    """A figure with its interval, as ".120 (.098 to .142)", of two seeds with both, ".120 (.098 and .142)"; a dash for none."""
     if row[name] is None:
         return "-"
     words = f"{row[name]:.{digits}f}"
     low, high = row[f"{name}_low"], row[f"{name}_high"]
-    return words if low is None else f"{words} ({low:.{digits}f} to {high:.{digits}f})"
+    if low is None:
+        least, most = row[f"{name}_least"], row[f"{name}_most"]
+        return words if least == most else f"{words} ({least:.{digits}f} and {most:.{digits}f})"
+    return f"{words} ({low:.{digits}f} to {high:.{digits}f})"
 
 
 def csv_text(rows: Sequence[dict[str, Any]]) -> str:

@@ -10,10 +10,10 @@ from ..grids.panels import Tile
 from ..reporting import figures
 from ..reporting.figures import NARROW, WIDE, Chart, Line
 from ..reporting.page import environment, write_page
-from ..reporting.run_data import flat, time_words
-from .data import Search, curve, read_search, said
+from ..reporting.run_data import DASH, flat, time_words
+from .data import Search, curve, found_words, read_search, said
 from .points import csv_text, markdown, point_rows, shown, with_interval
-from .tables import break_words, point_json, verdict
+from .tables import break_words, failed_words, point_json, verdict
 
 WORST_SHOWN = 30
 
@@ -21,7 +21,7 @@ WORST_SHOWN = 30
 def write_search_report(folder: Path) -> Path:
     """Writes `folder`/table.csv, table.md and report.html, finished or not, and returns the path of the last."""
     search = read_search(folder)
-    words = (verdict(search), f"Broken is a defence where {break_words(search)}.")
+    words = (*filter(None, [failed_words(search)]), verdict(search), f"Broken is a defence where {break_words(search)}.")
     write(folder / "table.csv", csv_text(point_rows(search)).encode())
     write(folder / "table.md", markdown(search, words).encode())
     return write_page(folder, render(search))
@@ -40,9 +40,10 @@ def render(search: Search) -> str:
         about=about,
         shown=[row | {name: with_interval(row, name) for name in ("loss", "gained")} for row in shown(search)],
         broken=break_words(search),
-        curve=curve(search),
+        curve=[row | {"found": found_words(row)} for row in curve(search)],
+        not_played=failed_words(search),
         charts=charts(search),
-        worst=[point_json(p) for p in sorted(search.points.values(), key=lambda p: -p.severity)[:WORST_SHOWN]],
+        worst=[point_json(p) for p in sorted(search.played, key=lambda p: -p.severity)[:WORST_SHOWN]],
         attacks=by_attack(search),
         failed=search.failed,
         found=search.found,
@@ -55,15 +56,14 @@ def tiles(search: Search) -> list[Tile]:
     """The numbers of the headline."""
     about, cheapest = search.about, search.found.get("cheapest")
     attackers = "none found" if cheapest is None else f"{cheapest['attackers']} of {about['clients']}"
-    worst = max((p.loss for p in search.points.values()), default=0.0)
+    worst = max((p.loss for p in search.played), default=None)
+    failed = len(search.points) - len(search.played)
     return [
         Tile(
             "cheapest break", attackers, "clients that attack" if cheapest else f"by up to {about['most']} of {about['clients']}"
         ),
-        Tile("worst loss", f"{worst:.3f}", "of accuracy, any number of attackers"),
-        Tile(
-            "points tried", f"{len(search.points)}", f"{len(search.failed)} kinds of failure" if search.failed else "none failed"
-        ),
+        Tile("worst loss", DASH if worst is None else f"{worst:.3f}", "of accuracy, any number of attackers"),
+        Tile("points tried", f"{len(search.points)}", f"{failed} could not be played" if failed else "none failed"),
         Tile("runs", f"{len(search.rows)}", _budget(about)),
         Tile("time", time_words(search.seconds), "of one core"),
     ]
@@ -77,7 +77,7 @@ def _budget(about: Row) -> str:
 
 def charts(search: Search) -> list[dict[str, Any]]:
     """How the worst that was found grows: with the number of attackers, and with the runs that were spent."""
-    rows, steps = curve(search), search.growth()
+    rows, steps = [row for row in curve(search) if row["loss"] is not None], search.growth()
     found = []
     if len(rows) > 1:
         x = np.array([r["attackers"] for r in rows], dtype=np.float64)
@@ -107,10 +107,10 @@ def _both(chart: Chart) -> tuple[Any, ...]:
 
 def by_attack(search: Search) -> list[dict[str, Any]]:
     """Of every attack how much was tried, and the worst of it."""
-    names = dict.fromkeys(str(p.numbers["attack"]) for p in search.points.values())
+    names = dict.fromkeys(str(p.numbers["attack"]) for p in search.played)
     rows = []
     for name in names:
-        points = [p for p in search.points.values() if p.numbers["attack"] == name]
+        points = [p for p in search.played if p.numbers["attack"] == name]
         top = max(points, key=lambda p: p.severity)
         rates = [h.success for p in points for h in p.seen if h.success is not None]
         rows.append(

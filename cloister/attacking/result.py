@@ -9,7 +9,7 @@ from ..tables_out import as_html, as_text, frame_of, write_rows
 from .data import Search, curve, read_search
 from .points import point_rows
 from .report import write_search_report
-from .tables import break_words, curve_table, points_table, search_json, verdict
+from .tables import break_words, curve_table, failed_words, points_table, search_json, verdict
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -64,9 +64,9 @@ class Attacked:
         search = self._search
         figure = Figure(figsize=(7.2, 4.0), layout="constrained")
         axes = figure.subplots()
-        played = [p for p in search.points.values() if not p.failed]
+        played = search.played
         axes.scatter([p.attackers for p in played], [p.loss for p in played], s=12, alpha=0.5, label="points that were played")
-        rows = curve(search)
+        rows = [row for row in curve(search) if row["loss"] is not None]
         axes.plot([row["attackers"] for row in rows], [row["loss"] for row in rows], marker="o", label="the largest")
         axes.axhline(search.sought.bounds.loss, linestyle="--", color="gray", label="a break")
         title = f"{search.about['name']} against {search.about['defence']}"
@@ -79,7 +79,12 @@ class Attacked:
         return read_search(self.folder)
 
     def _lines(self, search: Search) -> list[str]:
-        return [f"Broken is a defence where {break_words(search)}.", verdict(search), f"report  {self.report}"]
+        return [
+            *filter(None, [failed_words(search)]),
+            f"Broken is a defence where {break_words(search)}.",
+            verdict(search),
+            f"report  {self.report}",
+        ]
 
     def _tables(self, search: Search) -> "Sequence[Table]":
         return [points_table(search), curve_table(search)]

@@ -6,8 +6,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..threat_models.broken import broken_words
-from ..threat_models.search.found import Point, worst
-from .data import Search, curve, said
+from ..threat_models.search.found import Point, given_up, worst
+from .data import Search, curve, found_words, said
 from .points import point_rows, shown, with_interval
 
 DASH = "-"
@@ -21,18 +21,23 @@ def verdict(search: Search) -> str:
     if cheapest is None:
         most = worst(search.points.values())
         if most is None:
-            return f"Nothing was {'tried yet' if not search.points else 'tried that could be played'} ({spent})."
+            nothing = "tried that could be played, which says nothing of the defence" if search.points else "tried yet"
+            return f"Nothing was {nothing} ({spent})."
         held = f" {search.refuted} did on the seeds searched, and did not hold on others." if search.refuted else ""
         held += (
             f" {search.open} did there and could not be tried on all others: a larger budget says more." if search.open else ""
         )
         return (
             f"No break found in {spent}, by {about['least']} to {about['most']} of {about['clients']} clients, at"
-            f" {len(search.points)} points; this does not say that there is none.{held} The worst: {_did(most)} by"
+            f" {len(search.played)} points; this does not say that there is none.{held} The worst: {_did(most)} by"
             f" {most.attackers}, {said(most.numbers)}."
         )
     seeds = ", ".join(map(str, about["held_out"]))
     fewer = f" With fewer, none was found in {cheapest['fewer_tried']} points." if cheapest["fewer_tried"] else ""
+    weaker = [p for p in search.points.values() if p.attackers < cheapest["attackers"]]
+    if left := sum(map(search.unconfirmed, weaker)):
+        tried = f"{cheapest['fewer_tried']} points were tried, of which {left} break the defence on the seed searched"
+        fewer = f" With fewer, {tried} and were not tried on all held out: a larger budget says more."
     return (
         f"Broken by {cheapest['attackers']} of {about['clients']} clients: {cheapest['said']}: {cheapest['did']}; it holds on"
         f" every seed that was held out ({seeds}). Found in {spent}, the first break after {cheapest['after_runs']} runs and"
@@ -42,7 +47,20 @@ def verdict(search: Search) -> str:
 
 def break_words(search: Search) -> str:
     """What is one, as the end of "broken is a defence where ..."."""
-    return broken_words(search.sought.bounds, search.sought.goal)
+    rule = "; in a search a break is one in the mean of the seeds searched and on every seed that was held out"
+    return broken_words(search.sought.bounds, search.sought.goal) + rule
+
+
+def failed_words(search: Search) -> str:
+    """How many points could not be played, the most frequent reason, and which attacks were given up; empty where all were."""
+    if not search.failed:
+        return ""
+    reason, often = max(search.failed.items(), key=lambda pair: pair[1])
+    words = (
+        f"Not played: {len(search.points) - len(search.played)} of {len(search.points)} points; most often ({often}): {reason}."
+    )
+    without = sorted(given_up(search.points.values()))
+    return words + (f" Given up, as its first points all failed alike: {', '.join(without)}." if without else "")
 
 
 def _did(point: Point) -> str:
@@ -93,12 +111,12 @@ def points_table(search: Search) -> Table:
 def curve_table(search: Search) -> Table:
     """How harm grows with cost: of each number of attackers the largest loss and the largest gain, of whatever points."""
     table = Table(title="How harm grows with the number of attackers: the largest of any point", title_justify="left")
-    for column in ("attackers", "points tried", "largest loss", "largest gain of a backdoor", "a break"):
+    for column in ("attackers", "points played", "largest loss", "largest gain of a backdoor", "a break"):
         table.add_column(column, justify="right")
     for row in curve(search):
         gained = DASH if row["gained"] is None else f"{row['gained']:.3f}"
-        broken = "yes" if row["broken"] else "none found"
-        table.add_row(str(row["attackers"]), str(row["tried"]), f"{row['loss']:.3f}", gained, broken)
+        loss = DASH if row["loss"] is None else f"{row['loss']:.3f}"
+        table.add_row(str(row["attackers"]), str(row["tried"] - row["failed"]), loss, gained, found_words(row))
     return table
 
 
@@ -118,6 +136,7 @@ def search_json(search: Search) -> dict[str, Any]:
         "growth": [list(step) for step in search.growth()],
         "refuted": search.refuted,
         "failed": dict(search.failed),
+        "not_played": failed_words(search),
         "left_out": search.about["left_out"],
         **search.found,
     }

@@ -120,7 +120,7 @@ def _plain(spot: Spread | None) -> dict[str, Any] | None:
 
 def bounds_words(grid: Grid) -> str:
     """When a defence is called broken, with the bounds."""
-    return f"Broken is a defence where {broken_words(grid.bounds)}."
+    return f"Broken is a defence where {broken_words(grid.bounds)}. Over seeds: it breaks where some seed does."
 
 
 def breakdown_table(found: Mapping[str, Any]) -> Table:
@@ -141,7 +141,9 @@ def breakdown_table(found: Mapping[str, Any]) -> Table:
 
 def breakdown_lines(found: Mapping[str, Any]) -> list[str]:
     """What stands below the table."""
-    return [f"Broken is a defence where {broken_words(Bounds(**found['bounds']))}."]
+    return [
+        f"Broken is a defence where {broken_words(Bounds(**found['bounds']))}. Over seeds: the median of the smallest strengths."
+    ]
 
 
 def by_words(one: Mapping[str, Any]) -> str:

@@ -10,6 +10,8 @@ from ..grids.spread import spread
 from .data import Grid
 from .judging import Finding, Harm, State, findings, lost_by_seed, seeds_needed, seeds_words
 
+DECIDE = 3
+"""Seeds below which nothing is decided."""
 OPENINGS = {
     True: "within what they are built for",
     None: "defences that state no number of attackers",
@@ -30,7 +32,9 @@ def verdict(grid: Grid) -> str:
         first, *others = (_best(grid, of), *_listed(grid, of))
         under = f"Under {protection}: " if len(grid.protections) > 1 else ""
         sentences += [_first(under + first), *map(_first, others)]
-    return " ".join([*sentences, *_left_out(grid, found)])
+    seeds = len(grid.about["seeds"])
+    few = f"With {seeds} seed{'s' * (seeds != 1)} this decides nothing: play {DECIDE} or more."
+    return " ".join([*sentences, *_left_out(grid, found), *([few] if seeds < DECIDE else [])])
 
 
 def _best(grid: Grid, found: Sequence[Finding]) -> str:
@@ -127,7 +131,10 @@ def _points(harm: Harm | None) -> str:
 
 
 def _success(harm: Harm) -> str:
-    return f"{harm.attack} succeeds {100 * harm.lost.mean:.1f} points more often than without it"
+    some = harm.broke < harm.lost.count
+    mean = " in the mean" if some else ""
+    seeds = f", above the bound in {harm.broke} of {harm.lost.count} seeds" if some else ""
+    return f"{harm.attack} succeeds {100 * harm.lost.mean:.1f} points{mean} more often than without it{seeds}"
 
 
 def _rate(one: Finding) -> str:

@@ -54,7 +54,11 @@ def metric(row: Row, *path: str) -> float:
 
 
 def percent(spot: Spread | None) -> str:
-    """The mean and the half width of its interval: "93.1 ±0.4"."""
+    """The mean and the half width of its interval, "93.1 ±0.4"; of two seeds, which have no interval worth the name, both: "93.1
+    (92.0 and 94.2)".
+    """
     if spot is None:
         return "-"
+    if spot.count == 2:
+        return f"{100 * spot.mean:.1f} ({100 * spot.least:.1f} and {100 * spot.most:.1f})"
     return f"{100 * spot.mean:.1f}" + (f" ±{100 * spot.half:.1f}" if spot.count > 1 else "")

@@ -36,4 +36,5 @@ evaluation = attacks.Evaluation(
     },
     partitions={"IID": base.partition, "skewed": partitions.Dirichlet(clients=20, alpha=0.5, shared_test=True)},
     seeds=(0, 1, 2),
+    breakdown=attacks.Steps(most=9),  # cloister breakdown: the smallest number of attackers, below half, that breaks each
 )

@@ -1,5 +1,6 @@
 """What the lines of a search say: every point that was tried, which of them break the defence, and which of those is cheapest."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -11,13 +12,16 @@ from .play import Harm, Sought, Try, harm
 from .space import Space
 
 Key = tuple[tuple[tuple[str, object], ...], int]
+FAILURES = 5
+"""An attack whose first points, so many, all failed alike is given up."""
 
 
 @dataclass(slots=True)
 class Point:
     """A point of the space with a number of attackers. searched, held_out: harm by seed, of those seeds that were played.
 
-    failed: why it could not be played, or empty. seconds: of CPU, of its runs.
+    failed: why it could not be played, or empty. erred: whether that was an error, and no refusal of the protection's. seconds:
+    of CPU, of its runs.
     """
 
     numbers: Numbers
@@ -25,6 +29,7 @@ class Point:
     searched: dict[int, Harm] = field(default_factory=dict)
     held_out: dict[int, Harm] = field(default_factory=dict)
     failed: str = ""
+    erred: bool = False
     seconds: float = 0.0
 
     @property
@@ -79,8 +84,17 @@ def points_of(rows: Iterable[Row], seeds: Sequence[int], held_out: Sequence[int]
         of = point.searched if one.seed in seeds else point.held_out
         of[one.seed] = harm(row, clean[one.seed], beside, sought)
         point.failed = point.failed or ("" if row["status"] == "done" else str(row["reason"]))
+        point.erred |= row["status"] == "failed"
         point.seconds += float(row["cost"]["seconds"])
     return found
+
+
+def given_up(points: Iterable[Point]) -> frozenset[str]:
+    """Attacks whose first points all failed for one reason, the numbers in it apart."""
+    first: dict[str, list[str]] = {}
+    for point in points:
+        first.setdefault(str(point.numbers["attack"]), []).append(re.sub(r"\d+", "", point.failed))
+    return frozenset(name for name, why in first.items() if len(why) >= FAILURES and why[0] and len(set(why[:FAILURES])) == 1)
 
 
 def try_of(row: Row) -> Try:

@@ -8,12 +8,16 @@
 3. The strength of the cheapest break is bisected on a logarithmic scale, by quarters of a decade, with the same search.
 4. What is left of the budget goes to one attacker fewer than the cheapest break has, or, where nothing broke, to the most.
 
+An attack that cannot be played at any of its first points, always for the same reason, is given up. The last of the budget is
+left for the seeds that were held out: what breaks the defence on the others is tried there before anything else is searched.
+
 With several searched seeds, a point is played on the second and later ones only if it is among the worst third so far or
 comes half way to a bound.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from math import ceil, floor, inf, log2, log10
 from typing import Any
@@ -21,8 +25,9 @@ from typing import Any
 from ...fl.runs.results_folder import Row
 from ..breakdown import Steps, search
 from ..membership import Pool
+from .choosing import Partly
 from .fields import STRONGEST, WEAKEST, Number, Numbers
-from .found import Key, Point, cheapest, key_of, points_of, strengths_of
+from .found import Key, Point, cheapest, given_up, key_of, points_of, strengths_of
 from .play import Sought, Try, harm
 from .space import HONEST, TOGETHER, TRAINED, UPLOADED, Space, chosen_which, usual
 from .tpe import proposed, seed_for
@@ -143,19 +148,37 @@ class _Hunter:
         queue, broken = self.waiting(count), False
         while self.progress < until and not (broken and not self.plan.exhaust):
             points = self.points
+            without = given_up(points.values())
             known = [(p.numbers, p.severity) for p in points.values() if p.attackers == count]
             usual_turn = len(known) < ALONE or len(known) // BATCH % 2 == 0
-            chosen = list(islice(queue, BATCH)) if usual_turn else []
+            size = self.affordable(count)
+            chosen = list(islice((n for n in queue if n["attack"] not in without), size)) if usual_turn else []
             if not chosen:
-                chosen = proposed(self.ask, known, BATCH, seed_for(count, len(known), self.plan.seeds))
+                ask = partial(self.ask, without=without)
+                chosen = proposed(ask, known, size, seed_for(count, len(known), self.plan.seeds))
             if not chosen:
                 break
             broken = (yield from self.tried(chosen, count)) or broken
         return broken
 
-    def ask(self, choose: object) -> Numbers:
-        """Fixes a point of the space, its attackers apart."""
+    def affordable(self, count: int) -> int:
+        """How many points to play at once, so that the budget lasts to try one of them on every seed that was held out."""
+        runs, plan = len(self.rows), self.plan
+        left = min(plan.runs - runs, (plan.seconds - self.seconds) * runs / self.seconds if self.seconds else inf)
+        without = {seed for key, seed in self.rows if not key[0]}
+        known = {seed for key, seed in self.rows if key[1] == count}
+        held = sum(1 + (seed not in known) + (seed not in without) for seed in plan.held_out)
+        beside = sum((seed not in known) + (seed not in without) for seed in plan.seeds[:1])
+        return BATCH if left >= BATCH + held + beside else max(1, floor(left - held - beside))
+
+    def ask(self, choose: object, without: frozenset[str] = frozenset()) -> Numbers:
+        """Fixes a point of the space, its attackers apart. without: attacks that were given up, for which it raises
+        ValueError.
+        """
         asked: Any = choose
+        attack = Partly(asked, self.space.fixed).one_of("attack", self.space.attacks) if without else ""
+        if attack in without:
+            raise ValueError(f"{attack} was given up")
         self.space.adversary(asked, Pool(1))
         chosen_which(self.space, asked)
         return asked.chosen if hasattr(asked, "chosen") else {}
