@@ -95,7 +95,7 @@ class Record:
 class Member:
     """A client that takes part in a run, whatever brings it words. folder: its own, mode 0700: journal, record and final model.
 
-    own, data, tells: see `join`. standing: of a client with certificates, by whose directory it tells who is who. record: that is
+    own, data, tells: see `join`. trains_on, records: in words, and how many. standing: of a client with certificates, by whose directory it tells who is who. record: that is
     begun already. Raises Refused, Untrusted and ValueError.
     """
 
@@ -115,6 +115,8 @@ class Member:
         self._folder, self._rounds = folder, 0
         maker = maker_of(scenario.protection)
         self._parties = parties = own_parties(scenario, greeting, own, data)
+        self.trains_on = "its share of the scenario's data" if own is None else "its own data"
+        self.records = len(parties.population.clients[greeting.client].train)
         own_ledger = {i: ledger for i, ledger in parties.spending.ledgers.items() if i == greeting.client}
         parties.spending = replace(parties.spending, entropy=OsEntropy(), ledgers=own_ledger, beside=self._released_besides)
         self._restore(self.journal.read().get(COMPUTER))
@@ -126,7 +128,8 @@ class Member:
         setup = replace(setup, scorer=partial(self._scored, tells))
         setup = replace(setup, workers=_only(setup.workers, greeting.client))
         self._driven = Driven(greeting.client, setup, maker, self.journal, listed)
-        self.record.add(joined=run.hex(), client=greeting.client, clients=list(greeting.clients), protection=greeting.protection)
+        who = {"joined": run.hex(), "client": greeting.client, "clients": list(greeting.clients)}
+        self.record.add(**who, protection=greeting.protection, data=self.trains_on, records=self.records)
 
     @property
     def enrolled(self) -> bool:

@@ -20,6 +20,10 @@ SERVICE, METHOD = "cloister.Link", "Stream"
 LINK_VERSION = 4
 ID_HEADER = "cloister-client"
 """Of a stream without certificates: who the client says it is."""
+TERMS_HEADER = "cloister-terms"
+"""Of a stream: by what the client works, for the coordinator's log."""
+MOST_TERMS_BYTES = 6144
+NEVER_BEGAN = "the run did not begin: too few clients came"
 BOOT_BYTES = 16
 MOST_RUN_BYTES = 64
 MOST_BYTES = 1 << 30
