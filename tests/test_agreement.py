@@ -1,12 +1,15 @@
 """What a client is told before it trains: on which data, by what its scenario differs, and that a run did not begin."""
 
 import os
+import re
 import subprocess
 import sys
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from safetensors import safe_open
 
 from cloister.fl.data.source import Digits
 from cloister.fl.runs.agreement import checked, differences, from_text, terms_of, to_text
@@ -163,3 +166,26 @@ def test_a_run_that_does_not_begin_is_an_error_at_clients(tmp_path):
     threads[0].join(30)
     assert ended == [NEVER_BEGAN]
     assert found.record(0)[-1]["left"] == NEVER_BEGAN
+
+
+def test_a_model_file_says_its_columns_and_labels_and_the_page_shows_how_to_predict(folder):
+    """From the how-to: what it defines, loaded from what a client writes."""
+    from cloister.fl.runs.member import _write_model
+    from cloister.scenario_file import load
+
+    page = (Path(__file__).parents[1] / "docs/how-to/my-data.md").read_text()
+    found: dict[str, object] = {}
+    for block in re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
+        if "class Standardise" in block or "def predictor" in block:
+            exec(block, found)  # noqa: S102
+    assert {"network", "predictor"} <= set(found)
+    scenario = replace(load(str(folder / "agreed.py")), model=found["network"])
+    greeting = Greeting.of(greeting_of(Parties(scenario, None), bytes(16))(0))
+    mine = own_parties(scenario, greeting, folder / "mine.csv", None)
+    _write_model(mine, mine.setup.initial, folder / "model.safetensors")
+    with safe_open(folder / "model.safetensors", "pt") as file:
+        assert file.metadata() == {"columns": '["age", "dose"]', "labels": '["No", "Yes"]'}
+    predict = found["predictor"](folder / "model.safetensors", found["network"])
+    own = mine.population.clients[0].test
+    expected = [("No", "Yes")[int(k)] for k in mine.module(own.x).argmax(1)]
+    assert [predict({"dose": x[1], "age": x[0]}) for x in own.x.tolist()] == expected

@@ -77,7 +77,7 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
     models = sum(bool((line.get("received") or {}).get("model")) for line in lines)
     away, rounds = absences(lines), rounds_of(lines)
     took = sum(of.last - of.first + 1 for of in rounds if of.words.startswith("its update"))
-    differs = next((line["differs"] for line in reversed(lines) if "differs" in line), {})
+    differs: Mapping[str, Any] = next((line["differs"] for line in reversed(lines) if "differs" in line), {})
     withheld = sorted({str(line["withheld"]) for line in lines if "withheld" in line})
     return (
         environment()

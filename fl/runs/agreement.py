@@ -1,4 +1,4 @@
-"""What a client works by besides what it refuses to differ in: said by both ends, so that either tells its operator of differences.
+"""What a client works by besides what it refuses to differ in: both ends say it, and each tells its operator of differences.
 
 A client that trains otherwise than others do harms nobody's privacy, and may have been meant to: it is told, and not refused.
 """
@@ -21,7 +21,7 @@ Terms = Mapping[str, str]
 
 
 def terms_of(scenario: Scenario[Any]) -> Terms:
-    """The seed, the model (a function by its code), fields of `training` and `algorithm`, and the labels and columns of an agreed table, in order."""
+    """The seed, the model (a function by its code), fields of `training` and `algorithm`, and what an agreed table agrees on."""
     found: dict[str, Any] = {"seed": scenario.seed, "model": described(scenario.model)}
     for name in ("training", "algorithm"):
         value = getattr(scenario, name)
@@ -35,8 +35,8 @@ def terms_of(scenario: Scenario[Any]) -> Terms:
 
 def agreed_table(scenario: Scenario[Any]) -> Agreed | None:
     """What a client's own table has to have, where the scenario's data are one with the columns. Raises ValueError."""
-    there = isinstance(scenario.data, CsvClients) and Path(scenario.data.path).exists()
-    return scenario.data.agreed() if there else None
+    data = scenario.data
+    return data.agreed() if isinstance(data, CsvClients) and Path(data.path).exists() else None
 
 
 def to_text(terms: Terms) -> str:

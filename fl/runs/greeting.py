@@ -34,7 +34,6 @@ from .agreement import Terms, agreed_table, checked
 from .parties import Parties
 from .scenario import Scenario
 
-
 MOST_PRINTED = 2000
 """Characters of a protection as it prints, above which its fields are not looked at."""
 

@@ -28,7 +28,9 @@ from ...protocol.work.driving import COMPUTER, Driven
 from ...protocol.work.linked import Said, said
 from ...protocol.work.uploads import from_bytes
 from ..clients.spending import together
+from ..data.own import OwnData
 from ..models.vector import load_vector, trainable
+from .agreement import agreed_table
 from .greeting import Greeting, listed_of, maker_of, own_parties
 from .own_model import predictor_of, score_of
 from .parties import Parties
@@ -95,8 +97,8 @@ class Record:
 class Member:
     """A client that takes part in a run, whatever brings it words. folder: its own, mode 0700: journal, record and final model.
 
-    own, data, tells: see `join`. trains_on, records: in words, and how many. standing: of a client with certificates, by whose directory it tells who is who. record: that is
-    begun already. Raises Refused, Untrusted and ValueError.
+    own, data, tells: see `join`. standing: of a client with certificates, by whose directory it tells who is who. record: that is
+    begun already. trains_on, records: on what, in words, and on how many. Raises Refused, Untrusted and ValueError.
     """
 
     def __init__(
@@ -223,8 +225,10 @@ def _only(workers: Any, client: int) -> Any:
 
 
 def _write_model(parties: Parties, vector: Vector, path: Path) -> None:
-    """As safetensors of named tensors."""
+    """As safetensors of named tensors, with the columns and labels that were agreed, in order, as JSON in its metadata."""
     load_vector(parties.module, vector)
-    partial = path.with_suffix(".partial")
-    save_file({n: p.detach().cpu().contiguous().clone() for n, p in trainable(parties.module).items()}, partial)
+    partial, data = path.with_suffix(".partial"), parties.scenario.data
+    table = data.agreed if isinstance(data, OwnData) else agreed_table(parties.scenario)
+    about = {} if table is None else {"columns": json.dumps(table.columns), "labels": json.dumps(table.kinds)}
+    save_file({n: p.detach().cpu().contiguous().clone() for n, p in trainable(parties.module).items()}, partial, about or None)
     partial.replace(path)

@@ -70,7 +70,8 @@ class Dialled:
 
     standing: the client's own; None without certificates, on the loopback device, where client says who it is. patience: seconds
     without a connection after which it gives up. server: who must be at the other end, if it is not the coordinator. over:
-    whether that end said that all is over. terms: by what the client works, as text in ASCII, for the coordinator's log. noted: told, in that thread, of every change: True and "" when the connection is
+    whether that end said that all is over. terms: by what the client works, for the coordinator's log, in ASCII.
+    noted: told, in that thread, of every change: True and "" when the connection is
     there, False and why when it is lost, or cannot be had. ended: set when it goes on no more.
     """
 
@@ -187,7 +188,8 @@ class Dialled:
             if (kind := why.partition(":")[0]) != told:  # once for each, and not at every attempt
                 told = kind
                 self.noted(False, why)
-                log.warning("not connected", extra={"why": why, "tried_again_for": self._patience})
+                again = {} if revoked is not None else {"tried_again_for": self._patience}
+                log.warning("not connected", extra={"why": why, **again})
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(2 * pause, LONGEST_PAUSE)
 

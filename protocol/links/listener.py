@@ -103,6 +103,12 @@ class Listener:
         """Who is connected."""
         return tuple(sorted(i for i, peer in self._peers.items() if peer.flow is not None))
 
+    def missing(self) -> dict[int, float]:
+        """By client that is not connected, seconds since it was, or since this is there."""
+        now, back = time.monotonic(), self.limits.back
+        away = [peer for peer in self._peers.values() if peer.id >= 0 and peer.flow is None]
+        return {peer.id: now - (peer.until - back if peer.boot else self._begun) for peer in away}
+
     def wait_for(self, clients: int, seconds: float, also: Sequence[int] = ()) -> tuple[int, ...]:
         """Wait until so many clients are connected, and these servers beside them, or that long; who is. Raises Halted."""
 
