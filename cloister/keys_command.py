@@ -262,12 +262,15 @@ def show(folder: Annotated[Path, typer.Argument(help="The authority's folder, it
         found = listing(folder, _now())
         for row in found.rows:  # a line for each value: none is broken in a terminal of 80 columns
             _say(name_of(row.party) + ("" if row.revoked is None else f", revoked {_day(row.revoked)}"))
-            _say(f"  serial       {row.serial}" + ("" if row.until is None else f", valid until {_day(row.until)}"))
+            _say(f"  serial       {row.serial}")
+            if row.until is not None:
+                _say(f"  valid until  {_day(row.until)}")
             for use, fingerprint in row.identities.items():
                 _say(f"  {use:<12} {fingerprint}")
     _say(f"run          {found.run}")
     _say(f"authority    {_groups(bytes.fromhex(found.fingerprint))}")
-    _say(f"directory    version {found.directory}; revocation list version {found.revoked}; valid until {_day(found.until)}")
+    _say(f"directory    version {found.directory}; revocation list version {found.revoked}")
+    _say(f"valid until  {_day(found.until)}")
     if found.problem:
         _say(f"not accepted now: {found.problem}")
 

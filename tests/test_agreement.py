@@ -174,7 +174,7 @@ def test_a_model_file_says_its_columns_and_labels_and_the_page_shows_how_to_pred
     from cloister.scenario_file import load
 
     page = (Path(__file__).parents[1] / "docs/how-to/my-data.md").read_text()
-    found: dict[str, object] = {}
+    found: dict[str, object] = {"__name__": "page"}
     for block in re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
         if "class Standardise" in block or "def predictor" in block:
             exec(block, found)  # noqa: S102

@@ -52,6 +52,7 @@ from .run_data import (
     total,
     worst,
 )
+from .who_was_there import in_ranges, who_was_there
 
 TABLE_ROUNDS = 40
 
@@ -115,8 +116,9 @@ def render(run: Run) -> str:
         traffic=traffic_charts(run),
         table=table(run),
         conditions=run.summary.get("conditions") or [],
-        rejected=run.summary.get("rejected") or [],
-        below_floor=run.summary.get("below_floor") or [],
+        rejected=in_ranges(run.summary.get("rejected") or []),
+        there=who_was_there(run),
+        below_floor=in_ranges(run.summary.get("below_floor") or []),
         fell_back=sorted_ids(run.summary.get("fell_back") or []),
         measured=measured(run),
         worth=[*worth_in_words(run.summary)],

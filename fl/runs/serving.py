@@ -42,6 +42,7 @@ from .agreement import differences, from_text, terms_of
 from .experiment import Round, run
 from .feasibility import check_feasible
 from .parties import Parties
+from .presence import Presence
 from .run_folder import RunFolder
 from .scenario import Scenario, described
 from .served_journal import ServedJournal
@@ -173,11 +174,11 @@ def greeting_of(parties: Parties, drawn: bytes) -> Callable[[int], bytes]:
 def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path | None = None) -> Iterator[Round]:
     """Play the scenario's rounds with clients over links, yielding after each; the run folder is complete when it ends.
 
-    Where the folder has the journal of a run that is not over, this goes on with it. The folder holds link.json beside what a
-    simulation's does: bytes on links, who was absent, who was displaced. Raises Refused for what cannot be played so, ValueError
-    where clients are missing or not in the directory, and for a journal that cannot be gone on from, OSError for an address that
-    cannot be listened at, and where a second server or dealer is away for too long: clients wait, and the run may go on later.
-    Raises Halted where `listening.control` stopped it.
+    Where the folder has the journal of a run that is not over, this goes on with it. The folder holds link.json and
+    presence.jsonl beside what a simulation's does: bytes on links, who was absent and when, who was displaced. Raises Refused
+    for what cannot be played so, ValueError where clients are missing or not in the directory, and for a journal that cannot be
+    gone on from, OSError for an address that cannot be listened at, and where a second server or dealer is away for too long:
+    clients wait, and the run may go on later. Raises Halted where `listening.control` stopped it.
     """
     check_served(scenario)
     resumed = ServedJournal.there(out)
@@ -210,9 +211,12 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
     watched = Watched(hosts, len(clients), scenario.rounds, journal.life)
     control.vitals = watched.vitals
     over = done = False
+    presence = Presence(out, clients, resumed)
     try:
         for played in run(scenario, out, data, (out / "scenario.json").exists(), hosts=hosts):
             watched.played = played
+            if (listener := hosts.listener) is not None:
+                presence.round(played.round - 1, listener.present(), listener.barred(), hosts.linked.absent)
             yield played
         over = done = True
         if resumed and hosts.listener is not None:  # who waits for the coordinator is to be told that it is over

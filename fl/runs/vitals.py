@@ -20,10 +20,11 @@ class Vitals:
 
     round, rounds: played, and to be played. clusters, accuracy: after the last round. cohort: how many clients the run has.
     connected: how many are there. stage: the kind of message that was sent last. owing: seconds since the oldest word that each
-    client has not answered, by client. missing: seconds since a client was connected, by client that is not. unanswered: how often clients did not answer in time; late: answers that came afterwards.
-    bytes_in, bytes_out: on links. displaced, refused, slow, revoked: see `Listener`. life: of the coordinator, counted from 1.
-    stopped: since which round, counted from 0, by cluster whose training stands still. unplaced: how many clients are in no
-    cluster. running: False when the run is over, or this life of it. stalled: seconds since anything moved on a link.
+    client has not answered, by client. missing: seconds since a client was connected, by client that is not. unanswered: how
+    often clients did not answer in time; late: answers that came afterwards. bytes_in, bytes_out: on links. displaced, refused,
+    slow, revoked: see `Listener`. life: of the coordinator, counted from 1. stopped: since which round, counted from 0, by
+    cluster whose training stands still. unplaced: how many clients are in no cluster. running: False when the run is over, or
+    this life of it. stalled: seconds since anything moved on a link.
     """
 
     round: int = 0

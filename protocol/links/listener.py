@@ -103,6 +103,10 @@ class Listener:
         """Who is connected."""
         return tuple(sorted(i for i, peer in self._peers.items() if peer.flow is not None))
 
+    def barred(self) -> tuple[int, ...]:
+        """Whom the authority sent away, and who is not back with another certificate."""
+        return tuple(sorted(i for i, peer in self._peers.items() if peer.barred))
+
     def missing(self) -> dict[int, float]:
         """By client that is not connected, seconds since it was, or since this is there."""
         now, back = time.monotonic(), self.limits.back
