@@ -10,6 +10,7 @@ from dp_accounting import dp_event
 from scipy.special import logsumexp
 from scipy.stats import norm
 
+from cloister.protocol.privacy.accountant import spent
 from cloister.protocol.privacy.gaussian import SummedDiscreteGaussians, closeness, rounded_l2
 from cloister.protocol.privacy.ledger import BudgetExceeded, Ledger, Release, UnknownEvent, disjoint_epsilon
 
@@ -74,6 +75,19 @@ def test_a_release_past_the_budget_raises_and_leaves_the_ledger():
 def test_a_release_without_privacy_never_fits():
     with pytest.raises(BudgetExceeded, match="inf"):
         ledger(budget=1e9) + Release(dp_event.NonPrivateDpEvent(), 1.0, "zero out", "client", "none", "an update")
+
+
+@pytest.mark.parametrize("count", [-1, 0, 0.01, True])
+def test_a_release_that_would_give_epsilon_back_cannot_be(count):
+    event = dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(1.0), count)
+    with pytest.raises(ValueError, match="whole number from 1 on"):
+        spent([dp_event.GaussianDpEvent(1.0), event], "replace", 1e-5)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, 1.5, -1e-5, float("nan")])
+def test_a_delta_that_is_none_is_refused(delta):
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        spent([dp_event.GaussianDpEvent(1.0)], "replace", delta)
 
 
 def test_what_cannot_be_accounted_is_refused():

@@ -201,8 +201,11 @@ def test_a_table_of_cells_shows_it_too() -> None:
     class Grid:
         protections, defences, strengths, attacks = ("p",), ("d",), (1.0,), ("a",)
 
+        def absent(self, *spot: Any) -> dict[int, float]:
+            return {}
+
         def rows(self, *spot: Any) -> list[dict[str, Any]]:
-            return [{"epsilon": 2.0, "epsilon_leaves_out": ["gram"]}, {"epsilon": 2.0}]
+            return [{"seed": 0, "epsilon": 2.0, "epsilon_leaves_out": ["gram"]}, {"seed": 1, "epsilon": 2.0}]
 
     grid: Any = Grid()
     cells = details(grid)

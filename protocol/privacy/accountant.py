@@ -53,8 +53,10 @@ def spent(events: Sequence[dp_accounting.DpEvent], adjacency: Adjacency, delta: 
     """Epsilon of all events together. Noise multipliers are relative to the sensitivity under `adjacency`. Raises UnknownEvent.
 
     Formal guarantee: none of the bounds is below the truth, of adaptive composition, up to the Fourier transforms' rounding.
-    Raises ValueError for events that cannot be, such as one whose noise is not a number.
+    Raises ValueError for events that cannot be, such as one whose noise is not a number or that is composed -1 times.
     """
+    if not 0 < delta < 1:
+        raise ValueError(f"delta is {delta}; it is between 0 and 1")
     counted = tuple(_counted(events))
     try:
         hash(counted)
@@ -84,6 +86,8 @@ def _atoms(event: dp_accounting.DpEvent, times: int) -> Iterator[tuple[Any, int]
         case dp_event.NoOpDpEvent():
             return
         case dp_event.SelfComposedDpEvent(event=inner, count=count):
+            if type(count) is not int or count < 1:
+                raise ValueError(f"an event is composed {count} times; it takes a whole number from 1 on")
             yield from _atoms(inner, times * count)
         case dp_event.ComposedDpEvent(events=inner):
             for each in inner:

@@ -1,9 +1,9 @@
 """What an observer makes of each client's update: the estimate that all attacks on single updates begin with.
 
-From the best that the view has: the update itself; its transform, with the seed that undoes it; but for its head the model that a
-corrupt client was shown; linear measurements of it, with the seed that draws them; sketches under a key of which sums are known
-beside their sketches; and where there is nothing of the client's own, the mean of the smallest sum that it is in, without what
-corrupt clients put in.
+From the best that the view has: the update itself, also where a protection was to hide it and did not; its transform, with the
+seed that undoes it; but for its head the model that a corrupt client was shown; linear measurements of it, with the seed that
+draws them; sketches under a key of which sums are known beside their sketches; and where there is nothing of the client's own,
+the mean of the smallest sum that it is in, without what corrupt clients put in.
 """
 
 from collections import defaultdict
@@ -18,6 +18,7 @@ from ...protocol.uploaded.clients import SharedSecret
 from ...protocol.uploaded.permuted import Permuted
 from ...protocol.uploaded.plain import Plain
 from ..liars import forward
+from .bare_frames import bare
 from .coalitions import decrypted, joined_shares
 from .hidden_counts import counts_of
 from .reading import Instance, sketch_sets, uploads
@@ -38,7 +39,7 @@ RIDGE = 1e-3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimate:
-    """vector: float64 (d,). how: "update", "opened", "transform", "measurements", "span", "shown" or "mean"."""
+    """vector: float64 (d,). how: "update", "opened", "transform", "bare", "measurements", "span", "shown" or "mean"."""
 
     vector: Matrix = field(repr=False)
     how: str
@@ -50,10 +51,12 @@ def estimates(view: CorruptView, prior: Matrix | None = None) -> dict[Instance, 
     prior: float64 (m, d), deviations of updates from their mean in a run of the attacker's own; measurements are read as of
     vectors that vary like these. Without it every direction is as likely.
     """
-    found = {instance: Estimate(mean, "mean") for instance, mean in means(view).items()}
+    known = means(view)
+    found = {instance: Estimate(mean, "mean") for instance, mean in known.items()}
     found |= dict(_spanned(view, {i: e.vector for i, e in found.items()}))
     found |= dict(_measured(view, {i: e.vector for i, e in found.items()}, prior))
     found |= {i: Estimate(v, "shown") for i, v in updates_shown(view, {i: e.vector for i, e in found.items()})}
+    found |= {i: Estimate(v, "bare") for i, v in bare(view, known)}
     found |= dict(_uploaded(view))
     return {instance: e for instance, e in found.items() if instance[2] not in view.observer.clients}
 
