@@ -55,6 +55,8 @@ from .run_data import (
 from .who_was_there import in_ranges, who_was_there
 
 TABLE_ROUNDS = 40
+MOST_PAUSES = 3
+"""Of clusters that learned nothing for some rounds, told in the first lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,9 +183,20 @@ def _groups_tile(run: Run, final: Mapping[str, Sequence[str]], agree: Sequence[s
 
 
 def stood_still(run: Run) -> list[str]:
-    """A sentence on each cluster whose training stood still at the end, and one on clients that are in no cluster."""
+    """A sentence on each cluster whose training stood still, for some rounds or at the end, and one on clients in no cluster."""
     last = run.rounds[-1] if run.rounds else {}
     found = []
+    paused: dict[tuple[str, int], tuple[int, Sequence[Any]]] = {}
+    for line in run.rounds:
+        for name, since in (line.get("stopped") or {}).items():
+            paused[name, since] = int(number(line.get("round", since))), (line.get("clusters") or {}).get(name) or []
+    over = {of: until for of, until in sorted(paused.items()) if (last.get("stopped") or {}).get(of[0]) != of[1]}
+    for (name, since), (until, whom) in [*over.items()][:MOST_PAUSES]:
+        when = f"round {since}" if until <= since else f"rounds {since} to {until}"
+        members = ", ".join(run.name_of(i) for i in whom)
+        found.append(f"Cluster {name} (clients {members}) learned nothing in {when}: too few were there for a sum.")
+    if len(over) > MOST_PAUSES:
+        found.append(f"So it was {len(over) - MOST_PAUSES} times more.")
     for name, since in sorted((last.get("stopped") or {}).items()):
         members = ", ".join(run.name_of(i) for i in (last.get("clusters") or {}).get(name) or [])
         found.append(f"Cluster {name} (clients {members}) learned nothing from round {since} on: too few were there for a sum.")

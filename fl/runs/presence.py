@@ -9,8 +9,9 @@ PRESENCE = "presence.jsonl"
 
 
 class Presence:
-    """Of a run with these clients. Rounds are counted from 0; a life of the coordinator begins with a line of its own. resumed: it is not the
-    first.
+    """Of a run with these clients. Rounds are counted from 0; a life of the coordinator begins with a line of its own.
+
+    resumed: it is not the first life.
     """
 
     def __init__(self, folder: Path, clients: Sequence[int], resumed: bool = False) -> None:
