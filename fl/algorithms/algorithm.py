@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
 from ...protocol.core.errors import NobodyAnswered
-from ...protocol.view.answers import BelowFloor, Model, Remembered, Sum, Weights
+from ...protocol.view.answers import BelowFloor, Model, Remembered, Sum, Weights, Work
 from ...protocol.view.asks import MovesModels, Trains
 from ...protocol.view.functionality import Functionality
 from ..clients.training import Training
@@ -144,7 +144,8 @@ class Algorithm(Protocol[V]):
     One whose clients train in another way than by SGD brings it as `executes`, an `Executor` in the place of the scenario's; one
     whose clients make a model their own before they use it brings `adapt`, (module, job) to a vector. One that asks for gradients
     over all records of a client says so by `full_gradients`; one whose clients start from models beside the public one, or are
-    pulled to them (`Assignment.own`, `toward`), by `starts_apart`, which clients agree on before the run. One
+    pulled to them (`Assignment.own`, `toward`), by `starts_apart`, which clients agree on before the run; one
+    that asks for other kinds of work than `works_of` says by itself names all of them as `works`. One
     whose clients are compared by something else than embeddings of examples brings `embedders`, of a population and the module
     that clients train, as initialised. One whose convergence is proved under conditions brings `conditions`, (training, sizes,
     smoothness or None) to what the report says of each (`clustering.fusion_theory.Condition`).
@@ -268,3 +269,12 @@ def check_counts(**counts: object) -> None:
     for name, value in counts.items():
         if type(value) is not int or value < 1:
             raise ValueError(f"{name} is a whole number of at least 1, not {value!r}")
+
+
+def works_of(algorithm: Any) -> frozenset[Work]:
+    """Kinds of work that clients' computers are asked for by it, which clients agree on before the run, and refuse others."""
+    if (named := getattr(algorithm, "works", None)) is not None:
+        return frozenset(named)
+    if hasattr(algorithm, "in_slots"):
+        return frozenset({"slots"})
+    return frozenset({"update", "gradient"} if getattr(algorithm, "full_gradients", False) else {"update"})

@@ -18,11 +18,11 @@ The paper was not at hand, nor any code of its authors: a summary of it was. It 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
-from ...protocol.view.answers import Assignment, Model, Remembered
+from ...protocol.view.answers import Assignment, Model, Remembered, Work
 from ...protocol.view.asks import Histories, MovesModels, Similarities, Sums, Trains
 from ...protocol.view.functionality import Functionality
 from ..clustering.kmeans import grouped
@@ -71,6 +71,7 @@ class FedClust(Averaging):
     threshold: float
     linkage: Linkage = "complete"
     newcomers: bool = False
+    works: ClassVar[frozenset[Work]] = frozenset({"update", "head"})
 
     def __post_init__(self) -> None:
         Averaging.__post_init__(self)

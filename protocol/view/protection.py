@@ -12,7 +12,7 @@ from ...crypto.entropy import Entropy
 from ...crypto.identity import Verify, verify, verifying_once
 from ..core.errors import Refused
 from ..core.link import Tap
-from .answers import Vector
+from .answers import Vector, Work
 from .asks import View
 from .functionality import Functionality
 from .work import Judgement, Scorer, Workers
@@ -51,6 +51,8 @@ class Setup:
     empty where there are none. besides: what a client released about its records with noise, by its training, which it counts
     together with what it releases here. starts_apart: whether clients may be asked to work from models beside the public ones of
     a task, or to be pulled to such (`Assignment.own`, `toward`); agreed on before the run; where it is not, clients refuse.
+    works: kinds of work that clients' own computers may be asked for, likewise agreed on; None for all. Each kind has its own
+    account of sums, so what is common to two of them, of one round, has two.
     scorer: how clients measure themselves, where they tell the server; None where they do not.
     helpers: where a second server and a dealer are, by id, if not in this process.
     """
@@ -70,6 +72,7 @@ class Setup:
     comparing: Comparing | None = None
     besides: Callable[[int], Sequence[Release]] | None = None
     starts_apart: bool = False
+    works: frozenset[Work] | None = None
     scorer: Scorer | None = None
     helpers: Callable[[], Mapping[int, Any]] | None = None
 

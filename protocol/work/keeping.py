@@ -21,7 +21,8 @@ def participant_of(
 ) -> Participant:
     """A client of a run, at its beginning. lending: how clients hand each other models, where they own them."""
     owned = Owned(mine.id, starts_of(mine.setup), mine.shared.making, conduct.opened, lending)
-    return Participant(role, conduct, mine.shared.opening, owned, sketcher, mine.setup.starts_apart, mine.setup.scorer)
+    setup = mine.setup
+    return Participant(role, conduct, mine.shared.opening, owned, sketcher, setup.starts_apart, setup.scorer, setup.works)
 
 
 def keeping_client(

@@ -54,8 +54,8 @@ MOST_AHEAD = 1 << 20
 
 class Participant:
     """A client. role: of uploads. held: its work, by the name of the updates. taken: by the same, the task. promised: tasks that
-    it does when their result is asked for. owned: models that it holds. sketcher: its sketches, where it has any. starts_apart:
-    and scorer: as in `Setup`.
+    it does when their result is asked for. owned: models that it holds. sketcher: its sketches, where it has any. starts_apart,
+    scorer and works: as in `Setup`.
     """
 
     def __init__(
@@ -67,6 +67,7 @@ class Participant:
         sketcher: Sketcher | None = None,
         starts_apart: bool = False,
         scorer: Scorer | None = None,
+        works: frozenset[Work] | None = None,
     ) -> None:
         self.id = role.id
         self.role = role
@@ -76,6 +77,7 @@ class Participant:
         self.owned = owned
         self.sketcher = sketcher
         self.starts_apart = starts_apart
+        self._works = works
         self._shown: dict[bytes, tuple[str, ...]] = {}  # of the work that it holds, what sketch was sent, by the work's session
         self._scorer = scorer
         self._scored = 0
@@ -103,7 +105,7 @@ class Participant:
         if isinstance(event, Received) and isinstance(event.envelope.message, Evaluate):
             return self._evaluated(event.envelope, event.envelope.message)
         if isinstance(event, Received) and isinstance(event.envelope.message, Task):
-            check_agreed(event.envelope.sender, event.envelope.message, self.starts_apart)
+            check_agreed(event.envelope.sender, event.envelope.message, self.starts_apart, self._works)
         found: list[Effect] = []
         for effect in self.role.handle(event):
             match effect:

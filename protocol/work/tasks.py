@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from ..core.errors import ProtocolError
-from ..view.answers import COMPUTED
+from ..view.answers import COMPUTED, Work
 from ..wire.messages import Task
 from .conduct import Conduct
 from .opening import Opened
@@ -67,8 +67,10 @@ def public_bytes(task: Task, owned: Owned) -> int:
     return 4 * owned.length * public(task)
 
 
-def check_agreed(sender: int, task: Task, starts_apart: bool) -> None:
+def check_agreed(sender: int, task: Task, starts_apart: bool, works: frozenset[Work] | None) -> None:
     """Raises ProtocolError for a task whose work a run has not agreed on."""
+    if works is not None and task.work in TRAINED and task.work not in works:
+        raise ProtocolError(f"work of a kind that this run has not agreed on: {task.work}", sender)
     if apart(task) and not starts_apart:
         raise ProtocolError(UNAGREED, sender)
 
