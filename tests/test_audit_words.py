@@ -22,10 +22,12 @@ from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.algorithms.hardened_flic import HardenedFLIC
 from cloister.fl.clients.record_privacy import RecordPrivacy
 from cloister.fl.runs.privacy import ran_out
+from cloister.fl.runs.scenario import described
 from cloister.protocol import Masked, Plain, TwoServer
 from cloister.protocol.uploaded.central import CentralNoise
 from cloister.reporting.headline import privacy_in_words
 from cloister.reporting.run_data import Run
+from cloister.scenario_file import load
 from cloister.threat_models.audit.claim import judged
 from cloister.threat_models.audit.experiment import FULL, QUICK
 from cloister.threat_models.audit.observer import SERVER_ALONE, server_and
@@ -359,3 +361,10 @@ def test_a_ledger_of_records_is_counted_in_clients(tmp_path):
 def test_no_budget_ran_out_where_no_fault_says_so():
     assert ran_out([{"round": 1, "client": 2, "reason": "not finite"}]) == {}
     assert ran_out([{"round": 3, "client": 2, "reason": "past its budget of 1"}]) == {"clients": [2], "round": 3}
+
+
+def test_an_epsilon_that_is_promised_is_said_not_to_be_audited() -> None:
+    plain = described(load("examples/quickstart.py"))
+    noisy = {**plain, "training": {**plain["training"], "privacy": {"type": "RecordPrivacy", "budget": 8.0}}}
+    assert not [line for line in notes({"rows": [], "scenario": plain}) if "self-test" in line]
+    assert [line for line in notes({"rows": [], "scenario": noisy}) if "self-test" in line]

@@ -50,7 +50,18 @@ def notes(found: Mapping[str, Any]) -> list[str]:
     if others := found.get("unclaimed", ()):
         words = "; ".join(f"{', '.join(one['sought'])} against {one['who']} ({one['where']})" for one in others)
         lines.append(f"not claimed of this run, and only of others: {words}; here {found['run']}")
+    if _promises_epsilon(found.get("scenario", {})):
+        lines.append(
+            "epsilon is not audited here, only what is found in spite of it; its noise and ledger: cloister audit --self-test"
+        )
     return lines
+
+
+def _promises_epsilon(described: Any) -> bool:
+    """Whether a field of the scenario sets noise or records' privacy."""
+    if isinstance(described, Mapping):
+        return any((k in ("noise", "privacy") and v) or _promises_epsilon(v) for k, v in described.items())
+    return isinstance(described, list) and any(map(_promises_epsilon, described))
 
 
 def _leaks_in_words(several: Sequence[tuple[str, Sequence[tuple[str, Mapping[str, Any]]]]]) -> str:
