@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 STOPPED = {signal.SIGINT: 130, signal.SIGTERM: 143}
 """Exit codes of whoever was asked to stop, as shells have them."""
+OF_SCENARIO = Path("scenario")
+"""In place of a client's data: its share of the scenario's."""
 _OF_A_RECORD = frozenset(vars(logging.makeLogRecord({})))
 
 File = Annotated[str, typer.Argument(metavar="FILE[:NAME]", help="A Python file with a Scenario; NAME picks one of several.")]
@@ -142,7 +144,11 @@ def join(
     ] = None,
     folder: Annotated[Path | None, typer.Option(help="This client's own: journal, record and final model.")] = None,
     data: Annotated[
-        Path | None, typer.Option(help="Its data: a CSV file, label last, or a folder of images by label. Default: its share.")
+        Path | None,
+        typer.Option(
+            help="Its data: a CSV file, label last, or a folder of images by label; the word scenario for its share of the"
+            " scenario's own data, which is the default where nothing hangs on it: without --keys, and without an agreed table."
+        ),
     ] = None,
     client: Annotated[int | None, typer.Option(help="Which client it is; with --keys its certificate says so.", min=0)] = None,
     keys: Keys = None,
@@ -176,7 +182,7 @@ def join(
     """
     with one_line_errors():
         if check:
-            _check(scenario, set_, seed, data, client, datasets)
+            _check(scenario, set_, seed, data, client, datasets, keys is not None)
             return
         if address is None or scenario is None or folder is None:
             lacking = {"HOST:PORT": address, "--scenario": scenario, "--folder": folder}
@@ -190,6 +196,7 @@ def join(
         from .protocol.links.dialled import Dialled
 
         found = scenario_of(scenario, set_, seed=seed)
+        own = _own_data(found, data, standing is not None)
         log = log_to_stderr()
         link = Dialled(address, standing, client if standing is None else None, patience=patience)
         aside = None
@@ -201,7 +208,7 @@ def join(
         counted = 0
         try:
             with on_signals(interrupting):
-                for what in play(found, link, folder, own=data, data=datasets, aside=aside, tells=not no_scores):
+                for what in play(found, link, folder, own=own, data=datasets, aside=aside, tells=not no_scores):
                     counted += 1
                     for blame, reason in what.refused:
                         log.warning("refused", extra={"of": blame, "why": reason})
@@ -216,7 +223,13 @@ def join(
 
 
 def _check(
-    scenario: str | None, set_: list[str] | None, seed: int | None, data: Path | None, client: int | None, datasets: Path | None
+    scenario: str | None,
+    set_: list[str] | None,
+    seed: int | None,
+    data: Path | None,
+    client: int | None,
+    datasets: Path | None,
+    keys: bool,
 ) -> None:
     """What `join --check` says. Raises ValueError of one line where the data do not fit."""
     from .own_data_check import fits, label_of, seen
@@ -224,6 +237,7 @@ def _check(
     if scenario is None and data is None:
         raise ValueError("give --data, --scenario or both: there is nothing to check")
     found = None if scenario is None else scenario_of(scenario, set_, seed=seed)
+    data = data if found is None else _own_data(found, data, keys)
     if data is not None:
         for name, words in seen(data, None if found is None else label_of(found)):
             sys.stdout.write(f"{name:<12} {words}\n")
@@ -233,6 +247,19 @@ def _check(
     for name, words in fits(found, data, client, datasets):
         sys.stdout.write(f"{name:<12} {words}\n")
     sys.stdout.write("it fits\n")
+
+
+def _own_data(scenario: Any, data: Path | None, keys: bool) -> Path | None:
+    """Where a client's data are; None for its share of the scenario's. Raises ValueError where it has to say which."""
+    if data == OF_SCENARIO:
+        return None
+    from .fl.data.given import CsvClients
+
+    table = isinstance(scenario.data, CsvClients) and scenario.data.client is not None
+    if data is None and (keys or table):
+        what = f"the rows of {Path(scenario.data.path).name}" if table else "its share of the scenario's data"
+        raise ValueError(f"give --data FILE: without it this client would train on {what}; if that is meant, --data scenario")
+    return data
 
 
 def scenario_of(file: str, set_: list[str] | None, **given: int | None) -> Any:

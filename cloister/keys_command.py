@@ -27,7 +27,8 @@ A client that makes its own keys, which never leave its machine:
 
 1. the client:  cloister keys request mine client-4 --run trial
 
-2. you, with its two request files:  cloister keys enrol pki request.csr --identity request.identity
+2. you, with its two request files and the fingerprint that it reads to you:
+    cloister keys enrol pki request.csr --identity request.identity --fingerprint FINGERPRINT
 
 3. the client, with your folder pki/public:  cloister keys accept mine public --authority FINGERPRINT
 
@@ -133,20 +134,23 @@ def enrol(
     identity: Annotated[Path, typer.Option("--identity", metavar="FILE", help="The identity file that came with it.")],
     server_name: Hosts = None,
     days: Days = 365,
+    fingerprint: Annotated[
+        str | None, typer.Option(metavar="FINGERPRINT", help="As the party reads it to you; files of another one are refused.")
+    ] = None,
 ) -> None:
     """Enrol a party that made its keys elsewhere.
 
-    Try:  cloister keys enrol pki request.csr --identity request.identity
+    Try:  cloister keys enrol pki request.csr --identity request.identity --fingerprint FINGERPRINT
 
-    Who it is stands in the request (CN) and in the identity file. Before you hand out FOLDER/public, compare the fingerprint with
-    the one that the party reads to you.
+    Who it is stands in the request (CN) and in the identity file. Without --fingerprint, compare the one that is printed with
+    the one that the party reads to you, before you hand out FOLDER/public.
     """
     with one_line_errors():
         from .protocol.pki import office
         from .protocol.pki.names import name_of
 
-        sent = _sent(request, identity)
-        done = office.enrol(folder, *sent, server_name or (), now=_now(), days=days, unlock=passphrase())
+        sent, told = _sent(request, identity), None if fingerprint is None else _bytes_of(fingerprint)
+        done = office.enrol(folder, *sent, server_name or (), now=_now(), days=days, fingerprint=told, unlock=passphrase())
     _say(f"enrolled     {name_of(done.party)}")
     _say(f"fingerprint  {_groups(done.fingerprint)}")
     _say(f"hand out     {folder / office.PUBLIC}")
@@ -252,23 +256,21 @@ def show(folder: Annotated[Path, typer.Argument(help="The authority's folder, it
     Try:  cloister keys show pki
     """
     with one_line_errors():
-        from rich.console import Console
-        from rich.table import Column, Table
-
         from .protocol.pki.listing import listing
         from .protocol.pki.names import name_of
 
         found = listing(folder, _now())
-        columns = ("party", "serial", "valid until", "identities", "revoked")
-        table = Table(*(Column(name, overflow="fold") for name in columns))
-        for row in found.rows:
-            until = "" if row.until is None else _day(row.until)
-            identities = "\n".join(f"{use}  {fingerprint}" for use, fingerprint in row.identities.items())
-            table.add_row(name_of(row.party), row.serial, until, identities, "" if row.revoked is None else _day(row.revoked))
-    Console().print(table)
+        for row in found.rows:  # a line for each value: none is broken in a terminal of 80 columns
+            _say(name_of(row.party) + ("" if row.revoked is None else f", revoked {_day(row.revoked)}"))
+            _say(f"  serial       {row.serial}")
+            if row.until is not None:
+                _say(f"  valid until  {_day(row.until)}")
+            for use, fingerprint in row.identities.items():
+                _say(f"  {use:<12} {fingerprint}")
     _say(f"run          {found.run}")
     _say(f"authority    {_groups(bytes.fromhex(found.fingerprint))}")
-    _say(f"directory    version {found.directory}; revocation list version {found.revoked}; valid until {_day(found.until)}")
+    _say(f"directory    version {found.directory}; revocation list version {found.revoked}")
+    _say(f"valid until  {_day(found.until)}")
     if found.problem:
         _say(f"not accepted now: {found.problem}")
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from .fl.data.looking import Column, Look, look
+from .fl.data.spelling import check_spelling
 
 SHOWN = 8
 """Columns, labels and sizes that are named."""
@@ -24,7 +25,13 @@ def seen(data: Path, label: str | None) -> Iterator[Line]:
     yield "rows", str(found.rows)
     names = _named([of.name for of in found.columns])
     yield "columns", f"{len(found.columns)} inputs ({names}), and {found.label!r} to be learned"
+    if label is None and found.label != "label":
+        yield "", f"{found.label!r} is taken for the label, as the last column: a scenario says which it is"
     yield "labels", _counted(found)
+    try:
+        check_spelling(data.name, found.labels)
+    except ValueError as error:
+        yield "spelling", str(error)
     yield "missing", _of(found.columns, "missing") or "no value"
     if others := _of(found.columns, "others"):
         yield "no numbers", others

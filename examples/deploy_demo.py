@@ -67,7 +67,7 @@ def lines(folder: Path, party: str) -> list[dict[str, object]]:
 def joined(folder: Path, client: int, port: object) -> "subprocess.Popen[bytes]":
     """A client's process."""
     party = f"client-{client}"
-    home = ("--scenario", __file__, "--folder", str(folder / party))
+    home = ("--scenario", __file__, "--folder", str(folder / party), "--data", "scenario")
     return started(folder, party, "join", f"127.0.0.1:{port}", *home)
 
 

@@ -159,7 +159,7 @@ def main() -> None:
             parties.append(second)
             beside = ("--second", f"127.0.0.1:{second.port()}")
             parties.append(Party(folder, "dealer", "dealer", __file__, *at, *beside, "--folder", str(folder / "dealer")))
-            join = ("join", at[1], *beside, "--scenario", __file__, "--folder")
+            join = ("join", at[1], *beside, "--data", "scenario", "--scenario", __file__, "--folder")
             clients = [Party(folder, f"client-{i}", *join, str(folder / f"client-{i}")) for i in range(CLIENTS)]
             parties += clients
             due = {3: clients[KILLED], 7: second}

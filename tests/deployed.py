@@ -83,7 +83,7 @@ def driven_by(greeting, own, journal=None):
 
 
 def greeting(drawn, clients, client):
-    return cbor2.dumps([client, drawn, list(clients), [1, 3, 4], 2, bytes(32), repr(HOW)])
+    return cbor2.dumps([client, drawn, list(clients), [1, 3, 4], 2, bytes(32), repr(HOW), {}])
 
 
 @dataclass

@@ -38,7 +38,7 @@ class Clients:
     def start(self, client, *more):
         command = [sys.executable, "-m", "cloister.cli", "join", f"127.0.0.1:{self.port}"]
         command += ["--scenario", f"{Path(__file__).with_name('deployed_scenario.py')}:{self.scenario}"]
-        command += ["--folder", str(self.home(client)), "--keys", str(of(self.keys, client)), *more]
+        command += ["--folder", str(self.home(client)), "--keys", str(of(self.keys, client)), "--data", "scenario", *more]
         with open(self.folder / f"client {client}.log", "a") as log:
             environment = os.environ | {"OMP_NUM_THREADS": "1"}
             self.started[client] = subprocess.Popen(command, stderr=log, env=environment)

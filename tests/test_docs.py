@@ -206,7 +206,17 @@ def test_every_claim_is_on_the_page_of_threat_models() -> None:
 
 def test_files_and_fields_that_runs_write_are_in_the_reference() -> None:
     page = (ROOT / "docs/reference/files.md").read_text()
-    written = (*LOGS, "summary.json", "scenario.json", "privacy.json", "tree.json", "link.json", "join.jsonl", "audit.json")
+    written = (
+        *LOGS,
+        "summary.json",
+        "scenario.json",
+        "privacy.json",
+        "tree.json",
+        "link.json",
+        "presence.jsonl",
+        "join.jsonl",
+        "audit.json",
+    )
     written += ("table.csv", "table.md", "breakdown.json", "search.json", "found.json", *JUDGED)
     assert [name for name in (*written, *(field.name for field in fields(Disclosure))) if f"`{name}`" not in page] == []
 

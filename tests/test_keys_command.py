@@ -152,3 +152,20 @@ def test_help_and_party_folders_load_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[1])
     assert done.stdout.rstrip().endswith("[]")
+
+
+def test_a_fingerprint_that_was_told_is_held_against_the_files(tmp_path: Path) -> None:
+    said("init", "pki", "--run", "trial", "--clients", "0", cwd=tmp_path)
+    asked = said("request", "mine", "client-4", "--run", "trial", cwd=tmp_path)
+    files = ("enrol", "pki", "mine/request.csr", "--identity", "mine/request.identity", "--fingerprint")
+    wrong = run(*files, "00" * 32, cwd=tmp_path)
+    assert wrong.returncode == 1
+    assert "another fingerprint than the party told" in wrong.stderr
+    assert "client-4" not in said("show", "pki", cwd=tmp_path)
+    enrolled = said(*files, word(asked, "fingerprint"), cwd=tmp_path)
+    assert word(enrolled, "enrolled") == "client-4"
+    shown = said("show", "pki", cwd=tmp_path)
+    assert max(map(len, shown.splitlines())) <= 100
+    assert all(len(line) <= 80 for line in shown.splitlines() if not line.startswith("authority"))
+    refused = run("accept", "mine", "pki/public", "--authority", "00" * 32, cwd=tmp_path)
+    assert "another fingerprint than was given (--authority)" in refused.stderr

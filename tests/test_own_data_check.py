@@ -88,6 +88,14 @@ def test_a_table_without_a_header_and_one_of_another_program(tmp_path):
         look(tmp_path / "marked.csv", "sick")
 
 
+def test_spelling_and_a_guessed_label_are_said_without_a_scenario(tmp_path):
+    told = words(seen(table(tmp_path / "t.csv", [*of(20), [1, 2, "yes"]]), None))
+    assert told[""] == "'ill' is taken for the label, as the last column: a scenario says which it is"
+    assert "'Yes' and 'yes' of t.csv differ in spelling alone" in told["spelling"]
+    told = words(seen(table(tmp_path / "t.csv", of(20)), "ill"))
+    assert {"", "spelling"}.isdisjoint(told)
+
+
 def test_images_are_looked_at(tmp_path):
     for label in "01":
         (tmp_path / label).mkdir()

@@ -39,6 +39,19 @@ def test_rounds_that_a_client_missed_are_told_apart_by_whether_it_was_there():
 
 
 @pytest.mark.parametrize(
+    ("kinds", "words"),
+    [
+        (("Ready", "MaskKeys"), "it was ready, and no sum with its update was made: too few were there for a sum, or"),
+        (("Declined",), "it was asked, and declined"),
+        (("Ready", "MaskedInput"), "its update went into the protocol"),
+    ],
+)
+def test_why_an_update_was_not_sent_is_said(kinds, words):
+    (found,) = rounds_of([JOINED, task(0), *(update(0, kind) for kind in kinds)])
+    assert found.words.startswith(words)
+
+
+@pytest.mark.parametrize(
     ("after", "expected"),
     [
         ([], []),
@@ -63,6 +76,12 @@ def test_when_a_client_was_not_there(after, expected):
         ([{"ended": True}], "It was there at the end of a run, and was handed no model."),
         ([{"told": "final"}, {"ended": True}], "Took part to the end of a run."),
         ([], "Takes part in, or was cut off from, a run."),
+        ([{"left": "why", "time": "t3"}, {"left": "in vain", "time": "t9"}], "It left a run at t3: why."),
+        (
+            [{"left": "x", "time": "t3"}, {"left": "y", "revoked": True, "time": "t9"}],
+            "Its certificate was revoked: it left a run at t3.",
+        ),
+        ([{"left": "x", "time": "t3"}, JOINED, {"left": "why", "time": "t9"}], "It left a run at t9: why."),
         ([{"left": "x", "revoked": True}, JOINED], "Takes part in, or was cut off from, a run."),
     ],
 )

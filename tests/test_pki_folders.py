@@ -124,7 +124,7 @@ def test_a_party_that_makes_its_own_keys(folder: Path, tmp_path: Path) -> None:
     assert done.party == 7
     with pytest.raises(Untrusted, match="told once, by its fingerprint"):
         party.accept(mine, 7, folder / "public", NOW)
-    with pytest.raises(Untrusted, match="another authority than the one that is trusted"):
+    with pytest.raises(Untrusted, match="another fingerprint than was given"):
         party.accept(mine, 7, folder / "public", NOW, bytes(32))
     assert not (mine / "link.pem").exists()
     trust = party.accept(mine, 7, folder / "public", NOW, before.authority.fingerprint)

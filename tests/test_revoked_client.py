@@ -76,7 +76,7 @@ def test_a_revoked_client_stops_and_its_record_says_so(folder, tmp_path, monkeyp
 def test_who_is_revoked_ends_with_a_code_that_says_not_to_start_it_again(folder, tmp_path):
     def join(*more):
         command = [sys.executable, "-m", "cloister", "join", "localhost:1", "--scenario", f"{SCENARIO}:scenario"]
-        command += ["--folder", str(tmp_path / "mine"), "--keys", str(of(folder, 3)), *more]
+        command += ["--folder", str(tmp_path / "mine"), "--keys", str(of(folder, 3)), "--data", "scenario", *more]
         return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
 
     (tmp_path / "mine").mkdir()

@@ -18,7 +18,8 @@ from cloister.fl.runs.standstill import Standstill, standing_still
 from cloister.fl.runs.vitals import Vitals
 from cloister.protocol import Masked
 from cloister.protocol.view.answers import BelowFloor, Model
-from cloister.reporting.report import write_report
+from cloister.reporting.report import stood_still, write_report
+from cloister.reporting.run_data import Run
 
 from .served import SMALL
 
@@ -95,3 +96,17 @@ def test_a_run_says_of_a_cluster_whose_clients_are_gone_since_when_it_learns_not
     assert json.loads((tmp_path / "run/summary.json").read_text())["stopped"] == {"group 0": 1}
     text = write_report(tmp_path / "run").read_text()
     assert "Cluster group 0 (clients 0, 1) learned nothing from round 1 on" in text
+
+
+def test_pauses_that_are_over_are_told_too():
+    def line(t, **stopped):
+        return {"round": t, "clusters": {"a": [0, 1], "b": [2]}, "stopped": stopped}
+
+    rounds = [line(0), line(1, a=1), line(2, a=1), line(3), line(4, b=4), line(5, a=5), line(6, a=5)]
+    assert stood_still(Run("x", {}, {}, rounds, [], [], [], [], [], {})) == [
+        "Cluster a (clients 0, 1) learned nothing in rounds 1 to 2: too few were there for a sum.",
+        "Cluster b (clients 2) learned nothing in round 4: too few were there for a sum.",
+        "Cluster a (clients 0, 1) learned nothing from round 5 on: too few were there for a sum.",
+    ]
+    many = [line(t, **({"a": t} if t % 2 else {})) for t in range(11)]
+    assert stood_still(Run("x", {}, {}, many, [], [], [], [], [], {}))[-1] == "So it was 2 times more."

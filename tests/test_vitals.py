@@ -129,6 +129,17 @@ def test_the_view_counts_those_that_it_has_no_room_for():
     assert "client 5" not in text
 
 
+def test_who_is_missing_is_named_longest_first():
+    text = text_of(Vitals(rounds=2, cohort=9, connected=2, missing={1: 3.0, 4: 61.2} | dict.fromkeys(range(5, 10), 1.0)))
+    assert "client 4 (61 s), client 1 (3 s), client 5 (1 s), client 6 (1 s), client 7 (1 s) and 2 more" in text
+    assert "missing" not in text_of(Vitals(rounds=2))
+
+
+def test_one_answer_is_one():
+    assert "1 answer" in (text := text_of(Vitals(rounds=2, owing={1: 0.1})))
+    assert "1 answers" not in text
+
+
 def test_answers_that_are_not_slow_are_counted_only():
     text = text_of(replace(busy, owing={1: 0.1, 2: 0.1, 3: 0.2}))
     assert "3 answers" in text

@@ -36,6 +36,11 @@ def shown(vitals: Vitals) -> RenderableType:
     playing = f", round {vitals.round} in progress" if vitals.running and vitals.round < vitals.rounds else ""
     grid.add_row("rounds", Group(Text(f"{vitals.round} of {vitals.rounds} played{playing}"), bar))
     grid.add_row("clients", f"{vitals.connected} of {vitals.cohort} connected")
+    if vitals.missing:
+        away = sorted(vitals.missing.items(), key=lambda one: (-one[1], one[0]))
+        words = ", ".join(f"client {client} ({seconds:.0f} s)" for client, seconds in away[:SHOWN])
+        more = f" and {len(away) - SHOWN} more" if len(away) > SHOWN else ""
+        grid.add_row("missing", Text(words + more, style="yellow"))
     if vitals.clusters:
         accuracy = "" if vitals.accuracy is None else f", accuracy {vitals.accuracy:.3f}"
         grid.add_row("groups", f"{vitals.clusters}{accuracy}")
@@ -52,7 +57,7 @@ def shown(vitals: Vitals) -> RenderableType:
         more = f" and {len(waiting) - SHOWN} more" if len(waiting) > SHOWN else ""
         grid.add_row("waiting for", Text(words + more, style="yellow"))
     elif vitals.owing:
-        grid.add_row("waiting for", f"{len(vitals.owing)} answers")
+        grid.add_row("waiting for", f"{len(vitals.owing)} answer{'s' * (len(vitals.owing) != 1)}")
     grid.add_row("traffic", f"{vitals.bytes_in / 1e6:.1f} MB in, {vitals.bytes_out / 1e6:.1f} MB out")
     troubles = {
         "unanswered": vitals.unanswered,

@@ -61,24 +61,34 @@ def absences(lines: Sequence[Line]) -> list[Away]:
 def rounds_of(lines: Sequence[Line]) -> list[Rounds]:
     """Every round up to the last that it was asked in, with what was with it: neighbours that are alike are one entry."""
     asked: dict[int, tuple[int, int]] = {}  # by round, the first and the last of its lines
-    sent: set[int] = set()
+    sent: dict[int, set[str]] = {}
     for k, line in enumerate(lines):
         t = line.get("round")
         if type(t) is not int or t < 0:
             continue
         if t in asked or (line.get("received") or {}).get("what") == "Task":
             asked[t] = asked.get(t, (k, k))[0], k
-        if any(one.get("what") in UPDATES for one in line.get("revealed", ())):
-            sent.add(t)
+        sent.setdefault(t, set()).update(str(one.get("what")) for one in line.get("revealed", ()))
     return _joined(_each(lines, asked, sent))
 
 
-def _each(lines: Sequence[Line], asked: Mapping[int, tuple[int, int]], sent: set[int]) -> Iterator[Rounds]:
+def _each(lines: Sequence[Line], asked: Mapping[int, tuple[int, int]], sent: Mapping[int, set[str]]) -> Iterator[Rounds]:
     order = sorted(asked)
     for before, t in pairwise([-1, *order]):
         if t > before + 1:
             yield Rounds(before + 1, t - 1, _missed(lines[asked[before][1] : asked[t][0] + 1]) if before >= 0 else BEFORE)
-        yield Rounds(t, t, "its update went into the protocol" if t in sent else "it was asked, and sent nothing of an update")
+        yield Rounds(t, t, _came(sent.get(t, set())))
+
+
+def _came(kinds: set[str]) -> str:
+    """Of a round in which it was asked, by the kinds of messages that it sent."""
+    if kinds & UPDATES:
+        return "its update went into the protocol"
+    if "Declined" in kinds:
+        return "it was asked, and declined"
+    if "Ready" in kinds:
+        return "it was ready, and no sum with its update was made: too few were there for a sum, or it came too late for one"
+    return "it was asked, and sent nothing of an update"
 
 
 def _missed(between: Sequence[Line]) -> str:
@@ -99,11 +109,13 @@ def _joined(rounds: Iterator[Rounds]) -> list[Rounds]:
 
 def outcome(lines: Sequence[Line], run: str) -> str:
     """How the run, in words, ended for this client: a sentence."""
-    last = next((line for line in reversed(lines) if {"joined", "left", "ended"} & line.keys()), {})
-    if last.get("revoked"):
-        return f"Its certificate was revoked: it left {run} at {last.get('time')}."
-    if "left" in last:
-        return f"It left {run} at {last.get('time')}: {last['left']}."
+    since = max((k for k, line in enumerate(lines) if "joined" in line), default=0)
+    last = next((line for line in reversed(lines[since:]) if {"joined", "left", "ended"} & line.keys()), {})
+    if "left" in last:  # what was tried in vain after it had left is told, and is no time of leaving
+        left = next(line for line in lines[since:] if "left" in line)
+        if any(line.get("revoked") for line in lines[since:]):
+            return f"Its certificate was revoked: it left {run} at {left.get('time')}."
+        return f"It left {run} at {left.get('time')}: {left['left']}."
     if "ended" in last:
         handed = any((line.get("received") or {}).get("what") == "final" or line.get("told") == "final" for line in lines)
         return f"Took part to the end of {run}." if handed else f"It was there at the end of {run}, and was handed no model."

@@ -77,6 +77,7 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
     models = sum(bool((line.get("received") or {}).get("model")) for line in lines)
     away, rounds = absences(lines), rounds_of(lines)
     took = sum(of.last - of.first + 1 for of in rounds if of.words.startswith("its update"))
+    differs: Mapping[str, Any] = next((line["differs"] for line in reversed(lines) if "differs" in line), {})
     withheld = sorted({str(line["withheld"]) for line in lines if "withheld" in line})
     return (
         environment()
@@ -105,12 +106,25 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
             about=[
                 ("run", str(last["joined"])),
                 ("protection", protection),
+                ("trained on", trained_on(last)),
+                *((f"{field} differs", differing(of)) for field, of in differs.items()),
                 ("clients", ", ".join(map(str, last.get("clients", ())))),
                 ("joined", ", ".join(str(line.get("time", DASH)) for line in joined)),
                 ("last line", str(lines[-1].get("time", DASH))),
             ],
         )
     )
+
+
+def trained_on(joined: Mapping[str, Any]) -> str:
+    """In words; a record of before may not say it."""
+    return f"{joined['data']}, {joined.get('records', DASH)} records" if "data" in joined else DASH
+
+
+def differing(of: Sequence[str | None]) -> str:
+    """Of a field: its value at the coordinator and here."""
+    there, here = (DASH if value is None else value for value in of)
+    return f"{there} at the coordinator, {here} here"
 
 
 def grouped(number: int) -> str:

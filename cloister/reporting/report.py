@@ -52,8 +52,11 @@ from .run_data import (
     total,
     worst,
 )
+from .who_was_there import in_ranges, who_was_there
 
 TABLE_ROUNDS = 40
+MOST_PAUSES = 3
+"""Of clusters that learned nothing for some rounds, told in the first lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +118,9 @@ def render(run: Run) -> str:
         traffic=traffic_charts(run),
         table=table(run),
         conditions=run.summary.get("conditions") or [],
-        rejected=run.summary.get("rejected") or [],
-        below_floor=run.summary.get("below_floor") or [],
+        rejected=in_ranges(run.summary.get("rejected") or []),
+        there=who_was_there(run),
+        below_floor=in_ranges(run.summary.get("below_floor") or []),
         fell_back=sorted_ids(run.summary.get("fell_back") or []),
         measured=measured(run),
         worth=[*worth_in_words(run.summary)],
@@ -179,9 +183,20 @@ def _groups_tile(run: Run, final: Mapping[str, Sequence[str]], agree: Sequence[s
 
 
 def stood_still(run: Run) -> list[str]:
-    """A sentence on each cluster whose training stood still at the end, and one on clients that are in no cluster."""
+    """A sentence on each cluster whose training stood still, for some rounds or at the end, and one on clients in no cluster."""
     last = run.rounds[-1] if run.rounds else {}
     found = []
+    paused: dict[tuple[str, int], tuple[int, Sequence[Any]]] = {}
+    for line in run.rounds:
+        for name, since in (line.get("stopped") or {}).items():
+            paused[name, since] = int(number(line.get("round", since))), (line.get("clusters") or {}).get(name) or []
+    over = {of: until for of, until in sorted(paused.items()) if (last.get("stopped") or {}).get(of[0]) != of[1]}
+    for (name, since), (until, whom) in [*over.items()][:MOST_PAUSES]:
+        when = f"round {since}" if until <= since else f"rounds {since} to {until}"
+        members = ", ".join(run.name_of(i) for i in whom)
+        found.append(f"Cluster {name} (clients {members}) learned nothing in {when}: too few were there for a sum.")
+    if len(over) > MOST_PAUSES:
+        found.append(f"So it was {len(over) - MOST_PAUSES} times more.")
     for name, since in sorted((last.get("stopped") or {}).items()):
         members = ", ".join(run.name_of(i) for i in (last.get("clusters") or {}).get(name) or [])
         found.append(f"Cluster {name} (clients {members}) learned nothing from round {since} on: too few were there for a sum.")

@@ -27,6 +27,7 @@ class Run:
     tree: Sequence[Row]
     privacy: Row
     origin: Row = field(default_factory=dict)
+    presence: Sequence[Row] = ()
 
     @property
     def interrupted(self) -> bool:
@@ -110,6 +111,7 @@ def read_run(folder: Path) -> Run:
         _read(folder / "tree.json", []),
         _read(folder / "privacy.json", {}),
         _read(folder / "origin.json", {"served": True} if (folder / "link.json").is_file() else {}),
+        _read_lines(folder / "presence.jsonl"),
     )
 
 

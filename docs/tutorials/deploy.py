@@ -38,18 +38,25 @@ print(*sorted(path.name for path in Path("data").iterdir()), sep="\n")
 # %% [markdown]
 # ## Simulate
 #
-# The model is a module of torch. Values differ in scale, hence the `BatchNorm1d`; running statistics are not averaged between
-# clients, so they are switched off, and the scenario would be refused with them.
+# The model is a module of torch. Its first layer brings values to one scale, by constants that the parties agree on: these values lie
+# around 30, give or take 10. A `BatchNorm` would take its means from the records that it predicts together, and could not predict for one
+# patient; [how to use your own data](../how-to/my-data.md) says more.
 
 # %%
 import cloister
 from cloister import Scenario, Training, algorithms, data, protections
-from torch import nn
+from torch import Tensor, nn
+
+
+class Standardise(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return (x - 30.0) / 10.0
+
 
 scenario = Scenario(
     name="hospitals",
     data=data.from_csv("data"),
-    model=nn.Sequential(nn.BatchNorm1d(VALUES, track_running_stats=False), nn.Linear(VALUES, 16), nn.ReLU(), nn.Linear(16, 3)),
+    model=nn.Sequential(Standardise(), nn.Linear(VALUES, 16), nn.ReLU(), nn.Linear(16, 3)),
     training=Training(epochs=3, batch=30, lr=0.1),
     algorithm=algorithms.CFL(thresholds=algorithms.ScaleFree(eps1=0.4, eps2=0.74), patience=3),
     protection=protections.Masked(),
@@ -70,7 +77,8 @@ result.plot("accuracy")
 #
 # In the deployment nobody has all files. The parties agree on one scenario file. Columns, classes and number of clients are in a table
 # of made-up rows, on which nothing is trained. The model is a function that makes the module: its first weights follow from the
-# scenario's seed then, and are the same with everybody.
+# scenario's seed then, and are the same with everybody. It differs from the scenario above in these two; whoever has all files (a
+# pilot's, say) can simulate the agreed file itself, `cloister run agreed.py --set 'data=from_csv("data")'`.
 
 # %%
 made_up = np.random.default_rng(1)
@@ -85,9 +93,13 @@ from cloister import Scenario, Training, algorithms, data, protections
 from torch import nn
 
 
+class Standardise(nn.Module):
+    def forward(self, x):
+        return (x - 30.0) / 10.0
+
+
 def network(shape, classes):
-    norm = nn.BatchNorm1d(shape[0], track_running_stats=False)
-    return nn.Sequential(norm, nn.Linear(shape[0], 16), nn.ReLU(), nn.Linear(16, classes))
+    return nn.Sequential(Standardise(), nn.Linear(shape[0], 16), nn.ReLU(), nn.Linear(16, classes))
 
 
 scenario = Scenario(
@@ -168,5 +180,29 @@ deployed
 # !cloister report client-0
 
 # %% [markdown]
+# ## Predict
+#
+# Its `model.safetensors` has the parameters, and the agreed columns and labels in their order. With the function of the agreed file a
+# hospital predicts for one patient:
+
+# %%
+import torch
+from agreed import network
+from safetensors import safe_open
+
+with safe_open("client-0/model.safetensors", "pt") as file:
+    columns, labels = (json.loads(file.metadata()[name]) for name in ("columns", "labels"))
+    model = network((len(columns),), len(labels))
+    model.load_state_dict({name: file.get_tensor(name) for name in model.state_dict()})
+
+with open("data/hospital 0.csv", newline="") as file:
+    patient = next(csv.DictReader(file))
+outputs = model(torch.tensor([[float(patient[name]) for name in columns]]))[0]
+print(f"predicted {labels[int(outputs.argmax())]}, diagnosed {patient['label']}")
+
+# %% [markdown]
+# Three hospitals of a kind are just as many as a sum needs (`floor`): while one of them is away its cluster learns nothing. Plan spares, or
+# agree on a smaller floor.
+#
 # Next: [operating a deployment](../../examples/deployment/README.md) (sizing, alarms, what to do when), and the
 # [audit](audit.md) of the simulated run before anybody's data is used.

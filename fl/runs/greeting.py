@@ -3,11 +3,12 @@
 Where they differ in what a client relies on (the protection, the first models, who is who), it takes no part.
 """
 
+import ast
 import hashlib
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cbor2
 from torch import nn
@@ -28,19 +29,19 @@ from ...protocol.view.protection import Protection
 from ...protocol.work.listed import Listed
 from ...protocol.work.maker import Maker
 from ...protocol.work.uploads import to_bytes
-from ..data.given import CsvClients
 from ..data.own import Alone, OwnData
+from .agreement import Terms, agreed_table, checked
 from .parties import Parties
 from .scenario import Scenario
 
-if TYPE_CHECKING:
-    pass
+MOST_PRINTED = 2000
+"""Characters of a protection as it prints, above which its fields are not looked at."""
 
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
     """What a coordinator says first. drawn: for this run, which it names. known: SHA-256 of the first models. protection: how it
-    prints.
+    prints. terms: by what else it works (agreement.py).
     """
 
     client: int
@@ -50,15 +51,15 @@ class Greeting:
     classes: int
     known: bytes
     protection: str
+    terms: Terms
 
     @classmethod
     def of(cls, data: bytes) -> "Greeting":
         """Raises Refused."""
         try:
-            client, drawn, clients, shape, classes, known, protection = cbor2.loads(data)
-            found = cls(
-                int(client), bytes(drawn), tuple(map(int, clients)), tuple(map(int, shape)), int(classes), known, protection
-            )
+            client, drawn, clients, shape, classes, known, protection, terms = cbor2.loads(data)
+            whom, wide = tuple(map(int, clients)), tuple(map(int, shape))
+            found = cls(int(client), bytes(drawn), whom, wide, int(classes), known, protection, checked(terms))
         except (TypeError, ValueError, OverflowError, cbor2.CBORDecodeError):
             raise Refused("what the coordinator says first is not a greeting: all parties need the same release") from None
         if found.client not in found.clients or len(set(found.clients)) != len(found.clients) or len(found.drawn) != RUN_BYTES:
@@ -87,11 +88,10 @@ def maker_of(protection: Protection[Any]) -> Maker:
 def own_parties(scenario: Scenario[Any], greeting: Greeting, own: Path | None, data: Path | None) -> Parties:
     """The client's own side of the run. own: its data; None for its share of the scenario's. Raises Refused, ValueError."""
     if repr(scenario.protection) != greeting.protection:
-        raise Refused(f"the coordinator plays {greeting.protection:.300}, where this client agrees to {scenario.protection!r}")
+        raise Refused(_other_protection(greeting.protection, repr(scenario.protection)))
     mine = replace(scenario, adversary=None, faults=None)
     if own is not None:
-        table = scenario.data.agreed() if isinstance(scenario.data, CsvClients) and Path(scenario.data.path).exists() else None
-        source = OwnData(own, greeting.shape, greeting.classes, agreed=table)
+        source = OwnData(own, greeting.shape, greeting.classes, agreed=agreed_table(scenario))
         mine = replace(mine, data=source, partition=Alone(greeting.client))
     found = Parties(mine, data)
     if greeting.client not in found.population.clients:
@@ -103,6 +103,29 @@ def own_parties(scenario: Scenario[Any], greeting: Greeting, own: Path | None, d
         told = "the coordinator begins with another model: give both the same scenario, with the same seed"
         raise Refused(told + why * drawn)
     return found
+
+
+def _other_protection(theirs: str, ours: str) -> str:
+    """In which fields they differ, where both are of one kind; else both."""
+    there, here = _fields(theirs), _fields(ours)
+    if there is None or here is None or there[0] != here[0]:
+        return f"the coordinator plays {theirs:.300}, where this client agrees to {ours}"
+    names = [name for name in (*here[1], *there[1]) if here[1].get(name) != there[1].get(name)]
+    found = [f"{name}={there[1].get(name)}, where this client agrees to {here[1].get(name)}" for name in dict.fromkeys(names)]
+    return f"the coordinator plays {here[0]} with {'; '.join(found)}"[:600]
+
+
+def _fields(text: str) -> tuple[str, dict[str, str]] | None:
+    """Of a value as it prints: its kind, and its fields as text; None of what does not print so."""
+    if len(text) > MOST_PRINTED:
+        return None
+    try:
+        call = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    if not isinstance(call, ast.Call) or call.args or any(of.arg is None for of in call.keywords):
+        return None
+    return ast.unparse(call.func), {str(of.arg): ast.unparse(of.value) for of in call.keywords}
 
 
 def listed_of(greeting: Greeting, standing: Standing | None) -> tuple[bytes, Listed | None]:

@@ -5,10 +5,11 @@ the authority's directory lists. Where they differ in what a client relies on (t
 does not take part.
 """
 
+import logging
 from collections.abc import Iterator
 from dataclasses import astuple, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cbor2
 
@@ -19,12 +20,13 @@ from ...protocol.two_servers.aside import Aside
 from ...protocol.two_servers.protection import TwoServer
 from ...protocol.work.driving import LINK, seen_in
 from ...protocol.work.linked import Said
+from ..data.own import OwnData
+from .agreement import agreed_table, differences, terms_of, to_text
 from .greeting import Greeting
 from .member import JOURNAL, LOG, Member, Record
 from .scenario import Scenario
 
-if TYPE_CHECKING:
-    pass
+log = logging.getLogger("cloister.joining")
 
 
 def join(
@@ -52,8 +54,19 @@ def join(
     record = Record(folder / LOG)
     link.noted = record.connected
     try:
+        if own is not None and (found := agreed_table(scenario)) is not None:
+            OwnData(own, (len(found.columns),), len(found.kinds), agreed=found)(
+                None
+            )  # what is wrong with it, before anybody hears
+        ours = terms_of(scenario)
+        link.terms = to_text(ours)
         greeting = Greeting.of(link.start(seen_in(InFile(folder / JOURNAL))))
         member = Member(scenario, greeting, folder, own=own, data=data, standing=link.standing, tells=tells, record=record)
+        level = logging.INFO if own is not None else logging.WARNING
+        log.log(level, "trains on", extra={"data": member.trains_on, "records": member.records})
+        if differ := differences(greeting.terms, ours):
+            record.add(differs=differ)
+            log.warning("the coordinator's scenario differs", extra={"fields_there_and_here": differ})
         if aside is not None:
             _start(aside, link, greeting.drawn)
         for number, word in link.words():

@@ -28,7 +28,9 @@ from ...protocol.work.driving import COMPUTER, Driven
 from ...protocol.work.linked import Said, said
 from ...protocol.work.uploads import from_bytes
 from ..clients.spending import together
+from ..data.own import OwnData
 from ..models.vector import load_vector, trainable
+from .agreement import agreed_table
 from .greeting import Greeting, listed_of, maker_of, own_parties
 from .own_model import predictor_of, score_of
 from .parties import Parties
@@ -96,7 +98,7 @@ class Member:
     """A client that takes part in a run, whatever brings it words. folder: its own, mode 0700: journal, record and final model.
 
     own, data, tells: see `join`. standing: of a client with certificates, by whose directory it tells who is who. record: that is
-    begun already. Raises Refused, Untrusted and ValueError.
+    begun already. trains_on, records: on what, in words, and on how many. Raises Refused, Untrusted and ValueError.
     """
 
     def __init__(
@@ -115,6 +117,8 @@ class Member:
         self._folder, self._rounds = folder, 0
         maker = maker_of(scenario.protection)
         self._parties = parties = own_parties(scenario, greeting, own, data)
+        self.trains_on = "its share of the scenario's data" if own is None else "its own data"
+        self.records = len(parties.population.clients[greeting.client].train)
         own_ledger = {i: ledger for i, ledger in parties.spending.ledgers.items() if i == greeting.client}
         parties.spending = replace(parties.spending, entropy=OsEntropy(), ledgers=own_ledger, beside=self._released_besides)
         self._restore(self.journal.read().get(COMPUTER))
@@ -126,7 +130,8 @@ class Member:
         setup = replace(setup, scorer=partial(self._scored, tells))
         setup = replace(setup, workers=_only(setup.workers, greeting.client))
         self._driven = Driven(greeting.client, setup, maker, self.journal, listed)
-        self.record.add(joined=run.hex(), client=greeting.client, clients=list(greeting.clients), protection=greeting.protection)
+        who = {"joined": run.hex(), "client": greeting.client, "clients": list(greeting.clients)}
+        self.record.add(**who, protection=greeting.protection, data=self.trains_on, records=self.records)
 
     @property
     def enrolled(self) -> bool:
@@ -220,8 +225,10 @@ def _only(workers: Any, client: int) -> Any:
 
 
 def _write_model(parties: Parties, vector: Vector, path: Path) -> None:
-    """As safetensors of named tensors."""
+    """As safetensors of named tensors, with the columns and labels that were agreed, in order, as JSON in its metadata."""
     load_vector(parties.module, vector)
-    partial = path.with_suffix(".partial")
-    save_file({n: p.detach().cpu().contiguous().clone() for n, p in trainable(parties.module).items()}, partial)
+    partial, data = path.with_suffix(".partial"), parties.scenario.data
+    table = data.agreed if isinstance(data, OwnData) else agreed_table(parties.scenario)
+    about = {} if table is None else {"columns": json.dumps(table.columns), "labels": json.dumps(table.kinds)}
+    save_file({n: p.detach().cpu().contiguous().clone() for n, p in trainable(parties.module).items()}, partial, about or None)
     partial.replace(path)

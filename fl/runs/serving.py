@@ -6,6 +6,7 @@ clients say how well they predict, if they do (protocol/specs/scores.md). What e
 """
 
 import hashlib
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,7 @@ from ...protocol.core.session import DEALER, SECOND_SERVER
 from ...protocol.encrypted.protection import Encrypted
 from ...protocol.links.dialled import LONGEST_PAUSE
 from ...protocol.links.listener import Listener
-from ...protocol.links.terms import Limits, Run
+from ...protocol.links.terms import NEVER_BEGAN, Limits, Run
 from ...protocol.masked.protection import Masked
 from ...protocol.parts.clients import Clients
 from ...protocol.pki.directory import Directory
@@ -37,9 +38,11 @@ from ...protocol.work.journalled import Journalled
 from ...protocol.work.linked import Linked, LinkedClient, LinkedHelper
 from ...protocol.work.maker import Maker
 from ...protocol.work.uploads import to_bytes
+from .agreement import differences, from_text, terms_of
 from .experiment import Round, run
 from .feasibility import check_feasible
 from .parties import Parties
+from .presence import Presence
 from .run_folder import RunFolder
 from .scenario import Scenario, described
 from .served_journal import ServedJournal
@@ -52,6 +55,7 @@ SPARE_BYTES, COORDINATE_BYTES = 16 << 20, 32
 ENCRYPTED_SPARE_BYTES, ENCRYPTED_COORDINATE_BYTES = 32 << 20, 80
 """The same of ciphertexts, and the keys that products of them need."""
 HELPERS = (SECOND_SERVER, DEALER)
+log = logging.getLogger("cloister.serving")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +161,7 @@ def greeting_of(parties: Parties, drawn: bytes) -> Callable[[int], bytes]:
     setup, population = parties.setup, parties.population
     known = hashlib.sha256(b"".join(map(to_bytes, (setup.initial, *setup.others)))).digest()
     about = [drawn, list(setup.clients), list(population.shape), population.classes, known, repr(parties.scenario.protection)]
+    about.append(dict(terms_of(parties.scenario)))
 
     def greeting(party: int) -> bytes:
         if party >= 0:
@@ -169,11 +174,11 @@ def greeting_of(parties: Parties, drawn: bytes) -> Callable[[int], bytes]:
 def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path | None = None) -> Iterator[Round]:
     """Play the scenario's rounds with clients over links, yielding after each; the run folder is complete when it ends.
 
-    Where the folder has the journal of a run that is not over, this goes on with it. The folder holds link.json beside what a
-    simulation's does: bytes on links, who was absent, who was displaced. Raises Refused for what cannot be played so, ValueError
-    where clients are missing or not in the directory, and for a journal that cannot be gone on from, OSError for an address that
-    cannot be listened at, and where a second server or dealer is away for too long: clients wait, and the run may go on later.
-    Raises Halted where `listening.control` stopped it.
+    Where the folder has the journal of a run that is not over, this goes on with it. The folder holds link.json and
+    presence.jsonl beside what a simulation's does: bytes on links, who was absent and when, who was displaced. Raises Refused
+    for what cannot be played so, ValueError where clients are missing or not in the directory, and for a journal that cannot be
+    gone on from, OSError for an address that cannot be listened at, and where a second server or dealer is away for too long:
+    clients wait, and the run may go on later. Raises Halted where `listening.control` stopped it.
     """
     check_served(scenario)
     resumed = ServedJournal.there(out)
@@ -206,9 +211,12 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
     watched = Watched(hosts, len(clients), scenario.rounds, journal.life)
     control.vitals = watched.vitals
     over = done = False
+    presence = Presence(out, clients, resumed)
     try:
         for played in run(scenario, out, data, (out / "scenario.json").exists(), hosts=hosts):
             watched.played = played
+            if (listener := hosts.listener) is not None:
+                presence.round(played.round - 1, listener.present(), listener.barred(), hosts.linked.absent)
             yield played
         over = done = True
         if resumed and hosts.listener is not None:  # who waits for the coordinator is to be told that it is over
@@ -262,6 +270,7 @@ def _started(parties: Parties, listening: Listening, journal: ServedJournal, hos
         about,
         listening.wait if resumed else 0.0,
         listening.control.halt,
+        _noting(parties.scenario),
     )
     port = listener.start()
     hosts.listener = listener
@@ -272,9 +281,27 @@ def _started(parties: Parties, listening: Listening, journal: ServedJournal, hos
     there = [party for party in listener.wait_for(least, listening.wait) if party >= 0]
     if len(there) < least:
         missing, needed = sorted(set(clients) - set(there)), "all of them" if least == len(clients) else f"at least {least}"
-        raise ValueError(f"after {listening.wait:g} s clients {missing} are not there, and the run begins with {needed}")
+        listener.stop(why=NEVER_BEGAN)
+        why = f"after {listening.wait:g} s clients {missing} are not there, and the run begins with {needed}"
+        raise ValueError(f"{why}: give --wait more seconds, or --least for a run that begins without them")
     _wait_for_helpers(parties.scenario, listener, listening.wait)
     return listener
+
+
+def _noting(scenario: Scenario[Any]) -> Callable[[int, str], None]:
+    """What says in the log, once for each client and way, in what a client's scenario differs that is taken all the same."""
+    ours, told = terms_of(scenario), dict[int, object]()
+
+    def note(client: int, text: str) -> None:
+        try:
+            found = differences(from_text(text), ours)
+        except ValueError:
+            return  # it is refused for what it relies on, or works by what the coordinator cannot read
+        if found != told.get(client, {}):
+            log.warning("another scenario", extra={"client": client, "fields_there_and_here": found})
+        told[client] = found
+
+    return note
 
 
 def _wait_for_helpers(scenario: Scenario[Any], listener: Listener, seconds: float) -> None:

@@ -20,10 +20,11 @@ class Vitals:
 
     round, rounds: played, and to be played. clusters, accuracy: after the last round. cohort: how many clients the run has.
     connected: how many are there. stage: the kind of message that was sent last. owing: seconds since the oldest word that each
-    client has not answered, by client. unanswered: how often clients did not answer in time; late: answers that came afterwards.
-    bytes_in, bytes_out: on links. displaced, refused, slow, revoked: see `Listener`. life: of the coordinator, counted from 1.
-    stopped: since which round, counted from 0, by cluster whose training stands still. unplaced: how many clients are in no
-    cluster. running: False when the run is over, or this life of it. stalled: seconds since anything moved on a link.
+    client has not answered, by client. missing: seconds since a client was connected, by client that is not. unanswered: how
+    often clients did not answer in time; late: answers that came afterwards. bytes_in, bytes_out: on links. displaced, refused,
+    slow, revoked: see `Listener`. life: of the coordinator, counted from 1. stopped: since which round, counted from 0, by
+    cluster whose training stands still. unplaced: how many clients are in no cluster. running: False when the run is over, or
+    this life of it. stalled: seconds since anything moved on a link.
     """
 
     round: int = 0
@@ -36,6 +37,7 @@ class Vitals:
     unplaced: int = 0
     stage: str = ""
     owing: Mapping[int, float] = field(default_factory=dict)
+    missing: Mapping[int, float] = field(default_factory=dict)
     unanswered: int = 0
     late: int = 0
     bytes_in: int = 0
@@ -104,4 +106,4 @@ class Watched:
             return found
         counted = {name: getattr(listener, name) for name in COUNTED}
         there, owing, stalled = sum(party >= 0 for party in listener.present()), listener.owing(), listener.stalled()
-        return replace(found, connected=there, owing=owing, stalled=stalled, **counted)
+        return replace(found, connected=there, owing=owing, missing=listener.missing(), stalled=stalled, **counted)

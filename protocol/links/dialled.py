@@ -37,7 +37,9 @@ from .terms import (
     ID_HEADER,
     METHOD,
     MOST_BYTES,
+    NEVER_BEGAN,
     SERVICE,
+    TERMS_HEADER,
     LinkRefused,
     LinkRevoked,
     Seen,
@@ -68,7 +70,8 @@ class Dialled:
 
     standing: the client's own; None without certificates, on the loopback device, where client says who it is. patience: seconds
     without a connection after which it gives up. server: who must be at the other end, if it is not the coordinator. over:
-    whether that end said that all is over. noted: told, in that thread, of every change: True and "" when the connection is
+    whether that end said that all is over. terms: by what the client works, for the coordinator's log, in ASCII.
+    noted: told, in that thread, of every change: True and "" when the connection is
     there, False and why when it is lost, or cannot be had. ended: set when it goes on no more.
     """
 
@@ -85,6 +88,7 @@ class Dialled:
     ) -> None:
         grpc_or_words()
         self.standing = standing
+        self.terms = ""
         self.noted = noted
         self._server = server
         self._address, self._client, self._patience, self._most = address, client, patience, most
@@ -184,7 +188,8 @@ class Dialled:
             if (kind := why.partition(":")[0]) != told:  # once for each, and not at every attempt
                 told = kind
                 self.noted(False, why)
-                log.warning("not connected", extra={"why": why, "tried_again_for": self._patience})
+                again = {} if revoked is not None else {"tried_again_for": self._patience}
+                log.warning("not connected", extra={"why": why, **again})
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(2 * pause, LONGEST_PAUSE)
 
@@ -206,6 +211,8 @@ class Dialled:
             return str(error)
         async with channel:
             metadata = () if self._client is None else ((ID_HEADER, str(self._client)),)
+            if self.terms:
+                metadata = (*metadata, (TERMS_HEADER, self.terms))
             call = channel.stream_stream(f"/{SERVICE}/{METHOD}")(metadata=metadata)
             challenge = b"" if self.standing is None else os.urandom(CHALLENGE_BYTES)
             try:
@@ -230,6 +237,8 @@ class Dialled:
                 raise LinkRefused(f"the {name_of(self._server)} does not keep to the order of pieces: {error}") from None
             if code is grpc.StatusCode.PERMISSION_DENIED and details == REVOKED:
                 raise LinkRevoked(f"{REVOKED}: this party takes no further part, unless the authority gives it another")
+            if code is grpc.StatusCode.FAILED_PRECONDITION and details == NEVER_BEGAN:
+                raise LinkRefused(NEVER_BEGAN)
             if code in final:
                 raise LinkRefused(f"the {name_of(self._server)} refuses this party: {details or final[code]}")
             return f"{code.name if code is not None else 'lost'}: {str(details)[:200]}"

@@ -21,7 +21,7 @@ from ..pki.standing import Standing
 from .background import Background
 from .door import Door, TurnedAway
 from .flow import SMALL_BYTES, Arrived, Flow, Misplaced, nothing
-from .terms import METHOD, SERVICE, Limits, Run, grpc_or_words, options, server_credentials
+from .terms import METHOD, MOST_TERMS_BYTES, SERVICE, TERMS_HEADER, Limits, Run, grpc_or_words, options, server_credentials
 from .words import ANSWER, FORGOTTEN, WORD, Heard, Owed, Peer, memory_of, parts_of
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ class Listener:
 
     greeting: what a client is told when it has said who it is. standing: the coordinator's own; None on the loopback device
     alone, where clients are who they say. run: what clients' first messages are held against. back: seconds in which clients may
-    be back that another life of the coordinator had. halt: ends every wait with Halted.
+    be back that another life of the coordinator had. halt: ends every wait with Halted. noted: told by what a client that
+    connects works, as it says.
 
     Counted: bytes_in, bytes_out; displaced, refused, slow, revoked: how often.
     """
@@ -55,6 +56,7 @@ class Listener:
         run: Run | None = None,
         back: float = 0.0,
         halt: Halt | None = None,
+        noted: Callable[[int, str], None] = lambda client, terms: None,
     ) -> None:
         grpc_or_words()
         if standing is None and not address.startswith(("127.0.0.1:", "localhost:", "[::1]:", "unix:")):
@@ -64,6 +66,7 @@ class Listener:
         self._address, self._greeting, self._standing = address, greeting, standing
         self._run = run or Run()
         self._halt = halt or Halt()
+        self._noted = noted
         self._door = Door(clients, standing, self.limits, self._run)
         self._begun = time.monotonic()
         self._peers = {i: Peer(i, until=time.monotonic() + back) for i in clients}
@@ -73,7 +76,7 @@ class Listener:
         self._room = threading.Condition()
         self._changed = threading.Condition()
         self._background: Background | None = None
-        self._over = True
+        self._over, self._why = True, ""
         self._ending = asyncio.Event()
         self._slots = asyncio.Semaphore(self.limits.slots)
         self.port = 0
@@ -88,16 +91,27 @@ class Listener:
             raise OSError(f"cannot listen on {self._address}: {failed}")
         return self.port
 
-    def stop(self, over: bool = True) -> None:
-        """Tell every client that it is over, or that the coordinator stops and may be back, and end."""
+    def stop(self, over: bool = True, why: str = "") -> None:
+        """Tell every client that it is over, or that the coordinator stops and may be back, and end. why: it refuses all."""
         if self._background is not None:
-            self._over = over
+            if self._background.runs:
+                self._over, self._why = over and not why, why
             self._background.soon(self._ending.set)
             self._background.join()
 
     def present(self) -> tuple[int, ...]:
         """Who is connected."""
         return tuple(sorted(i for i, peer in self._peers.items() if peer.flow is not None))
+
+    def barred(self) -> tuple[int, ...]:
+        """Whom the authority sent away, and who is not back with another certificate."""
+        return tuple(sorted(i for i, peer in self._peers.items() if peer.barred))
+
+    def missing(self) -> dict[int, float]:
+        """By client that is not connected, seconds since it was, or since this is there."""
+        now, back = time.monotonic(), self.limits.back
+        away = [peer for peer in self._peers.values() if peer.id >= 0 and peer.flow is None]
+        return {peer.id: now - (peer.until - back if peer.boot else self._begun) for peer in away}
 
     def wait_for(self, clients: int, seconds: float, also: Sequence[int] = ()) -> tuple[int, ...]:
         """Wait until so many clients are connected, and these servers beside them, or that long; who is. Raises Halted."""
@@ -191,7 +205,8 @@ class Listener:
         await asyncio.gather(*(asyncio.wait_for(flow.end(), 2) for flow in flows), return_exceptions=True)
         for peer in self._peers.values():
             if peer.leave is not None and not self._over:
-                peer.leave("UNAVAILABLE", "the coordinator is stopped, and may be started again")
+                stopped = ("UNAVAILABLE", "the coordinator is stopped, and may be started again")
+                peer.leave(*(("FAILED_PRECONDITION", self._why) if self._why else stopped))
         await server.stop(2)
 
     async def _posted(self, client: int, parts: tuple[bytes, ...], given: int | None) -> int:
@@ -287,6 +302,9 @@ class Listener:
             log.warning("refused", extra={"peer": context.peer(), "who": away.who, "why": str(away)})
             await context.abort(grpc.StatusCode[away.code], away.words)
             raise
+        said = next((value for key, value in context.invocation_metadata() or () if key == TERMS_HEADER), "")
+        if isinstance(said, str) and 0 < len(said) <= MOST_TERMS_BYTES:
+            self._noted(entered.client, said)
         if entered.boot != peer.boot:
             if peer.boot:  # else what is owed was said, or said again, for whoever comes
                 self._drop(peer, "its process is a new one")

@@ -20,6 +20,10 @@ SERVICE, METHOD = "cloister.Link", "Stream"
 LINK_VERSION = 4
 ID_HEADER = "cloister-client"
 """Of a stream without certificates: who the client says it is."""
+TERMS_HEADER = "cloister-terms"
+"""Of a stream: by what the client works, for the coordinator's log."""
+MOST_TERMS_BYTES = 6144
+NEVER_BEGAN = "the run did not begin: too few clients came"
 BOOT_BYTES = 16
 MOST_RUN_BYTES = 64
 MOST_BYTES = 1 << 30
@@ -140,18 +144,21 @@ def reply_of(data: bytes) -> tuple[bytes, bytes, int, bytes]:
     return proof, run, life, greeting
 
 
-def options() -> list[tuple[str, int]]:
-    """Of a channel or server: bounded messages, and a link that is found out when it is dead."""
+def options(every: int = 20_000) -> list[tuple[str, int]]:
+    """Of a channel or server: bounded messages, and a link that is found out when it is dead, also where nothing is said for
+    hours. every: milliseconds between pings on a link; a server takes them twice as often.
+    """
     return [
         ("grpc.max_receive_message_length", MOST_PIECE + 1024),
         ("grpc.max_send_message_length", MOST_PIECE + 1024),
         ("grpc.max_metadata_size", 8192),
         ("grpc.max_concurrent_streams", 2),
-        ("grpc.keepalive_time_ms", 20_000),
-        ("grpc.keepalive_timeout_ms", 10_000),
+        ("grpc.keepalive_time_ms", every),
+        ("grpc.keepalive_timeout_ms", max(every // 2, 5_000)),
         ("grpc.keepalive_permit_without_calls", 0),
         ("grpc.http2.max_ping_strikes", 2),
-        ("grpc.http2.min_recv_ping_interval_without_data_ms", 10_000),
+        ("grpc.http2.min_ping_interval_without_data_ms", every // 2),  # else five minutes, and who pings more often is sent away
+        ("grpc.http2.max_pings_without_data", 0),  # no limit: who is silent for long pings on
         ("grpc.so_reuseport", 0),
     ]
 

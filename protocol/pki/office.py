@@ -120,15 +120,22 @@ def enrol(
     *,
     now: int,
     days: int = DAYS,
+    fingerprint: bytes | None = None,
     unlock: Passphrase = private_keys.none,
 ) -> Enrolled:
     """A party that made its keys elsewhere. asked: its certificate request (PKCS #10). statement: its identity file.
 
-    Raises Untrusted if it is enrolled already, if either is not in order, or if they are not of one party.
+    fingerprint: SHA-256 as the party told it; None where whoever enrols it compares it afterwards. Raises Untrusted if it is
+    another, if the party is enrolled already, if either file is not in order, or if they are not of one party.
     """
     with alone(folder):
         office = opened(folder, now, days, unlock)
         stated = Statement.open(statement, office.authority.run)
+        if fingerprint is not None and fingerprint != stated.fingerprint:
+            raise Untrusted(
+                "the identity file has another fingerprint than the party told: it was swapped on its way, or is of another"
+                " request; nobody is enrolled"
+            )
         entries = _directory(office).entries
         if stated.party in entries:
             raise Untrusted(f"{name_of(stated.party)} is enrolled already; rotate replaces its certificate")

@@ -144,6 +144,11 @@ def accept(
             raise Untrusted("whose authority this is must be told once, by its fingerprint (--authority)")
         else:
             known = fingerprint
+        if offered.authority.fingerprint != known and not (folder / AUTHORITY).exists():
+            raise Untrusted(
+                "these files are of an authority with another fingerprint than was given (--authority): of another authority, or"
+                " a digit is wrong; nothing is accepted"
+            )
         if offered.authority.fingerprint != known:
             raise Untrusted("this is of another authority than the one that is trusted here")
         _check_newer(folder, offered)

@@ -1,0 +1,39 @@
+"""Which clients of a run between processes were not there, and in which rounds, for its report."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..fl.runs.presence import ranges
+from .run_data import Run
+
+
+def who_was_there(run: Run) -> list[tuple[str, str, str]]:
+    """Of each client that was away or revoked: its name, the rounds, counted from 0, in which it was away, and those since it was
+    revoked. Empty where all were there all the time, or nothing was noted. Lines that say something else are passed over.
+    """
+    right = [line for line in run.presence if type(line.get("round")) is int]
+    found = ranges(right, len(run.rounds))
+    clients = sorted(found["away"].keys() | found["revoked"].keys())
+    away, revoked = found["away"], found["revoked"]
+    return [(run.client(i), _words(away.get(i, [])), _words(revoked.get(i, []))) for i in clients]
+
+
+def in_ranges(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows that are alike but for their rounds, which follow each other, as one, whose `round` is "3 to 9"."""
+    found: list[tuple[dict[str, Any], list[int]]] = []
+    last: dict[str, int] = {}
+    for row in rows:
+        rest, t = {key: value for key, value in row.items() if key != "round"}, row.get("round")
+        at = last.get(kind := repr(sorted(rest.items(), key=str)))
+        if type(t) is not int:
+            found.append((dict(row), []))
+        elif at is not None and found[at][1][-1] in (t, t - 1):
+            found[at][1].append(t)
+        else:
+            last[kind] = len(found)
+            found.append((rest, [t]))
+    return [{**rest, "round": _words([(times[0], times[-1])])} if times else rest for rest, times in found]
+
+
+def _words(times: list[tuple[int, int]]) -> str:
+    return ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in times)

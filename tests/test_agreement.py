@@ -1,0 +1,191 @@
+"""What a client is told before it trains: on which data, by what its scenario differs, and that a run did not begin."""
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from safetensors import safe_open
+
+from cloister.fl.data.source import Digits
+from cloister.fl.runs.agreement import checked, differences, from_text, terms_of, to_text
+from cloister.fl.runs.greeting import Greeting, own_parties
+from cloister.fl.runs.joining import join
+from cloister.fl.runs.parties import Parties
+from cloister.fl.runs.serving import Listening, greeting_of, serve
+from cloister.protocol import Masked, Permuted
+from cloister.protocol.core.errors import Refused
+from cloister.protocol.links.dialled import Dialled
+from cloister.protocol.links.terms import NEVER_BEGAN, Limits, LinkRefused, grpc_or_words
+from cloister.reporting.own_record import write_client_report
+
+from .served import SMALL, Served, played
+from .test_own_data_check import AGREED, of, table
+
+grpc_or_words()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    rows = [[f"h{k % 3}", *row] for k, row in enumerate(of(36))]
+    table(tmp_path / "columns.csv", rows, ("hospital", "age", "dose", "ill"))
+    table(tmp_path / "mine.csv", of(40))
+    (tmp_path / "agreed.py").write_text(AGREED)
+    return tmp_path
+
+
+def command(folder, *more):
+    words = [sys.executable, "-m", "cloister", "join", *more]
+    return subprocess.run(words, capture_output=True, text=True, cwd=folder, check=False, env=os.environ)
+
+
+def test_nobody_trains_on_made_up_rows_unasked(folder):
+    for more in (("--check",), ("localhost:1", "--folder", "c", "--client", "0", "--insecure-loopback")):
+        done = command(folder, *more, "--scenario", "agreed.py")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr == (
+            "cloister: give --data FILE: without it this client would train on the rows of columns.csv; if that is meant,"
+            " --data scenario\n"
+        )
+    asked = command(folder, "--check", "--scenario", "agreed.py", "--data", "scenario")
+    assert (asked.returncode, asked.stdout.splitlines()[-1]) == (0, "it fits"), asked.stderr
+
+
+def test_with_keys_nobody_trains_on_a_share_unasked(tmp_path):
+    done = command(tmp_path, "--check", "--scenario", "cloister:quickstart", "--keys", "anywhere")
+    assert done.returncode == 1
+    assert "train on its share of the scenario's data; if that is meant, --data scenario" in done.stderr
+
+
+def test_own_data_are_read_before_anybody_is_connected_to(folder):
+    table(folder / "mine.csv", of(40, "yes"))
+    at = ("127.0.0.1:1", "--folder", "c", "--client", "0", "--insecure-loopback", "--patience", "5")
+    done = command(folder, *at, "--scenario", "agreed.py", "--data", "mine.csv")
+    assert done.returncode == 1
+    assert "is 'Yes' meant?" in done.stderr
+    assert "cannot be reached" not in done.stderr
+
+
+@pytest.mark.trains
+def test_a_client_that_trains_otherwise_is_told_and_so_is_the_coordinator(tmp_path, caplog):
+    other = replace(SMALL, training=replace(SMALL.training, epochs=2, lr=0.2))
+    found = played(SMALL, tmp_path, mine=other)
+    differ = {"training.epochs": ["1", "2"], "training.lr": ["0.1", "0.2"]}
+    assert [line["differs"] for line in found.record(0) if "differs" in line] == [differ]
+    here = [log for log in caplog.records if log.getMessage() == "the coordinator's scenario differs"]
+    assert [log.fields_there_and_here for log in here] == [differ] * 4
+    there = [log for log in caplog.records if log.getMessage() == "another scenario"]
+    assert sorted(log.client for log in there) == [0, 1, 2, 3]
+    assert there[0].fields_there_and_here == {"training.epochs": ["2", "1"], "training.lr": ["0.2", "0.1"]}
+    on = [log for log in caplog.records if log.getMessage() == "trains on"]
+    joined = next(line for line in found.record(0) if "joined" in line)
+    assert (joined["data"], joined["records"]) == ("its share of the scenario's data", on[0].records)
+    page = write_client_report(found.home[0]).read_text()
+    assert "training.lr differs" in page
+    assert "0.1 at the coordinator, 0.2 here" in page
+    assert f"its share of the scenario&#39;s data, {joined['records']} records" in page
+
+
+@pytest.mark.trains
+def test_nothing_is_said_where_nothing_differs(tmp_path, caplog):
+    found = played(replace(SMALL, rounds=1), tmp_path)
+    assert not any("differs" in line for line in found.record(0))
+    assert not [log for log in caplog.records if log.getMessage() in ("another scenario", "the coordinator's scenario differs")]
+
+
+def test_terms_are_the_same_wherever_a_file_is_read(folder):
+    from cloister.scenario_file import load
+
+    one, again = (terms_of(load(str(folder / "agreed.py"))) for _ in range(2))
+    assert one == again
+    assert one["data.labels"] == '["No", "Yes"]'
+    assert from_text(to_text(one)) == one
+    assert to_text(one).isascii()
+    (folder / "agreed.py").write_text(AGREED.replace("nn.Linear(shape[0], classes)", "nn.Linear(shape[0], classes), nn.Tanh()"))
+    assert list(differences(one, terms_of(load(str(folder / "agreed.py"))))) == ["model"]
+
+
+@pytest.mark.parametrize("found", [[], {1: "a"}, {"a": 1}, {"a": "b" * 65}, {str(k): "" for k in range(65)}])
+def test_terms_that_are_none_are_refused(found):
+    with pytest.raises(ValueError, match="terms that are none"):
+        checked(found)
+
+
+@pytest.mark.parametrize("text", ["{", "[" * 6000, "1" * 7000])
+def test_text_that_is_no_terms_is_refused(text):
+    with pytest.raises(ValueError, match=r"terms|Expecting"):
+        from_text(text)
+
+
+@pytest.mark.parametrize(
+    ("there", "words"),
+    [
+        (Masked(floor=2, corrupt=1), r"plays Masked with floor=2, where this client agrees to 3; corrupt=1, where .* to 0$"),
+        (Permuted(floor=2), r"plays Permuted\(.*where this client agrees to Masked\("),
+    ],
+)
+def test_a_differing_protection_names_the_fields_that_differ(there, words):
+    parties = Parties(replace(SMALL, protection=there), None)
+    greeting = Greeting.of(greeting_of(parties, bytes(16))(0))
+    with pytest.raises(Refused, match=words) as refused:
+        own_parties(replace(SMALL, protection=Masked(floor=3)), greeting, None, None)
+    assert "sketch" not in str(refused.value) or not isinstance(there, Masked)
+
+
+@pytest.mark.parametrize("text", ["(" * 1500, "Masked(" * 200, "Masked(**a)", "x" * 5000, "Masked("])
+def test_a_protection_that_prints_as_nothing_known_is_refused_all_the_same(text):
+    parties = Parties(SMALL, None)
+    greeting = replace(Greeting.of(greeting_of(parties, bytes(16))(0)), protection=text)
+    with pytest.raises(Refused, match="the coordinator plays"):
+        own_parties(SMALL, greeting, None, None)
+
+
+def test_a_run_that_does_not_begin_is_an_error_at_clients(tmp_path):
+    assert isinstance(SMALL.data, Digits)
+    found, ended, threads = Served(tmp_path / "served", {0: tmp_path / "client"}), [], []
+
+    def client(port):
+        try:
+            for _ in join(SMALL, Dialled(f"127.0.0.1:{port}", None, 0, patience=20.0), found.home[0]):
+                pass
+            ended.append(None)
+        except LinkRefused as error:
+            ended.append(str(error))
+
+    def listening(port):
+        threads.append(threading.Thread(target=client, args=(port,), daemon=True))
+        threads[0].start()
+
+    where = Listening("127.0.0.1:0", None, Limits(patience=20.0), 3.0, told=listening)
+    with pytest.raises(ValueError, match=r"clients \[1, 2, 3\] are not there.*--wait.*--least"):
+        list(serve(SMALL, found.folder, where))
+    threads[0].join(30)
+    assert ended == [NEVER_BEGAN]
+    assert found.record(0)[-1]["left"] == NEVER_BEGAN
+
+
+def test_a_model_file_says_its_columns_and_labels_and_the_page_shows_how_to_predict(folder):
+    """From the how-to: what it defines, loaded from what a client writes."""
+    from cloister.fl.runs.member import _write_model
+    from cloister.scenario_file import load
+
+    page = (Path(__file__).parents[1] / "docs/how-to/my-data.md").read_text()
+    found: dict[str, object] = {"__name__": "page"}
+    for block in re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
+        if "class Standardise" in block or "def predictor" in block:
+            exec(block, found)  # noqa: S102
+    assert {"network", "predictor"} <= set(found)
+    scenario = replace(load(str(folder / "agreed.py")), model=found["network"])
+    greeting = Greeting.of(greeting_of(Parties(scenario, None), bytes(16))(0))
+    mine = own_parties(scenario, greeting, folder / "mine.csv", None)
+    _write_model(mine, mine.setup.initial, folder / "model.safetensors")
+    with safe_open(folder / "model.safetensors", "pt") as file:
+        assert file.metadata() == {"columns": '["age", "dose"]', "labels": '["No", "Yes"]'}
+    predict = found["predictor"](folder / "model.safetensors", found["network"])
+    own = mine.population.clients[0].test
+    expected = [("No", "Yes")[int(k)] for k in mine.module(own.x).argmax(1)]
+    assert [predict({"dose": x[1], "age": x[0]}) for x in own.x.tolist()] == expected

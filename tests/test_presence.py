@@ -1,0 +1,61 @@
+"""Who was there in which rounds: noted by the coordinator where it changes, and in its report as ranges."""
+
+import json
+
+import pytest
+
+from cloister.fl.runs.presence import PRESENCE, Presence, ranges
+from cloister.protocol.links.terms import grpc_or_words
+from cloister.reporting.report import write_report
+from cloister.reporting.run_data import read_run
+from cloister.reporting.who_was_there import in_ranges, who_was_there
+
+
+def test_changes_are_noted_and_told_as_ranges(tmp_path):
+    noted = Presence(tmp_path, (0, 1, 2))
+    noted.round(0, (0, 1, 2), (), {})
+    noted.round(1, (0, 1), (), {})
+    noted.round(2, (0, 1), (), {})
+    noted.round(3, (0, 1, 2), (), {1: 1})  # client 1 did not answer in time
+    noted.round(4, (0, 1, 2), (), {1: 1})
+    noted.round(5, (0, 1), (2, -2), {1: 1})
+    lines = [json.loads(line) for line in (tmp_path / PRESENCE).read_text().splitlines()]
+    assert [line["round"] for line in lines] == [0, 1, 3, 4, 5]
+    assert ranges(lines, 8) == {"away": {2: [(1, 2), (5, 7)], 1: [(3, 3)]}, "revoked": {2: [(5, 7)]}}
+
+
+def test_rounds_that_a_later_life_plays_again_count_once():
+    lines = [{"round": 0, "away": []}, {"round": 4, "away": [1]}, {"round": 3, "away": [2]}, {"round": 5, "away": []}]
+    assert ranges(lines, 9) == {"away": {2: [(3, 4)]}, "revoked": {}}
+    assert ranges([], 3) == {"away": {}, "revoked": {}}
+
+
+def test_a_later_life_takes_no_count_of_before_for_its_own(tmp_path):
+    Presence(tmp_path, (0, 1), resumed=True).round(4, (0, 1), (), {1: 3})
+    assert json.loads((tmp_path / PRESENCE).read_text()) == {"round": 4, "away": [], "revoked": []}
+
+
+def test_rows_of_following_rounds_are_one():
+    rows = [{"round": t, "cluster": "1", "members": [1, 2]} for t in (3, 4, 5, 7)] + [{"round": 6, "cluster": "2", "members": []}]
+    assert [(row["cluster"], row["round"]) for row in in_ranges(rows)] == [("1", "3 to 5"), ("1", "7"), ("2", "6")]
+    assert in_ranges([{"client": 1, "reason": "x"}]) == [{"client": 1, "reason": "x"}]
+    twice = [{"round": 2, "client": c, "reason": "x"} for c in (1, 2, 1)]
+    assert [(row["client"], row["round"]) for row in in_ranges(twice)] == [(1, "2"), (2, "2")]
+
+
+@pytest.mark.trains
+def test_the_coordinators_report_says_who_was_there(tmp_path):
+    grpc_or_words()
+    from .served import SMALL, played
+
+    found = played(SMALL, tmp_path)
+    page = write_report(found.folder).read_text()
+    assert "Who was there" not in page  # all were
+    assert found.read(PRESENCE)[0] == {"round": 0, "away": [], "revoked": []}
+    (found.folder / PRESENCE).write_text(
+        '{"round": 0, "away": [2], "revoked": []}\n{"round": 1, "away": [2], "revoked": [2]}\n{"x": 1}\n'
+    )
+    assert who_was_there(read_run(found.folder)) == [("client 2", "0 to 1", "1")]
+    page = write_report(found.folder).read_text()
+    assert "Who was there" in page
+    assert "<td>client 2</td><td>0 to 1</td><td>1</td>" in page
