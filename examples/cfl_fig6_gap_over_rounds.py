@@ -16,9 +16,10 @@ output folder is not computed again.
 
 import argparse
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -33,12 +34,20 @@ from cloister.fl.models.papers import CflCnn, Mlp
 from cloister.fl.runs.scenario import Scenario
 from cloister.fl.runs.simulation import Simulation
 from cloister.protocol.uploaded.plain import Plain
-from cloister.protocol.view.answers import Assignment
+from cloister.protocol.view.answers import Assignment, Work
 
 INK, BLUE, ORANGE = "#1f2933", "#2f6fad", "#d9822b"
 KINDS = {"update": ("weight-updates", BLUE), "gradient": ("full gradients", ORANGE)}
 
-NEVER = CFL(thresholds=Absolute(eps1=0.0, eps2=inf), similarities="every round", remember=False)
+
+@dataclass(frozen=True, slots=True)
+class Measured(CFL):
+    """CFL whose clients agree to be asked for full gradients beside updates."""
+
+    works: ClassVar[frozenset[Work]] = frozenset({"update", "gradient"})
+
+
+NEVER = Measured(thresholds=Absolute(eps1=0.0, eps2=inf), similarities="every round", remember=False)
 """Federated averaging that lets the server measure similarities and never splits."""
 
 scenario = Scenario(
