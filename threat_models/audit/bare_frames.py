@@ -32,8 +32,8 @@ MORE = 8
 """So many numbers more than an update has may go with it: a count, a norm."""
 NOTICED = 7.0
 """Standard deviations of chance: one of 10^11 uploads that are masked well is taken for an update."""
-FULL = 30.0
-"""d uniform numbers all keep out of the share 30 / d of their ring once in 10^13 times; of an update they all are near 0."""
+SAMPLE = 200
+"""So many numbers, or some more, tell whether a ring is filled."""
 
 
 def bare(view: CorruptView, means: Mapping[Instance, Matrix]) -> Iterator[tuple[Instance, Matrix]]:
@@ -122,10 +122,19 @@ def _read(raw: Raw, length: int) -> tuple[Matrix, bool]:
     if raw.dtype.kind == "f":
         return np.asarray(np.nan_to_num(raw[:length], nan=0.0, posinf=0.0, neginf=0.0), np.float64), False
     signed = raw.view(f"<i{raw.dtype.itemsize}")
+    if not _crowded(raw[:: max(1, len(raw) // SAMPLE)]):
+        return np.asarray(signed, np.float64)[:length], False
     middles = 0, np.sort(raw)[len(raw) // 2], np.sort(signed)[len(raw) // 2].astype(raw.dtype)
     read = [np.asarray((raw - raw.dtype.type(m)).view(signed.dtype), np.float64)[:length] for m in middles]
     vector = min(read, key=lambda one: float(np.linalg.norm(one)))
-    return vector, 0 < float(np.abs(vector).max()) < 2.0 ** (8 * raw.itemsize - 1) * (1 - FULL / length)
+    return vector, 0 < float(np.abs(vector).max()) < 2.0 ** (8 * raw.itemsize - 2)
+
+
+def _crowded(some: NDArray[np.uint32] | NDArray[np.uint64]) -> bool:
+    """Whether these numbers of a ring leave half of it empty, which uniform ones do once in 2^len times."""
+    ordered = np.sort(some)
+    apart = np.subtract(np.roll(ordered, -1), ordered)  # the last one around the ring
+    return bool(apart.max() > np.iinfo(some.dtype).max // 2)
 
 
 def _in_turn(came: Mapping[Instance, dict[str, Raw]]) -> Iterator[tuple[tuple[Instance, dict[str, Raw]], ...]]:
