@@ -130,11 +130,11 @@ def _read(raw: Raw, length: int) -> tuple[Matrix, bool]:
     return vector, 0 < float(np.abs(vector).max()) < 2.0 ** (8 * raw.itemsize - 2)
 
 
-def _crowded(some: NDArray[np.uint32] | NDArray[np.uint64]) -> bool:
+def _crowded(some: Raw) -> bool:
     """Whether these numbers of a ring leave half of it empty, which uniform ones do once in 2^len times."""
     ordered = np.sort(some)
     apart = np.subtract(np.roll(ordered, -1), ordered)  # the last one around the ring
-    return bool(apart.max() > np.iinfo(some.dtype).max // 2)
+    return bool(apart.max() > 2.0 ** (8 * some.itemsize - 1))
 
 
 def _in_turn(came: Mapping[Instance, dict[str, Raw]]) -> Iterator[tuple[tuple[Instance, dict[str, Raw]], ...]]:
