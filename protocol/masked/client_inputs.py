@@ -20,6 +20,7 @@ from .slots import COUNTING, Slots, Weighted
 from .terms import Plan, Ring, decode_weights
 from .weighing import WEIGHED, WEIGHTS, Weighing, told
 
+OTHER_KIND = "work of a round that this client gave to the other kind of sums: those that the server reads, or that receivers open"
 SLOT_SUMS = "masked sum/slots "
 """How the protocol of a sum into slots begins, after that of its counts."""
 
@@ -28,16 +29,29 @@ SLOT_SUMS = "masked sum/slots "
 class Inputs:
     """One client's. before: sessions of this round that others follow: sums of weights, counts of slots; by digest.
 
-    opener: its part in sums that a receiver opens, where there are any.
+    opener: its part in sums that a receiver opens, where there are any. gave: the round of its latest input, and whether that was
+    to a sum that a receiver opens: together with a sum that the server reads it would tell the difference of both.
     """
 
     me: int
     numbers: Numbers
     opener: Opener | None = None
     before: dict[bytes, Plan] = field(default_factory=dict)
+    gave: tuple[int, bool] = (-1, False)
+
+    def against(self, protocol: str, round: int) -> str | None:
+        """Why this client gives nothing to a session of this name and round, whatever its terms, or None."""
+        return OTHER_KIND if self.gave == (round, kind_of(protocol) != OPENED) else None
 
     def put_in(self, plan: Plan, work: LocalWork, most: int, given: GivenUpdates) -> Ring | str:
         """The input, or why there is none. most: largest share in a slot that the task named. given: what it signed."""
+        protocol, round = plan.session.protocol, plan.session.round
+        found = self.against(protocol, round) or self._made(plan, work, most, given)
+        if not isinstance(found, str):
+            self.gave = round, kind_of(protocol) == OPENED
+        return found
+
+    def _made(self, plan: Plan, work: LocalWork, most: int, given: GivenUpdates) -> Ring | str:
         protocol = plan.session.protocol
         if not _row(plan).get(self.me):
             return "a sum in which it does not count"

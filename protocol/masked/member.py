@@ -72,6 +72,8 @@ class Member:
             case Received(Envelope(message=Proposal() as proposal)) if isinstance(self.state, Idle):
                 if against_its_name(proposal):
                     raise ProtocolError("a sum that counts samples, or does not, against its name", SERVER)
+                if reason := self._inputs.against(proposal.protocol, proposal.round):
+                    raise ProtocolError(reason, SERVER)
                 name = self._name(proposal.protocol, proposal.update)
                 model = self._client.taken[name].model if name in self._client.taken else b""
                 updates = {held: taken.round for held, taken in works_held(self._client).items()}
