@@ -144,6 +144,11 @@ class FLIC:
         return frozenset({Functionality.SUMS, Functionality.CHOICE}) | COMPARED[self.similarities]
 
     @property
+    def recalls(self) -> int:
+        """As often as clients answer for what they keep: at T, and twice more where nothing came of it."""
+        return 3 if self.similarities == "recalled" else 0
+
+    @property
     def _similarity(self) -> Similarity:
         if self.similarity is not None:
             return self.similarity

@@ -18,7 +18,7 @@ from ...protocol.view.answers import COMPUTED, Vector
 from ...protocol.view.functionality import Functionality
 from ...protocol.view.protection import Setup
 from ...protocol.view.work import Judgement, LocalJob, LocalOffer, LocalWork, Unwilling, Workers
-from ..algorithms.algorithm import works_of
+from ..algorithms.algorithm import recalls_of, works_of
 from ..clients.corruption import Computers, Corrupted, embedders_of
 from ..clients.embedders import SimulatedEmbedders, parted
 from ..clients.fast import Fast
@@ -124,7 +124,8 @@ class Parties:
         setup = Setup(run, start, clients, workers, entropy, scenario.faults, judge, embedders, others=others, carried=carried)
         self.comparing = None if embedders is None else comparing_of(scenario.algorithm)
         apart: bool = getattr(scenario.algorithm, "starts_apart", False)
-        self.setup = replace(setup, besides=self.spending.released, starts_apart=apart, works=works_of(scenario.algorithm))
+        works, recalls = works_of(scenario.algorithm), recalls_of(scenario.algorithm)
+        self.setup = replace(setup, besides=self.spending.released, starts_apart=apart, works=works, recalls=recalls)
         self.execution: Executor = getattr(scenario.algorithm, "executes", scenario.execution)  # an engine may take its place
         if isinstance(self.execution, Fast) and self.execution.device == "cpu":
             self.execution = replace(self.execution, device=scenario.device)

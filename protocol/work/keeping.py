@@ -31,7 +31,7 @@ def keeping_client(
     """A client. sketch: as in `Conduct`. secret: what it sketches with. lending: how clients hand each other models."""
     role = Party(mine.id, Idle(mine.id, mine.setup.run, Policy(), None), client_step)
     conduct = Conduct(unfit, _nothing_sent, lambda task: True, sketch)
-    sketcher = None if secret is None else Sketcher(secret)
+    sketcher = None if secret is None else Sketcher(secret, mine.setup.recalls)
     return participant_of(mine, role, conduct, lending, sketcher)
 
 
