@@ -194,6 +194,15 @@ def cohorts(cluster: Cluster, participation: float, least: int = 1) -> tuple[tup
     return tuple(tuple(sorted(part.tolist())) for part in parts)
 
 
+def cohort_sizes(clients: int, participation: float, sampling: Sampling, least: int = 1) -> tuple[int, ...]:
+    """How many of so many members take part in a round, at least and at most."""
+    count = _count(range(clients), participation, least)
+    if sampling == "random":
+        return (count,)
+    parts = max(1, clients // max(1, count))
+    return tuple(sorted({clients // parts, -(-clients // parts)}))
+
+
 def _count(members: Sequence[int], participation: float, least: int) -> int:
     return min(len(members), max(least, int(np.ceil(participation * len(members) - 1e-9))))
 
