@@ -145,8 +145,8 @@ class Algorithm(Protocol[V]):
     whose clients make a model their own before they use it brings `adapt`, (module, job) to a vector. One that asks for gradients
     over all records of a client says so by `full_gradients`; one whose clients start from models beside the public one, or are
     pulled to them (`Assignment.own`, `toward`), by `starts_apart`, which clients agree on before the run; one
-    that asks for other kinds of work than `works_of` says by itself names all of them as `works`, and one that recalls what clients
-    keep more than once in a run says how often at most as `recalls`. One
+    that asks for other kinds of work than `works_of` says by itself names all of them as `works`, and one that recalls what
+    clients keep more than once in a run says how often at most as `recalls`. One
     whose clients are compared by something else than embeddings of examples brings `embedders`, of a population and the module
     that clients train, as initialised. One whose convergence is proved under conditions brings `conditions`, (training, sizes,
     smoothness or None) to what the report says of each (`clustering.fusion_theory.Condition`).

@@ -8,7 +8,7 @@ from typing import Any
 from ...protocol.masked.graph import agreed
 from ...protocol.masked.protection import Masked
 from ...protocol.view.functionality import Functionality
-from ..algorithms.algorithm import cohort_sizes
+from ..algorithms.algorithm import Sampling, cohort_sizes
 from ..algorithms.cfl import CFL
 from .scenario import Scenario
 
@@ -44,7 +44,8 @@ def check_feasible(scenario: Scenario, clients: int, samples: Iterable[int] | No
 def _cohorts(scenario: Scenario, protection: Masked, clients: int) -> tuple[int, ...]:
     """How many clients are in a sum while there is one cluster."""
     algorithm: Any = scenario.algorithm
-    share, sampling = float(getattr(algorithm, "participation", 1.0)), getattr(algorithm, "sampling", "cohorts")
+    share: float = getattr(algorithm, "participation", 1.0)
+    sampling: Sampling = getattr(algorithm, "sampling", "cohorts")
     return cohort_sizes(clients, share, sampling, max(protection.rules.least, getattr(algorithm, "least", 1)))
 
 
@@ -79,8 +80,8 @@ def _check_counted(protection: Masked, samples: list[int]) -> None:
     claimed = protection.corrupt * protection.max_samples
     if protection.corrupt and sum(samples) <= claimed:
         raise ValueError(
-            f"sums count samples, of which {len(samples)} clients have {sum(samples):,} together, and {protection.corrupt} corrupt may"
-            f" claim {claimed:,}: no sum is ever opened. Bring protection.max_samples ({protection.max_samples:,}) near the"
+            f"sums count samples, of which {len(samples)} clients have {sum(samples):,} together, and {protection.corrupt} corrupt"
+            f" may claim {claimed:,}: no sum is ever opened. Bring protection.max_samples ({protection.max_samples:,}) near the"
             f" {max(samples):,} of the largest client, or take algorithm.by_samples=False"
         )
 

@@ -20,7 +20,9 @@ from .slots import COUNTING, Slots, Weighted
 from .terms import Plan, Ring, decode_weights
 from .weighing import WEIGHED, WEIGHTS, Weighing, told
 
-OTHER_KIND = "work of a round that this client gave to the other kind of sums: those that the server reads, or that receivers open"
+OTHER_KIND = (
+    "work of a round that this client gave to the other kind of sums: those that the server reads, or that receivers open"
+)
 SLOT_SUMS = "masked sum/slots "
 """How the protocol of a sum into slots begins, after that of its counts."""
 

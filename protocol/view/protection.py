@@ -53,9 +53,9 @@ class Setup:
     a task, or to be pulled to such (`Assignment.own`, `toward`); agreed on before the run; where it is not, clients refuse.
     works: kinds of work that clients' own computers may be asked for, likewise agreed on; None for all. Each kind has its own
     account of sums, so what is common to two of them, of one round, has two.
-    scorer: how clients measure themselves, where they tell the server; None where they do not. recalls: how often in the run a client
-    answers for what it keeps to be compared again, likewise agreed on: each answer tells k measurements more, of whatever it keeps.
-    None for any number.
+    scorer: how clients measure themselves, where they tell the server; None where they do not. recalls: how often in the run a
+    client answers for what it keeps to be compared again, likewise agreed on: each answer tells k measurements more, of whatever
+    it keeps. None for any number.
     helpers: where a second server and a dealer are, by id, if not in this process.
     """
 

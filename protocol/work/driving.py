@@ -171,8 +171,8 @@ class Driven:
         own = max(memory_in(self._journal.read()).since, self.client.save().since)
         if memory.since < own:
             raise ValueError(
-                f"client {self.client.id} is asked to go back to where round {memory.since} begins, and its own journal says that it took"
-                f" part up to round {own - 1}: it takes part in no round twice; begin a new run, with journals of its own"
+                f"client {self.client.id} is asked to go back to where round {memory.since} begins, and its own journal says that"
+                f" it took part up to round {own - 1}: it takes part in no round twice; begin a new run, with journals of its own"
             )
         self.client.restore(memory)
         self.keep()

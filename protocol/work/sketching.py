@@ -24,8 +24,8 @@ MOST_VECTORS = 64
 class Sketcher:
     """secret: what all clients of the run hold. kept: updates, and keys: of splits, by their handles. recalls: as in `Setup`.
 
-    recalled: how often in the run it answered for what it keeps. Each time that is k measurements under a fresh key, of one update
-    perhaps, under whichever handles it is kept; d / k of them are all of it to who has the keys.
+    recalled: how often in the run it answered for what it keeps. Each time that is k measurements under a fresh key, of one
+    update perhaps, whichever handles it is kept under; d / k of them are all of it to who has the keys.
     """
 
     def __init__(self, secret: SketchKeys, recalls: int | None = None) -> None:

@@ -211,8 +211,8 @@ def most_bits(ring_bits: int, senders: int) -> int:
 class OpeningPolicy:
     """What a client insists on, as a sender and as a receiver.
 
-    floor, corrupt: as in `Rules`, of the senders that do not collude with the receiver. Any `corrupt` receivers may put their sums
-    together. colluding: groups of clients that it takes for one. max_length: elements that it will mask or open.
+    floor, corrupt: as in `Rules`, of the senders that do not collude with the receiver. Any `corrupt` receivers may put their
+    sums together. colluding: groups of clients that it takes for one. max_length: elements that it will mask or open.
     """
 
     floor: int
@@ -246,8 +246,8 @@ class OpeningPolicy:
     def reveals_to_corrupt(self, opening: Opening, earlier: Sequence[Opening]) -> bool:
         """Whether the opening and earlier ones could show so much to up to `corrupt` receivers that put theirs together.
 
-        Those that are corrupt and no receivers may be among the senders: the floor is of the rest. With more such sets of receivers
-        than MOST_COALITIONS it could.
+        Those that are corrupt and no receivers may be among the senders: the floor is of the rest. With more such sets of
+        receivers than MOST_COALITIONS it could.
         """
         own = self.group(opening.receiver)
         others = sorted({other.receiver for other in earlier} - own)
