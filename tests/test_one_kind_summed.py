@@ -93,7 +93,7 @@ def test_what_was_given_outlives_the_process_of_a_client() -> None:
 
 
 def test_a_gate_keeps_kinds_of_the_same_clients_apart() -> None:
-    gate, row = Gate(Rules(3)), dict.fromkeys(range(4), 1.0)
+    gate, row = Gate(Rules(3), one_kind=True), dict.fromkeys(range(4), 1.0)
     gate.begin("a@0/update")
     gate.begin("a@0/gradient")
     gate.begin("b@0/gradient")
@@ -101,5 +101,5 @@ def test_a_gate_keeps_kinds_of_the_same_clients_apart() -> None:
     assert gate.admit("b@0/gradient", {"m": dict.fromkeys(range(4, 8), 1.0)}) == ["m"]  # others'
     with pytest.raises(Refused, match="one kind of a round's work"):
         gate.admit("a@0/gradient", {"m": row})
-    free = Gate(Rules(1), told={"a": gate.told["a@0/update"], "b": type(gate.told["a@0/update"])()})
+    free = Gate(Rules(3), told={"a": gate.told["a@0/update"], "b": type(gate.told["a@0/update"])()})
     assert free.admit("b", {"m": row}) == ["m"]  # where single updates are seen, nothing is kept apart

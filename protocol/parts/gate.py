@@ -83,6 +83,7 @@ class Gate:
     rules: Rules
     same_clients: bool = False
     behind_offsets: bool = False
+    one_kind: bool = False
     told: dict[str, Told] = field(default_factory=dict)
 
     def begin(self, name: str) -> None:
@@ -148,9 +149,9 @@ class Gate:
         return list(fit)
 
     def _check_kinds(self, name: str, rows: Iterable[Row]) -> None:
-        """Clients give one kind of a round's work to sums: an update and a gradient of one model have much in common."""
+        """An update and a gradient of one model have much in common, and so would their sums over other clients."""
         clients = {client for row in rows for client in row}
-        for other, told in self.told.items() if self.rules.floor > 1 else ():
+        for other, told in self.told.items() if self.one_kind else ():
             if other != name and any(not clients.isdisjoint(row) for row in told.rows):
                 raise Refused(f"sums of {other} were published, of the same clients: one kind of a round's work goes to sums")
 
