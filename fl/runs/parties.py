@@ -18,7 +18,7 @@ from ...protocol.view.answers import COMPUTED, Vector
 from ...protocol.view.functionality import Functionality
 from ...protocol.view.protection import Setup
 from ...protocol.view.work import Judgement, LocalJob, LocalOffer, LocalWork, Unwilling, Workers
-from ..algorithms.algorithm import recalls_of, works_of
+from ..algorithms.algorithm import recalls_of, span_of, works_of
 from ..algorithms.compared import BringsEmbedders, ByDistances, ByEmbeddings, Compared
 from ..clients.corruption import Computers, Corrupted, embedders_of
 from ..clients.embedders import SimulatedEmbedders, parted
@@ -125,8 +125,9 @@ class Parties:
         setup = Setup(run, start, clients, workers, entropy, scenario.faults, judge, embedders, others=others, carried=carried)
         self.comparing = None if embedders is None else comparing_of(cast("Compared", scenario.algorithm))
         apart: bool = getattr(scenario.algorithm, "starts_apart", False)
-        works, recalls = works_of(scenario.algorithm), recalls_of(scenario.algorithm)
-        self.setup = replace(setup, besides=self.spending.released, starts_apart=apart, works=works, recalls=recalls)
+        asks = scenario.algorithm
+        setup = replace(setup, works=works_of(asks), recalls=recalls_of(asks), span=span_of(asks))
+        self.setup = replace(setup, besides=self.spending.released, starts_apart=apart)
         self.execution: Executor = getattr(scenario.algorithm, "executes", scenario.execution)  # an engine may take its place
         if isinstance(self.execution, Fast) and self.execution.device == "cpu":
             self.execution = replace(self.execution, device=scenario.device)
