@@ -146,7 +146,8 @@ class Algorithm(Protocol[V]):
     over all records of a client says so by `full_gradients`; one whose clients start from models beside the public one, or are
     pulled to them (`Assignment.own`, `toward`), by `starts_apart`, which clients agree on before the run; one
     that asks for other kinds of work than `works_of` says by itself names all of them as `works`, and one that recalls what
-    clients keep more than once in a run says how often at most as `recalls`. One
+    clients keep more than once in a run says how often at most as `recalls`; one that says how many independent sums, at most, it
+    asks for that one client's updates of a work session are in, says so as `span`. One
     whose clients are compared by something else than embeddings of examples brings `embedders`, of a population and the module
     that clients train, as initialised. One whose convergence is proved under conditions brings `conditions`, (training, sizes,
     smoothness or None) to what the report says of each (`clustering.fusion_theory.Condition`).
@@ -293,3 +294,9 @@ def works_of(algorithm: Any) -> frozenset[Work]:
 def recalls_of(algorithm: Any) -> int:
     """How often a client answers for what it keeps, at most, which clients agree on before the run, and refuse more."""
     return int(getattr(algorithm, "recalls", Functionality.GRAM_RECALL in algorithm.needs))
+
+
+def span_of(algorithm: Any) -> int | None:
+    """Most independent sums about a client's updates of one work session, which clients agree on, to refuse more; None: any."""
+    found: int | None = getattr(algorithm, "span", None)
+    return found

@@ -27,7 +27,7 @@ Where paper and authors' code differ or are silent, this is what happens:
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 
@@ -114,6 +114,8 @@ class FLIC:
     settle: rounds that communities train before clients choose among their models. trace: look for communities in every round,
     for the record (Fig. 5).
     """
+
+    span: ClassVar[int] = 1
 
     rounds_before: int
     participation: float = 1.0

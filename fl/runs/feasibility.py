@@ -80,9 +80,9 @@ def _check_counted(protection: Masked, samples: list[int]) -> None:
     claimed = protection.corrupt * protection.max_samples
     if protection.corrupt and sum(samples) <= claimed:
         raise ValueError(
-            f"sums count samples, of which {len(samples)} clients have {sum(samples):,} together, and {protection.corrupt} corrupt"
-            f" may claim {claimed:,}: no sum is ever opened. Bring protection.max_samples ({protection.max_samples:,}) near the"
-            f" {max(samples):,} of the largest client, or take algorithm.by_samples=False"
+            f"sums count samples: {len(samples)} clients have {sum(samples):,} together, and {protection.corrupt} corrupt may"
+            f" claim {claimed:,}, so that no sum is ever opened. Bring protection.max_samples ({protection.max_samples:,}) near"
+            f" what the largest client has ({max(samples):,}), or take algorithm.by_samples=False"
         )
 
 

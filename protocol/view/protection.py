@@ -55,7 +55,8 @@ class Setup:
     account of sums, so what is common to two of them, of one round, has two.
     scorer: how clients measure themselves, where they tell the server; None where they do not. recalls: how often in the run a
     client answers for what it keeps to be compared again, likewise agreed on: each answer tells k measurements more, of whatever
-    it keeps. None for any number.
+    it keeps. None for any number. span: most independent sums about a client's updates of one work session, likewise agreed on;
+    None for as many as the floor allows.
     helpers: where a second server and a dealer are, by id, if not in this process.
     """
 
@@ -77,6 +78,7 @@ class Setup:
     works: frozenset[Work] | None = None
     scorer: Scorer | None = None
     recalls: int | None = None
+    span: int | None = None
     helpers: Callable[[], Mapping[int, Any]] | None = None
 
     @property

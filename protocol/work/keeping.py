@@ -13,7 +13,8 @@ from .owned import Owned, starts_of
 from .participant import Participant
 from .sketch_keys import SketchKeys
 from .sketching import Sketcher
-from .uploads import Idle, Policy, client_step
+from .upload_client import Idle, client_step
+from .uploads import Policy
 
 
 def participant_of(
